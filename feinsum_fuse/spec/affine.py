@@ -1,0 +1,69 @@
+"""Affine index expressions: sums of integer multiples of rank variables, and a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Affine:
+    """``sum(coefficient * variable) + constant``; terms are sorted by variable and have no zero coefficients."""
+
+    terms: tuple[tuple[str, int], ...]
+    constant: int = 0
+
+    @classmethod
+    def of(cls, coefficients: Mapping[str, int], constant: int = 0) -> Affine:
+        """The expression with these coefficients; zero coefficients are dropped."""
+        return cls(tuple(sorted((name, factor) for name, factor in coefficients.items() if factor)), constant)
+
+    @classmethod
+    def variable(cls, name: str) -> Affine:
+        """The expression that is just this variable."""
+        return cls(((name, 1),))
+
+    @property
+    def coefficients(self) -> dict[str, int]:
+        """Variable -> coefficient."""
+        return dict(self.terms)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that occur, sorted."""
+        return tuple(name for name, _ in self.terms)
+
+    @property
+    def bare(self) -> str | None:
+        """The variable's name if the expression is a bare variable, else ``None``."""
+        return self.terms[0][0] if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1 else None
+
+    def extent(self, sizes: Mapping[str, int]) -> int:
+        """How many integers lie between the least and the largest value over a box of these sizes, both included."""
+        return sum(abs(factor) * (sizes[name] - 1) for name, factor in self.terms) + 1
+
+    def largest(self, sizes: Mapping[str, int]) -> int:
+        """The largest value over the box ``0 <= v < sizes[v]``."""
+        return sum(factor * (sizes[name] - 1) for name, factor in self.terms if factor > 0) + self.constant
+
+    def smallest(self, sizes: Mapping[str, int]) -> int:
+        """The least value over the box ``0 <= v < sizes[v]``."""
+        return sum(factor * (sizes[name] - 1) for name, factor in self.terms if factor < 0) + self.constant
+
+    def renamed(self, names: Mapping[str, str]) -> Affine:
+        """The expression with variables renamed; names that are missing stay."""
+        result: dict[str, int] = {}
+        for name, factor in self.terms:
+            new = names.get(name, name)
+            result[new] = result.get(new, 0) + factor
+        return Affine.of(result, self.constant)
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for name, factor in self.terms:
+            sign = "-" if factor < 0 else "+"
+            term = name if abs(factor) == 1 else f"{abs(factor)}*{name}"
+            parts.append(f"{sign}{term}" if parts or sign == "-" else term)
+        if self.constant or not parts:
+            parts.append(f"{self.constant:+d}" if parts else str(self.constant))
+        return "".join(parts)

@@ -1,0 +1,26 @@
+"""What an architecture's components are on an OpenCL device: the ``opencl`` key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from constantdict import constantdict
+
+MemoryKind = Literal["global", "cache", "local", "private"]
+MEMORY_KINDS: tuple[MemoryKind, ...] = ("global", "cache", "local", "private")
+FanoutKind = Literal["group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop"]
+FANOUT_KINDS: tuple[FanoutKind, ...] = ("group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop")
+
+
+@dataclass(frozen=True)
+class OpenCL:
+    """Bindings of memories and fanouts, and the element types that run.
+
+    ``fanouts`` keys are ``Component`` or ``Component.Dimension``; ``dtypes`` and ``accumulate`` map set expressions to NumPy type names.
+    """
+
+    memories: constantdict[str, MemoryKind] = field(default_factory=constantdict)
+    fanouts: constantdict[str, FanoutKind] = field(default_factory=constantdict)
+    dtypes: constantdict[str, str] = field(default_factory=constantdict)
+    accumulate: constantdict[str, str] = field(default_factory=constantdict)
