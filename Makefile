@@ -1,0 +1,59 @@
+# Everything starts from Python 3.11 or later, make and gcc; `make demo` and `make test` create .venv themselves.
+
+.DELETE_ON_ERROR:
+.PHONY: demo test test-slow doc lint clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
+PYTHON ?=
+
+demo: $(VENV)/installed
+	@$(BIN)/python -m examples.three_matmuls
+
+test: $(VENV)/installed-test
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/installed-test
+	@echo "seed $${FEINSUM_FUSE_SEED:-20261}, commit $$(git rev-parse HEAD 2>/dev/null || echo unknown)"
+	FEINSUM_FUSE_SLOW=1 $(BIN)/python -m pytest
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+doc: $(VENV)/installed-doc
+	$(BIN)/sphinx-build -W --keep-going -q -b html doc doc/_build/html
+	@echo "doc/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info doc/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# The first interpreter that is new enough; PYTHON=... overrides.
+$(VENV)/created:
+	@for python in $(PYTHON) python3.11 python3 python3.12 python3.13; do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "feinsum_fuse needs Python 3.11 or later, and python3 is $$(python3 --version 2>&1)." >&2; \
+	    echo "Install one, or name one: make PYTHON=/path/to/python3.11" >&2; \
+	    exit 1; \
+	fi; \
+	echo "creating $(VENV) with $$($$found --version)"; \
+	rm -rf $(VENV); $$found -m venv $(VENV)
+	@touch $@
+
+$(VENV)/installed: $(VENV)/created setup.cfg pyproject.toml
+	@echo "installing into $(VENV)"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/created setup.cfg pyproject.toml
+	@echo "installing into $(VENV), with what the tests need"
+	@$(PIP) install --editable '.[test]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-doc: $(VENV)/created setup.cfg pyproject.toml
+	@echo "installing into $(VENV), with what the documentation needs"
+	@$(PIP) install --editable '.[doc]'
+	@touch $@ $(VENV)/installed

@@ -1,0 +1,53 @@
+"""What all tests share: where data go, which seed sweeps use, and no colour in captured output."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.sweeps import SEED, SLOW
+
+ROOT = Path(__file__).resolve().parents[1]
+
+settings.register_profile(
+    "feinsum_fuse", deadline=None, derandomize=not SLOW, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("feinsum_fuse")
+
+
+def _commit() -> str:
+    try:
+        answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown (no git checkout)"
+    return answer.stdout.strip()
+
+
+def pytest_report_header() -> str:
+    """The line above every run that says how to repeat it."""
+    return f"sweeps: {'in full' if SLOW else 'a twentieth'}, seed {SEED}, commit {_commit()}"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def user_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory of the test run's own, so that no test reads or writes the user's records."""
+    folder = tmp_path_factory.mktemp("user-data")
+    os.environ["XDG_DATA_HOME"] = str(folder)
+    os.environ["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("user-cache")))
+    return folder
+
+
+@pytest.fixture
+def slow() -> bool:
+    """Whether the sweeps run in full."""
+    return SLOW
+
+
+@pytest.fixture
+def root() -> Path:
+    """The root of the checkout."""
+    return ROOT
