@@ -37,7 +37,6 @@ def user_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory of the test run's own, so that no test reads or writes the user's records."""
     folder = tmp_path_factory.mktemp("user-data")
     os.environ["XDG_DATA_HOME"] = str(folder)
-    os.environ["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("user-cache")))
     return folder
 
 
