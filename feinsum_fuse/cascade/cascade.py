@@ -1,0 +1,147 @@
+"""A cascade: Einsums with meaning, shapes and element types; what everything below lowers, runs, verifies and remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from constantdict import constantdict
+
+from ..errors import CascadeError
+from ..spec.affine import Affine
+from ..spec.workload import Reduction
+
+if TYPE_CHECKING:
+    from pymbolic.typing import Expression
+
+
+@dataclass(frozen=True, order=True)
+class SizeParam:
+    """A length that is not known: the documents' infinity, "much greater than the cache"."""
+
+    name: str
+
+
+Size = int | SizeParam
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor: its axes are its ranks in the order of the access that produces it, or of its first access; row-major."""
+
+    name: str
+    shape: tuple[Size, ...]
+    dtype: str
+    """A NumPy type name."""
+    ranks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element of a tensor: one affine index expression over rank variables per axis."""
+
+    tensor: str
+    indices: tuple[Affine, ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The rank variables that occur, in order of first appearance."""
+        return tuple(dict.fromkeys(v for index in self.indices for v in index.variables))
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
+
+
+@dataclass(frozen=True)
+class Einsum:
+    """``output = populate (reduce) reduce over points of map(operands)``.
+
+    Points are the box ``0 <= v < sizes[v]`` cut down by ``guards`` (each affine expression must be >= 0): a point where a guard fails
+    contributes nothing. All points that reach one output element are reduced.
+    """
+
+    name: str
+    output: Access
+    operands: tuple[Access, ...]
+    map: Expression
+    """Over operand variables (``spec.workload.operand_name``), rank variables and numbers."""
+    sizes: constantdict[str, Size]
+    """Rank variable -> extent; the output's variables first, then the others in order of appearance."""
+    reduce: Reduction = "add"
+    populate: float | None = None
+    guards: tuple[Affine, ...] = ()
+    accumulate: str = "float32"
+    """The type in which the reduction runs."""
+    is_copy: bool = False
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """All rank variables, the output's first."""
+        return tuple(self.sizes)
+
+    @cached_property
+    def output_variables(self) -> tuple[str, ...]:
+        """The rank variables that index the output."""
+        return self.output.variables
+
+    @cached_property
+    def reduction_variables(self) -> tuple[str, ...]:
+        """The rank variables that do not index the output."""
+        return tuple(v for v in self.variables if v not in self.output_variables)
+
+    @cached_property
+    def has_injective_output(self) -> bool:
+        """Whether each output index is a bare variable of its own, so that only ``reduction_variables`` are reduced."""
+        bare = [index.bare for index in self.output.indices]
+        return None not in bare and len(set(bare)) == len(bare)
+
+    @property
+    def reduces(self) -> bool:
+        """Whether several points can meet in one output element."""
+        return bool(self.reduction_variables) or not self.has_injective_output
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Einsums in an order in which every tensor is written before it is read."""
+
+    einsums: tuple[Einsum, ...]
+    tensors: constantdict[str, Tensor]
+    outputs: tuple[str, ...] = field(default=())
+    """What a Program returns; default: the tensors that no Einsum reads."""
+
+    def __post_init__(self) -> None:
+        if not self.outputs:
+            read = {a.tensor for e in self.einsums for a in e.operands}
+            object.__setattr__(self, "outputs", tuple(dict.fromkeys(e.output.tensor for e in self.einsums if e.output.tensor not in read)))
+
+    def einsum(self, name: str) -> Einsum:
+        """The Einsum of this name; :class:`CascadeError` if there is none."""
+        for einsum in self.einsums:
+            if einsum.name == name:
+                return einsum
+        raise CascadeError(f"the cascade has no Einsum {name!r}", hint=f"It has {', '.join(e.name for e in self.einsums)}.")
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that no Einsum writes, in order of first appearance."""
+        written = {e.output.tensor for e in self.einsums}
+        return tuple(dict.fromkeys(a.tensor for e in self.einsums for a in e.operands if a.tensor not in written))
+
+    @cached_property
+    def intermediates(self) -> tuple[str, ...]:
+        """The tensors that are written and are no outputs."""
+        return tuple(dict.fromkeys(e.output.tensor for e in self.einsums if e.output.tensor not in self.outputs))
+
+    def fixed_shape(self, tensor: str, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
+        """The shape with size parameters replaced; :class:`CascadeError` if one is missing."""
+        shape = []
+        for size in self.tensors[tensor].shape:
+            if isinstance(size, SizeParam):
+                if sizes is None or size.name not in sizes:
+                    raise CascadeError(f"tensor {tensor} has the symbolic size {size.name}", hint="Give it a value.")
+                size = sizes[size.name]
+            shape.append(size)
+        return tuple(shape)
