@@ -5,7 +5,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet --no-input
 PYTHON ?=
 
 demo: $(VENV)/installed
