@@ -69,6 +69,8 @@ class Einsum:
     rank_sizes: constantdict[str, int] = field(default_factory=constantdict)
     renames: constantdict[str, frozenset[str]] = field(default_factory=constantdict)
     """New name -> the tensors or rank variables that it stands for, defaults included."""
+    rank_variable_renames: frozenset[str] = frozenset()
+    """The names among ``renames`` that stand for rank variables."""
     bounds: constantdict[str, int] = field(default_factory=constantdict)
     """Rank variable -> extent (largest minus least value, plus one), from all constraints; in order of first appearance."""
 

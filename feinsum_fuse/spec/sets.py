@@ -1,0 +1,166 @@
+"""Set expressions: which tensors, or rank variables, of one Einsum a text such as ``~(input | Outputs)`` denotes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from ..errors import SpecError
+from .expressions import evaluate
+from .workload import Einsum, Workload
+
+T = TypeVar("T")
+OTHER = "Other"
+
+
+@dataclass(frozen=True)
+class ElementSet:
+    """A set of tensors or of rank variables, within all of that kind that the Einsum has."""
+
+    elements: frozenset[str]
+    space: str
+    """``tensors`` or ``rank variables``."""
+    universe: frozenset[str]
+    einsum: Einsum = field(repr=False, compare=False)
+
+    def _with(self, other: object) -> ElementSet:
+        if not isinstance(other, ElementSet):
+            raise SpecError(f"A set and {other!r} cannot be combined.")
+        if other.space != self.space:
+            raise SpecError(f"A set of {self.space} and a set of {other.space} cannot be combined.")
+        return other
+
+    def __and__(self, other: object) -> ElementSet:
+        return replace(self, elements=self.elements & self._with(other).elements)
+
+    def __or__(self, other: object) -> ElementSet:
+        return replace(self, elements=self.elements | self._with(other).elements)
+
+    def __sub__(self, other: object) -> ElementSet:
+        return replace(self, elements=self.elements - self._with(other).elements)
+
+    def __xor__(self, other: object) -> ElementSet:
+        return replace(self, elements=self.elements ^ self._with(other).elements)
+
+    def __invert__(self) -> ElementSet:
+        return replace(self, elements=self.universe - self.elements)
+
+    def __le__(self, other: object) -> bool:
+        return self.elements <= self._with(other).elements
+
+    def __lt__(self, other: object) -> bool:
+        return self.elements < self._with(other).elements
+
+    def __ge__(self, other: object) -> bool:
+        return self.elements >= self._with(other).elements
+
+    def __gt__(self, other: object) -> bool:
+        return self.elements > self._with(other).elements
+
+    def __contains__(self, other: object) -> bool:
+        return other in self.elements if isinstance(other, str) else self._with(other).elements <= self.elements
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def __call__(self) -> ElementSet:
+        return self
+
+    @property
+    def tensors(self) -> ElementSet:
+        """Itself, if it is a set of tensors."""
+        if self.space != "tensors":
+            raise SpecError("A set of rank variables has no tensors.")
+        return self
+
+    @property
+    def rank_variables(self) -> ElementSet:
+        """The rank variables that index its tensors; itself, if it is a set of rank variables."""
+        if self.space != "tensors":
+            return self
+        found = (v for access in self.einsum.tensor_accesses if access.name in self.elements for v in access.rank_variables)
+        return ElementSet(frozenset(found), "rank variables", frozenset(self.einsum.rank_variables), self.einsum)
+
+    @property
+    def bits_per_value(self) -> int:
+        """The width of its only tensor's values."""
+        widths = {access.bits_per_value for access in self.einsum.tensor_accesses if access.name in self.elements}
+        if self.space != "tensors" or len(self.elements) != 1 or len(widths) != 1:
+            raise SpecError(f"Only a set of one tensor has bits per value; this one has {len(self.elements)}.")
+        return widths.pop()
+
+
+def symbols(workload: Workload, einsum: Einsum) -> dict[str, ElementSet]:
+    """All names that a set expression may use for this Einsum (accelforge.md, section 2).
+
+    ``All``/``Tensors``, ``Nothing``, ``Inputs``, ``Outputs``, ``Intermediates``, ``Shared``, ``Persistent``, every tensor and rank variable
+    of the workload (empty if this Einsum lacks it), and the Einsum's renames.
+    """
+    tensors = frozenset(einsum.tensors)
+    variables = frozenset(einsum.rank_variables)
+
+    def of_tensors(elements: frozenset[str]) -> ElementSet:
+        return ElementSet(elements & tensors, "tensors", tensors, einsum)
+
+    def of_variables(elements: frozenset[str]) -> ElementSet:
+        return ElementSet(elements & variables, "rank variables", variables, einsum)
+
+    touched: dict[str, int] = {}
+    for other in workload.einsums:
+        for tensor in other.tensors:
+            touched[tensor] = touched.get(tensor, 0) + 1
+    table = {v: of_variables(frozenset({v})) for other in workload.einsums for v in other.rank_variables}
+    table |= {tensor: of_tensors(frozenset({tensor})) for tensor in touched}
+    table |= {
+        "All": of_tensors(tensors),
+        "Tensors": of_tensors(tensors),
+        "Nothing": of_tensors(frozenset()),
+        "Inputs": of_tensors(frozenset(access.name for access in einsum.inputs)),
+        "Outputs": of_tensors(frozenset(access.name for access in einsum.outputs)),
+        "Intermediates": of_tensors(workload.intermediates),
+        "Shared": of_tensors(frozenset(tensor for tensor, count in touched.items() if count > 1)),
+        "Persistent": of_tensors(frozenset(access.name for access in einsum.tensor_accesses if access.persistent)),
+    }
+    for name, elements in einsum.renames.items():
+        table[name] = of_variables(elements) if name in einsum.rank_variable_renames else of_tensors(elements)
+    return table
+
+
+def element_set(expression: str, workload: Workload, einsum: Einsum) -> ElementSet:
+    """What a set expression denotes for an Einsum, tensors or rank variables; :class:`SpecError` if it denotes no set."""
+    value = evaluate(expression, symbols(workload, einsum))
+    if not isinstance(value, ElementSet):
+        raise SpecError(f"The expression {expression!r} is {value!r} for Einsum {einsum.name}, not a set of tensors or rank variables.")
+    return value
+
+
+def tensor_set(expression: str, workload: Workload, einsum: str) -> frozenset[str]:
+    """The tensors of one Einsum that a set expression denotes; :class:`SpecError` if it denotes anything else."""
+    found = element_set(expression, workload, workload.einsum(einsum))
+    if found.space != "tensors":
+        raise SpecError(f"The expression {expression!r} denotes rank variables for Einsum {einsum}; tensors are expected.")
+    return found.elements
+
+
+def resolve(table: Mapping[str, T], workload: Workload, einsum: str) -> dict[str, T]:
+    """A table keyed by set expressions, as tensor -> value for one Einsum.
+
+    The keys must be disjoint; ``Other`` stands for the tensors that no other key covers. Tensors without a value are left out.
+    """
+    result: dict[str, T] = {}
+    origin: dict[str, str] = {}
+    for expression, value in table.items():
+        if expression == OTHER:
+            continue
+        for tensor in sorted(tensor_set(expression, workload, einsum)):
+            if tensor in origin:
+                raise SpecError(
+                    f"The keys {origin[tensor]!r} and {expression!r} both cover tensor {tensor} in Einsum {einsum}.",
+                    hint="Keys must not overlap; use set differences or the key Other.",
+                )
+            origin[tensor] = expression
+            result[tensor] = value
+    if OTHER in table:
+        result |= {tensor: table[OTHER] for tensor in workload.einsum(einsum).tensors if tensor not in result}
+    return result
