@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 
@@ -57,6 +57,41 @@ class Affine:
             new = names.get(name, name)
             result[new] = result.get(new, 0) + factor
         return Affine.of(result, self.constant)
+
+    def substituted(self, values: Mapping[str, Affine]) -> Affine:
+        """The expression with variables replaced by expressions; names that are missing stay."""
+        result: dict[str, int] = {}
+        constant = self.constant
+        for name, factor in self.terms:
+            value = values.get(name)
+            if value is None:
+                result[name] = result.get(name, 0) + factor
+            else:
+                constant += factor * value.constant
+                for inner, inner_factor in value.terms:
+                    result[inner] = result.get(inner, 0) + factor * inner_factor
+        return Affine.of(result, constant)
+
+    def restricted(self, names: Container[str]) -> Affine:
+        """The terms over these variables alone, without the constant."""
+        return Affine(tuple(term for term in self.terms if term[0] in names))
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.terms, self.constant + other)
+        result = self.coefficients
+        for name, factor in other.terms:
+            result[name] = result.get(name, 0) + factor
+        return Affine.of(result, self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> Affine:
+        return Affine.of({name: value * factor for name, value in self.terms}, self.constant * factor)
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + (-other)
 
     def __str__(self) -> str:
         parts: list[str] = []
