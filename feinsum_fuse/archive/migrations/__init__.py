@@ -1,0 +1,1 @@
+"""How the tables came about: one step per release of the schema, applied in order."""
