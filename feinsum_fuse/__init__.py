@@ -1,1 +1,89 @@
-"""Cascades of einsums and LoopTree mappings in; verified, timed, predicted and remembered OpenCL kernels out."""
+"""Cascades of einsums and LoopTree mappings in; verified, timed, predicted and remembered OpenCL kernels out.
+
+The public names below are imported on first use, so that ``import feinsum_fuse`` is quick and opens no device. ``feinsum_fuse.spec`` and
+``feinsum_fuse.cascade`` are subpackages that can also be called: ``ff.cascade(spec)`` is ``feinsum_fuse.cascade.building.cascade(spec)``.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from .errors import (
+    ArchiveError,
+    CascadeError,
+    DeviceError,
+    Error,
+    LoweringError,
+    MappingError,
+    MatchError,
+    ModelError,
+    ScheduleError,
+    SpecError,
+    UnsupportedTypeError,
+)
+
+if TYPE_CHECKING:
+    from .lowering import lower
+    from .spec.load import load, loads
+
+__all__ = [
+    "ArchiveError",
+    "CascadeError",
+    "DeviceError",
+    "Error",
+    "LoweringError",
+    "MappingError",
+    "MatchError",
+    "ModelError",
+    "ScheduleError",
+    "SpecError",
+    "UnsupportedTypeError",
+    "load",
+    "loads",
+    "lower",
+]
+
+_MODULES = {
+    "load": "spec.load",
+    "loads": "spec.load",
+    "lower": "lowering",
+}
+"""Public name -> the module that defines it; a name that is also a subpackage's makes that subpackage callable."""
+
+
+class _CallablePackage(ModuleType):
+    """A subpackage that shares its name with a public function, and can be called as that function."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)(*args, **kwargs)
+
+
+class _Root(ModuleType):
+    """This package: it makes subpackages callable as the import system attaches them."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and name in _MODULES:
+            value.__class__ = _CallablePackage
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Root
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if module.partition(".")[0] == name:
+        return import_module(f"{__name__}.{name}")
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    setattr(sys.modules[__name__], name, value)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

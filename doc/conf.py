@@ -1,0 +1,10 @@
+"""Sphinx configuration."""
+
+project = "feinsum_fuse"
+author = "The feinsum_fuse maintainers"
+copyright = "2026, The feinsum_fuse maintainers"
+extensions: list[str] = []
+exclude_patterns = ["_build"]
+html_theme = "alabaster"
+html_theme_options = {"description": "Cascades of einsums and LoopTree mappings in; verified, timed, predicted OpenCL kernels out"}
+nitpicky = True

@@ -1,0 +1,32 @@
+"""``check``: do these files mean something, and what."""
+
+from __future__ import annotations
+
+from .console import emit, emit_json
+from .options import FilesArgument, JsonOption, SetOption, variables
+
+
+def command(files: FilesArgument, set_: SetOption = None, as_json: JsonOption = False) -> None:
+    """Load and validate files, and print the cascade and the LoopTree that they describe."""
+    import feinsum_fuse as ff
+
+    spec = ff.load(*files, variables=variables(set_))
+    meaning = ff.cascade(spec)
+    if as_json:
+        emit_json(
+            {
+                "einsums": {e.name: str(e) for e in meaning.einsums},
+                "tensors": {t.name: {"shape": t.shape, "dtype": t.dtype} for t in meaning.tensors.values()},
+                "inputs": meaning.inputs,
+                "outputs": meaning.outputs,
+                "intermediates": meaning.intermediates,
+                "has_arch": spec.arch is not None,
+                "has_mapping": spec.mapping is not None,
+            }
+        )
+        return
+    emit(meaning)
+    if spec.mapping is not None:
+        emit(f"\n{spec.mapping}")
+    given = [name for name in ("arch", "mapping", "opencl") if getattr(spec, name) is not None]
+    emit(f"\nok: workload{''.join(f', {name}' for name in given)}")

@@ -1,0 +1,81 @@
+"""How the command line prints: text to stdout, progress and errors to stderr; no colour and no wrapping unless on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+WIDE = 10_000
+"""The width where output is no terminal: lines are never wrapped."""
+
+PLAIN = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+"""A table with one line under its header."""
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    terminal = stream.isatty()
+    return Console(file=stream, force_terminal=terminal, no_color=not terminal, width=None if terminal else WIDE, highlight=False)
+
+
+def emit(text: object) -> None:
+    """Print text as it stands."""
+    print(str(text))
+
+
+def emit_json(value: object) -> None:
+    """Print a value as indented JSON; infinities and NaN become strings, since JSON has none."""
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", rules: Sequence[int] = ()) -> None:
+    """Print a table: first column to the left, the others to the right; ``rules`` are the rows after which a line is drawn."""
+    terminal = sys.stdout.isatty()
+    result = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD if terminal else PLAIN, show_edge=False, pad_edge=False)
+    for position, name in enumerate(header):
+        result.add_column(escape(name), justify="right" if position else "left", no_wrap=not terminal, overflow="fold")
+    for position, row in enumerate(rows):
+        result.add_row(*map(escape, row), end_section=position in rules)
+    console = _console(stderr=False)
+    with console.capture() as capture:
+        console.print(result)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def fail(message: str) -> None:
+    """Print one error to stderr."""
+    print(f"error: {message}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """Print one remark to stderr, so that stdout stays the result alone."""
+    print(message, file=sys.stderr)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """Say on stderr what is being done: a spinner on a terminal, else one line."""
+    console = _console(stderr=True)
+    if console.is_terminal:
+        with console.status(escape(what)):
+            yield
+    else:
+        note(f"{what} ...")
+        yield

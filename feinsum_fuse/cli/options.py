@@ -1,0 +1,49 @@
+"""Options that several verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="FILES...", help="YAML files; together they hold workload, arch, mapping, renames, opencl.")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Give a template variable a value; may be repeated.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", "-d", metavar="NAME", help="Choose the device by a part of its name; see `devices`.")
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="The database: a file, or a SQLAlchemy URL. Default: $FEINSUM_FUSE_DATABASE, else your own."),
+]
+
+
+def variables(assignments: Sequence[str] | None) -> dict[str, int | float | str | bool]:
+    """``NAME=VALUE`` texts as template variables; values that read as numbers or booleans become such.
+
+    Raises a usage error (exit code 2) for anything else.
+    """
+    result: dict[str, int | float | str | bool] = {}
+    for assignment in assignments or ():
+        name, equals, text = assignment.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE", param_hint="--set")
+        result[name.strip()] = _value(text.strip())
+    return result
+
+
+def _value(text: str) -> int | float | str | bool:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,1 @@
+"""Measured and predicted figures side by side."""

@@ -1,0 +1,45 @@
+"""The package's root: quick to import, opens no device, and every public name exists."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import feinsum_fuse as ff
+
+HEAVY = ("loopy", "pyopencl", "islpy", "numpy", "sqlalchemy", "pydantic", "rich", "typer")
+
+
+def _run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_import_is_quick() -> None:
+    code = "import time; start = time.perf_counter(); import feinsum_fuse; print(time.perf_counter() - start)"
+    assert min(float(_run(code)) for _ in range(3)) < 0.3
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert _run(f"import sys, feinsum_fuse; print([name for name in {HEAVY} if name in sys.modules])") == "[]"
+
+
+@pytest.mark.parametrize("name", ff.__all__)
+def test_public_names_exist(name: str) -> None:
+    assert callable(getattr(ff, name))
+
+
+def test_every_lazy_name_is_declared_public() -> None:
+    assert set(ff._MODULES) <= set(ff.__all__) == {name for name in dir(ff) if name in ff.__all__}
+
+
+@pytest.mark.parametrize("name", ["cascade", "spec"])
+def test_packages_that_share_a_name_with_a_function(name: str) -> None:
+    code = f"import feinsum_fuse as ff, feinsum_fuse.{name} as package; print(callable(ff.{name}) and ff.{name} is package)"
+    assert _run(code) == "True"
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="module 'feinsum_fuse' has no attribute 'measrue'"):
+        ff.measrue  # noqa: B018
