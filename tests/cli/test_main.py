@@ -1,0 +1,52 @@
+"""Usage, help and exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from feinsum_fuse.cli import options
+from feinsum_fuse.cli.main import VERBS
+from tests.cli.conftest import Invoke
+
+
+def test_help_names_every_verb_and_the_exit_codes(invoke: Invoke) -> None:
+    ended = invoke("--help")
+    assert ended.code == 0
+    assert all(f"\n  {verb} " in ended.out for verb in VERBS)
+    assert "Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was\n  wrong, 130 interrupted." in ended.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_and_json(invoke: Invoke, verb: str) -> None:
+    ended = invoke(verb, "--help")
+    assert ended.code == 0
+    assert "--json" in ended.out or "Commands:" in ended.out
+
+
+def test_no_verb_is_a_usage_error(invoke: Invoke) -> None:
+    assert invoke().code == 2
+
+
+def test_unknown_verb(invoke: Invoke) -> None:
+    ended = invoke("chekc", "x.yaml")
+    assert (ended.code, ended.out) == (2, "")
+    assert "No such command 'chekc'" in ended.err
+
+
+def test_a_bad_assignment_is_a_usage_error(invoke: Invoke) -> None:
+    ended = invoke("check", "x.yaml", "--set", "M:3")
+    assert (ended.code, ended.out) == (2, "")
+    assert "'M:3' is not NAME=VALUE" in ended.err
+
+
+def test_values_of_template_variables() -> None:
+    assert options.variables(["M=64", "x = 2.5e3", "name=sm80", "on=true"]) == {"M": 64, "x": 2500.0, "name": "sm80", "on": True}
+
+
+def test_the_module_runs() -> None:
+    answer = subprocess.run([sys.executable, "-m", "feinsum_fuse.cli", "nonsense"], capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "Traceback" not in answer.stderr
