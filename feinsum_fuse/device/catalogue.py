@@ -1,0 +1,114 @@
+"""Which OpenCL devices exist, how to name one, and what it allows."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+import pyopencl as cl
+
+from ..errors import DeviceError
+from . import runtimes
+
+POCL = "Portable Computing Language"
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a device says of itself: the provenance of whatever was measured on it.
+
+    ``ordinal`` counts devices of the same platform and name; ``units`` are the compute units that this process may use; sizes in bytes.
+    """
+
+    platform: str
+    name: str
+    ordinal: int
+    vendor: str
+    driver: str
+    version: str
+    kind: str
+    units: int
+    global_bytes: int
+    cache_bytes: int
+    local_bytes: int
+
+    @classmethod
+    def of(cls, device: cl.Device) -> DeviceInfo:
+        """The description of a device."""
+        platform = device.platform
+        twins = [other for other in platform.get_devices() if other.name.strip() == device.name.strip()]
+        kind = next((name for name, bit in KINDS.items() if device.type & bit), "other")
+        units = int(device.max_compute_units)
+        if kind == "cpu" and hasattr(os, "sched_getaffinity"):
+            units = min(units, len(os.sched_getaffinity(0)))
+        return cls(
+            platform=platform.name.strip(),
+            name=device.name.strip(),
+            ordinal=twins.index(device),
+            vendor=device.vendor.strip(),
+            driver=device.driver_version.strip(),
+            version=device.version.strip(),
+            kind=kind,
+            units=units,
+            global_bytes=int(device.global_mem_size),
+            cache_bytes=int(device.global_mem_cache_size),
+            local_bytes=int(device.local_mem_size),
+        )
+
+    def to_json(self) -> str:
+        """JSON text with one key for each field."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> DeviceInfo:
+        """The value that :meth:`to_json` wrote."""
+        return cls(**json.loads(text))
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind}, {self.units} units) on {self.platform}, driver {self.driver}"
+
+
+KINDS = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU, "accelerator": cl.device_type.ACCELERATOR}
+
+
+def devices() -> tuple[cl.Device, ...]:
+    """All OpenCL devices, PoCL's first (they are the default); empty if there is none."""
+    runtimes.announce()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return ()
+    found = []
+    for platform in sorted(platforms, key=lambda p: not p.name.startswith(POCL)):
+        try:
+            found += platform.get_devices()
+        except cl.Error:
+            continue
+    return tuple(found)
+
+
+def find_device(name: str | None = None) -> cl.Device:
+    """The first device whose platform or own name contains ``name``, ignoring case; without a name, the default.
+
+    Raises :class:`~feinsum_fuse.errors.DeviceError` listing what exists if there is no such device.
+    """
+    available = devices()
+    if not available:
+        raise DeviceError("no OpenCL device was found", hint="Install the package pocl-binary-distribution, or a driver for your device.")
+    if name is None:
+        return available[0]
+    wanted = name.casefold()
+    for device in available:
+        if any(wanted in text.casefold() for text in (device.platform.name, device.platform.vendor, device.name)):
+            return device
+    listing = "\n".join(f"    {DeviceInfo.of(device)}" for device in available)
+    raise DeviceError(f"no OpenCL device matches {name!r}", hint=f"Give part of the name of a platform or device. There are:\n{listing}")
+
+
+def device_of(info: DeviceInfo) -> cl.Device:
+    """The device that this describes, found again in another process; raises :class:`~feinsum_fuse.errors.DeviceError`."""
+    same = [d for d in devices() if (d.platform.name.strip(), d.name.strip()) == (info.platform, info.name)]
+    if len(same) <= info.ordinal:
+        raise DeviceError(f"the device {info} is not there any more")
+    return same[info.ordinal]

@@ -1,0 +1,132 @@
+"""What a process needs to build and run a program: OpenCL C, argument descriptions and launches, and no loopy."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Role = Literal["input", "output", "temporary"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A kernel argument of known element type and shape.
+
+    ``strides`` counts elements (not bytes) and is empty for row-major arrays. A vector element type is written as a last axis of lanes.
+    ``by_value`` marks scalars that are passed in the argument list itself.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    role: Role
+    strides: tuple[int, ...] = ()
+    by_value: bool = False
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each axis."""
+        if self.strides:
+            return self.strides
+        return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+
+    @property
+    def elements(self) -> int:
+        """How many elements the buffer spans, gaps between strides included."""
+        if not all(self.shape):
+            return 0
+        return 1 + sum(stride * (length - 1) for stride, length in zip(self.element_strides, self.shape, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the buffer in bytes."""
+        return self.elements * np.dtype(self.dtype).itemsize
+
+    @property
+    def row_major(self) -> bool:
+        """Whether the elements lie without gaps, last axis fastest; axes of length 1 do not count."""
+        plain = dataclasses.replace(self, strides=()).element_strides
+        return all(length <= 1 or a == b for length, a, b in zip(self.shape, self.element_strides, plain, strict=True))
+
+    def view(self, buffer: np.ndarray) -> np.ndarray:
+        """The array that lies in a flat buffer of :attr:`elements` elements, as a view."""
+        strides = tuple(stride * buffer.itemsize for stride in self.element_strides)
+        return np.lib.stride_tricks.as_strided(buffer, shape=self.shape, strides=strides)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel of the program on a grid; sizes count work-items, ``arguments`` are names in the kernel's order."""
+
+    kernel: str
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Executable:
+    """OpenCL C with its build options, its arguments and the launches that run it, in order."""
+
+    source: str
+    options: tuple[str, ...]
+    arguments: tuple[Argument, ...]
+    launches: tuple[Launch, ...]
+
+    @property
+    def inputs(self) -> tuple[Argument, ...]:
+        """The arguments that a caller must give."""
+        return tuple(a for a in self.arguments if a.role == "input")
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The arguments that a caller gets back."""
+        return tuple(a for a in self.arguments if a.role == "output")
+
+    @property
+    def source_hash(self) -> str:
+        """SHA-256 of source, options and launches, in hexadecimal: what was built and how it is run."""
+        launches = json.dumps([dataclasses.asdict(launch) for launch in self.launches], sort_keys=True)
+        return hashlib.sha256("\0".join([self.source, *self.options, launches]).encode()).hexdigest()
+
+    def argument(self, name: str) -> Argument:
+        """The argument of this name; ``KeyError`` if there is none."""
+        for argument in self.arguments:
+            if argument.name == name:
+                return argument
+        raise KeyError(name)
+
+    def with_outputs(self, names: frozenset[str]) -> Executable:
+        """The same program with these written arrays as outputs and its other written arrays as temporaries."""
+        arguments = tuple(
+            a if a.role == "input" else dataclasses.replace(a, role="output" if a.name in names else "temporary") for a in self.arguments
+        )
+        return dataclasses.replace(self, arguments=arguments)
+
+    def to_json(self) -> str:
+        """JSON text; :meth:`from_json` gives back an equal value."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Executable:
+        """The value that :meth:`to_json` wrote."""
+        data = json.loads(text)
+        arguments = tuple(
+            Argument(a["name"], a["dtype"], tuple(a["shape"]), a["role"], tuple(a["strides"]), a["by_value"]) for a in data["arguments"]
+        )
+        launches = tuple(
+            Launch(x["kernel"], tuple(x["global_size"]), tuple(x["local_size"]), tuple(x["arguments"])) for x in data["launches"]
+        )
+        return cls(data["source"], tuple(data["options"]), arguments, launches)
+
+    def __str__(self) -> str:
+        lines = [f"Executable {self.source_hash[:12]}, {len(self.source)} characters of OpenCL C, options {' '.join(self.options)}"]
+        lines += [f"  {a.role:9} {a.name}: {a.dtype}[{', '.join(map(str, a.shape))}]" for a in self.arguments]
+        lines += [f"  {x.kernel}({', '.join(x.arguments)}) on {x.global_size} in groups of {x.local_size}" for x in self.launches]
+        return "\n".join(lines)

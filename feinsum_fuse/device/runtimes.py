@@ -1,0 +1,96 @@
+"""OpenCL runtimes that are installed but not announced to the OpenCL loader.
+
+The loader (ocl-icd, shipped inside pyopencl's wheel) finds drivers through ``*.icd`` files in ``OCL_ICD_VENDORS`` or
+``/etc/OpenCL/vendors``, and PoCL's wheel through ``PYOPENCL_HOME`` besides. Intel's CPU runtime from the package index brings an ``.icd``
+whose path does not exist, and containers often hold NVIDIA's driver without one; for these we write a directory of our own. This must
+happen before the first OpenCL call of the process, not before pyopencl is imported: the loader reads the environment on that call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+VENDORS = "OCL_ICD_VENDORS"
+SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+NVIDIA = "libnvidia-opencl.so.1"
+INTEL = "libintelocl.so"
+INTEL_PACKAGE = "intel-opencl-rt"
+
+
+def intel_library() -> Path | None:
+    """Intel's CPU runtime, if the extra ``intel`` is installed in this environment."""
+    try:
+        files = importlib.metadata.files(INTEL_PACKAGE) or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = (Path(str(file.locate())).resolve() for file in files if file.name == INTEL)
+    return next((path for path in found if path.exists()), None)
+
+
+def nvidia_library() -> Path | None:
+    """NVIDIA's OpenCL driver, if it lies in a directory where the system looks for libraries."""
+    directories = [
+        *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")),
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/local/nvidia/lib64",
+        "/usr/lib/wsl/lib",
+    ]
+    return next((path for path in (Path(d) / NVIDIA for d in directories) if path.exists()), None)
+
+
+def unannounced(announced: dict[str, str]) -> dict[str, str]:
+    """File name -> content of the ``.icd`` files to add to those already ``announced`` (file name -> content)."""
+    present = {Path(text.strip()).name for text in announced.values() if _loadable(text.strip())}
+    libraries = {"feinsum-fuse-intel.icd": intel_library(), "feinsum-fuse-nvidia.icd": nvidia_library()}
+    return {name: f"{path}\n" for name, path in libraries.items() if path is not None and path.name not in present}
+
+
+def _loadable(library: str) -> bool:
+    """Whether the loader could find this library: bare names are searched for by the system, paths must exist."""
+    return bool(library) and ("/" not in library or Path(library).exists())
+
+
+def announce(cache: Path | None = None) -> Path | None:
+    """Point the loader at every runtime that is installed; idempotent, and silent where there is nothing to add.
+
+    Returns the directory of ``.icd`` files (below the user's cache directory, or ``cache``), or ``None`` if the environment was left
+    alone. A value of ``OCL_ICD_VENDORS`` that is no directory (one file, one library) is a user's choice and is left alone too.
+    """
+    chosen = os.environ.get(VENDORS) or os.environ.get("OPENCL_VENDOR_PATH")
+    source = Path(chosen) if chosen else SYSTEM_VENDORS
+    if chosen and not source.is_dir():
+        return None
+    announced = {file.name: file.read_text() for file in sorted(source.glob("*.icd"))} if source.is_dir() else {}
+    added = unannounced(announced)
+    if not added:
+        return None
+    wanted = {name: text for name, text in announced.items() if _loadable(text.strip())} | added
+    directory = _write(wanted, cache or Path(platformdirs.user_cache_dir("feinsum_fuse")))
+    os.environ[VENDORS] = str(directory)
+    return directory
+
+
+def _write(files: dict[str, str], cache: Path) -> Path:
+    """A directory that holds exactly these files; its name follows from their content, so that environments do not disturb each other."""
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
+    directory = cache / "vendors" / digest
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        directory = Path(tempfile.mkdtemp(prefix="feinsum-fuse-vendors-"))
+    for name, text in files.items():
+        path = directory / name
+        if not path.exists() or path.read_text() != text:
+            scratch = path.with_suffix(f".{os.getpid()}")
+            scratch.write_text(text)
+            scratch.replace(path)
+    return directory

@@ -1,0 +1,97 @@
+"""Comparing what a kernel computed with a reference, and the random data for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorError:
+    """How far one output lies from its reference.
+
+    ``error`` is the largest absolute difference over the largest magnitude in the reference (1 if that is all zero): a norm-wise error,
+    since an element that cancels to nearly nothing says little about a kernel. ``where`` is that element's index. Values that are not
+    finite agree only with the same value; otherwise the error is infinite.
+    """
+
+    tensor: str
+    error: float
+    tolerance: float
+    where: tuple[int, ...] = ()
+    got: float = 0.0
+    expected: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the error is within the tolerance."""
+        return self.error <= self.tolerance
+
+    def __str__(self) -> str:
+        text = f"{self.tensor}: relative error {self.error:.2e}, tolerance {self.tolerance:.2e}"
+        return text if self.passed else f"{text}; at {list(self.where)} got {self.got:.9g}, expected {self.expected:.9g}"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The comparison of all outputs."""
+
+    tensors: tuple[TensorError, ...]
+
+    @property
+    def largest_relative_error(self) -> float:
+        """The largest error of any output."""
+        return max((tensor.error for tensor in self.tensors), default=0.0)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is within its tolerance."""
+        return all(tensor.passed for tensor in self.tensors)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.tensors))
+
+
+def verify(
+    outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: Mapping[str, float] | float
+) -> Verification:
+    """Compare every output with the array of the same name in ``expected``; ``tolerance`` for all, or for each by name.
+
+    An output that ``expected`` lacks raises ``KeyError``: nothing passes unseen.
+    """
+    return Verification(
+        tuple(_compare(n, outputs[n], expected[n], tolerance[n] if isinstance(tolerance, Mapping) else tolerance) for n in outputs)
+    )
+
+
+def _compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: float) -> TensorError:
+    if got.shape != expected.shape:
+        raise ValueError(f"{name}: shape {got.shape} against {expected.shape}")
+    wide = np.complex128 if "c" in (got.dtype.kind, expected.dtype.kind) else np.float64
+    a, b = got.astype(wide), expected.astype(wide)
+    finite = np.isfinite(b)
+    with np.errstate(invalid="ignore"):
+        differences = np.abs(a - b)
+    differences[~np.isfinite(differences)] = np.inf
+    differences[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
+    scale = float(np.abs(b[finite]).max(initial=0.0)) or 1.0
+    if not differences.size:
+        return TensorError(name, 0.0, tolerance)
+    where = np.unravel_index(int(np.argmax(differences)), differences.shape)
+    index = tuple(int(i) for i in where)
+    return TensorError(name, float(differences[where]) / scale, tolerance, index, float(np.real(a[where])), float(np.real(b[where])))
+
+
+def random_array(shape: tuple[int, ...], dtype: str, generator: np.random.Generator) -> np.ndarray:
+    """Random data on which sums stay well conditioned: floating point uniform in [0.5, 1), integers in 0..3, booleans.
+
+    With values of one sign, sums do not cancel and products of a cascade keep their scale apart from a factor per reduction.
+    """
+    kind = np.dtype(dtype)
+    if kind.kind in "fc":
+        return generator.uniform(0.5, 1.0, shape).astype(kind)
+    if kind.kind == "b":
+        return generator.integers(0, 2, shape).astype(kind)
+    return generator.integers(0, 4, shape).astype(kind)

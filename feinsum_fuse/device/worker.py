@@ -1,0 +1,169 @@
+"""The child process that meets a new kernel first: ``python -m feinsum_fuse.device.worker JOB``.
+
+JOB is a directory that holds ``job.json`` (executable and device) and ``input-NAME.npy``. At each stage ``status.json`` is replaced, so
+that the parent knows where a process was when it died; at the end it holds the outcome, and ``output-NAME.npy`` hold the results. The
+process imports neither loopy nor anything that does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+
+from ..errors import DeviceError
+from .catalogue import DeviceInfo, device_of
+from .executable import Argument, Executable
+from .loaded import Loaded, Value
+from .outcome import Outcome
+from .poison import is_poison, poisoned
+
+PADDING = 64
+"""Elements of poison behind every array: a kernel must not write there, and reads NaN if it reads there."""
+
+
+class _Failure(Exception):
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class _Job:
+    """One first run, from the files in a directory to the files in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        job = json.loads((directory / "job.json").read_text())
+        self.executable = Executable.from_json(job["executable"])
+        self.info = DeviceInfo.from_json(job["device"])
+        self.arrays = {a.name: np.load(directory / f"input-{a.name}.npy", allow_pickle=False) for a in self.executable.inputs}
+
+    def status(self, stage: str, outcome: Outcome | None = None, message: str = "") -> None:
+        """Record where we are; an outcome ends the job."""
+        self.stage = stage
+        scratch = self.directory / "status.new"
+        scratch.write_text(json.dumps({"stage": stage, "outcome": outcome or "", "message": message}))
+        scratch.replace(self.directory / "status.json")
+
+    def run(self) -> None:
+        """Build, launch and check; raises :class:`_Failure`."""
+        self.status("start")
+        try:
+            device = device_of(self.info)
+            self.context = cl.Context([device])
+            self.queue = cl.CommandQueue(self.context)
+        except (DeviceError, cl.Error) as error:
+            raise _Failure(Outcome.launch_failed, str(error)) from error
+        self.status("build")
+        try:
+            self.loaded = Loaded(self.executable, self.context)
+        except cl.Error as error:
+            raise _Failure(Outcome.build_failed, str(error)) from error
+        self.status("allocate")
+        try:
+            values = self.allocate()
+            self.status("launch")
+            self.launch(values, which=0)
+        except (cl.Error, MemoryError) as error:
+            raise _Failure(Outcome.launch_failed, str(error)) from error
+        self.status("check")
+        self.check(values)
+        for argument in self.executable.outputs:
+            np.save(self.directory / f"output-{argument.name}.npy", self.read(values[argument.name], argument))
+
+    def allocate(self) -> dict[str, Value]:
+        """Device memory for every array, padded, and the scalars; inputs are uploaded."""
+        values: dict[str, Value] = {}
+        for argument in self.executable.arguments:
+            if argument.by_value:
+                values[argument.name] = np.dtype(argument.dtype).type(self.arrays[argument.name][()])
+                continue
+            dtype = np.dtype(argument.dtype)
+            values[argument.name] = self.loaded.buffer(argument.name, padding=PADDING * dtype.itemsize)
+            if argument.role == "input":
+                flat = poisoned(dtype, argument.elements + PADDING)
+                argument.view(flat)[...] = self.arrays[argument.name]
+                cl.enqueue_copy(self.queue, values[argument.name], flat)
+        return values
+
+    def launch(self, values: Mapping[str, Value], which: int) -> None:
+        """Poison whatever the kernel is to write with pattern ``which``, and run it to its end."""
+        for argument in self.executable.arguments:
+            if argument.role != "input":
+                cl.enqueue_copy(self.queue, values[argument.name], poisoned(np.dtype(argument.dtype), argument.elements + PADDING, which))
+        self.queue.finish()
+        self.loaded.bind(values)
+        self.loaded.enqueue(self.queue)
+        self.queue.finish()
+
+    def flat(self, value: Value, argument: Argument) -> np.ndarray:
+        """The whole buffer, padding included."""
+        host = np.empty(argument.elements + PADDING, argument.dtype)
+        cl.enqueue_copy(self.queue, host, value)
+        return host
+
+    def read(self, value: Value, argument: Argument) -> np.ndarray:
+        """The array that an argument's buffer holds, C-contiguous."""
+        return np.ascontiguousarray(argument.view(self.flat(value, argument)))
+
+    def check(self, values: Mapping[str, Value]) -> None:
+        """Refuse unwritten outputs, changed inputs, and writes behind an array.
+
+        An element that holds the first pattern may do so by right, so such outputs are judged by a second run on the second pattern.
+        """
+        doubtful = {}
+        for argument in self.executable.arguments:
+            if argument.by_value:
+                continue
+            flat = self.flat(values[argument.name], argument)
+            if not is_poison(flat[argument.elements :]).all():
+                raise _Failure(Outcome.wrong_result, f"the kernel wrote behind the end of {argument.name}")
+            array = np.ascontiguousarray(argument.view(flat))
+            if argument.role == "input" and array.tobytes() != np.asarray(self.arrays[argument.name], argument.dtype).tobytes():
+                raise _Failure(Outcome.wrong_result, f"the kernel changed its input {argument.name}")
+            if argument.role == "output" and (untouched := is_poison(array)).any():
+                doubtful[argument] = untouched
+        if not doubtful:
+            return
+        self.launch(values, which=1)
+        for argument, untouched in doubtful.items():
+            again = untouched & is_poison(self.read(values[argument.name], argument), 1)
+            if again.any():
+                first = tuple(int(i) for i in np.argwhere(again)[0])
+                text = f"output {argument.name} was left unwritten in {int(again.sum())} of {again.size} elements, first at {list(first)}"
+                raise _Failure(Outcome.wrong_result, text)
+
+
+def _die_with_parent() -> None:
+    """Leave no core file, and do not outlive a parent that was killed."""
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def main(directory: str) -> None:
+    """Do the job in this directory; its failures end as outcomes in ``status.json``, anything else as a traceback."""
+    _die_with_parent()
+    job = _Job(Path(directory))
+    try:
+        job.run()
+    except _Failure as failure:
+        job.status(job.stage, failure.outcome, str(failure))
+    else:
+        job.status("done", Outcome.ok)
+    sys.stdout.flush()
+    os._exit(0)  # runtimes have crashed in their own tear-down, which would hide the result
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

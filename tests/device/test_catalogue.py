@@ -1,0 +1,106 @@
+"""Finding devices, and telling the loader about runtimes that nobody announced."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyopencl as cl
+import pytest
+
+from feinsum_fuse.device import catalogue, runtimes
+from feinsum_fuse.device.catalogue import DeviceInfo, device_of, find_device
+from feinsum_fuse.errors import DeviceError
+
+
+def test_default_is_pocl() -> None:
+    assert find_device().platform.name == catalogue.POCL
+
+
+@pytest.mark.parametrize("name", ["portable", "POCL", "pthread"])
+def test_device_by_part_of_a_name(name: str) -> None:
+    assert find_device(name) == find_device()
+
+
+def test_unknown_device_lists_what_exists() -> None:
+    with pytest.raises(DeviceError) as caught:
+        find_device("abacus")
+    message = str(caught.value)
+    assert message.startswith("no OpenCL device matches 'abacus'\n  Give part of the name of a platform or device. There are:\n")
+    assert str(DeviceInfo.of(find_device())) in message
+
+
+def test_no_device_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing() -> list[cl.Platform]:
+        raise cl.LogicError("clGetPlatformIDs", -1001, "")
+
+    monkeypatch.setattr(cl, "get_platforms", nothing)
+    with pytest.raises(DeviceError) as caught:
+        find_device()
+    assert str(caught.value) == "no OpenCL device was found\n  Install the package pocl-binary-distribution, or a driver for your device."
+
+
+def test_description_round_trips_and_finds_its_device() -> None:
+    info = DeviceInfo.of(find_device())
+    assert DeviceInfo.from_json(info.to_json()) == info
+    assert device_of(info) == find_device()
+    assert info.kind == "cpu" and 1 <= info.units <= (os.cpu_count() or 1)
+
+
+def announce_in_new_process(vendors: str | None, cache: Path) -> list[str]:
+    """The platforms that a fresh process sees."""
+    code = "import feinsum_fuse.device.catalogue as c; print(*dict.fromkeys(d.platform.name for d in c.devices()), sep='\\n')"
+    environment = {k: v for k, v in os.environ.items() if k != runtimes.VENDORS} | {"XDG_CACHE_HOME": str(cache)}
+    if vendors is not None:
+        environment[runtimes.VENDORS] = vendors
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+INTEL_EXPECTED = ["Intel(R) OpenCL"] if runtimes.intel_library() else []
+
+
+def test_both_runtimes_are_listed_pocl_first(tmp_path: Path) -> None:
+    assert announce_in_new_process(None, tmp_path) == [catalogue.POCL, *INTEL_EXPECTED]
+
+
+def test_broken_icd_of_the_package_is_replaced(tmp_path: Path) -> None:
+    broken = tmp_path / "vendors"
+    broken.mkdir()
+    (broken / "intel-cpu.icd").write_text("/opt/nowhere/lib/libintelocl.so\n")
+    assert announce_in_new_process(str(broken), tmp_path) == [catalogue.POCL, *INTEL_EXPECTED]
+
+
+def test_library_of_a_driver_without_icd_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = tmp_path / "lib" / runtimes.NVIDIA
+    library.parent.mkdir()
+    library.touch()
+    system = tmp_path / "system"
+    system.mkdir()
+    (system / "other.icd").write_text("libother.so.1\n")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
+    monkeypatch.setenv(runtimes.VENDORS, str(system))
+    directory = runtimes.announce(tmp_path / "cache")
+    assert directory is not None and os.environ[runtimes.VENDORS] == str(directory)
+    assert (directory / "feinsum-fuse-nvidia.icd").read_text() == f"{library}\n"
+    assert (directory / "other.icd").read_text() == "libother.so.1\n"
+    assert runtimes.announce(tmp_path / "cache") is None  # nothing is left to announce
+
+
+def test_a_user_s_choice_of_one_driver_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(runtimes.VENDORS, "libonly.so")
+    assert runtimes.announce(tmp_path) is None
+    assert os.environ[runtimes.VENDORS] == "libonly.so"
+
+
+def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    library = tmp_path / runtimes.NVIDIA
+    library.touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv(runtimes.VENDORS, str(tmp_path))
+    directory = runtimes.announce(blocked)
+    assert directory is not None and (directory / "feinsum-fuse-nvidia.icd").exists()

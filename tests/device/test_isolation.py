@@ -1,0 +1,136 @@
+"""Every way in which a kernel can fail, done for real: each ends as its own outcome, and we go on."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.isolation import Result, run_isolated
+from feinsum_fuse.device.outcome import Outcome
+from feinsum_fuse.errors import DeviceError
+from tests.device.programs import program
+
+A = np.arange(1, 65, dtype=np.float32)
+TWICE = {"C": 2 * A.astype(np.float64)}
+
+
+def run(body: str, timeout_s: float = 60.0) -> Result:
+    """The result of a kernel that should have doubled A."""
+    return run_isolated(program(body), {"A": A}, find_device(), timeout_s=timeout_s, expected=TWICE, tolerance=1e-6)
+
+
+def test_correct_kernel() -> None:
+    result = run("C[i] = 2*A[i];")
+    assert (result.outcome, result.stage, result.message) == (Outcome.ok, "done", "")
+    assert np.array_equal(result.outputs["C"], 2 * A)
+    assert result.verification is not None and result.verification.largest_relative_error == 0
+
+
+def test_wrong_result() -> None:
+    result = run("C[i] = i == 7 ? 0 : 2*A[i];")
+    assert (result.outcome, result.stage) == (Outcome.wrong_result, "verify")
+    assert result.message == "C: relative error 1.25e-01, tolerance 1.00e-06; at [7] got 0, expected 16"
+
+
+def test_unwritten_element() -> None:
+    result = run("if (i != 5) C[i] = 2*A[i];")
+    assert (result.outcome, result.stage) == (Outcome.wrong_result, "check")
+    assert result.message == "output C was left unwritten in 1 of 64 elements, first at [5]"
+
+
+def test_kernel_that_writes_nothing() -> None:
+    result = run("")
+    assert (result.outcome, result.message) == (Outcome.wrong_result, "output C was left unwritten in 64 of 64 elements, first at [0]")
+
+
+def test_build_error_carries_the_compiler_s_words() -> None:
+    result = run("C[i] = 2*undeclared;")
+    assert (result.outcome, result.stage) == (Outcome.build_failed, "build")
+    assert "undeclared" in result.message
+
+
+def test_compiler_that_aborts_its_process() -> None:
+    result = run("float16 x = (float16)(A[i]); x = fma(x, x, x); C[i] = x.s0 + x.sf;")
+    assert (result.outcome, result.stage) == (Outcome.crashed, "launch")  # PoCL compiles for a work-group size when it launches
+    assert result.message.startswith("the process died of SIGABRT in stage launch; it printed last:\n")
+    assert "Cannot select" in result.message
+
+
+def test_endless_loop_is_killed_with_its_whole_process_group() -> None:
+    start = time.monotonic()
+    result = run("volatile int go = 1; while (go) C[i] = A[i];", timeout_s=3)
+    assert (result.outcome, result.stage) == (Outcome.timeout, "launch")
+    assert result.message.startswith("killed after 3 s in stage launch")
+    assert time.monotonic() - start < 20
+
+
+def test_stack_overflow() -> None:
+    result = run("volatile float big[1 << 23]; for (int k = 0; k < 1 << 23; ++k) big[k] = A[i]; C[i] = 2*big[i];")
+    assert (result.outcome, result.stage) == (Outcome.crashed, "launch")
+    assert result.message.startswith("the process died of SIGSEGV in stage launch")
+
+
+def test_stray_pointer() -> None:
+    assert run("*(__global volatile float *)(size_t)(8*i) = 1;").outcome is Outcome.crashed
+
+
+def test_process_that_leaves_by_itself_has_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POCL_CACHE_DIR", "/dev/null/nowhere")
+    result = run("C[i] = 2*A[i];")
+    assert result.outcome in (Outcome.crashed, Outcome.launch_failed)
+    assert result.message
+
+
+def test_write_behind_an_array() -> None:
+    result = run("C[i] = 2*A[i]; if (i == 0) C[64] = 1;")
+    assert (result.outcome, result.message) == (Outcome.wrong_result, "the kernel wrote behind the end of C")
+
+
+def test_changed_input() -> None:
+    result = run("C[i] = 2*A[i]; ((__global float *)A)[i] = 0;")
+    assert (result.outcome, result.message) == (Outcome.wrong_result, "the kernel changed its input A")
+
+
+def test_group_that_the_device_refuses() -> None:
+    executable = program("C[i] = A[i];", n=1 << 20, group=1 << 20)
+    result = run_isolated(executable, {"A": np.ones(1 << 20, np.float32)}, find_device())
+    assert (result.outcome, result.stage) == (Outcome.launch_failed, "launch")
+
+
+def test_output_that_equals_the_poison_by_right() -> None:
+    poison = np.frombuffer(b"\xa5" * 64, np.int8)
+    executable = program("C[i] = A[i];", dtype="int8")
+    assert run_isolated(executable, {"A": poison}, find_device(), expected={"C": poison}).outcome is Outcome.ok
+
+
+def test_result_that_is_not_a_number_is_wrong_unless_expected() -> None:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = {"C": np.log(A - 2)}
+    body = "C[i] = log(A[i] - 2);"
+    assert run_isolated(program(body), {"A": A}, find_device(), expected=expected, tolerance=1e-5).outcome is Outcome.ok
+    assert run_isolated(program("C[i] = NAN;"), {"A": A}, find_device(), expected=TWICE, tolerance=1e9).outcome is Outcome.wrong_result
+
+
+def test_missing_and_misshapen_inputs_are_the_caller_s_error() -> None:
+    with pytest.raises(DeviceError, match=r"^input A is missing$"):
+        run_isolated(program(""), {}, find_device())
+    with pytest.raises(DeviceError, match=r"^input A has shape \(3,\), expected \(64,\)$"):
+        run_isolated(program(""), {"A": A[:3]}, find_device())
+
+
+def test_device_that_went_away() -> None:
+    gone = replace(DeviceInfo.of(find_device()), name="no such device")
+    result = run_isolated(program("C[i] = 2*A[i];"), {"A": A}, gone)
+    assert (result.outcome, result.stage) == (Outcome.launch_failed, "start")
+
+
+def test_children_leave_nothing_behind(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run("C[i] = 2*A[i];")
+    run("*(__global volatile float *)(size_t)(8*i) = 1;")
+    assert os.listdir(str(tmp_path)) == []
