@@ -60,8 +60,9 @@ def _reason(error: BaseException) -> tuple[str, str]:
         if name.startswith(prefix):
             return reason
     if isinstance(error, OSError):
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        return _REASONS["SQLITE_FULL"] if full else (f"{error.strerror}: {error.filename}", "choose another place with FEINSUM_FUSE_DATABASE")
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return _REASONS["SQLITE_FULL"]
+        return f"{error.strerror}: {error.filename}", "choose another place with FEINSUM_FUSE_DATABASE"
     origin = error.orig if isinstance(error, DBAPIError) and error.orig else error
     first_line = (str(origin).strip() or type(origin).__name__).splitlines()[0]
     return first_line, "check the URL, and that the database is reachable"
