@@ -17,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 from ..errors import DeviceError
-from . import runtimes
+from . import compiler_cache, runtimes
 from .catalogue import DeviceInfo
 from .executable import Executable
 from .outcome import Outcome
@@ -88,6 +88,9 @@ def _run(directory: Path, timeout_s: float) -> Result:
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    cache = directory / "cache"
+    cache.mkdir()
+    environment[compiler_cache.VARIABLE] = str(cache)
     command = [sys.executable, "-m", "feinsum_fuse.device.worker", str(directory)]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -101,7 +104,10 @@ def _run(directory: Path, timeout_s: float) -> Result:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return _judge(directory, code, timeout_s)
+    result = _judge(directory, code, timeout_s)
+    if result.outcome is Outcome.ok:
+        compiler_cache.hand_over(cache)
+    return result
 
 
 def _judge(directory: Path, code: int | None, timeout_s: float) -> Result:

@@ -26,5 +26,6 @@ def is_poison(array: np.ndarray, which: int = 0) -> np.ndarray:
     """For each element of a C-contiguous array whether all of its bits are the pattern's; same shape, bool."""
     words, pattern = _words(array.dtype, which)
     per_element = array.dtype.itemsize // words.itemsize
-    same: np.ndarray = array.reshape(-1).view(words).reshape(-1, per_element) == pattern
-    return same.all(axis=1).reshape(array.shape)
+    same = np.equal(array.reshape(-1).view(words), pattern)
+    whole: np.ndarray = same.reshape(-1, per_element).all(axis=1)
+    return whole.reshape(array.shape)

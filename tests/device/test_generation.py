@@ -89,7 +89,7 @@ class Intrinsic(ScalarCallable):
 def vector_kernel(space: str) -> lp.TranslationUnit:
     """exp(A) in vectors of four, through a tile of vector elements in this address space."""
     kernel = lp.make_kernel(
-        "{[i,j,l]: 0<=i,j<8 and 0<=l<4}",
+        "{[i,j,l]: 0<=i,j<8 and 0<=l<4}" if space == "global" else "{[i,l]: 0<=i<8 and 0<=l<4}",
         "T[i] = exp(vload_at(A[4*i])) {id=a,dep=}\n"
         + ("... gbarrier {id=bar,dep=a}\n" if space == "global" else "")
         + f"out = T[{'j' if space == 'global' else 'i'}] {{id=out,dep={'bar' if space == 'global' else 'a'}}}\n"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from feinsum_fuse.device import compiler_cache
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.isolation import Result, run_isolated
 from feinsum_fuse.device.outcome import Outcome
@@ -79,11 +81,21 @@ def test_stray_pointer() -> None:
     assert run("*(__global volatile float *)(size_t)(8*i) = 1;").outcome is Outcome.crashed
 
 
-def test_process_that_leaves_by_itself_has_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POCL_CACHE_DIR", "/dev/null/nowhere")
-    result = run("C[i] = 2*A[i];")
-    assert result.outcome in (Outcome.crashed, Outcome.launch_failed)
-    assert result.message
+def test_crash_leaves_the_shared_compiler_cache_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compiler_cache.VARIABLE, str(tmp_path))
+    for _ in range(2):  # a half-written entry would turn the second end into a failed build
+        assert run("float16 x = (float16)(A[i]); x = fma(x, x, x); C[i] = x.s1;").outcome is Outcome.crashed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_success_is_handed_to_the_shared_compiler_cache_and_heals_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compiler_cache.VARIABLE, str(tmp_path))
+    run("C[i] = 2*A[i];")
+    (compiled,) = tmp_path.rglob("*.so")
+    compiled.unlink()
+    run("C[i] = 2*A[i];")
+    assert compiled.exists()
+    assert not list(tmp_path.rglob("feinsum-fuse-*"))
 
 
 def test_write_behind_an_array() -> None:
@@ -129,7 +141,7 @@ def test_device_that_went_away() -> None:
     assert (result.outcome, result.stage) == (Outcome.launch_failed, "start")
 
 
-def test_children_leave_nothing_behind(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run("C[i] = 2*A[i];")
     run("*(__global volatile float *)(size_t)(8*i) = 1;")
