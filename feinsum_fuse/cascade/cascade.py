@@ -14,6 +14,9 @@ from ..spec.affine import Affine
 from ..spec.workload import Reduction
 
 if TYPE_CHECKING:
+    import loopy as lp
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
     from pymbolic.typing import Expression
 
 
@@ -114,7 +117,7 @@ class Cascade:
 
     def __post_init__(self) -> None:
         if not self.outputs:
-            read = {a.tensor for e in self.einsums for a in e.operands}
+            read = {a.tensor for e in self.einsums for a in e.operands if a.tensor != e.output.tensor}
             object.__setattr__(self, "outputs", tuple(dict.fromkeys(e.output.tensor for e in self.einsums if e.output.tensor not in read)))
 
     def einsum(self, name: str) -> Einsum:
@@ -134,6 +137,25 @@ class Cascade:
     def intermediates(self) -> tuple[str, ...]:
         """The tensors that are written and are no outputs."""
         return tuple(dict.fromkeys(e.output.tensor for e in self.einsums if e.output.tensor not in self.outputs))
+
+    @cached_property
+    def size_parameters(self) -> tuple[str, ...]:
+        """The names of the symbolic sizes, in order of first appearance."""
+        sizes = [size for einsum in self.einsums for size in einsum.sizes.values()]
+        sizes += [size for tensor in self.tensors.values() for size in tensor.shape]
+        return tuple(dict.fromkeys(size.name for size in sizes if isinstance(size, SizeParam)))
+
+    def kernel(self) -> lp.TranslationUnit:
+        """The cascade as a loopy kernel in feinsum's grammar: :func:`feinsum_fuse.cascade.kernel.base_kernel`."""
+        from .kernel import base_kernel
+
+        return base_kernel(self)
+
+    def reference(self, **arrays: ArrayLike) -> dict[str, NDArray[np.generic]]:
+        """All outputs, computed with NumPy in float64 (integers exactly): :func:`feinsum_fuse.cascade.reference.reference`."""
+        from .reference import reference
+
+        return reference(self, arrays)
 
     def fixed_shape(self, tensor: str, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """The shape with size parameters replaced; :class:`CascadeError` if one is missing."""

@@ -6,14 +6,14 @@ from pytools.tag import Tag, tag_dataclass
 
 
 @tag_dataclass
-class EinsumTag(Tag):
+class EinsumTag(Tag):  # type: ignore[misc]
     """On an instruction: it computes (a part of) this Einsum."""
 
     einsum: str
 
 
 @tag_dataclass
-class RankVariableTag(Tag):
+class RankVariableTag(Tag):  # type: ignore[misc]
     """On an iname: it runs over this rank variable of this Einsum."""
 
     einsum: str
@@ -21,7 +21,7 @@ class RankVariableTag(Tag):
 
 
 @tag_dataclass
-class TensorTag(Tag):
+class TensorTag(Tag):  # type: ignore[misc]
     """On an array: it holds this tensor of the cascade."""
 
     tensor: str

@@ -1,0 +1,123 @@
+"""The iteration space of an Einsum as ISL sees it: a box that starts at 0, and guards for what is cut off it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from ..errors import CascadeError
+from ..spec.affine import Affine
+from ..spec.workload import Einsum, Workload
+
+_IDENTIFIER = re.compile(r"[A-Za-z_#$@][A-Za-z0-9_]*")
+_ISL_WORDS = frozenset({"and", "or", "not", "exists", "mod", "floor", "ceil", "min", "max", "true", "false", "implies"})
+
+
+@dataclass(frozen=True)
+class Space:
+    """The box ``0 <= v < sizes[v]`` of shifted variables, cut down by ``guards >= 0``; ``v`` as written is ``shifted + lower[v]``."""
+
+    sizes: dict[str, int]
+    lower: dict[str, int]
+    guards: tuple[Affine, ...]
+
+    def shifted(self, index: Affine) -> Affine:
+        """An index expression over the variables as written, rewritten over the shifted ones."""
+        return Affine(index.terms, index.constant + sum(factor * self.lower[name] for name, factor in index.terms))
+
+
+def effective_rank_sizes(workload: Workload, einsum: Einsum) -> dict[str, int]:
+    """Rank -> size in this Einsum; its own sizes win over the workload's."""
+    return {**workload.rank_sizes, **einsum.rank_sizes}
+
+
+def iteration_set(workload: Workload, einsum: Einsum) -> isl.Set:
+    """All points of an Einsum: user's constraints, and every index inside its rank where the rank has a size."""
+    variables = einsum.rank_variables
+    alias = {v: f"v{position}" for position, v in enumerate(variables)}
+    constraints = [workload.iteration_space_shape[v] for v in variables if v in workload.iteration_space_shape]
+    constraints += einsum.iteration_space_shape
+    texts = [f"({_IDENTIFIER.sub(lambda found: _aliased(found.group(), alias, einsum), text)})" for text in constraints]
+    sizes = effective_rank_sizes(workload, einsum)
+    for access in einsum.tensor_accesses:
+        for rank, index in access.projection.items():
+            if rank in sizes:
+                texts.append(f"(0 <= {index.renamed(alias)} < {sizes[rank]})")
+    try:
+        return isl.Set(f"{{[{', '.join(alias.values())}] : {' and '.join(texts) or 'true'}}}")
+    except isl.Error as error:
+        raise CascadeError(f"Einsum {einsum.name}: the constraints {', '.join(constraints)} cannot be read: {error}") from None
+
+
+def _aliased(word: str, alias: Mapping[str, str], einsum: Einsum) -> str:
+    if word in _ISL_WORDS:
+        return word
+    if word not in alias:
+        raise CascadeError(
+            f"Einsum {einsum.name}: its iteration space names {word!r}, which is no rank variable of it",
+            hint=f"Its rank variables are {', '.join(alias)}.",
+        )
+    return alias[word]
+
+
+def largest_index(points: isl.Set, variables: tuple[str, ...], index: Affine) -> int:
+    """The largest value of an index expression over a set of points, whose dimensions are ``variables``."""
+    return int(points.max_val(_aff(points, variables, index)).to_python())
+
+
+def space(workload: Workload, einsum: Einsum, points: isl.Set) -> Space:
+    """The box around an Einsum's points, and the guards that cut the points out of it; indices below 0 are guarded as well."""
+    variables = einsum.rank_variables
+    if points.is_empty():
+        raise CascadeError(f"Einsum {einsum.name} has no points: its constraints contradict each other")
+    lower, sizes = {}, {}
+    for position, name in enumerate(variables):
+        least, most = points.dim_min_val(position), points.dim_max_val(position)
+        if not (least.is_int() and most.is_int()):
+            raise CascadeError(f"Einsum {einsum.name}: rank variable {name} is unbounded", hint="Give one of its ranks a size.")
+        lower[name] = int(least.to_python())
+        sizes[name] = int(most.to_python()) - lower[name] + 1
+    box = isl.Set.universe(points.space)
+    for position, name in enumerate(variables):
+        box = box.lower_bound_val(isl.dim_type.set, position, lower[name])
+        box = box.upper_bound_val(isl.dim_type.set, position, lower[name] + sizes[name] - 1)
+    ranks = effective_rank_sizes(workload, einsum)
+    unsized = [i for access in einsum.tensor_accesses for rank, i in access.projection.items() if rank not in ranks]
+    guarded = _without_negative(points, variables, unsized)
+    result = Space(sizes, lower, ())
+    if guarded.is_equal(box):
+        return result
+    return Space(sizes, lower, tuple(dict.fromkeys(map(result.shifted, _guards(guarded.gist(box), variables, einsum)))))
+
+
+def _without_negative(points: isl.Set, variables: tuple[str, ...], indices: Iterable[Affine]) -> isl.Set:
+    for index in indices:
+        points = points & _aff(points, variables, index).ge_set(isl.Aff.zero_on_domain_space(points.space))
+    return points
+
+
+def _aff(points: isl.Set, variables: tuple[str, ...], index: Affine) -> isl.Aff:
+    result = isl.Aff.zero_on_domain_space(points.space) + index.constant
+    for name, factor in index.terms:
+        result = result.add_coefficient_val(isl.dim_type.in_, variables.index(name), factor)
+    return result
+
+
+def _guards(points: isl.Set, variables: tuple[str, ...], einsum: Einsum) -> list[Affine]:
+    parts = points.coalesce().remove_redundancies().get_basic_sets()
+    if len(parts) != 1 or parts[0].dim(isl.dim_type.div):
+        raise CascadeError(
+            f"Einsum {einsum.name}: its iteration space is no single set of affine inequalities",
+            hint="Put the condition into the map, as where(condition, value, 0).",
+        )
+    guards = []
+    for constraint in parts[0].get_constraints():
+        terms = {v: int(constraint.get_coefficient_val(isl.dim_type.set, k).to_python()) for k, v in enumerate(variables)}
+        guard = Affine.of(terms, int(constraint.get_constant_val().to_python()))
+        guards.append(guard)
+        if constraint.is_equality():
+            guards.append(Affine.of({v: -factor for v, factor in guard.terms}, -guard.constant))
+    return guards
