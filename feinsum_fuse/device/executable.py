@@ -6,8 +6,9 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -53,6 +54,12 @@ class Argument:
         """Whether the elements lie without gaps, last axis fastest; axes of length 1 do not count."""
         plain = dataclasses.replace(self, strides=()).element_strides
         return all(length <= 1 or a == b for length, a, b in zip(self.shape, self.element_strides, plain, strict=True))
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Argument:
+        """The value whose fields stand in ``data``, as JSON gives them back."""
+        fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+        return cls(**fields)
 
     def view(self, buffer: np.ndarray) -> np.ndarray:
         """The array that lies in a flat buffer of :attr:`elements` elements, as a view."""
@@ -117,9 +124,7 @@ class Executable:
     def from_json(cls, text: str) -> Executable:
         """The value that :meth:`to_json` wrote."""
         data = json.loads(text)
-        arguments = tuple(
-            Argument(a["name"], a["dtype"], tuple(a["shape"]), a["role"], tuple(a["strides"]), a["by_value"]) for a in data["arguments"]
-        )
+        arguments = tuple(map(Argument.from_plain, data["arguments"]))
         launches = tuple(
             Launch(x["kernel"], tuple(x["global_size"]), tuple(x["local_size"]), tuple(x["arguments"])) for x in data["launches"]
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -42,6 +42,12 @@ class Loaded:
         for kernel, _, _, names in self._launches:
             kernel.set_args(*[values[name] for name in names])
 
-    def enqueue(self, queue: cl.CommandQueue) -> list[cl.Event]:
-        """Start all launches in order on an in-order queue; one event for each."""
-        return [cl.enqueue_nd_range_kernel(queue, kernel, work, group) for kernel, work, group, _ in self._launches]
+    def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = ()) -> list[cl.Event]:
+        """Start all launches one after another, the first after ``wait_for``; one event for each."""
+        events: list[cl.Event] = []
+        waits = list(wait_for) or None
+        for kernel, work, group, _ in self._launches:
+            event = cl.enqueue_nd_range_kernel(queue, kernel, work, group, None, waits)
+            events.append(event)
+            waits = [event]
+        return events

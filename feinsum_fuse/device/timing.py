@@ -1,0 +1,116 @@
+"""Taking times: several programs interleaved, raw samples, caches warm or cold but never mixed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ..errors import DeviceError
+
+CacheState = Literal["cold", "warm"]
+
+SHORTEST_SAMPLE = 2e-3
+"""Seconds that a warm sample should last: shorter programs are run several times in one sample."""
+RESOLUTIONS = 100
+"""How many times the clock's resolution a sample must last; otherwise it is refused."""
+LEAST_REPEATS = 7
+MOST_REPEATS = 50
+BUDGET = 2.0
+"""Seconds for one program's samples where the number of repeats is left open."""
+
+
+class Timed(Protocol):
+    """What can be timed."""
+
+    def run(self, times: int) -> Sequence[float]:
+        """Run this many times and wait for the end; the device's own times of the runs in ns, or nothing if it has none."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw times in ns of one run: host clock, and the device's own. A sample covers ``runs`` runs and holds their mean."""
+
+    host_ns: tuple[float, ...]
+    event_ns: tuple[float, ...]
+    runs: int
+
+
+def clock_resolution() -> float:
+    """The smallest step of the host clock, in seconds, as observed."""
+    steps = []
+    for _ in range(20):
+        start = time.perf_counter_ns()
+        while (end := time.perf_counter_ns()) == start:
+            pass
+        steps.append(end - start)
+    return min(steps) * 1e-9
+
+
+def time_together(
+    subjects: Sequence[Timed],
+    *,
+    repeats: int | None = None,
+    evict: Callable[[], None] | None = None,
+) -> tuple[Samples, ...]:
+    """Samples of all subjects, taken in turns after a warm-up, so that a machine that slows down slows all of them.
+
+    ``repeats`` is the number of samples of each (default: 7 to 50, as 2 s allow). With ``evict``, it is called before each sample, and a
+    sample is one run (cold); without, short programs are run repeatedly in a sample (warm). Raises
+    :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
+    """
+    if repeats is not None and repeats < 1:
+        raise DeviceError(f"{repeats} repeats measure nothing", hint="Give at least 1.")
+    runs = [1 if evict else _runs_in_a_sample(subject) for subject in subjects]
+    shortest = RESOLUTIONS * clock_resolution()
+    host: list[list[float]] = [[] for _ in subjects]
+    event: list[list[float]] = [[] for _ in subjects]
+    if evict:
+        for subject in subjects:
+            subject.run(1)
+    start = time.perf_counter()
+    count = 0
+    while not _enough(count, repeats, time.perf_counter() - start, len(subjects)):
+        for position in _turn(len(subjects), count):
+            if evict:
+                evict()
+            seconds, own = _sample(subjects[position], runs[position])
+            if seconds < shortest:
+                hint = "Measure it warm: then several runs make a sample." if evict else ""
+                raise DeviceError(f"a sample of {seconds * 1e9:.0f} ns is too short for a clock of {shortest * 1e7:.0f} ns", hint=hint)
+            host[position].append(seconds * 1e9 / runs[position])
+            if own:
+                event[position].append(statistics.fmean(own))
+        count += 1
+    return tuple(Samples(tuple(h), tuple(e), r) for h, e, r in zip(host, event, runs, strict=True))
+
+
+def _turn(count: int, turn: int) -> list[int]:
+    """The order of a round: each starts one further, so that nobody always runs behind the same neighbour's cache contents."""
+    forward = [(turn + k) % count for k in range(count)]
+    return forward if (turn // count) % 2 == 0 else forward[::-1]
+
+
+def _enough(count: int, repeats: int | None, elapsed: float, subjects: int) -> bool:
+    if repeats is not None:
+        return count >= repeats
+    return count >= MOST_REPEATS or (count >= LEAST_REPEATS and elapsed > BUDGET * subjects)
+
+
+def _runs_in_a_sample(subject: Timed) -> int:
+    """Warm up, and find how many runs last as long as a sample should."""
+    subject.run(1)
+    runs = 1
+    while True:
+        seconds, _ = _sample(subject, runs)
+        if seconds >= SHORTEST_SAMPLE:
+            return runs
+        runs = max(2 * runs, min(100 * runs, int(runs * 1.2 * SHORTEST_SAMPLE / max(seconds, 1e-9))))
+
+
+def _sample(subject: Timed, runs: int) -> tuple[float, Sequence[float]]:
+    start = time.perf_counter_ns()
+    own = subject.run(runs)
+    return (time.perf_counter_ns() - start) * 1e-9, own
