@@ -1,7 +1,7 @@
 """Cascades of einsums and LoopTree mappings in; verified, timed, predicted and remembered OpenCL kernels out.
 
 The public names below are imported on first use, so that ``import feinsum_fuse`` is quick and opens no device. ``feinsum_fuse.spec`` and
-``feinsum_fuse.cascade`` are subpackages that can also be called: ``ff.cascade(spec)`` is ``feinsum_fuse.cascade.building.cascade(spec)``.
+``feinsum_fuse.cascade`` are subpackages that can also be called: ``ff.cascade(spec)`` is ``feinsum_fuse.cascade.reading.cascade(spec)``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from .cascade.reading import cascade
     from .lowering import lower
+    from .model.predict import predict, predict_many
     from .spec.load import load, loads
 
 __all__ = [
@@ -41,15 +43,21 @@ __all__ = [
     "ScheduleError",
     "SpecError",
     "UnsupportedTypeError",
+    "cascade",
     "load",
     "loads",
     "lower",
+    "predict",
+    "predict_many",
 ]
 
 _MODULES = {
+    "cascade": "cascade.reading",
     "load": "spec.load",
     "loads": "spec.load",
     "lower": "lowering",
+    "predict": "model.predict",
+    "predict_many": "model.predict",
 }
 """Public name -> the module that defines it; a name that is also a subpackage's makes that subpackage callable."""
 
