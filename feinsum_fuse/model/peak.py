@@ -1,0 +1,63 @@
+"""Peak use of each memory over a whole tree (accelforge.md, section 5.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .occupancy import Reserved
+from .quantity import Number, largest, total
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What one Einsum reserves and shares, in order of execution."""
+
+    reserved: tuple[Reserved, ...]
+    tensors: frozenset[str]
+    backing_depth: Mapping[str, int]
+    """Tensor -> loops above its backing holder."""
+
+
+def peaks(branches: Sequence[Branch]) -> dict[str, Number]:
+    """Memory -> the most bits alive at once.
+
+    Between consecutive Einsums, ``k`` loops stay open: those above the deepest backing holder of a tensor that is alive there, that is,
+    touched before and after. While one Einsum runs, another's reservation is alive if fewer loops are above it than stay open between the
+    two, or if it backs a tensor that is alive across. A tensor reserved at one depth by several Einsums counts once.
+    """
+    open_loops = [_open_loops(branches, boundary) for boundary in range(len(branches) - 1)]
+    moments = [_alive(branches, open_loops, moment) for moment in range(len(branches))]
+    memories = dict.fromkeys(component for alive in moments for component, _, _ in alive)
+    return {
+        memory: largest(total(bits for (component, _, _), bits in alive.items() if component == memory) for alive in moments)
+        for memory in memories
+    }
+
+
+def _live(branches: Sequence[Branch], boundary: int) -> frozenset[str]:
+    """The tensors touched both before and after the boundary that follows Einsum number ``boundary``."""
+    before = frozenset().union(*(branch.tensors for branch in branches[: boundary + 1]))
+    after = frozenset().union(*(branch.tensors for branch in branches[boundary + 1 :]))
+    return before & after
+
+
+def _open_loops(branches: Sequence[Branch], boundary: int) -> int:
+    live = _live(branches, boundary)
+    return max((depth for branch in branches for tensor, depth in branch.backing_depth.items() if tensor in live), default=0)
+
+
+def _alive(branches: Sequence[Branch], open_loops: Sequence[int], moment: int) -> dict[tuple[str, str, int], Number]:
+    """(memory, tensor, depth) -> bits, of everything alive while Einsum number ``moment`` runs."""
+    alive: dict[tuple[str, str, int], Number] = {}
+    for number, branch in enumerate(branches):
+        first, last = sorted((number, moment))
+        between = open_loops[first:last]
+        across: frozenset[str] = frozenset()
+        if between:
+            across = frozenset.intersection(*(_live(branches, boundary) for boundary in range(first, last)))
+        for item in branch.reserved:
+            if not between or item.depth < min(between) or item.backs & across:
+                key = (item.component, item.alias, item.depth)
+                alive[key] = largest([alive[key], item.bits]) if key in alive else item.bits
+    return alive

@@ -1,0 +1,136 @@
+"""Predictions of one mapping, and of many assignments of tile shapes to one tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ModelError
+from ..spec.arch import Memory
+from ..spec.mapping import Temporal
+from ..spec.spec import Spec
+from .estimate import Estimate, estimate
+from .prediction import Key, Prediction, Table
+from .quantity import Array, Number
+
+CHUNK = 4096
+"""Assignments evaluated together: their arrays stay in a core's own cache."""
+
+
+def predict(spec: Spec) -> Prediction:
+    """AccelForge's figures for a spec with workload, architecture and mapping (accelforge.md, section 5).
+
+    Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
+    """
+    result = estimate(spec)
+    return _prediction(spec, result)
+
+
+def _number(figure: Number) -> float:
+    return float(figure)
+
+
+def _prediction(spec: Spec, result: Estimate) -> Prediction:
+    arch = spec.arch
+    assert arch is not None
+    einsums = ("einsum", frozenset(e.name for e in spec.workload.einsums))
+    components = ("component", frozenset(leaf.name for leaf in arch.components))
+    tensors = ("tensor", frozenset({*spec.workload.tensors, None}))
+    names = {action.name for leaf in arch.components for action in leaf.actions} | {"read", "write", "compute"}
+    actions = ("action", frozenset(names))
+    dimensions = ("dimension", frozenset(fanout.name for leaf in arch.components for fanout in leaf.spatial))
+    items = result.einsums.items()
+
+    def table(axes: tuple[tuple[str, frozenset[str | None]], ...], entries: Iterator[tuple[Key, Number]]) -> Table:
+        return Table(axes, {key: _number(figure) for key, figure in entries})
+
+    full = (einsums, components, tensors, actions)
+    dynamic, leaked = _number(result.dynamic_energy), _number(result.leakage)
+    return Prediction(
+        energy=dynamic + leaked,
+        latency=_number(result.latency),
+        dynamic_energy=dynamic,
+        total_leak_energy=leaked,
+        actions=table(full, (((name, *key), n) for name, item in items for key, n in item.actions.items())),
+        action_energy=table(full, (((name, *key), n) for name, item in items for key, n in item.action_energy.items())),
+        leak_energy=table((einsums, components), (((name, key), n) for name, item in items for key, n in item.leak_energy.items())),
+        component_latency=table(
+            (einsums, components), (((name, key), n) for name, item in items for key, n in item.component_latency.items())
+        ),
+        occupancy=table(
+            (einsums, components, tensors), (((name, r.component, r.tensor), r.bits) for name, item in items for r in item.reserved)
+        ),
+        peak=table((components,), (((name,), bits) for name, bits in result.peak.items())),
+        computes=table((einsums,), (((name,), item.computes) for name, item in items)),
+        sizes=table((components,), (((leaf.name,), leaf.size) for leaf in arch.components if isinstance(leaf, Memory))),
+        usage=table((einsums, components, dimensions), (((name, *key), n) for name, item in items for key, n in item.usage.items())),
+        n_instances=spec.workload.n_instances,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Predictions:
+    """Figures of many assignments of tile shapes to the loops of one tree, one array element each; units J, s, bits."""
+
+    energy: Array
+    latency: Array
+    legal: NDArray[np.bool_]
+    """Whether the assignment is a mapping that fits; the figures of the others mean nothing."""
+    peak: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def energy_delay_product(self) -> Array:
+        """Energy times latency, J s."""
+        return self.energy * self.latency
+
+    def __len__(self) -> int:
+        return len(self.latency)
+
+    def __repr__(self) -> str:
+        count = int(self.legal.sum())
+        if not count:
+            return f"{len(self)} predictions, none legal"
+        latency, energy = (float(figures[self.legal].min()) for figures in (self.latency, self.energy))
+        return f"{len(self)} predictions, {count} legal; least latency {latency:.6g} s, least energy {energy:.6g} J"
+
+
+def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -> Predictions:
+    """The model on many assignments of tile shapes to one tree structure.
+
+    ``tile_shapes``: a loop's position in the tree (:attr:`~feinsum_fuse.spec.mapping.Placed.position`) -> an integer array; all arrays have
+    one length. Loops that are not named keep their shape. The formulas are those of :func:`predict`, run on arrays.
+    Raises :class:`ModelError` if a position is no loop or the lengths differ.
+    """
+    arrays = _arrays(spec, tile_shapes)
+    length = len(next(iter(arrays.values())))
+    parts = [estimate(spec, {place: array[start : start + CHUNK] for place, array in arrays.items()}) for start in range(0, length, CHUNK)]
+    lengths = [min(CHUNK, length - start) for start in range(0, length, CHUNK)]
+
+    def joined(figures: list[Number]) -> Array:
+        spread = [np.broadcast_to(np.asarray(f, dtype=np.float64), (n,)) for f, n in zip(figures, lengths, strict=True)]
+        return np.concatenate(spread) if spread else np.zeros(0)
+
+    return Predictions(
+        energy=joined([part.dynamic_energy + part.leakage for part in parts]),
+        latency=joined([part.latency for part in parts]),
+        legal=joined([np.asarray(part.legal, dtype=np.float64) for part in parts]).astype(bool),
+        peak={name: joined([part.peak[name] for part in parts]) for name in (parts[0].peak if parts else ())},
+    )
+
+
+def _arrays(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -> dict[tuple[int, ...], Array]:
+    if spec.mapping is None:
+        raise ModelError("A prediction needs an architecture and a mapping.", hint="Give files with the keys arch and mapping.")
+    loops = {placed.position for path in spec.mapping.paths() for placed in path if isinstance(placed.node, Temporal)}
+    arrays = {tuple(place): np.asarray(array, dtype=np.float64) for place, array in tile_shapes.items()}
+    strangers = [place for place in arrays if place not in loops]
+    if strangers:
+        raise ModelError(f"No loop of the mapping is at {strangers[0]}.", hint=f"Loops are at {', '.join(map(str, sorted(loops)))}.")
+    if len({array.shape for array in arrays.values()}) != 1 or any(array.ndim != 1 for array in arrays.values()):
+        raise ModelError("predict_many needs one array of tile shapes per loop, all of one length.")
+    if any(not np.all(np.equal(np.floor(array), array)) for array in arrays.values()):
+        raise ModelError("Tile shapes are whole numbers.")
+    return arrays

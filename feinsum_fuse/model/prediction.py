@@ -1,0 +1,180 @@
+"""A prediction: the model's figures for one spec, as plain data that prints itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ModelError
+from ..spec.expressions import nearest
+
+Key = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Table(Mapping[Any, float]):
+    """Figures by key: a name, or a tuple with one name per axis.
+
+    A combination of known names that does not occur reads 0.0; an unknown name raises :class:`ModelError`. Iteration yields what occurs.
+    """
+
+    axes: tuple[tuple[str, frozenset[str | None]], ...]
+    """(what the axis names, the known names)."""
+    entries: Mapping[Key, float]
+
+    def __getitem__(self, key: Any) -> float:
+        parts: Key = key if isinstance(key, tuple) else (key,)
+        if len(parts) != len(self.axes):
+            raise ModelError(f"{parts!r} names {len(parts)} things; give {', '.join(kind for kind, _ in self.axes)}.")
+        for part, (kind, known) in zip(parts, self.axes, strict=True):
+            if part not in known:
+                raise ModelError(f"There is no {kind} {part!r}.", hint=nearest(str(part), (name for name in known if name is not None)))
+        return self.entries.get(parts, 0.0)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.entries) if len(self.axes) > 1 else (key for (key,) in self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __contains__(self, key: object) -> bool:
+        return (key if isinstance(key, tuple) else (key,)) in self.entries
+
+    def total(self, **fixed: str | None) -> float:
+        """The sum over all entries whose named axes have these values, for example ``total(component="MAC")``."""
+        places = {kind: place for place, (kind, _) in enumerate(self.axes)}
+        for kind, name in fixed.items():
+            if kind not in places:
+                raise ModelError(f"There is no axis {kind}.", hint=nearest(kind, places))
+            if name not in self.axes[places[kind]][1]:
+                raise ModelError(f"There is no {kind} {name!r}.")
+        return math.fsum(v for key, v in self.entries.items() if all(key[places[kind]] == name for kind, name in fixed.items()))
+
+    def to_data(self) -> list[list[Any]]:
+        """Rows of names, the figure last."""
+        return [[*key, figure] for key, figure in self.entries.items()]
+
+    def __repr__(self) -> str:
+        head = [kind for kind, _ in self.axes] + ["value"]
+        return columns(head, [[*("" if part is None else str(part) for part in key), f"{v:.6g}"] for key, v in self.entries.items()])
+
+
+def columns(head: list[str], rows: list[list[str]], numbers: int = 1) -> str:
+    """A table in plain text; the last ``numbers`` columns are aligned to the right."""
+    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
+    split = len(head) - numbers
+
+    def line(row: list[str]) -> str:
+        cells = (cell.ljust(widths[place]) if place < split else cell.rjust(widths[place]) for place, cell in enumerate(row))
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(line(row) for row in [head, *rows])
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """What the model says of a spec; all instances together. Units: J, s, bits."""
+
+    energy: float
+    latency: float
+    dynamic_energy: float
+    total_leak_energy: float
+    actions: Table
+    """[einsum, component, tensor or ``None``, action] -> count."""
+    action_energy: Table
+    """[einsum, component, tensor or ``None``, action] -> J."""
+    leak_energy: Table
+    """[einsum, component] -> J."""
+    component_latency: Table
+    """[einsum, component] -> s."""
+    occupancy: Table
+    """[einsum, component, tensor] -> bits."""
+    peak: Table
+    """[component] -> the most bits in use at once."""
+    computes: Table
+    """[einsum] -> points of the iteration space of one instance."""
+    sizes: Table
+    """[component] -> bits that the memory holds."""
+    usage: Table
+    """[einsum, component, dimension] -> the fraction of a fanout in use."""
+    n_instances: int = 1
+
+    @property
+    def energy_delay_product(self) -> float:
+        """Energy times latency, J s."""
+        return self.energy * self.latency
+
+    @property
+    def einsum_latency(self) -> dict[str, float]:
+        """Einsum -> s, the largest latency of its components."""
+        result: dict[str, float] = {}
+        for (einsum, _), seconds in self.component_latency.entries.items():
+            result[str(einsum)] = max(result.get(str(einsum), 0.0), seconds)
+        return result
+
+    @property
+    def bottleneck(self) -> dict[str, str]:
+        """Einsum -> the component with the largest latency."""
+        best: dict[str, tuple[float, str]] = {}
+        for (einsum, component), seconds in self.component_latency.entries.items():
+            if str(einsum) not in best or seconds > best[str(einsum)][0]:
+                best[str(einsum)] = (seconds, str(component))
+        return {einsum: component for einsum, (_, component) in best.items()}
+
+    def to_json(self) -> str:
+        """Plain data; :meth:`from_json` reads it back to an equal prediction."""
+        data: dict[str, Any] = {name: getattr(self, name) for name in SCALARS}
+        data["tables"] = {name: _table_data(getattr(self, name)) for name in TABLES}
+        return json.dumps(data)
+
+    @classmethod
+    def from_json(cls, text: str) -> Prediction:
+        """The prediction that :meth:`to_json` wrote; :class:`ModelError` if the text is none."""
+        try:
+            data = json.loads(text)
+            tables: dict[str, Any] = {name: _table(data["tables"][name]) for name in TABLES}
+            figures: dict[str, Any] = {name: data[name] for name in SCALARS}
+            return cls(**figures, **tables)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"This is no prediction: {error}") from error
+
+    def __repr__(self) -> str:
+        parts = f"{self.dynamic_energy:.6g} J in actions, {self.total_leak_energy:.6g} J leaked"
+        lines = [f"Prediction: {self.latency:.6g} s, {self.energy:.6g} J ({parts})"]
+        if self.n_instances != 1:
+            lines[0] += f", all {self.n_instances} instances together"
+        slow, seconds = self.bottleneck, self.einsum_latency
+        rows = [
+            [einsum, slow[einsum], f"{seconds[einsum]:.6g}", f"{self._energy_of(einsum):.6g}", f"{self.computes[einsum]:.6g}"]
+            for einsum in seconds
+        ]
+        lines += ["", columns(["Einsum", "bound by", "latency/s", "energy/J", "computes"], rows, numbers=3)]
+        rows = [[str(memory), f"{bits:.6g}", self._share(memory, bits)] for memory, bits in self.peak.items()]
+        lines += ["", columns(["Memory", "peak/bits", "of its size"], rows, numbers=2)]
+        rows = [["" if part is None else str(part) for part in key] + [f"{n:.6g}"] for key, n in self.actions.entries.items() if n]
+        lines += ["", columns(["Einsum", "component", "tensor", "action", "count"], rows)]
+        return "\n".join(lines)
+
+    def _share(self, memory: str, bits: float) -> str:
+        size = self.sizes[memory]
+        return "of inf" if math.isinf(size) else f"{100 * bits / size:.2f}%" if size else "of 0"
+
+    def _energy_of(self, einsum: str) -> float:
+        return self.action_energy.total(einsum=einsum) + self.leak_energy.total(einsum=einsum)
+
+
+SCALARS = ("energy", "latency", "dynamic_energy", "total_leak_energy", "n_instances")
+TABLES = ("actions", "action_energy", "leak_energy", "component_latency", "occupancy", "peak", "computes", "sizes", "usage")
+
+
+def _table_data(table: Table) -> dict[str, Any]:
+    axes = [[kind, sorted(known, key=lambda name: (name is not None, name or ""))] for kind, known in table.axes]
+    return {"axes": axes, "rows": table.to_data()}
+
+
+def _table(data: Mapping[str, Any]) -> Table:
+    axes = tuple((kind, frozenset(known)) for kind, known in data["axes"])
+    return Table(axes, {tuple(row[:-1]): float(row[-1]) for row in data["rows"]})

@@ -1,0 +1,39 @@
+"""Relevance of a rank variable to a tensor (accelforge.md, section 5.1)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ..spec.workload import Einsum, TensorAccess
+
+
+class Relevance(Enum):
+    """How a rank variable moves the window of a tensor that an iteration touches."""
+
+    NONE = "none"
+    """It occurs in no index expression: iterating over it reuses the same values."""
+    FULL = "full"
+    """Its index expression has no other term (``p``, ``2*p``): each iteration touches values of its own."""
+    PARTIAL = "partial"
+    """It occurs in a sum (``2*p + r``): successive windows overlap."""
+
+
+def relevance(access: TensorAccess, variable: str) -> Relevance:
+    """The relevance of a variable to an access; the first rank whose index has the variable decides."""
+    for index in access.projection.values():
+        if variable in index.variables:
+            alone = len(index.terms) == 1 and index.constant == 0
+            return Relevance.FULL if alone else Relevance.PARTIAL
+    return Relevance.NONE
+
+
+def simple_variables(einsum: Einsum) -> frozenset[str]:
+    """The variables that every access which uses them indexes some rank with alone (section 5.3).
+
+    Only such a variable may be cut into tiles that do not divide its extent without the fractional averages losing their meaning.
+    """
+    compound: set[str] = set()
+    for access in einsum.tensor_accesses:
+        bare = {index.bare for index in access.projection.values()}
+        compound |= {v for v in access.rank_variables if v not in bare}
+    return frozenset(einsum.rank_variables) - compound
