@@ -1,0 +1,301 @@
+"""Steps on loops: cutting, ordering, sharing, binding, unrolling."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..spec.affine import Affine
+from ..spec.opencl import FANOUT_KINDS, FanoutKind
+from .errors import (
+    BindingConflictError,
+    DifferentExtentsError,
+    IncompleteReductionError,
+    NestOrderError,
+    ProducerConsumerError,
+    ReductionBindingError,
+    TileShapeError,
+)
+from .loops import chain_of, computing, find, interval, is_reduction, output_indices, replace_loop, with_body
+from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, substituted, walk
+from .step import Step
+
+
+@dataclass(frozen=True)
+class Split(Step):
+    """Cut a loop into tiles (Halide and TVM: split; Exo: divide_loop).
+
+    Before: ``for i in [0, n): S(i)``. After: ``for i/0 in [0, ceil(n/tile)): for i/1 in [0, tile): S(tile*i/0 + i/1)``, the inner loop
+    limited to ``i < n`` where the tile does not divide. Invariant: ``i == tile * outer + inner``; the same points in the same order.
+    """
+
+    loop: LoopRef
+    tile: int
+
+    def apply(self, nest: Nest) -> Nest:
+        loop = find(nest, self.loop, self)
+        if self.tile < 1:
+            raise TileShapeError(f"{self}: the tile shape must be positive")
+        if loop.extent is not None and self.tile > loop.extent:
+            raise TileShapeError(f"{self}: a tile of {self.tile} does not fit the loop's {loop.extent} iterations")
+        if loop.binding != "loop":
+            raise BindingConflictError(f"{self}: the loop is bound to {loop.binding}", hint="Split before binding.")
+        outer_name, inner_name = f"{loop.name}_0", f"{loop.name}_1"
+        value = Affine.of({outer_name: self.tile, inner_name: 1})
+        cut = [limit.substituted({loop.name: value}) for limit in loop.limits]
+        # An outer iteration runs if any inner one does: the limit at the inner iteration that favours it most.
+        outer_limits = tuple(
+            limit.substituted({inner_name: Affine((), 0 if limit.coefficients.get(inner_name, 0) <= 0 else self.tile - 1)}) for limit in cut
+        )
+        inner_limits = tuple(cut)
+        count = None
+        if loop.extent is not None:
+            count = -(-loop.extent // self.tile)
+            if loop.extent % self.tile:
+                inner_limits += (Affine((), loop.extent - 1) - value,)
+        inner = For(inner_name, self.tile, substituted(loop.body, {loop.name: value}), inner_limits, tuple(r.inner for r in loop.refs))
+        outer = For(outer_name, count, (inner,), outer_limits, tuple(r.outer for r in loop.refs))
+        return nest.replace(body=replace_loop(nest.body, loop.name, (outer,)))
+
+
+@dataclass(frozen=True)
+class Reorder(Step):
+    """Put the loops of one Einsum in this order, outermost first (TensorIR: reorder). All of its loops are named.
+
+    Before: ``for m: for n: init; for k: update``. After, for k, m, n: ``for m: for n: init``, then ``for k: for m: for n: update``.
+    Invariant: the initial value is set just outside the outermost reduction loop; sums over several reduction loops change order.
+    """
+
+    effect = "reassociates"
+    einsum: str
+    order: tuple[LoopRef, ...]
+
+    def apply(self, nest: Nest) -> Nest:
+        chain = chain_of(nest, self.einsum, self)
+        wanted = [find(nest, ref, self) for ref in self.order]
+        if {loop.name for loop in chain} != {loop.name for loop in wanted}:
+            have = ", ".join(str(loop.refs[0]) for loop in chain if loop.refs)
+            raise NestOrderError(f"{self}: the order must name exactly the loops of the Einsum: {have}")
+        inner = {s for _, s in statements((chain[0],))} if chain else set()
+        if any(s.einsum != self.einsum or s.role not in {"init", "update", "map"} for s in inner):
+            raise NestOrderError(
+                f"{self}: the nest is shared or holds tiles already", hint="Reorder before sharing loops and placing tiles."
+            )
+        if not chain:
+            return nest
+        init = next((s for s in inner if s.role == "init"), None)
+        return nest.replace(body=replace_loop(nest.body, chain[0].name, _ordered(nest, self.einsum, wanted, init)))
+
+
+def _ordered(nest: Nest, einsum: str, order: Sequence[For], init: Statement | None) -> tuple[Node, ...]:
+    """The Einsum's loops around its statement, with the initial value just outside the first reduction loop."""
+    limits = {limit for loop in order for limit in loop.limits}
+    placed: dict[str, tuple[Affine, ...]] = {}
+    for loop in reversed(order):
+        mine = {limit for limit in limits if loop.name in limit.variables}
+        limits -= mine
+        placed[loop.name] = tuple(sorted(mine))
+    reductions = [is_reduction(nest, loop, einsum) for loop in order]
+    first = reductions.index(True) if True in reductions else len(order)
+    body: tuple[Node, ...] = (computing(nest, einsum),)
+    for position in reversed(range(len(order))):
+        loop = order[position]
+        body = (dataclasses.replace(loop, limits=placed[loop.name], body=body),)
+        if position == first and init is not None:
+            below = [r for r, reduced in zip(order[position:], reductions[position:], strict=True) if not reduced]
+            summed = {r.name for r, reduced in zip(order[position:], reductions[position:], strict=True) if reduced}
+            body = (*_initial(init, below, {r.name: _without(placed[r.name], summed) for r in below}), *body)
+    return (init, *body) if init is not None and first == len(order) else body
+
+
+def _without(limits: tuple[Affine, ...], names: set[str]) -> tuple[Affine, ...]:
+    return tuple(limit for limit in limits if not names.intersection(limit.variables))
+
+
+def _initial(init: Statement, below: Sequence[For], limits: dict[str, tuple[Affine, ...]]) -> tuple[Node, ...]:
+    """The initial value under fresh copies of the output loops that lie inside the reduction."""
+    names = {loop.name: f"{loop.name}_i" for loop in below}
+    values = {old: Affine.variable(new) for old, new in names.items()}
+    body: tuple[Node, ...] = (init.substituted(values),)
+    for loop in reversed(below):
+        body = (For(names[loop.name], loop.extent, body, tuple(limit.substituted(values) for limit in limits[loop.name])),)
+    return body
+
+
+@dataclass(frozen=True)
+class ShareLoop(Step):
+    """Run Einsums that stand one after another under one loop (LoopTree fusion; TVM: compute_at's outer half).
+
+    Before: ``for i: A(i)`` then ``for j: B(j)``. After: ``for i: A(i); B(i)``. Invariant: every value that B reads in an iteration was
+    finished in that iteration or before it. Loops of different length run as long as the longest; the others' statements are guarded.
+    """
+
+    loops: tuple[LoopRef, ...]
+
+    def apply(self, nest: Nest) -> Nest:
+        loops = [find(nest, ref, self) for ref in self.loops]
+        names = [loop.name for loop in loops]
+        if len(set(names)) < len(names):
+            raise NestOrderError(f"{self}: these are not different loops")
+        siblings = _siblings(nest.body, names)
+        if siblings is None:
+            raise NestOrderError(f"{self}: the loops do not stand one after another in one place")
+        self._check_flow(nest, loops)
+        extents = [loop.extent for loop in loops]
+        longest = None if None in extents else max(e for e in extents if e is not None)
+        if longest is None and (len(set(extents)) > 1 or len({_limits_of(loop, names[0]) for loop in loops}) > 1):
+            raise DifferentExtentsError(f"{self}: loops of symbolic size are shared only if their bounds are the same")
+        body: tuple[Node, ...] = ()
+        for loop in loops:
+            part = loop.body
+            own = loop.limits if longest is not None else ()
+            if longest is not None and loop.extent is not None and loop.extent < longest:
+                own += (Affine((), loop.extent - 1) - Affine.variable(loop.name),)
+            body += substituted(_guarded(part, own), {loop.name: Affine.variable(names[0])})
+        shared = For(names[0], longest, body, () if longest is not None else loops[0].limits, tuple(r for loop in loops for r in loop.refs))
+        start, stop = siblings
+        return nest.replace(body=_merged(nest.body, names, start, stop, shared))
+
+    def _check_flow(self, nest: Nest, loops: Sequence[For]) -> None:
+        for position, producer_loop in enumerate(loops):
+            for _, producer in statements((producer_loop,)):
+                if producer.role not in {"update", "map"}:
+                    continue
+                for consumer_loop in loops[position + 1 :]:
+                    self._check_pair(nest, producer_loop, producer, consumer_loop)
+
+    def _check_pair(self, nest: Nest, producer_loop: For, producer: Statement, consumer_loop: For) -> None:
+        written = output_indices(nest, producer)
+        inner_producer = [n for n in walk(producer_loop.body) if isinstance(n, For)]
+        inner_consumer = [n for n in walk(consumer_loop.body) if isinstance(n, For)]
+        for _, consumer in statements((consumer_loop,)):
+            for place in consumer.operands:
+                if place.source != producer.target.source:
+                    continue
+                if is_reduction(nest, producer_loop, producer.einsum):
+                    raise IncompleteReductionError(
+                        f"{self}: {consumer.einsum} would read {place} before {producer.einsum} has summed over {producer_loop.refs[0]}",
+                        hint="Move the loop below the branch, or the consumer out of it.",
+                    )
+                for ours, theirs in zip(written, place.indices, strict=True):
+                    step = ours.coefficients.get(producer_loop.name, 0)
+                    if step != theirs.coefficients.get(consumer_loop.name, 0):
+                        if _covers(ours, producer_loop, theirs, consumer_loop):
+                            continue
+                        raise ProducerConsumerError(
+                            f"{self}: in one iteration {producer.einsum} writes {ours} and {consumer.einsum} reads {theirs}; "
+                            "they do not advance together",
+                            hint="Cut both with tiles that cover the same elements.",
+                        )
+                    reach = interval(ours.restricted({n.name for n in inner_producer}), inner_producer)[1]
+                    need = interval(theirs.restricted({n.name for n in inner_consumer}), inner_consumer)[1]
+                    if not step or reach is None or need is None:
+                        continue
+                    beyond = need + theirs.constant - reach - ours.constant
+                    if beyond > 0:
+                        raise ProducerConsumerError(
+                            f"{self}: {consumer.einsum} reads {place}, {beyond} elements beyond what {producer.einsum} has written by "
+                            "then (a halo)",
+                            hint="Keep the whole intermediate above this loop, or leave the Einsums unfused.",
+                        )
+
+
+def _covers(ours: Affine, producer_loop: For, theirs: Affine, consumer_loop: For) -> bool:
+    """Whether neither side moves along this axis with the shared loop, so that the whole axis is there in every iteration."""
+    return producer_loop.name not in ours.variables and consumer_loop.name not in theirs.variables
+
+
+def _limits_of(loop: For, name: str) -> tuple[Affine, ...]:
+    return tuple(limit.renamed({loop.name: name}) for limit in loop.limits)
+
+
+def _siblings(body: tuple[Node, ...], names: Sequence[str]) -> tuple[int, int] | None:
+    """Where the loops of these names stand in one body, nothing but initial values between them; ``None`` if they do not."""
+    here = [node.name if isinstance(node, For) else "" for node in body]
+    if names[0] in here:
+        if any(name not in here for name in names):
+            return None
+        positions = [here.index(name) for name in names]
+        between = [body[i] for i in range(positions[0], positions[-1] + 1) if i not in positions]
+        if positions != sorted(positions) or any(s.role not in {"init", "populate"} for _, s in statements(tuple(between))):
+            return None
+        return positions[0], positions[-1] + 1
+    for node in body:
+        if isinstance(node, For) and (found := _siblings(node.body, names)) is not None:
+            return found
+    return None
+
+
+def _merged(body: tuple[Node, ...], names: Sequence[str], start: int, stop: int, shared: For) -> tuple[Node, ...]:
+    """The tree with the sibling loops replaced by one; initial values that stood between them come first."""
+    if any(isinstance(node, For) and node.name == names[0] for node in body):
+        between = tuple(n for n in body[start:stop] if not (isinstance(n, For) and n.name in names))
+        return (*body[:start], *between, shared, *body[stop:])
+    return tuple(with_body(n, _merged(n.body, names, start, stop, shared)) if isinstance(n, For) else n for n in body)
+
+
+def _guarded(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, ...]:
+    """Limits of a loop that is merged into a longer one become limits of what is directly inside it."""
+    if not limits:
+        return body
+    return tuple(
+        dataclasses.replace(n, limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits)
+        for n in body
+    )
+
+
+@dataclass(frozen=True)
+class Bind(Step):
+    """Run a loop's iterations on a device axis: work-groups (``group.k``), work-items (``local.k``).
+
+    Before: ``for i: S(i)``. After: the same iterations at the same time, ``i`` the group's or item's number. Invariant: no iteration reads
+    what another writes; a reduction loop is refused (``RFactor`` first).
+    """
+
+    loop: LoopRef
+    axis: str
+
+    def apply(self, nest: Nest) -> Nest:
+        loop = find(nest, self.loop, self)
+        if self.axis not in FANOUT_KINDS or not self.axis.startswith(("group.", "local.")):
+            raise BindingConflictError(f"{self}: {self.axis!r} is no device axis", hint="Use group.0 to group.2 or local.0 to local.2.")
+        if loop.binding != "loop":
+            raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")
+        for ref in loop.refs:
+            if is_reduction(nest, loop, ref.einsum):
+                raise ReductionBindingError(
+                    f"{self}: {ref} is a reduction loop of {ref.einsum}; its iterations add to the same elements",
+                    hint="Insert RFactor, or bind a loop over a rank of the output.",
+                )
+        around = [node for node in walk(nest.body) if isinstance(node, For) and any(n is loop for n in walk(node.body))]
+        below = [node for node in walk(loop.body) if isinstance(node, For)]
+        if any(other.binding == self.axis for other in (*around, *below)):
+            raise BindingConflictError(f"{self}: a loop around or inside it is bound to {self.axis} already")
+        return nest.replace(body=replace_loop(nest.body, loop.name, (bound(loop, self.axis),)))
+
+
+def bound(loop: For, axis: str) -> For:
+    """The loop with this binding, which is known to be a legal name."""
+    kind: FanoutKind = next(k for k in FANOUT_KINDS if k == axis)
+    return dataclasses.replace(loop, binding=kind)
+
+
+@dataclass(frozen=True)
+class Unroll(Step):
+    """Write a loop's iterations out one after another, so that tiles indexed by it can live in registers.
+
+    Before: ``for i in [0, 4): S(i)``. After: ``S(0); S(1); S(2); S(3)``. Invariant: the same order.
+    """
+
+    loop: LoopRef
+
+    def apply(self, nest: Nest) -> Nest:
+        loop = find(nest, self.loop, self)
+        if loop.binding != "loop":
+            raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")
+        if loop.extent is None:
+            raise TileShapeError(f"{self}: a loop of symbolic size cannot be unrolled", hint="Split it first.")
+        return nest.replace(
+            body=rebuilt(nest.body, lambda n: (bound(n, "unroll"),) if isinstance(n, For) and n.name == loop.name else (n,))
+        )

@@ -1,0 +1,88 @@
+"""Finding and rewriting loops of a nest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from ..spec.affine import Affine
+from .errors import UnknownEinsumError, UnknownLoopError
+from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, walk
+from .step import Step
+
+
+def find(nest: Nest, ref: LoopRef, step: Step) -> For:
+    """The loop that is this part of a rank variable; :class:`UnknownLoopError` if there is none."""
+    loops = [node for node in walk(nest.body) if isinstance(node, For)]
+    for loop in loops:
+        if ref in loop.refs:
+            return loop
+    names = [str(r) for loop in loops for r in loop.refs]
+    close = get_close_matches(str(ref), names, n=1)
+    hint = f"Did you mean {close[0]}?" if close else f"The loops are {', '.join(names)}."
+    raise UnknownLoopError(f"{step}: there is no loop {ref}", hint=hint)
+
+
+def replace_loop(body: tuple[Node, ...], name: str, new: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The tree with the loop of this name replaced."""
+    return rebuilt(body, lambda node: new if isinstance(node, For) and node.name == name else (node,))
+
+
+def chain_of(nest: Nest, einsum: str, step: Step) -> tuple[For, ...]:
+    """The loops around the statement that computes an Einsum, outermost first."""
+    for above, statement in statements(nest.body):
+        if statement.einsum == einsum and statement.role in {"update", "map"}:
+            return above
+    known = dict.fromkeys(s.einsum for _, s in statements(nest.body))
+    raise UnknownEinsumError(f"{step}: there is no Einsum {einsum!r}", hint=f"The Einsums are {', '.join(known)}.")
+
+
+def computing(nest: Nest, einsum: str) -> Statement:
+    """The statement that computes an Einsum that is known to exist."""
+    return next(s for _, s in statements(nest.body) if s.einsum == einsum and s.role in {"update", "map"})
+
+
+def interval(index: Affine, loops: Sequence[For]) -> tuple[int | None, int | None]:
+    """Bounds of an expression over loops of known extent; limits are not looked at, and ``None`` means unknown."""
+    extents = {loop.name: loop.extent for loop in loops}
+    low: int | None = index.constant
+    high: int | None = index.constant
+    for name, factor in index.terms:
+        extent = extents.get(name)
+        if extent is None:
+            # A symbolic loop starts at 0; where it ends is not known.
+            low, high = (None if factor < 0 else low), (None if factor > 0 else high)
+            continue
+        reach = factor * (extent - 1)
+        low = None if low is None else low + min(0, reach)
+        high = None if high is None else high + max(0, reach)
+    return low, high
+
+
+def is_reduction(nest: Nest, loop: For, einsum: str) -> bool:
+    """Whether this loop runs over a rank variable that the Einsum's output is not indexed by."""
+    statement = computing(nest, einsum)
+    return (
+        statement.reduce is not None
+        and any(loop.name in v.variables for v in statement.values.values())
+        and not any(loop.name in index.variables for index in output_indices(nest, statement))
+    )
+
+
+def output_indices(nest: Nest, statement: Statement) -> tuple[Affine, ...]:
+    """The tensor element that a statement writes, also where it writes into a tile."""
+    tile = nest.tiles.get(statement.target.source)
+    if tile is None:
+        return statement.target.indices
+    return tuple(origin + index for origin, index in zip(tile.origin, statement.target.indices, strict=True))
+
+
+def inside(node: Node, einsums: Sequence[str]) -> bool:
+    """Whether a statement that computes one of these Einsums stands in this subtree."""
+    return any(s.einsum in einsums and s.role in {"update", "map"} for _, s in statements((node,)))
+
+
+def with_body(loop: For, body: tuple[Node, ...]) -> For:
+    """The loop around another body."""
+    return dataclasses.replace(loop, body=body)

@@ -1,0 +1,162 @@
+"""What a device's parallel axes ask of every statement, and where groups and work-items must wait for one another.
+
+OpenCL runs every statement on every work-item of every group. A statement outside a bound loop therefore gets a loop of one iteration on
+that axis (only the first work-item runs it), and a nest that moves a local tile is spread over the work-items, fastest index first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from ..spec.affine import Affine
+from .errors import CrossKernelStorageError, HostLoopError
+from .nest import For, Nest, Node, Statement, statements, walk
+
+
+def axes_of(nest: Nest, kind: str) -> dict[str, int]:
+    """Device axis -> the largest number of iterations bound to it, for ``group`` or ``local``."""
+    sizes: dict[str, int] = {}
+    for node in walk(nest.body):
+        if isinstance(node, For) and node.binding.startswith(f"{kind}."):
+            sizes[node.binding] = max(sizes.get(node.binding, 1), node.extent or 1)
+    return dict(sorted(sizes.items()))
+
+
+def distributed(nest: Nest) -> Nest:
+    """The nest with every statement under a loop for each device axis that the kernel uses."""
+    axes = {**axes_of(nest, "group"), **axes_of(nest, "local")}
+    if not axes:
+        return nest
+    body = tuple(new for node in nest.body for new in _spread(nest, node, axes))
+    return nest.replace(body=body)
+
+
+def _spread(nest: Nest, node: Node, axes: dict[str, int]) -> Iterator[Node]:
+    """The node with the axes that are missing on the way to each of its statements."""
+    if isinstance(node, For) and node.binding in axes:
+        rest = {axis: size for axis, size in axes.items() if axis != node.binding}
+        yield dataclasses.replace(node, body=tuple(new for n in node.body for new in _spread(nest, n, rest)))
+        return
+    used = {n.binding for n in walk((node,)) if isinstance(n, For)}
+    missing = {axis: size for axis, size in axes.items() if axis not in used}
+    if isinstance(node, For) and len(missing) < len(axes):
+        yield dataclasses.replace(node, body=tuple(new for n in node.body for new in _spread(nest, n, axes)))
+    elif isinstance(node, For) and _is_mover(nest, node):
+        yield _cooperative(nest, node, missing)
+    elif isinstance(node, For) and any(isinstance(n, For) and n.refs for n in walk((node,))):
+        yield dataclasses.replace(node, body=tuple(new for n in node.body for new in _spread(nest, n, axes)))
+    else:
+        yield _wrapped(nest, node, missing)
+
+
+def _wrapped(nest: Nest, node: Node, axes: dict[str, int]) -> Node:
+    for axis in axes:
+        node = For(_axis_name(nest, axis, node), 1, (node,), binding=_kind(axis))
+    return node
+
+
+def _is_mover(nest: Nest, node: For) -> bool:
+    """Whether a nest does nothing but move or set a local or global tile; its iterations are independent."""
+    return all(
+        s.role in {"fetch", "init", "reload", "drain"}
+        and all(nest.tiles[p.source].memory == "local" for p in (s.target, *s.operands) if p.source in nest.tiles)
+        for _, s in statements((node,))
+    ) and not any(isinstance(n, For) and n.refs for n in walk((node,)))
+
+
+def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
+    """The moving nest with its innermost loops cut by the group's sizes and bound to its work-items."""
+    local = [axis for axis in axes if axis.startswith("local.")]
+    chain = [n for n in walk((node,)) if isinstance(n, For)]
+    leaf = chain[-1].body
+    loops: list[For] = []
+    values: dict[str, Affine] = {}
+    bound_loops: list[For] = []
+    for loop in reversed(chain):
+        if not local or loop.extent is None or loop.extent == 1:
+            loops.insert(0, loop)
+            continue
+        axis = local.pop(0)
+        size = axes[axis]
+        item = f"{loop.name}_{axis.replace('.', '')}"
+        limits = loop.limits
+        value = Affine.of({loop.name: size, item: 1})
+        values[loop.name] = value
+        if loop.extent % size:
+            limits = (*limits, Affine((), loop.extent - 1) - Affine.variable(loop.name))
+        cut = tuple(limit.substituted({loop.name: value}) for limit in limits)
+        loops.insert(0, For(loop.name, -(-loop.extent // size), ()))
+        bound_loops.insert(0, For(item, size, (), cut, binding=_kind(axis)))
+    body: tuple[Node, ...] = tuple(s.substituted(values) if isinstance(s, Statement) else s for s in leaf)
+    for loop in reversed([*loops, *bound_loops]):
+        # Limits of loops that stay may speak of loops that were cut, and then move in to where those are known.
+        body = (dataclasses.replace(loop, body=body, limits=tuple(limit.substituted(values) for limit in loop.limits)),)
+    rest = {axis: size for axis, size in axes.items() if axis.startswith("group.") or axis in local}
+    return _wrapped(nest, body[0], rest)
+
+
+def _axis_name(nest: Nest, axis: str, node: Node) -> str:
+    leaf = next(s for _, s in statements((node,)))
+    return nest.fresh(f"{axis.replace('.', '')}_{leaf.role}_{leaf.target.source}_{id_of(leaf)}")
+
+
+def id_of(statement: Statement) -> str:
+    """A short text that tells statements of one role and target apart."""
+    return f"{statement.einsum}".replace(".", "_")
+
+
+def _kind(axis: str):  # type: ignore[no-untyped-def]
+    return axis
+
+
+def exchanged(nest: Nest, before: Sequence[Node], after: Sequence[Node]) -> set[str]:
+    """Arrays and tiles that one part writes and the other part touches, or the other way round."""
+    reads, writes = _touched(before)
+    later_reads, later_writes = _touched(after)
+    return (writes & (later_reads | later_writes)) | (reads & later_writes)
+
+
+def _touched(body: Sequence[Node]) -> tuple[set[str], set[str]]:
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for _, s in statements(tuple(body)):
+        writes.add(s.target.source)
+        reads |= {p.source for p in s.operands} | ({s.target.source} if s.reduce else set())
+    return reads, writes
+
+
+def memory_of(nest: Nest, source: str) -> str:
+    """Where an array or tile lives; arrays of the kernel are global."""
+    return nest.tiles[source].memory if source in nest.tiles else "global"
+
+
+def check_kernels(nest: Nest) -> None:
+    """Refuse what would need groups to wait for one another inside a kernel, or tiles to survive from one kernel to the next."""
+    if not axes_of(nest, "group"):
+        return
+    for position, node in enumerate(nest.body):
+        for source in exchanged(nest, nest.body[:position], (node,)):
+            if memory_of(nest, source) != "global":
+                raise CrossKernelStorageError(
+                    f"{source} in {memory_of(nest, source)} memory would have to survive from one kernel to the next",
+                    hint="Where groups are bound the root's branches are kernels of their own; place the tensor in the outermost memory.",
+                )
+    _check_below(nest, nest.body, top=True)
+
+
+def _check_below(nest: Nest, body: tuple[Node, ...], *, top: bool) -> None:
+    for position, node in enumerate(body):
+        if not isinstance(node, For) or node.binding.startswith("group."):
+            continue
+        grouped = any(isinstance(n, For) and n.binding.startswith("group.") for n in walk((node,)))
+        if not grouped:
+            continue
+        if not top:
+            others = exchanged(nest, (*body[:position], *body[position + 1 :]), (node,))
+            if others:
+                raise HostLoopError(
+                    f"groups would have to wait for one another to exchange {', '.join(sorted(others))} under a loop in time",
+                    hint="Move the loop below the loop that is bound to groups.",
+                )
+        _check_below(nest, node.body, top=False)

@@ -1,0 +1,83 @@
+"""A schedule: a tuple of steps that turns a grammar kernel into a fast one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import ScheduleError
+from .explicate import Explicate
+from .nest import Nest
+from .step import Step, from_json
+
+if TYPE_CHECKING:
+    import loopy as lp
+
+    from ..cascade.names import Names
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps in order; the first is :class:`Explicate`. It names Einsums, rank variables and tensors of a cascade, nothing of a kernel."""
+
+    steps: tuple[Step, ...] = ()
+
+    def to_json(self) -> str:
+        """One step a line, stable under diff."""
+        lines = [json.dumps(step.to_json()) for step in self.steps]
+        return "[" + ",\n ".join(lines) + "]"
+
+    @classmethod
+    def from_json(cls, text: str) -> Schedule:
+        """The inverse of :meth:`to_json`; :class:`ScheduleError` for a text that is none."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise ScheduleError(f"this is no schedule in JSON: {error}") from error
+        if not isinstance(data, list):
+            raise ScheduleError("a schedule in JSON is a list of steps")
+        return cls(tuple(from_json(item) for item in data))
+
+    def apply(self, kernel: lp.TranslationUnit, names: Names | None = None) -> lp.TranslationUnit:
+        """The kernel after all steps; ``names`` says what its entities are, where its tags do not.
+
+        Raises :class:`ScheduleError` for the first step that is not legal. The kernel's arguments stay as they are.
+        """
+        from .tagging import tagged
+        from .writing import written
+
+        if not self.steps:
+            return kernel
+        if names is not None:
+            kernel = tagged(kernel, names)
+        return written(kernel, self.nest(kernel))
+
+    def nest(self, kernel: lp.TranslationUnit) -> Nest:
+        """The normal form after all steps, for a tagged kernel."""
+        first, *rest = self.steps
+        if not isinstance(first, Explicate):
+            raise ScheduleError(f"a schedule starts with Explicate, not with {first}")
+        nest = first.read(kernel)
+        for step in rest:
+            nest = step.apply(nest)
+        return nest
+
+    def upto(self, count: int) -> Schedule:
+        """The first steps alone."""
+        return Schedule(self.steps[:count])
+
+    def renamed(self, einsums: Mapping[str, str], variables: Mapping[tuple[str, str], str], tensors: Mapping[str, str]) -> Schedule:
+        """The schedule on other names; ``variables`` maps (Einsum, rank variable) -> rank variable."""
+        return Schedule(tuple(step.renamed(dict(einsums), dict(variables), dict(tensors)) for step in self.steps))
+
+    def __add__(self, other: Schedule) -> Schedule:
+        return dataclasses.replace(self, steps=self.steps + other.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{number:3d}  {step}" for number, step in enumerate(self.steps, 1))

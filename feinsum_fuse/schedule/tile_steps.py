@@ -1,0 +1,349 @@
+"""Steps that place tiles: copies of inputs, accumulators of outputs, intermediates that shrink to what is alive."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from constantdict import constantdict
+
+from ..spec.affine import Affine
+from ..spec.workload import operand_name
+from .errors import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError, UnknownTensorError
+from .loops import chain_of, find, inside, interval, is_reduction, replace_loop, with_body
+from .nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMemory, rebuilt, statements
+from .step import Step
+
+TILE_MEMORIES: tuple[TileMemory, ...] = ("global", "local", "private")
+
+
+@dataclass(frozen=True)
+class Region:
+    """What part of an array is touched below a scope: ``base`` (over the loops of the scope) up to ``base + shape``, per axis."""
+
+    base: tuple[Affine, ...]
+    shape: tuple[int, ...]
+
+    def local(self, place: Place, source: str) -> Place:
+        """The same element, counted from the region's first."""
+        return Place(source, tuple(index - base for index, base in zip(place.indices, self.base, strict=True)))
+
+
+def region(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> Region:
+    """The region that accesses to one array touch while the loops of the scope stand still."""
+    bases, shape = [], []
+    for axis in range(len(accesses[0][1].indices)):
+        fixed = {place.indices[axis].restricted(scope) for _, place in accesses}
+        if len(fixed) > 1:
+            shown = ", ".join(sorted(str(place) for _, place in accesses))
+            raise ProducerConsumerError(f"{step}: the accesses {shown} do not move together with the loops above")
+        low, high = [], []
+        for above, place in accesses:
+            least, most = interval(place.indices[axis] - place.indices[axis].restricted(scope), above)
+            if least is None or most is None:
+                raise SymbolicExtentError(
+                    f"{step}: the tile along axis {axis} of {place} has a symbolic size", hint="Split the loop first."
+                )
+            low.append(least)
+            high.append(most)
+        bases.append(fixed.pop() + min(low))
+        shape.append(max(high) - min(low) + 1)
+    return Region(tuple(bases), tuple(shape))
+
+
+def scope_of(nest: Nest, at: LoopRef | None, step: Step) -> tuple[For, ...]:
+    """The loops from the root down to the scope, which is the last; empty for the root."""
+    if at is None:
+        return ()
+    loop = find(nest, at, step)
+    chain = chain_of(nest, at.einsum, step)
+    names = [node.name for node in chain]
+    return chain[: names.index(loop.name) + 1]
+
+
+def check_visible(memory: str, accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> None:
+    """A local tile is one per group and a private one per work-item: no such loop may lie between the tile and its use."""
+    hidden = {"local": ("group.",), "private": ("group.", "local.")}.get(memory, ())
+    for above, place in accesses:
+        for loop in above:
+            if loop.name not in scope and loop.binding.startswith(tuple(hidden)) and hidden:
+                raise ScopeError(
+                    f"{step}: {memory} memory is not visible across {loop.binding}, which lies between the tile and its use in {place}",
+                    hint="Place the tile below that loop, or in a memory further out.",
+                )
+
+
+def moved_limits(above: Sequence[For], scope: Sequence[str], inner: Affine, loop: str) -> tuple[Affine, ...]:
+    """The limits of the loops below the scope that bound this index alone, in terms of a loop that runs over the index itself."""
+    found = []
+    below = {node.name for node in above} - set(scope)
+    for node in above:
+        for limit in node.limits:
+            ours = limit.restricted(below)
+            factor = -ours.coefficients.get(inner.terms[0][0], 0) // inner.terms[0][1] if inner.terms else 0
+            if factor and ours == -inner * factor:
+                found.append(limit + inner * factor - Affine.of({loop: factor}))
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Mover:
+    """A nest of loops that moves or sets a tile, element by element."""
+
+    nest: Nest
+    tile: Tile
+    region: Region
+    parent: Place
+    """An access to the parent array that touches the region."""
+    above: tuple[For, ...]
+    """The loops around that access."""
+    scope: tuple[str, ...]
+
+    def statement(self, einsum: str, role: Role, value: float | int | None = None, **conditions: tuple[str, ...]) -> tuple[Node, ...]:
+        """Loops over the tile's stored axes around: fill from the parent, set to a value, or write to the parent."""
+        names = [self.nest.fresh(f"{self.tile.name}_{role}_{axis}") for axis in range(len(self.tile.shape))]
+        here = Place(self.tile.name, tuple(map(Affine.variable, names)))
+        there = Place(self.parent.source, tuple(base + Affine.variable(n) for base, n in zip(self.region.base, names, strict=True)))
+        limits: list[tuple[Affine, ...]] = []
+        for axis, name in enumerate(names):
+            inner = self.parent.indices[axis] - self.parent.indices[axis].restricted(self.scope)
+            found = moved_limits(self.above, self.scope, Affine(inner.terms), name)
+            shift = self.region.base[axis].constant - inner.constant
+            found = tuple(limit - Affine.of({}, shift * -limit.coefficients[name]) for limit in found)
+            limits.append(found or (self._bounds(axis, there.indices[axis], name) if value is None else ()))
+        statement = Statement(
+            einsum,
+            role,
+            there if role == "drain" else here,
+            _operand() if value is None else value,
+            () if value is not None else ((here,) if role == "drain" else (there,)),
+            **conditions,  # type: ignore[arg-type]
+        )
+        body: tuple[Node, ...] = (statement,)
+        for axis in reversed(self.tile.axes):
+            body = (For(names[axis], self.tile.shape[axis], body, limits[axis]),)
+        return body
+
+    def _bounds(self, axis: int, index: Affine, name: str) -> tuple[Affine, ...]:
+        """Guards that keep an index inside the parent, where its loops alone do not."""
+        parent = self.nest.tiles.get(self.parent.source)
+        size = parent.shape[axis] if parent else self.nest.sources[self.parent.source].shape[axis]
+        loops = [*self.above, For(name, self.tile.shape[axis], ())]
+        low, high = interval(index, loops)
+        guards: tuple[Affine, ...] = ()
+        if low is None or low < 0:
+            guards += (index,)
+        if size is not None and (high is None or high >= size):
+            guards += (Affine((), size - 1) - index,)
+        return guards
+
+
+def _operand() -> object:
+    from pymbolic import var
+
+    return var(operand_name(0))
+
+
+def tile_origin(nest: Nest, source: str, base: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    """The tensor element that a place in an array or tile is."""
+    parent = nest.tiles.get(source)
+    return base if parent is None else tuple(o + b for o, b in zip(parent.origin, base, strict=True))
+
+
+def tensor_of(nest: Nest, source: str) -> str:
+    """The tensor that an array, tile or rule holds (a part of)."""
+    return nest.tiles[source].tensor if source in nest.tiles else nest.sources[source].tensor
+
+
+def dtype_of(nest: Nest, source: str) -> str:
+    """The element type of an array, tile or rule."""
+    return nest.tiles[source].dtype if source in nest.tiles else nest.sources[source].dtype
+
+
+def memory_of(text: str, step: Step) -> TileMemory:
+    """The memory of this name; :class:`ScopeError` if it is none that a tile can live in."""
+    for memory in TILE_MEMORIES:
+        if memory == text:
+            return memory
+    raise ScopeError(f"{step}: {text!r} is no memory for a tile", hint=f"Use one of {', '.join(TILE_MEMORIES)}.")
+
+
+def stored_axes(rank: int, axes: tuple[int, ...], step: Step) -> tuple[int, ...]:
+    """The storage order, by default row-major; :class:`UnknownTensorError` if it is no permutation of the axes."""
+    if not axes:
+        return tuple(range(rank))
+    if sorted(axes) != list(range(rank)):
+        raise UnknownTensorError(f"{step}: the storage order must name each of the {rank} axes once")
+    return axes
+
+
+def place_around(
+    body: tuple[Node, ...], scope: Sequence[For], einsums: Sequence[str], before: Sequence[Node], after: Sequence[Node]
+) -> tuple[Node, ...]:
+    """The tree with nodes put before the first and after the last part of the scope that computes these Einsums."""
+    inner = scope[-1].body if scope else body
+    marks = [i for i, node in enumerate(inner) if inside(node, einsums)]
+    new = (*inner[: marks[0]], *before, *inner[marks[0] : marks[-1] + 1], *after, *inner[marks[-1] + 1 :])
+    return replace_loop(body, scope[-1].name, (with_body(scope[-1], new),)) if scope else new
+
+
+@dataclass(frozen=True)
+class CacheRead(Step):
+    """Copy the tile of a tensor that Einsums read below a loop into a memory there (TensorIR: cache_read).
+
+    Before: ``for i: ... A[base(i) + inner] ...``. After: ``for i: tile[f] = A[base(i) + f]; ... tile[inner] ...``. Invariant: the tile
+    holds every element that is read below the loop before the first of them is read. ``at`` is the loop (none: the kernel's start);
+    ``axes`` is the order in which the tile stores the tensor's axes, for example transposed. Each distinct access gets its own tile.
+    """
+
+    einsums: tuple[str, ...]
+    tensor: str
+    at: LoopRef | None
+    memory: str
+    axes: tuple[int, ...] = ()
+
+    def apply(self, nest: Nest) -> Nest:
+        scope = scope_of(nest, self.at, self)
+        names = tuple(loop.name for loop in scope)
+        memory = memory_of(self.memory, self)
+        groups: dict[tuple[str, tuple[Affine, ...]], list[tuple[tuple[For, ...], Place]]] = {}
+        for above, statement in statements(nest.body):
+            if statement.einsum not in self.einsums or statement.role not in {"update", "map"}:
+                continue
+            for place in statement.operands:
+                if tensor_of(nest, place.source) == self.tensor:
+                    if tuple(loop.name for loop in above[: len(names)]) != names:
+                        raise NestOrderError(f"{self}: {statement.einsum} does not run under this loop")
+                    key = place.source, tuple(Affine(index.restricted(names).terms) for index in place.indices)
+                    groups.setdefault(key, []).append((above, place))
+        if not groups:
+            raise UnknownTensorError(f"{self}: {', '.join(self.einsums)} read no tensor {self.tensor!r}")
+        for (source, _), accesses in groups.items():
+            check_visible(memory, accesses, names, self)
+            nest = self._cached(nest, source, accesses, names, memory)
+        return nest
+
+    def _cached(
+        self, nest: Nest, source: str, accesses: list[tuple[tuple[For, ...], Place]], names: tuple[str, ...], memory: TileMemory
+    ) -> Nest:
+        touched = region(accesses, names, self)
+        name = nest.fresh(f"{self.tensor}_{memory}")
+        axes = stored_axes(len(touched.shape), self.axes, self)
+        tile = Tile(name, self.tensor, memory, touched.shape, dtype_of(nest, source), tile_origin(nest, source, touched.base), axes)
+        above, place = accesses[0]
+        fetch = Mover(nest, tile, touched, place, above, names).statement(self.einsums[0], "fetch")
+        places = {p for _, p in accesses}
+
+        def change(node: Node) -> tuple[Node, ...]:
+            if isinstance(node, For) or node.einsum not in self.einsums or node.role not in {"update", "map"}:
+                return (node,)
+            return (dataclasses.replace(node, operands=tuple(touched.local(p, name) if p in places else p for p in node.operands)),)
+
+        body = rebuilt(nest.body, change)
+        scope = scope_of(nest.replace(body=body), self.at, self)
+        readers = [e for e in self.einsums if any(s.einsum == e and name in {p.source for p in s.operands} for _, s in statements(body))]
+        body = place_around(body, scope, readers, fetch, ())
+        return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
+
+
+@dataclass(frozen=True)
+class CacheWrite(Step):
+    """Accumulate the output of an Einsum in a tile below a loop, and write the tile back (TensorIR: cache_write).
+
+    Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: tile = init; for k: tile[inner] += ...;
+    Z[base(i) + f] = tile[f]``. Where a reduction loop encloses the tile, later iterations reload partial sums instead of setting the
+    initial value. Invariant: an element is set once, before its first update, and the parent holds every finished sum after the loop.
+    """
+
+    einsum: str
+    at: LoopRef | None
+    memory: str
+    axes: tuple[int, ...] = ()
+
+    def apply(self, nest: Nest) -> Nest:
+        scope = scope_of(nest, self.at, self)
+        names = tuple(loop.name for loop in scope)
+        memory = memory_of(self.memory, self)
+        above = chain_of(nest, self.einsum, self)
+        if tuple(loop.name for loop in above[: len(names)]) != names:
+            raise NestOrderError(f"{self}: {self.einsum} does not run under this loop")
+        update = next(s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role in {"update", "map"})
+        place = update.target
+        check_visible(memory, [(above, place)], names, self)
+        touched = region([(above, place)], names, self)
+        name = nest.fresh(f"{tensor_of(nest, place.source)}_{memory}")
+        axes = stored_axes(len(touched.shape), self.axes, self)
+        origin = tile_origin(nest, place.source, touched.base)
+        tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, dtype_of(nest, place.source), origin, axes)
+        reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum))
+        mover = Mover(nest, tile, touched, place, above, names)
+        init = next((s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init"), None)
+        before: tuple[Node, ...] = ()
+        if init is not None:
+            before += mover.statement(self.einsum, "init", cast(float, init.value), first=reductions)
+            before += mover.statement(self.einsum, "reload", later=reductions) if reductions else ()
+        elif update.reduce is not None:
+            before += mover.statement(self.einsum, "reload")
+        drain = mover.statement(self.einsum, "drain")
+
+        def change(node: Node) -> tuple[Node, ...]:
+            if isinstance(node, For) or node.einsum != self.einsum:
+                return (node,)
+            if node.role == "init":
+                return ()
+            if node.role in {"update", "map"}:
+                return (dataclasses.replace(node, target=touched.local(place, name)),)
+            return (node,)
+
+        body = rebuilt(nest.body, change)
+        body = place_around(body, scope_of(nest.replace(body=body), self.at, self), [self.einsum], before, drain)
+        return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
+
+
+@dataclass(frozen=True)
+class ComputeAt(Step):
+    """Shrink an intermediate to the tile that is alive below a loop, in that memory (TVM: compute_at with storage folding).
+
+    Before: ``T`` whole in global memory; ``for i: T[base(i) + inner] = ...; ... T[base(i) + inner'] ...``. After: the same with
+    ``tile[inner]`` and ``tile[inner']``; ``T`` is gone. Invariant: what is read in an iteration of the loop was written in it.
+    """
+
+    tensor: str
+    at: LoopRef | None
+    memory: str
+    axes: tuple[int, ...] = ()
+
+    def apply(self, nest: Nest) -> Nest:
+        scope = scope_of(nest, self.at, self)
+        memory = memory_of(self.memory, self)
+        source = next((s for s in nest.sources.values() if s.tensor == self.tensor and not s.is_rule), None)
+        if source is None or source.name in nest.outputs:
+            raise UnknownTensorError(f"{self}: {self.tensor!r} is no intermediate that can shrink")
+        accesses = [
+            (above, place)
+            for above, statement in statements(nest.body)
+            for place in (statement.target, *statement.operands)
+            if place.source == source.name
+        ]
+        chain = tuple(loop.name for loop in scope)
+        for above, place in accesses:
+            if tuple(loop.name for loop in above[: len(chain)]) != chain:
+                raise ProducerConsumerError(f"{self}: {place} is used outside this loop", hint="Place it further out.")
+        # One copy of a global tile serves all groups, so each group and work-item keeps an index of its own.
+        still = [loop.name for loop in scope if memory != "global" or not loop.binding.startswith(("group.", "local."))]
+        check_visible(memory, accesses, chain, self)
+        touched = region(accesses, still, self)
+        name = nest.fresh(f"{self.tensor}_{memory}")
+        tile = Tile(name, self.tensor, memory, touched.shape, source.dtype, touched.base, stored_axes(len(touched.shape), self.axes, self))
+
+        def change(node: Node) -> tuple[Node, ...]:
+            if isinstance(node, For):
+                return (node,)
+            target = touched.local(node.target, name) if node.target.source == source.name else node.target
+            operands = tuple(touched.local(p, name) if p.source == source.name else p for p in node.operands)
+            return (dataclasses.replace(node, target=target, operands=operands),)
+
+        sources = constantdict({key: s for key, s in nest.sources.items() if key != source.name})
+        return nest.replace(body=rebuilt(nest.body, change), tiles=constantdict({**nest.tiles, name: tile}), sources=sources)

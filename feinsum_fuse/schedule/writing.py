@@ -1,0 +1,243 @@
+"""From the tree to the instructions of a loopy kernel; what is not ours in the kernel stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+from loopy.kernel.data import Iname
+from loopy.symbolic import SubstitutionMapper
+from pymbolic import var
+from pymbolic.mapper.substitutor import make_subst_func
+from pymbolic.primitives import Comparison, LogicalAnd, LogicalOr
+
+from ..cascade.tags import EinsumTag, TensorTag
+from ..spec.affine import Affine
+from ..spec.workload import operand_name
+from .nest import For, Nest, Node, Place, Statement, Tile, statements, walk
+from .parallel import axes_of, check_kernels, distributed, exchanged, memory_of
+from .tags import NormalFormTag, OwnedTag
+
+_SPACES = {"global": lp.AddressSpace.GLOBAL, "local": lp.AddressSpace.LOCAL, "private": lp.AddressSpace.PRIVATE}
+_TAGS = {"unroll": "unr", **{f"group.{k}": f"g.{k}" for k in range(3)}, **{f"local.{k}": f"l.{k}" for k in range(3)}}
+FULLY_UNROLLED = 64
+"""A nest that moves a private tile of up to this many elements is unrolled: an array that a loop indexes does not live in registers."""
+
+
+def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
+    """The kernel with its instructions of ours written anew from the tree, which it then carries.
+
+    Arguments, foreign instructions, substitution rules and callees stay.
+    """
+    check_kernels(nest)
+    kernel = t_unit.default_entrypoint
+    final = distributed(nest)
+    text = _Text(final, frozenset(p.name for p in kernel.args))
+    text.block(final.body, (), root=True)
+    foreign = [i for i in kernel.instructions if i.id not in nest.ids and not i.tags_of_type(OwnedTag)]
+    foreign_inames = {n for i in foreign for n in i.within_inames | i.reduction_inames()}
+    tiles = {tile.name: temporary(tile) for tile in final.tiles.values()}
+    gone = {name for name, temp in kernel.temporary_variables.items() if temp.tags_of_type(OwnedTag)}
+    gone |= {name for name, temp in kernel.temporary_variables.items() if temp.tags_of_type(TensorTag) and name not in final.sources}
+    kernel = kernel.copy(
+        domains=[*_kept(kernel.domains, foreign_inames), *text.domains],
+        instructions=[*(_after(i, nest, text) for i in foreign), *text.instructions],
+        inames={**{n: i for n, i in kernel.inames.items() if n in foreign_inames}, **text.inames},
+        temporary_variables={**{n: t for n, t in kernel.temporary_variables.items() if n not in gone}, **tiles},
+        loop_priority=frozenset(text.priorities),
+        tags=frozenset({*(t for t in kernel.tags if not isinstance(t, NormalFormTag)), NormalFormTag(nest)}),
+    )
+    return t_unit.with_kernel(kernel)
+
+
+def temporary(tile: Tile) -> lp.TemporaryVariable:
+    """The array of a tile; its axes in stored order."""
+    shape = [tile.shape[axis] for axis in tile.axes]
+    if shape:
+        shape[-1] += tile.padding
+    return lp.TemporaryVariable(
+        tile.name,
+        np.dtype(tile.dtype),
+        shape=tuple(shape),
+        address_space=_SPACES[tile.memory],
+        tags=frozenset({OwnedTag(), TensorTag(tile.tensor)}),
+    )
+
+
+def expression(index: Affine) -> object:
+    """An affine expression for loopy."""
+    result: object = index.constant
+    for name, factor in reversed(index.terms):
+        term = var(name) if factor == 1 else factor * var(name)
+        result = term if isinstance(result, int) and result == 0 else term + result
+    return result
+
+
+def _kept(domains: Sequence[isl.BasicSet], inames: set[str]) -> Iterator[isl.BasicSet]:
+    """The domains of the loops that are not ours."""
+    for domain in domains:
+        names = domain.get_var_names(isl.dim_type.set)
+        if keep := [name for name in names if name in inames]:
+            yield domain.project_out_except(keep, [isl.dim_type.set]) if len(keep) < len(names) else domain
+
+
+def _after(insn: lp.InstructionBase, nest: Nest, text: _Text) -> lp.InstructionBase:
+    """A foreign instruction that waits for what stands for the instructions that it waited for."""
+    replaced = {i for i in insn.depends_on if i in nest.ids or i in text.previous}
+    if not replaced:
+        return insn
+    return insn.copy(depends_on=(insn.depends_on - replaced) | frozenset(i.id for i in text.instructions))
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """A statement already written, for dependencies."""
+
+    id: str
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+
+class _Text:
+    """Collects domains, inames and instructions while walking the tree."""
+
+    def __init__(self, nest: Nest, arguments: frozenset[str]) -> None:
+        self.nest = nest
+        self.arguments = arguments
+        self.domains: list[isl.BasicSet] = []
+        self.inames: dict[str, Iname] = {}
+        self.instructions: list[lp.InstructionBase] = []
+        self.priorities: list[tuple[str, ...]] = []
+        self.previous: frozenset[str] = frozenset()
+        self.earlier: list[_Earlier] = []
+        self.numbers: dict[str, int] = {}
+        self.parallel = bool(axes_of(nest, "group") or axes_of(nest, "local"))
+        self.items = bool(axes_of(nest, "local"))
+
+    def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False, grouped: bool = False) -> None:
+        """The nodes of one body, with a barrier where parallel parts exchange global data."""
+        done: list[Node] = []
+        for node in body:
+            shared = {s for s in exchanged(self.nest, done, (node,)) if memory_of(self.nest, s) == "global"} if done else set()
+            if shared and self.parallel and root:
+                self.barrier("global", above)
+                done = []
+            elif shared and self.items and not root:
+                self.barrier("local", above)
+                done = []
+            if isinstance(node, For):
+                self.loop(node, above, grouped or node.binding.startswith("group."))
+            else:
+                self.statement(node, above)
+            done.append(node)
+
+    def loop(self, loop: For, above: tuple[str, ...], grouped: bool) -> None:
+        constraints = [f"0 <= {loop.name}"]
+        constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
+        constraints += [f"{limit} >= 0" for limit in loop.limits]
+        parameters = sorted({v for limit in loop.limits for v in limit.variables} - {loop.name})
+        self.domains.append(isl.BasicSet(f"[{', '.join(parameters)}] -> {{[{loop.name}] : {' and '.join(constraints)}}}"))
+        tag = _TAGS.get(loop.binding)
+        if tag is None and not loop.refs and self._moves_private(loop):
+            tag = "unr"
+        tags = {OwnedTag()} | ({lp.kernel.data.parse_tag(tag)} if tag else set())
+        self.inames[loop.name] = Iname(loop.name, frozenset(tags))
+        self.block(loop.body, (*above, loop.name), grouped=grouped)
+
+    def _moves_private(self, loop: For) -> bool:
+        """Whether this is a loop of a small nest that moves or sets a private tile."""
+        inner = [s for _, s in statements((loop,))]
+        places = {p.source for s in inner for p in (s.target, *s.operands)}
+        private = [self.nest.tiles[p] for p in places if p in self.nest.tiles and self.nest.tiles[p].memory == "private"]
+        return (
+            bool(private)
+            and len(inner) == 1
+            and inner[0].role not in {"update", "map"}
+            and all(t.elements <= FULLY_UNROLLED for t in private)
+        )
+
+    def barrier(self, kind: str, above: tuple[str, ...]) -> None:
+        """Everything before it is done, and seen by all, before anything after it starts."""
+        name = self._id(f"{kind}_barrier")
+        before = frozenset(e.id for e in self.earlier)
+        self.instructions.append(
+            lp.BarrierInstruction(
+                id=name,
+                depends_on=before,
+                depends_on_is_final=True,
+                within_inames=frozenset(above),
+                within_inames_is_final=True,
+                synchronization_kind=kind,
+                mem_kind="global",
+                tags=frozenset({OwnedTag()}),
+            )
+        )
+        everything = frozenset(s for e in self.earlier for s in e.reads | e.writes)
+        self.earlier.append(_Earlier(name, everything, everything))
+
+    def statement(self, s: Statement, above: tuple[str, ...]) -> None:
+        place = {operand_name(k): self.read(p) for k, p in enumerate(s.operands)}
+        loops = {name: expression(value) for name, value in s.values.items()}
+        value = SubstitutionMapper(make_subst_func({**loops, **place}))(s.value)
+        target = self.read(s.target)
+        if s.reduce == "add":
+            value = target + value
+        elif s.reduce == "mul":
+            value = target * value
+        elif s.reduce in {"max", "min"}:
+            value = var(s.reduce)(target, value)
+        name = self._id(f"{s.einsum}_{s.role}" if s.role in {"init", "update", "map"} else f"{s.role}_{s.target.source}")
+        reads = frozenset(p.source for p in s.operands) | ({s.target.source} if s.reduce else frozenset())
+        writes = frozenset({s.target.source})
+        before = frozenset(e.id for e in self.earlier if e.writes & (reads | writes) or e.reads & writes)
+        self.instructions.append(
+            lp.Assignment(
+                target,
+                value,
+                id=name,
+                depends_on=before,
+                depends_on_is_final=True,
+                within_inames=frozenset(above),
+                within_inames_is_final=True,
+                predicates=frozenset(self.predicates(s)),
+                # Groups and work-items that exchange global data wait at the barriers written here.
+                no_sync_with=frozenset((i, "global") for i in before) | frozenset({(name, "global")}),
+                tags=frozenset({OwnedTag(), EinsumTag(s.einsum)}),
+            )
+        )
+        self.earlier.append(_Earlier(name, reads, writes))
+        if len(above) > 1:
+            self.priorities.append(above)
+
+    def predicates(self, s: Statement) -> Iterator[object]:
+        for guard in s.guards:
+            yield Comparison(expression(guard), ">=", 0)
+        if s.first:
+            tests = tuple(Comparison(var(name), "==", 0) for name in s.first)
+            yield tests[0] if len(tests) == 1 else LogicalAnd(tests)
+        if s.later:
+            tests = tuple(Comparison(var(name), ">", 0) for name in s.later)
+            yield tests[0] if len(tests) == 1 else LogicalOr(tests)
+
+    def read(self, place: Place) -> object:
+        """The element: of an array, or a call of a substitution rule."""
+        tile = self.nest.tiles.get(place.source)
+        indices = place.indices if tile is None else tuple(place.indices[axis] for axis in tile.axes)
+        arguments = tuple(map(expression, indices))
+        if tile is None and self.nest.sources[place.source].is_rule:
+            return var(place.source)(*arguments)
+        return var(place.source)[arguments] if arguments else var(place.source)
+
+    def _id(self, wish: str) -> str:
+        wish = "".join(c if c.isalnum() else "_" for c in wish)
+        number = self.numbers.get(wish, 0)
+        self.numbers[wish] = number + 1
+        return f"{wish}_{number}" if number else wish
+
+
+def loops_of(t_unit: lp.TranslationUnit) -> dict[str, For]:
+    """The loops of a kernel in normal form."""
+    return {n.name: n for tag in t_unit.default_entrypoint.tags_of_type(NormalFormTag) for n in walk(tag.nest.body) if isinstance(n, For)}
