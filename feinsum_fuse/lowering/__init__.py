@@ -1,0 +1,3 @@
+"""From LoopTrees to schedules."""
+
+from .lowering import lower as lower

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from ..spec.affine import Affine
+from ..spec.opencl import FANOUT_KINDS, FanoutKind
 from .errors import CrossKernelStorageError, HostLoopError
 from .nest import For, Nest, Node, Statement, statements, walk
 
@@ -70,28 +71,28 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
     local = [axis for axis in axes if axis.startswith("local.")]
     chain = [n for n in walk((node,)) if isinstance(n, For)]
     leaf = chain[-1].body
-    loops: list[For] = []
+    outer: list[For] = []
+    items: list[For] = []
     values: dict[str, Affine] = {}
-    bound_loops: list[For] = []
+    limits = [limit for loop in chain for limit in loop.limits]
     for loop in reversed(chain):
         if not local or loop.extent is None or loop.extent == 1:
-            loops.insert(0, loop)
+            outer.insert(0, dataclasses.replace(loop, limits=()))
             continue
         axis = local.pop(0)
         size = axes[axis]
         item = f"{loop.name}_{axis.replace('.', '')}"
-        limits = loop.limits
-        value = Affine.of({loop.name: size, item: 1})
-        values[loop.name] = value
+        values[loop.name] = Affine.of({loop.name: size, item: 1})
         if loop.extent % size:
-            limits = (*limits, Affine((), loop.extent - 1) - Affine.variable(loop.name))
-        cut = tuple(limit.substituted({loop.name: value}) for limit in limits)
-        loops.insert(0, For(loop.name, -(-loop.extent // size), ()))
-        bound_loops.insert(0, For(item, size, (), cut, binding=_kind(axis)))
+            limits.append(Affine((), loop.extent - 1) - Affine.variable(loop.name))
+        outer.insert(0, For(loop.name, -(-loop.extent // size), ()))
+        items.insert(0, For(item, size, (), binding=_kind(axis)))
+    cut = {limit.substituted(values) for limit in limits}
     body: tuple[Node, ...] = tuple(s.substituted(values) if isinstance(s, Statement) else s for s in leaf)
-    for loop in reversed([*loops, *bound_loops]):
-        # Limits of loops that stay may speak of loops that were cut, and then move in to where those are known.
-        body = (dataclasses.replace(loop, body=body, limits=tuple(limit.substituted(values) for limit in loop.limits)),)
+    for loop in reversed([*outer, *items]):
+        mine = {limit for limit in cut if loop.name in limit.variables}
+        cut -= mine
+        body = (dataclasses.replace(loop, body=body, limits=tuple(sorted(mine))),)
     rest = {axis: size for axis, size in axes.items() if axis.startswith("group.") or axis in local}
     return _wrapped(nest, body[0], rest)
 
@@ -106,8 +107,8 @@ def id_of(statement: Statement) -> str:
     return f"{statement.einsum}".replace(".", "_")
 
 
-def _kind(axis: str):  # type: ignore[no-untyped-def]
-    return axis
+def _kind(axis: str) -> FanoutKind:
+    return next(kind for kind in FANOUT_KINDS if kind == axis)
 
 
 def exchanged(nest: Nest, before: Sequence[Node], after: Sequence[Node]) -> set[str]:

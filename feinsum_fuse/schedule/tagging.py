@@ -21,8 +21,6 @@ def tagged(t_unit: lp.TranslationUnit, names: Names) -> lp.TranslationUnit:
             instructions=[i.tagged(EinsumTag(einsums[i.id])) if i.id in einsums else i for i in kernel.instructions],
             inames=inames,
             args=[a.tagged(TensorTag(tensors[a.name])) if a.name in tensors else a for a in kernel.args],
-            temporary_variables={
-                n: t.tagged(TensorTag(tensors[n])) if n in tensors else t for n, t in kernel.temporary_variables.items()
-            },
+            temporary_variables={n: t.tagged(TensorTag(tensors[n])) if n in tensors else t for n, t in kernel.temporary_variables.items()},
         )
     )

@@ -1,0 +1,146 @@
+"""From a LoopTree to a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..cascade.cascade import Cascade
+from ..cascade.reading import cascade as cascade_of
+from ..errors import LoweringError
+from ..schedule.explicate import Explicate
+from ..schedule.limits import DeviceLimits
+from ..schedule.loop_steps import Bind, Reorder, ShareLoop, Unroll
+from ..schedule.nest import LoopRef
+from ..schedule.schedule import Schedule
+from ..schedule.sizes import check_limits
+from ..schedule.step import Step
+from ..schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
+from ..spec.mapping import Spatial, Storage, Temporal
+from ..spec.spec import Spec
+from .binding import Bindings
+from .branch import Branch, Position, check_order
+from .registers import unrolled
+
+
+def lower(spec: Spec, limits: DeviceLimits | None = None) -> Schedule:
+    """The schedule that a mapping asks for.
+
+    ``limits`` (default: PoCL's) are checked before anything is built. Raises :class:`LoweringError` for what cannot be lowered, and the
+    :class:`ScheduleError` of the step that is not legal.
+    """
+    if spec.mapping is None:
+        raise LoweringError("there is no mapping to lower", hint="Add a mapping, or take ff.default_mapping(cascade).")
+    return Lowering(spec).schedule(limits or DeviceLimits())
+
+
+class Lowering:
+    """One mapping on its way to a schedule."""
+
+    def __init__(self, spec: Spec) -> None:
+        assert spec.mapping is not None
+        self.cascade: Cascade = cascade_of(spec)
+        self.bindings = Bindings(spec)
+        paths = {compute.einsum: spec.mapping.path(compute.einsum) for compute in spec.mapping.computes}
+        missing = [e.name for e in self.cascade.einsums if e.name not in paths]
+        if missing:
+            raise LoweringError(f"the mapping has no Compute for {', '.join(missing)}")
+        self.branches = [Branch.of(self.cascade.einsum(name), path) for name, path in paths.items()]
+        check_order(self.branches)
+
+    def schedule(self, limits: DeviceLimits) -> Schedule:
+        """All steps, in the order: cut, order, share, bind, place, unroll."""
+        steps: list[Step] = [Explicate(tuple(b.einsum.name for b in self.branches))]
+        for branch in self.branches:
+            steps += branch.splits
+            steps.append(Reorder(branch.einsum.name, branch.order))
+        steps += self.shared()
+        steps += self.bound()
+        steps += self.placed()
+        schedule = Schedule(tuple(steps))
+        nest = schedule.nest(self.cascade.kernel())
+        for step in unrolled(nest, [b.einsum.name for b in self.branches]):
+            nest = step.apply(nest)
+            schedule += Schedule((step,))
+        check_limits(nest, limits)
+        return schedule
+
+    def _by_loop(self) -> dict[Position, list[tuple[Branch, LoopRef | None]]]:
+        """Loop node -> the branches below it with their part of a rank variable, outermost loops first."""
+        found: dict[Position, list[tuple[Branch, LoopRef | None]]] = {}
+        for branch in self.branches:
+            for placed in branch.path:
+                if isinstance(placed.node, Temporal):
+                    found.setdefault(placed.position, []).append((branch, branch.refs.get(placed.position)))
+        return dict(sorted(found.items()))
+
+    def shared(self) -> Iterator[Step]:
+        """One step for each loop above several Einsums."""
+        for members in self._by_loop().values():
+            refs = [ref for _, ref in members if ref is not None]
+            lacking = [i for i, (_, ref) in enumerate(members) if ref is None]
+            having = [i for i, (_, ref) in enumerate(members) if ref is not None]
+            if lacking and having and max(lacking) > min(having):
+                branch = members[max(lacking)][0]
+                raise LoweringError(
+                    f"Einsum {branch.einsum.name} stands under a loop over a rank variable that it lacks, after an Einsum that has it",
+                    hint="It would run again in every iteration. Move its branch out of the loop.",
+                )
+            if len(refs) > 1:
+                yield ShareLoop(tuple(refs))
+
+    def bound(self) -> Iterator[Step]:
+        """One step for each Spatial loop that is a device axis."""
+        nodes = {placed.position: placed.node for b in self.branches for placed in b.path}
+        for position, members in self._by_loop().items():
+            node = nodes[position]
+            refs = [ref for _, ref in members if ref is not None]
+            if not isinstance(node, Spatial) or not refs:
+                continue
+            kind = self.bindings.fanout(node)
+            if kind.startswith(("group.", "local.")):
+                yield Bind(refs[0], kind)
+            elif kind == "unroll":
+                yield Unroll(refs[0])
+
+    def placed(self) -> Iterator[Step]:
+        """The steps that realise Storage nodes, outermost first."""
+        nodes = {placed.position: placed.node for b in self.branches for placed in b.path}
+        for position, node in sorted(nodes.items()):
+            if isinstance(node, Storage):
+                below = [b for b in self.branches if any(placed.position == position for placed in b.path)]
+                for tensor in node.tensors:
+                    users = [b for b in below if b.touches(tensor)]
+                    if users:
+                        yield from self._storage(position, node, tensor, users)
+
+    def _storage(self, position: Position, node: Storage, tensor: str, users: list[Branch]) -> Iterator[Step]:
+        kind = self.bindings.memory(node.component)
+        index = {b.einsum.name: next(i for i, placed in enumerate(b.path) if placed.position == position) for b in users}
+        backing = all(b.storages(tensor)[0] == index[b.einsum.name] for b in users)
+        if backing and tensor in self.cascade.intermediates:
+            branch = users[0]
+            at = branch.scope(index[branch.einsum.name])
+            if kind != "global" or at is not None:
+                yield ComputeAt(tensor, at, "local" if kind == "cache" else kind)
+            return
+        if kind not in {"local", "private"}:
+            return
+        readers: dict[LoopRef | None, list[str]] = {}
+        for branch in users:
+            start = index[branch.einsum.name]
+            first = branch.storages(tensor)[0] == start
+            at = branch.scope(start if first else branch.reservation(start, tensor))
+            if branch.einsum.output.tensor == tensor:
+                yield CacheWrite(branch.einsum.name, at, kind)
+            else:
+                readers.setdefault(self._leader(at), []).append(branch.einsum.name)
+        for at, einsums in readers.items():
+            yield CacheRead(tuple(einsums), tensor, at, kind)
+
+    def _leader(self, at: LoopRef | None) -> LoopRef | None:
+        """One name for a loop that several Einsums share."""
+        for members in self._by_loop().values():
+            refs = [ref for _, ref in members if ref is not None]
+            if at in refs:
+                return refs[0]
+        return at
