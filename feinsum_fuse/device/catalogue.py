@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from dataclasses import asdict, dataclass
 
 import pyopencl as cl
 
 from ..errors import DeviceError
+from ..schedule.limits import DeviceLimits
 from . import runtimes
 
 POCL = "Portable Computing Language"
@@ -112,3 +114,26 @@ def device_of(info: DeviceInfo) -> cl.Device:
     if len(same) <= info.ordinal:
         raise DeviceError(f"the device {info} is not there any more")
     return same[info.ordinal]
+
+
+def limits(device: cl.Device) -> DeviceLimits:
+    """What a kernel may ask of this device, so that lowering can refuse a tile before OpenCL is reached.
+
+    OpenCL cannot be asked for private memory. PoCL puts the arrays of all work-items of a group on the stack of one thread, whose size is
+    the process's limit; an eighth is left for calls. Intel's runtime grows its stack; a GPU spills to at most 512 KiB for each work-item.
+    """
+    group = int(device.max_work_group_size)
+    x, y, z = (int(size) for size in device.max_work_item_sizes[:3])
+    if device.type & cl.device_type.GPU:
+        private = group * (512 << 10)
+    elif device.platform.name.startswith(POCL):
+        private = _thread_stack_bytes() * 7 // 8
+    else:
+        private = 64 << 20
+    return DeviceLimits(group, (x, y, z), int(device.local_mem_size), private)
+
+
+def _thread_stack_bytes() -> int:
+    """The stack of a new thread: the process's soft limit, or glibc's 2 MiB where that is unlimited."""
+    size, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return 2 << 20 if size == resource.RLIM_INFINITY else size

@@ -116,6 +116,12 @@ class Executable:
         )
         return dataclasses.replace(self, arguments=arguments)
 
+    def renamed(self, names: Mapping[str, str]) -> Executable:
+        """The same program with arguments called otherwise; names that are missing stay. The source passes arguments by position."""
+        arguments = tuple(dataclasses.replace(a, name=names.get(a.name, a.name)) for a in self.arguments)
+        launches = tuple(dataclasses.replace(x, arguments=tuple(names.get(a, a) for a in x.arguments)) for x in self.launches)
+        return dataclasses.replace(self, arguments=arguments, launches=launches)
+
     def to_json(self) -> str:
         """JSON text; :meth:`from_json` gives back an equal value."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)

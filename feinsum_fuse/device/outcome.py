@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from ..errors import DeviceError
+
 
 class Outcome(StrEnum):
     """The end of an attempt, in the order in which the stages can fail."""
@@ -21,3 +23,13 @@ class Outcome(StrEnum):
     """The process died: a signal, or an exit from inside the runtime."""
     wrong_result = "wrong_result"
     """It ran, and an output is wrong or unwritten, or memory beyond the arrays was written."""
+
+
+class KernelError(DeviceError):
+    """A kernel that failed on its first run; ``outcome`` and ``stage`` say how and where."""
+
+    def __init__(self, outcome: Outcome, stage: str, message: str) -> None:
+        self.outcome = outcome
+        self.stage = stage
+        super().__init__(f"{outcome} in stage {stage}: {message}")
+        self.reason = message

@@ -16,10 +16,10 @@ SHORTEST_SAMPLE = 2e-3
 """Seconds that a warm sample should last: shorter programs are run several times in one sample."""
 RESOLUTIONS = 100
 """How many times the clock's resolution a sample must last; otherwise it is refused."""
-LEAST_REPEATS = 7
-MOST_REPEATS = 50
+FEWEST_REPEATS, LEAST_REPEATS, MOST_REPEATS = 3, 7, 50
+"""Samples where their number is left open: 50 if they fit into the budget, at least 7, and 3 of programs that take seconds."""
 BUDGET = 2.0
-"""Seconds for one program's samples where the number of repeats is left open."""
+"""Seconds for one program's samples."""
 
 
 class Timed(Protocol):
@@ -57,7 +57,7 @@ def time_together(
 ) -> tuple[Samples, ...]:
     """Samples of all subjects, taken in turns after a warm-up, so that a machine that slows down slows all of them.
 
-    ``repeats`` is the number of samples of each (default: 7 to 50, as 2 s allow). With ``evict``, it is called before each sample, and a
+    ``repeats`` is the number of samples of each (default: 3 to 50, as time allows). With ``evict``, it is called before each sample, and a
     sample is one run (cold); without, short programs are run repeatedly in a sample (warm). Raises
     :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
     """
@@ -96,7 +96,8 @@ def _turn(count: int, turn: int) -> list[int]:
 def _enough(count: int, repeats: int | None, elapsed: float, subjects: int) -> bool:
     if repeats is not None:
         return count >= repeats
-    return count >= MOST_REPEATS or (count >= LEAST_REPEATS and elapsed > BUDGET * subjects)
+    used = elapsed / (BUDGET * subjects)
+    return count >= MOST_REPEATS or (count >= LEAST_REPEATS and used > 1) or (count >= FEWEST_REPEATS and used > 5)
 
 
 def _runs_in_a_sample(subject: Timed) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Mapping
@@ -144,8 +145,6 @@ class _Job:
 def _die_with_parent() -> None:
     """Leave no core file, and do not outlive a parent that was killed."""
     if sys.platform == "linux":
-        import resource
-
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

@@ -1,0 +1,115 @@
+"""Sampling: turns, warm and cold, the clock's resolution, and what a measurement prints and stores."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from constantdict import constantdict
+
+from feinsum_fuse.device import timing
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.executable import Argument
+from feinsum_fuse.device.measurement import Measurement, Provenance, interquartile_range, time_text
+from feinsum_fuse.device.outcome import Outcome
+from feinsum_fuse.device.timing import time_together
+from feinsum_fuse.errors import DeviceError
+
+
+class Sleeper:
+    """Sleeps for a known time and keeps a log of its turns."""
+
+    def __init__(self, name: str, seconds: float, log: list[str]) -> None:
+        self.name, self.seconds, self.log = name, seconds, log
+
+    def run(self, times: int) -> Sequence[float]:
+        self.log.append(self.name)
+        time.sleep(self.seconds * times)
+        return [self.seconds * 1e9] * times
+
+
+def test_samples_are_taken_in_turns() -> None:
+    log: list[str] = []
+    samples = time_together([Sleeper("a", 0.003, log), Sleeper("b", 0.004, log)], repeats=6)
+    assert [len(s.host_ns) for s in samples] == [6, 6]
+    turns = log[4:]  # after warming up and finding the number of runs
+    assert all({turns[k], turns[k + 1]} == {"a", "b"} for k in range(0, 12, 2))
+    assert turns[0] != turns[2]
+    assert samples[0].event_ns == pytest.approx([3e6] * 6)
+    assert all(3e6 <= ns < 30e6 for ns in samples[0].host_ns)
+
+
+def test_short_programs_run_several_times_in_a_warm_sample() -> None:
+    (samples,) = time_together([Sleeper("a", 1e-4, [])], repeats=2)
+    assert samples.runs > 2
+    assert all(1e5 <= ns < 3e6 for ns in samples.host_ns)
+
+
+def test_cold_evicts_before_each_sample_of_one_run() -> None:
+    log: list[str] = []
+    (samples,) = time_together([Sleeper("run", 1e-3, log)], repeats=3, evict=lambda: log.append("evict"))
+    assert log == ["run", *["evict", "run"] * 3]
+    assert samples.runs == 1
+
+
+def test_time_near_the_clock_s_resolution_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "clock_resolution", lambda: 1e-3)
+    with pytest.raises(DeviceError, match=r"is too short for a clock of .*\n  Measure it warm"):
+        time_together([Sleeper("a", 1e-3, [])], repeats=1, evict=lambda: None)
+
+
+def test_no_repeats_are_refused() -> None:
+    with pytest.raises(DeviceError, match=r"^0 repeats measure nothing\n"):
+        time_together([], repeats=0)
+
+
+def measurement(**changes: object) -> Measurement:
+    """A success with known samples."""
+    device = DeviceInfo("Platform", "Chip", 0, "Maker", "1.0", "OpenCL 3.0", "cpu", 2, 1, 1, 1)
+    provenance = Provenance(device, constantdict(loopy="2025.2"), "abc", ("-cl-mad-enable",), 2, "2026-01-01T00:00:00+00:00")
+    values = {"samples_ns": (1e6, 2e6, 4e6), "event_ns": (0.9e6, 1.9e6, 3.9e6), "error": 1e-7, "tolerance": 1e-5}
+    success = Measurement(Outcome.ok, "done", "", provenance, **values)  # type: ignore[arg-type]
+    return replace(success, **changes)  # type: ignore[arg-type]
+
+
+def test_statistics() -> None:
+    m = measurement()
+    assert (m.median, m.minimum, m.spread, m.event_median) == pytest.approx((2e-3, 1e-3, 1.5e-3, 1.9e-3))
+    assert interquartile_range((5.0,)) == 0
+
+
+def test_measurement_prints_itself() -> None:
+    assert str(measurement(label="fused")) == (
+        "fused: median 2 ms, minimum 1 ms, spread 1.5 ms, device's own median 1.9 ms (warm, 3 samples; Chip on Platform, 2 threads); "
+        "relative error 1.0e-07 of 1.0e-05 allowed"
+    )
+    failed = measurement(outcome=Outcome.timeout, stage="launch", message="killed after 3 s", samples_ns=(), event_ns=())
+    assert str(failed) == "timeout in stage launch (Chip on Platform, 2 threads): killed after 3 s"
+
+
+def test_failure_has_no_time() -> None:
+    failed = measurement(outcome=Outcome.crashed, samples_ns=(), event_ns=(), error=None, tolerance=None)
+    assert all(math.isnan(value) for value in (failed.median, failed.minimum, failed.spread, failed.event_median))
+    assert "NaN" not in failed.to_json() and "Infinity" not in failed.to_json()
+
+
+@pytest.mark.parametrize("changes", [{}, {"arguments": (Argument("A", "float32", (2, 3), "input", (1, 2)),), "cache_state": "cold"}])
+def test_json_round_trip(changes: dict[str, object]) -> None:
+    m = measurement(**changes)
+    assert Measurement.from_json(m.to_json()) == m
+    assert json.loads(m.to_json())["provenance"]["device"]["name"] == "Chip"
+
+
+def test_provenance_of_now_names_the_packages() -> None:
+    provenance = Provenance.now(DeviceInfo.of(find_device()), "hash", ("-O",))
+    assert {"loopy", "islpy", "pyopencl", "numpy"} <= set(provenance.versions)
+    assert provenance.threads >= 1
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(1.5, "1.5 s"), (2e-3, "2 ms"), (3.25e-6, "3.25 us"), (5e-9, "5 ns")])
+def test_time_text(seconds: float, text: str) -> None:
+    assert time_text(seconds) == text
