@@ -373,3 +373,14 @@ def names_in(text: str) -> tuple[str, ...]:
     tree = parse_expression(text)
     own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return tuple(dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id not in own))
+
+
+def substituted(text: str, values: Mapping[str, object]) -> str:
+    """The expression with names replaced by the numbers that they stand for."""
+
+    class Replace(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            value = values.get(node.id)
+            return ast.Constant(value) if isinstance(value, int | float) else node
+
+    return ast.unparse(Replace().visit(ast.parse(ast.unparse(parse_expression(text)), mode="eval")))

@@ -24,3 +24,6 @@ class OpenCL:
     fanouts: constantdict[str, FanoutKind] = field(default_factory=constantdict)
     dtypes: constantdict[str, str] = field(default_factory=constantdict)
     accumulate: constantdict[str, str] = field(default_factory=constantdict)
+
+DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+"""NumPy names of the element types that a file may name; what a device supports is checked when a kernel is made."""

@@ -19,9 +19,9 @@ class EinsumRename:
     """The top-level renames of one Einsum, or of every Einsum under the name ``default``; expressions as written."""
 
     name: str
-    tensor_accesses: tuple[tuple[str, str, int | None], ...] = ()
-    """(new name, set expression, expected count)."""
-    rank_variables: tuple[tuple[str, str, int | None], ...] = ()
+    tensor_accesses: tuple[tuple[str, str, int | str | None], ...] = ()
+    """(new name, set expression, expected count or an expression for it)."""
+    rank_variables: tuple[tuple[str, str, int | str | None], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,374 @@
+"""Reading the ``arch`` key: the hierarchy of memories, fanouts and compute units, with every expression in it evaluated."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+
+from constantdict import constantdict
+
+from ..errors import SpecError
+from .arch import (
+    DEFAULT_TOTAL_LATENCY,
+    Action,
+    Arch,
+    ArchNode,
+    Array,
+    Component,
+    Compute,
+    Container,
+    Fanout,
+    Fork,
+    Hierarchical,
+    Leaf,
+    Memory,
+    Network,
+    Toll,
+)
+from .document import ARCH_TAGS, TYPE_KEYS, Document, Path
+from .expressions import names_in, nearest, parse_expression, substituted
+from .inputs import (
+    ActionInput,
+    ArchInput,
+    BranchInput,
+    ComponentInput,
+    ComputeInput,
+    ContainerInput,
+    FanoutInput,
+    HolderInput,
+    Input,
+    MemoryInput,
+    NetworkInput,
+    TollInput,
+    read_input,
+)
+from .messages import SpecWarning
+from .numbers import at_least, number, scalar, whole
+
+DIRECTIONS = ("up", "down", "up_and_down")
+_INPUTS: dict[str, type[Input]] = {
+    "Memory": MemoryInput,
+    "Toll": TollInput,
+    "Compute": ComputeInput,
+    "Container": ContainerInput,
+    "Network": NetworkInput,
+    "Hierarchical": BranchInput,
+    "Fork": BranchInput,
+    "Array": BranchInput,
+}
+_ACTIONS = {"Memory": ("read", "write"), "Toll": ("read",), "Compute": ("compute",)}
+_SCALES = ("area_scale", "energy_scale", "leak_power_scale", "throughput_scale", "actions_scale", "n_parallel_instances")
+DUMMY = "Dummy"
+NumberReader = Callable[[object, Mapping[str, object], str], float]
+_NOT_NEGATIVE = at_least(0.0)
+
+
+class Scope(Mapping[str, object]):
+    """Names that expressions see: fields of the object at hand, evaluated when asked for, over those of what surrounds it."""
+
+    def __init__(self, own: Mapping[str, object], outer: Mapping[str, object]) -> None:
+        self.own = {name: value for name, value in own.items() if isinstance(value, str | int | float)}
+        self.outer = outer
+        self.open: list[str] = []
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self.own or name in self.open[-1:]:
+            return self.outer[name]
+        if name in self.open:
+            raise SpecError(f"The fields {', '.join(self.open)} refer to each other.")
+        self.open.append(name)
+        value = scalar(self.own[name], self)
+        self.open.pop()
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.outer, **self.own})
+
+    def __len__(self) -> int:
+        return len({**self.outer, **self.own})
+
+
+def read_variables(document: Document, path: Path, outer: Mapping[str, object]) -> dict[str, float]:
+    """A table of variables, each a number or an expression over the others."""
+    value, found = document.value(path)
+    data = value.plain() if value is not None and found else None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise document.error(path, "Variables are {name: number or expression}.")
+    scope = Scope(data, outer)
+    result = {}
+    for name in data:
+        with document.blame((*path, name)):
+            if not name.isidentifier():
+                raise SpecError(f"{name!r} cannot be a variable's name.")
+            result[name] = number(scope[name] if name in scope.own else data[name], scope, f"The variable {name}")
+    return result
+
+
+@dataclass
+class ArchReader:
+    """Reads one document's architecture."""
+
+    document: Document
+    variables: Mapping[str, object]
+
+    def __post_init__(self) -> None:
+        self.components: dict[str, Leaf] = {}
+        self.ignored: dict[str, None] = {}
+
+    def read(self) -> Arch:
+        """The architecture; one warning names all that was read and is not modelled."""
+        path: Path = ("arch",)
+        data = self.document.root["arch"].plain()
+        given = read_input(ArchInput, {} if data is None else data, self.document, path)
+        own = read_variables(self.document, (*path, "variables"), self.variables)
+        self.variables = {**self.variables, **own}
+        nodes = self._nodes(given.nodes, (*path, "nodes"))
+        if not nodes:
+            raise self.document.error(path, "The architecture has no nodes.")
+        if not any(isinstance(leaf, Compute) for leaf in self.components.values()):
+            raise self.document.error(path, "The architecture has no !Compute node.")
+        if given.extra_attributes_for_all_component_models:
+            self.ignored["extra_attributes_for_all_component_models"] = None
+        if self.ignored:
+            warnings.warn(f"In the architecture these are read but not modelled: {', '.join(self.ignored)}.", SpecWarning, stacklevel=2)
+        self._check_set_names(path)
+        return Arch(nodes, constantdict(own))
+
+    def _nodes(self, items: list[object], path: Path) -> tuple[ArchNode, ...]:
+        return tuple(self._node(item, (*path, index)) for index, item in enumerate(items))
+
+    def _node(self, item: object, path: Path) -> ArchNode:
+        if not isinstance(item, dict):
+            raise self.document.error(path, "A node of the architecture is a tagged mapping, such as !Memory {name: ...}.")
+        kind = next((str(item[key]) for key in TYPE_KEYS if key in item), "")
+        data = {"type": kind, **{key: value for key, value in item.items() if key not in TYPE_KEYS}}
+        if kind not in _INPUTS:
+            hint = nearest(kind, ARCH_TAGS) if kind else f"Tags are {', '.join(sorted(ARCH_TAGS))}."
+            raise self.document.error(path, f"{kind!r} is no kind of architecture node." if kind else "The node has no tag.", hint)
+        if kind == "Network":
+            data.pop("type")
+        given = read_input(_INPUTS[kind], data, self.document, path)
+        if isinstance(given, BranchInput):
+            return self._branch(kind, given, path)
+        name = str(getattr(given, "name", ""))
+        if name in self.components:
+            raise self.document.error((*path, "name"), f"Two components are called {name}.")
+        if not name.isidentifier():
+            raise self.document.error((*path, "name"), f"{name!r} cannot be a component's name.", "Use letters, digits and underscores.")
+        leaf: Leaf
+        if isinstance(given, NetworkInput):
+            leaf = Network(name=name, spatial=self._spatial(given.spatial, path, self.variables))
+            self.ignored[f"the network {name}"] = None
+        else:
+            assert isinstance(given, ComponentInput)
+            leaf = self._component(kind, given, path)
+        self.components[name] = leaf
+        return leaf
+
+    def _branch(self, kind: str, given: BranchInput, path: Path) -> ArchNode:
+        if kind == "Array":
+            spatial = self._spatial(given.spatial, path, self.variables)
+            return Array(self._nodes(given.nodes, (*path, "nodes")), given.name, spatial)
+        if given.spatial:
+            raise self.document.error((*path, "spatial"), f"A {kind} has no fanout of its own.", "Put it on a !Container.")
+        nodes = self._nodes(given.nodes, (*path, "nodes"))
+        return Fork(nodes) if kind == "Fork" else Hierarchical(nodes)
+
+    def _component(self, kind: str, given: ComponentInput, path: Path) -> Leaf:
+        own = {name: getattr(given, name) for name in type(given).model_fields if name not in ("name", "type", "enabled", "total_latency")}
+        scope = Scope(own, {**self.variables, **self.components})
+
+        def value(name: str, read: NumberReader = _NOT_NEGATIVE) -> float:
+            with self.document.blame((*path, name)):
+                return read(getattr(given, name), scope, f"{name} of {given.name}")
+
+        dummy = given.component_class == DUMMY
+        common: dict[str, object] = {
+            "name": given.name,
+            "component_class": given.component_class,
+            "actions": self._actions(kind, given, path, scope),
+            "spatial": self._spatial(given.spatial, path, scope),
+            "area": value("area") if given.area is not None else 0.0,
+            "leak_power": value("leak_power") if given.leak_power is not None else 0.0,
+            **{name: value(name) for name in _SCALES},
+            "enabled": str(given.enabled),
+            "total_latency": self._total_latency(given, path),
+        }
+        if given.leak_power is None and not dummy and kind != "Container":
+            raise self.document.error(path, f"{given.name} has no leak_power.", f"Give leak_power: 0, or component_class: {DUMMY}.")
+        for field in ("component_model", "extra_attributes_for_component_model", "latency_scale"):
+            if getattr(given, field):
+                self.ignored[f"{field} of {given.name}"] = None
+        if given.component_class not in (None, DUMMY):
+            self.ignored[f"component_class {given.component_class} of {given.name}"] = None
+        if isinstance(given, HolderInput):
+            common |= self._holding(given, path, scope)
+        if isinstance(given, MemoryInput):
+            tensors = {key: _written(item) for key, item in given.tensors.items()}
+            return Memory(
+                **common,  # type: ignore[arg-type]
+                size=value("size"),
+                skip_initial_output_write=given.skip_initial_output_write,
+                tensors=constantdict(tensors),
+            )
+        if isinstance(given, TollInput):
+            return Toll(**common, direction=self._direction(given, path))  # type: ignore[arg-type]
+        if isinstance(given, ComputeInput):
+            return Compute(**common, skip_initial_output_write=given.skip_initial_output_write)  # type: ignore[arg-type]
+        return Container(**common)  # type: ignore[arg-type]
+
+    def _holding(self, given: HolderInput, path: Path, scope: Scope) -> dict[str, object]:
+        def table(field: str, read: NumberReader) -> dict[str, float]:
+            result = {}
+            for key, item in getattr(given, field).items():
+                with self.document.blame((*path, field, key)):
+                    result[key] = read(item, scope, f"{field} of {given.name}")
+            return result
+
+        with self.document.blame((*path, "bits_per_action")):
+            bits = None if given.bits_per_action is None else _positive(given.bits_per_action, scope, f"bits_per_action of {given.name}")
+        return {
+            "bits_per_value": constantdict(table("bits_per_value", whole)),
+            "bits_per_action": bits,
+            "values_per_action": constantdict(table("values_per_action", _positive)),
+        }
+
+    def _direction(self, given: TollInput, path: Path) -> constantdict[str, str]:
+        table = {"All": given.direction} if isinstance(given.direction, str) else given.direction
+        for key, direction in table.items():
+            if direction not in DIRECTIONS:
+                where = (*path, "direction") if isinstance(given.direction, str) else (*path, "direction", key)
+                raise self.document.error(where, f"{direction!r} is no direction.", f"Directions are {', '.join(DIRECTIONS)}.")
+        return constantdict(table)
+
+    def _total_latency(self, given: ComponentInput, path: Path) -> str:
+        if given.total_latency is None:
+            return DEFAULT_TOTAL_LATENCY
+        text = " ".join(given.total_latency.split())
+        with self.document.blame((*path, "total_latency")):
+            outside = [name for name in names_in(text) if name in self.variables]
+            if outside:
+                text = substituted(text, {name: self.variables[name] for name in outside})
+        return text
+
+    def _actions(self, kind: str, given: ComponentInput, path: Path, scope: Scope) -> tuple[Action, ...]:
+        dummy = given.component_class == DUMMY
+        result: dict[str, Action] = {}
+        for index, item in enumerate(given.actions):
+            where = (*path, "actions", index)
+            if item.name in result:
+                raise self.document.error((*where, "name"), f"{given.name} has two actions called {item.name}.")
+            if item.name not in _ACTIONS.get(kind, ()):
+                self.ignored[f"the action {item.name} of {given.name}"] = None
+            result[item.name] = self._action(item, where, scope, f"{item.name} of {given.name}", dummy)
+        for name in _ACTIONS.get(kind, ()):
+            if name not in result and not dummy:
+                hint = f"Add actions: [{{name: {name}, energy: ..., throughput: ...}}], or component_class: {DUMMY}."
+                raise self.document.error(path, f"{given.name} has no action {name!r}.", hint)
+        return tuple(result.values()) or tuple(Action(name) for name in _ACTIONS.get(kind, ()))
+
+    def _action(self, item: ActionInput, path: Path, outer: Scope, what: str, dummy: bool) -> Action:
+        scope = Scope({name: getattr(item, name) for name in type(item).model_fields if name != "name"}, outer)
+
+        def value(name: str, read: NumberReader = _NOT_NEGATIVE) -> float:
+            with self.document.blame((*path, name)):
+                return read(getattr(item, name), scope, f"{name} of {what}")
+
+        if item.latency is not None and item.throughput is None:
+            warnings.warn(f"latency of {what} is deprecated; throughput = 1 / latency is used.", DeprecationWarning, stacklevel=2)
+            latency = value("latency")
+            throughput = float("inf") if latency == 0 else 1 / latency
+        elif item.throughput is not None:
+            throughput = value("throughput", _positive)
+        elif dummy:
+            throughput = float("inf")
+        else:
+            raise self.document.error(path, f"The action {what} has no throughput.", f"Give throughput: inf, or component_class: {DUMMY}.")
+        if item.energy is None and not dummy:
+            raise self.document.error(path, f"The action {what} has no energy.", f"Give energy: 0, or component_class: {DUMMY}.")
+        if item.extra_attributes_for_component_model or item.latency_scale is not None:
+            self.ignored[f"component-model attributes of {what}"] = None
+        values = {}
+        for key, given in item.values_per_action.items():
+            with self.document.blame((*path, "values_per_action", key)):
+                values[key] = _positive(given, scope, f"values_per_action of {what}")
+        return Action(
+            item.name,
+            0.0 if item.energy is None else value("energy", at_least(0.0, finite=True)),
+            throughput,
+            value("energy_scale"),
+            value("throughput_scale"),
+            None if item.bits_per_action is None else value("bits_per_action", _positive),
+            constantdict(values),
+        )
+
+    def _spatial(self, given: list[FanoutInput], path: Path, outer: Mapping[str, object]) -> tuple[Fanout, ...]:
+        result: dict[str, Fanout] = {}
+        for index, item in enumerate(given):
+            where = (*path, "spatial", index)
+            scope = Scope({name: getattr(item, name) for name in ("fanout", "min_usage", "usage_scale")}, outer)
+            if item.name in result:
+                raise self.document.error((*where, "name"), f"Two fanout dimensions are called {item.name}.")
+            if item.loop_bounds:
+                self.ignored[f"loop_bounds of fanout {item.name}"] = None
+            with self.document.blame((*where, "fanout")):
+                fanout = whole(item.fanout, scope, f"The fanout {item.name}")
+            with self.document.blame((*where, "min_usage")):
+                least = _NOT_NEGATIVE(item.min_usage, scope, "min_usage")
+            with self.document.blame((*where, "usage_scale")):
+                scale = _NOT_NEGATIVE(item.usage_scale, scope, "usage_scale")
+            result[item.name] = Fanout(item.name, fanout, item.may_reuse, item.reuse, least, scale, item.power_gateable)
+        return tuple(result.values())
+
+    def _check_set_names(self, path: Path) -> None:
+        """Set expressions over a workload are resolved later; here only that each can be read at all."""
+        for leaf in self.components.values():
+            for text in _set_texts(leaf):
+                with self.document.blame(path):
+                    parse_expression(text)
+
+
+def _set_texts(leaf: Component) -> Iterator[str]:
+    for fanout in leaf.spatial:
+        yield from (fanout.may_reuse, fanout.reuse)
+    for field in fields(leaf):
+        table = getattr(leaf, field.name)
+        if field.name in ("bits_per_value", "values_per_action", "direction"):
+            yield from table
+
+
+def _positive(value: object, names: Mapping[str, object], what: str) -> float:
+    found = number(value, names, what)
+    if found <= 0:
+        raise SpecError(f"{what} is {found}; a number above 0 is expected.")
+    return found
+
+
+def _written(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return f"[{', '.join(_written(item) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_written(item)}' for key, item in value.items())}}}"
+    return str(value)
+
+
+def check_constraints(arch: Arch, known: set[str], raise_at: Callable[[str, str, SpecError], None]) -> None:
+    """Names in the mapper's constraints that are no symbol of the workload, no memory and not ``Above`` are errors, not silence."""
+    names = {*known, "Above", *(leaf.name for leaf in arch.components)}
+    for leaf in arch.components:
+        tables = leaf.tensors if isinstance(leaf, Memory) else {}
+        for field in ("keep", "may_keep", "back"):
+            text = tables.get(field, "Nothing")
+            try:
+                unknown = [name for name in names_in(text) if name not in names and name not in ("len", "min", "max", "inf")]
+                if unknown:
+                    raise SpecError(f"{unknown[0]!r} in {field} of {leaf.name} is not known.", hint=nearest(unknown[0], names))
+            except SpecError as error:
+                raise_at(leaf.name, field, error)
+
+

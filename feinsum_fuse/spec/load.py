@@ -1,0 +1,92 @@
+"""Loading: from users' files or text to a validated Spec."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+
+from constantdict import constantdict
+
+from ..errors import SpecError
+from .arch import Arch
+from .arch_reader import ArchReader, check_constraints, read_variables
+from .document import Document
+from .expressions import nearest
+from .files import read_files, read_string
+from .mapping_check import check_mapping
+from .mapping_reader import MappingReader
+from .messages import SpecWarning
+from .opencl_reader import read_opencl
+from .renames import check_top_level, read_top_level
+from .sets import symbols
+from .spec import Spec
+from .workload import Workload
+from .workload_reader import WorkloadReader
+
+TOP_KEYS = ("workload", "renames", "arch", "mapping", "opencl", "variables", "config", "mapper", "model")
+_IGNORED = ("config", "mapper", "model")
+_RUNS_CODE = ("expression_custom_functions", "component_models")
+
+
+def load(
+    *files: str | FilePath, variables: Mapping[str, object] | None = None, include_dirs: Sequence[str | FilePath] = ()
+) -> Spec:
+    """The Spec in one or several files, each holding some of the top keys.
+
+    ``variables`` are what templates see; includes stay below the folders of the files and of ``include_dirs``.
+    Raises :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit, with the place of what is wrong.
+    """
+    return read_spec(read_files(files, variables, include_dirs))
+
+
+def loads(text: str, variables: Mapping[str, object] | None = None, base: str | FilePath | None = None) -> Spec:
+    """The Spec in a text; includes need ``base``, the folder that they are relative to and stay below. Raises as :func:`load` does."""
+    return read_spec(read_string(text, variables, base))
+
+
+def read_spec(document: Document) -> Spec:
+    """The Spec in a document."""
+    for key in document.root:
+        if key not in TOP_KEYS:
+            raise document.error((key,), f"{key!r} is no top key.", nearest(key, TOP_KEYS), key=True)
+    _ignore(document)
+    if "workload" not in document.root:
+        raise SpecError(f"{document.file} has no workload.", hint="A Spec needs the top key workload; give the file that has it, too.")
+    variables = read_variables(document, ("variables",), {})
+    renames = read_top_level(document)
+    workload = WorkloadReader(document, variables, renames).read()
+    check_top_level(document, renames, workload)
+    arch = ArchReader(document, variables).read() if "arch" in document.root else None
+    if arch is not None:
+        _check_constraints(document, arch, workload)
+    mapping = None
+    if "mapping" in document.root:
+        reader = MappingReader(document)
+        mapping = reader.read()
+        check_mapping(mapping, workload, arch, lambda at: document.locate(reader.places.get(at, ("mapping",))))
+    opencl = read_opencl(document, workload, arch) if "opencl" in document.root else None
+    return Spec(workload, arch, mapping, renames, opencl, constantdict(variables))
+
+
+def _ignore(document: Document) -> None:
+    for key in _IGNORED:
+        if key not in document.root:
+            continue
+        content = document.root[key].content
+        for field in _RUNS_CODE:
+            if isinstance(content, dict) and field in content and content[field].content:
+                message = f"{field} would run code from files that the document names; this is refused."
+                raise document.error((key, field), message, "Remove it, and write the numbers that it would compute.", key=True)
+        warnings.warn(f"The top key {key!r} is accepted and has no effect.", SpecWarning, stacklevel=2)
+
+
+def _check_constraints(document: Document, arch: Arch, workload: Workload) -> None:
+    known = {name for einsum in workload.einsums for name in symbols(workload, einsum)}
+
+    def fail(component: str, field: str, error: SpecError) -> None:
+        raise document.error(("arch",), f"In {field} of {component}: {error.message}", error.hint)
+
+    check_constraints(arch, known, fail)
+
+
