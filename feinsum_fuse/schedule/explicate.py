@@ -177,7 +177,7 @@ class _Reader:
         bare = isinstance(body, Subscript) and body.index_tuple == tuple(map(var, rule.arguments))
         shape = _shape(self._array(arrays[0])) if bare else (None,) * len(rule.arguments)
         tags = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)]
-        self.sources[name] = Source(name, tags[0] if len(arrays) == 1 and tags else name, shape, str(dtype), True)
+        self.sources[name] = Source(name, tags[0] if len(arrays) == 1 and tags else name, shape, str(dtype), True, bare)
         return name
 
     def array(self, name: str) -> str:

@@ -136,6 +136,8 @@ class Source:
     shape: tuple[int | None, ...]
     dtype: str
     is_rule: bool = False
+    is_direct: bool = True
+    """Whether a read is just an element of one row-major array, which has an address."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,9 +18,11 @@ from pymbolic.primitives import Comparison, LogicalAnd, LogicalOr
 from ..cascade.tags import EinsumTag, TensorTag
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
+from .intrinsics import registered, store_text, vector_dtype
 from .nest import For, Nest, Node, Place, Statement, Tile, statements, walk
 from .parallel import axes_of, check_kernels, distributed, exchanged, memory_of
 from .tags import NormalFormTag, OwnedTag
+from .vectors import Store, VectorWriter
 
 _SPACES = {"global": lp.AddressSpace.GLOBAL, "local": lp.AddressSpace.LOCAL, "private": lp.AddressSpace.PRIVATE}
 _TAGS = {"unroll": "unr", **{f"group.{k}": f"g.{k}" for k in range(3)}, **{f"local.{k}": f"l.{k}" for k in range(3)}}
@@ -46,21 +49,21 @@ def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
         domains=[*_kept(kernel.domains, foreign_inames), *text.domains],
         instructions=[*(_after(i, nest, text) for i in foreign), *text.instructions],
         inames={**{n: i for n, i in kernel.inames.items() if n in foreign_inames}, **text.inames},
-        temporary_variables={**{n: t for n, t in kernel.temporary_variables.items() if n not in gone}, **tiles},
+        temporary_variables={**{n: t for n, t in kernel.temporary_variables.items() if n not in gone}, **tiles, **text.temporaries},
         loop_priority=frozenset(text.priorities),
         tags=frozenset({*(t for t in kernel.tags if not isinstance(t, NormalFormTag)), NormalFormTag(nest)}),
     )
-    return t_unit.with_kernel(kernel)
+    return registered(t_unit.with_kernel(kernel), text.intrinsics)
 
 
 def temporary(tile: Tile) -> lp.TemporaryVariable:
     """The array of a tile; its axes in stored order."""
     shape = [tile.shape[axis] for axis in tile.axes]
     if shape:
-        shape[-1] += tile.padding
+        shape[-1] = -(-(shape[-1] + tile.padding) // tile.lanes)
     return lp.TemporaryVariable(
         tile.name,
-        np.dtype(tile.dtype),
+        np.dtype(tile.dtype) if tile.lanes == 1 else vector_dtype(tile.dtype, tile.lanes),
         shape=tuple(shape),
         address_space=_SPACES[tile.memory],
         tags=frozenset({OwnedTag(), TensorTag(tile.tensor)}),
@@ -116,6 +119,8 @@ class _Text:
         self.numbers: dict[str, int] = {}
         self.parallel = bool(axes_of(nest, "group") or axes_of(nest, "local"))
         self.items = bool(axes_of(nest, "local"))
+        self.temporaries: dict[str, lp.TemporaryVariable] = {}
+        self.intrinsics: set[str] = set()
 
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False, grouped: bool = False) -> None:
         """The nodes of one body, with a barrier where parallel parts exchange global data."""
@@ -135,6 +140,11 @@ class _Text:
             done.append(node)
 
     def loop(self, loop: For, above: tuple[str, ...], grouped: bool) -> None:
+        if loop.binding == "vector":
+            for node in loop.body:
+                if isinstance(node, Statement):
+                    self.vector(node, loop, above)
+            return
         constraints = [f"0 <= {loop.name}"]
         constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
         constraints += [f"{limit} >= 0" for limit in loop.limits]
@@ -189,14 +199,58 @@ class _Text:
             value = target * value
         elif s.reduce in {"max", "min"}:
             value = var(s.reduce)(target, value)
-        name = self._id(f"{s.einsum}_{s.role}" if s.role in {"init", "update", "map"} else f"{s.role}_{s.target.source}")
-        reads = frozenset(p.source for p in s.operands) | ({s.target.source} if s.reduce else frozenset())
-        writes = frozenset({s.target.source})
-        before = frozenset(e.id for e in self.earlier if e.writes & (reads | writes) or e.reads & writes)
+        self.assign(s, target, value, above)
+
+    def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:
+        """A statement whose iterations over ``lane`` are the lanes of vectors."""
+        writer = VectorWriter(self.nest, lane, s, self.read, expression, lambda source: memory_of(self.nest, source))
+        value, target = writer.value(), writer.target()
+        if not isinstance(target, Store | list):
+            self.assign(s, target, value, above)
+        else:
+            copy = self._id(f"{s.target.source}_vector")
+            self.temporaries[copy] = lp.TemporaryVariable(
+                copy, vector_dtype(writer.dtype, writer.lanes), address_space=lp.AddressSpace.PRIVATE, tags=frozenset({OwnedTag()})
+            )
+            self.assign(s, var(copy), value, above, target=copy)
+            if isinstance(target, Store):
+                self.store(s, target, copy, writer.lanes, above)
+            else:
+                for number, place in enumerate(target):
+                    single = dataclasses.replace(s, reduce=None, guards=(*s.guards, *writer.guards(number)), operands=())
+                    self.assign(single, self.read(place), writer.call(f"lane{number}", var(copy)), above, reads=frozenset({copy}))
+        self.intrinsics |= writer.intrinsics
+
+    def store(self, s: Statement, target: Store, copy: str, lanes: int, above: tuple[str, ...]) -> None:
+        """The C statement that writes a vector to memory."""
+        exprs = [("at", expression(target.at))] + ([("count", target.count)] if target.count is not None else [])
+        name, before = self._started(s, frozenset({copy}), frozenset({target.array}), "store")
+        insn = lp.CInstruction(
+            exprs,
+            store_text(lanes, copy, target.array, None if target.count is None else "count"),
+            read_variables=frozenset({copy}),
+            assignees=(self.read(s.target.substituted({v: Affine(()) for i in s.target.indices for v in i.variables if v not in above})),),
+            id=name,
+            depends_on=before,
+            depends_on_is_final=True,
+            within_inames=frozenset(above),
+            within_inames_is_final=True,
+            predicates=frozenset(self.predicates(s)),
+            tags=frozenset({OwnedTag(), EinsumTag(s.einsum)}),
+        )
+        self.instructions.append(insn.copy(no_sync_with=frozenset((i, "global") for i in (*before, name))))
+
+    def assign(
+        self, s: Statement, lhs: object, rhs: object, above: tuple[str, ...], *, target: str = "", reads: frozenset[str] = frozenset()
+    ) -> None:
+        """An assignment with the statement's conditions, after everything that it depends on."""
+        writes = target or s.target.source
+        touched = reads | frozenset(p.source for p in s.operands) | ({s.target.source} if s.reduce else frozenset())
+        name, before = self._started(s, touched, frozenset({writes}), "")
         self.instructions.append(
             lp.Assignment(
-                target,
-                value,
+                lhs,
+                rhs,
                 id=name,
                 depends_on=before,
                 depends_on_is_final=True,
@@ -204,13 +258,20 @@ class _Text:
                 within_inames_is_final=True,
                 predicates=frozenset(self.predicates(s)),
                 # Groups and work-items that exchange global data wait at the barriers written here.
-                no_sync_with=frozenset((i, "global") for i in before) | frozenset({(name, "global")}),
+                no_sync_with=frozenset((i, "global") for i in (*before, name)),
                 tags=frozenset({OwnedTag(), EinsumTag(s.einsum)}),
             )
         )
-        self.earlier.append(_Earlier(name, reads, writes))
         if len(above) > 1:
             self.priorities.append(above)
+
+    def _started(self, s: Statement, reads: frozenset[str], writes: frozenset[str], suffix: str) -> tuple[str, frozenset[str]]:
+        """A new instruction's id, and those of the earlier ones that it depends on."""
+        base = f"{s.einsum}_{s.role}" if s.role in {"init", "update", "map"} else f"{s.role}_{s.target.source}"
+        name = self._id(f"{base}_{suffix}" if suffix else base)
+        before = frozenset(e.id for e in self.earlier if e.writes & (reads | writes) or e.reads & writes)
+        self.earlier.append(_Earlier(name, reads, writes))
+        return name, before
 
     def predicates(self, s: Statement) -> Iterator[object]:
         for guard in s.guards:

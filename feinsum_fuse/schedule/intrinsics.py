@@ -1,0 +1,107 @@
+"""OpenCL functions on vectors, as callables that loopy can type and write.
+
+A vector is an element type (``float8``), never a loop: arguments stay scalar arrays and are read and written through these functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import loopy as lp
+import numpy as np
+from constantdict import constantdict
+from loopy.kernel.function_interface import ScalarCallable
+from loopy.types import NumpyType
+
+from .errors import VectorAccessError
+
+_C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar"}
+LANES = (2, 4, 8, 16)
+
+
+def c_type(dtype: str) -> str:
+    """The OpenCL C type of a NumPy type name; :class:`VectorAccessError` if there are no vectors of it."""
+    if dtype not in _C_TYPES:
+        raise VectorAccessError(f"there are no vectors of {dtype}", hint=f"Vectors are made of {', '.join(_C_TYPES)}.")
+    return _C_TYPES[dtype]
+
+
+@cache
+def vector_dtype(dtype: str, lanes: int) -> np.dtype[np.void]:
+    """The element type of a vector; :class:`VectorAccessError` for a number of lanes that OpenCL lacks."""
+    from pyopencl import cltypes
+
+    if lanes not in LANES:
+        raise VectorAccessError(f"OpenCL has no vectors of {lanes} elements", hint=f"Use {', '.join(map(str, LANES))}.")
+    found: np.dtype[np.void] = np.dtype(getattr(cltypes, f"{c_type(dtype)}{lanes}"))
+    return found
+
+
+class Intrinsic(ScalarCallable):  # type: ignore[misc]
+    """A function whose name says its result type: ``<what>_<C type><lanes>``, or ``lane<k>_<C type><lanes>`` for an element."""
+
+    def with_types(self, arg_id_to_dtype, clbl_inf_ctx):  # type: ignore[no-untyped-def]
+        known = {k: v for k, v in arg_id_to_dtype.items() if k >= 0}
+        if any(v is None for v in known.values()):
+            return self.copy(arg_id_to_dtype=constantdict(known)), clbl_inf_ctx
+        _, element, lanes = parts(self.name)
+        dtype = next(d for d, text in _C_TYPES.items() if text == element)
+        result = np.dtype(dtype) if self.name.startswith("lane") else vector_dtype(dtype, lanes)
+        return self.copy(name_in_target=self.name, arg_id_to_dtype=constantdict({**known, -1: NumpyType(result)})), clbl_inf_ctx
+
+    def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
+        yield f"10_{self.name}", definition(self.name)
+
+
+def parts(name: str) -> tuple[str, str, int]:
+    """(what, C element type, lanes) of an intrinsic's name."""
+    found = re.fullmatch(r"(\w+?)_(u?[a-z]+)(\d+)", name)
+    assert found, name
+    return found[1], found[2], int(found[3])
+
+
+def definition(name: str) -> str:
+    """The OpenCL C text of an intrinsic."""
+    what, element, lanes = parts(name)
+    vector = f"{element}{lanes}"
+    if what == "vload":
+        return f"#define {name}(x) vload{lanes}(0, &(x))"
+    if what == "splat":
+        return f"#define {name}(x) (({vector})(x))"
+    if what == "pack":
+        names = ", ".join(f"x{k}" for k in range(lanes))
+        return f"#define {name}({names}) (({vector})({names}))"
+    if what.startswith("lane"):
+        return f"#define {name}(x) ((x).s{int(what[4:]):x})"
+    if what in {"vmax", "vmin"}:
+        prefix = "f" if element in {"float", "double"} else ""
+        return f"#define {name}(x, y) {prefix}{what[1:]}(({vector})(x), ({vector})(y))"
+    assert what in {"vloadupto_global", "vloadupto_local", "vloadupto_private"}, name
+    space = what.removeprefix("vloadupto_")
+    # A whole vector where there is one; at the end of a row the elements that are there, and zeros.
+    return f"""
+static inline {vector} {name}_at(__{space} {element} const *at, int count)
+{{
+  if (count >= {lanes}) return vload{lanes}(0, at);
+  {element} some[{lanes}];
+  for (int lane = 0; lane < {lanes}; ++lane) some[lane] = lane < count ? at[lane] : 0;
+  return vload{lanes}(0, some);
+}}
+#define {name}(x, count) {name}_at(&(x), count)"""
+
+
+def store_text(lanes: int, value: str, array: str, count: str | None) -> str:
+    """The C statement that writes a vector to ``array[at]`` and on, or only its first ``count`` elements."""
+    if count is None:
+        return f"vstore{lanes}({value}, 0, &{array}[at]);"
+    singles = " ".join(f"if ({count} > {k}) {array}[at + {k}] = {value}.s{k:x};" for k in range(lanes))
+    return f"if ({count} >= {lanes}) vstore{lanes}({value}, 0, &{array}[at]); else {{ {singles} }}"
+
+
+def registered(t_unit: lp.TranslationUnit, names: set[str]) -> lp.TranslationUnit:
+    """The program with these intrinsics known to it."""
+    for name in sorted(names - set(t_unit.callables_table)):
+        t_unit = lp.register_callable(t_unit, name, Intrinsic(name))
+    return t_unit

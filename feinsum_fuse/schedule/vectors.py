@@ -1,0 +1,203 @@
+"""Writing a statement whose iterations are the lanes of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from loopy.symbolic import SubstitutionMapper
+from pymbolic import var
+from pymbolic.mapper import IdentityMapper
+from pymbolic.mapper.substitutor import make_subst_func
+from pymbolic.primitives import Call, Comparison, Expression, If, Max, Min, Variable
+
+from ..spec.affine import Affine
+from ..spec.workload import operand_name
+from .intrinsics import c_type
+from .nest import For, Nest, Place, Statement
+from .vector_steps import lane_axis
+
+
+@dataclass(frozen=True)
+class Store:
+    """A vector that is written to memory: the array, the index of its first element, and how many elements count (all if ``None``)."""
+
+    array: str
+    at: Affine
+    count: Expression | None
+
+
+class VectorWriter:
+    """One statement under one loop of lanes, as expressions on vectors."""
+
+    def __init__(
+        self,
+        nest: Nest,
+        lane: For,
+        statement: Statement,
+        read: Callable[[Place], Expression],
+        expression: Callable[[Affine], Expression],
+        memory_of: Callable[[str], str],
+    ) -> None:
+        self.nest = nest
+        self.lane = lane.name
+        self.limits = lane.limits
+        self.lanes = lane.extent or 0
+        self.statement = statement
+        self.read = read
+        self.expression = expression
+        self.memory_of = memory_of
+        self.dtype = self._dtype_of(statement.target.source)
+        self.suffix = f"{c_type(self.dtype)}{self.lanes}"
+        self.intrinsics: set[str] = set()
+
+    def call(self, what: str, *arguments: Expression) -> Expression:
+        """A call of an intrinsic, which is noted."""
+        name = f"{what}_{self.suffix}"
+        self.intrinsics.add(name)
+        return var(name)(*arguments)
+
+    def at_lane(self, place: Place, lane: int) -> Place:
+        """The element that one lane touches."""
+        return place.substituted({self.lane: Affine((), lane)})
+
+    def count(self) -> Expression | None:
+        """How many lanes are inside the loop's limits; ``None`` if all always are."""
+        counts = [self.expression(limit.substituted({self.lane: Affine((), 0)}) + 1) for limit in self.limits]
+        if not counts:
+            return None
+        result = counts[0]
+        for other in counts[1:]:
+            result = var("min")(result, other)
+        return result
+
+    def operand(self, place: Place) -> Expression:
+        """A vector that is read, or a scalar that all lanes share."""
+        if not any(self.lane in index.variables for index in place.indices):
+            return self.read(place)
+        tile = self.nest.tiles.get(place.source)
+        if tile is not None and tile.lanes == self.lanes:
+            return self.element(place)
+        axis = lane_axis(place, self.lane)
+        if axis is not None and self._is_contiguous(place, axis):
+            first = self.read(self.at_lane(place, 0))
+            count = None if tile is not None and tile.padding == -tile.shape[axis] % self.lanes else self.count()
+            if count is None:
+                return self.call("vload", first)
+            return self.call(f"vloadupto_{self.memory_of(place.source)}", first, count)
+        return self.call("pack", *(self._single(place, lane) for lane in range(self.lanes)))
+
+    def _is_contiguous(self, place: Place, axis: int) -> bool:
+        tile = self.nest.tiles.get(place.source)
+        if tile is not None:
+            return tile.axes[-1] == axis
+        source = self.nest.sources[place.source]
+        # A rule may compute anything; only one that is an array's element has an address.
+        return axis == len(place.indices) - 1 and (not source.is_rule or source.is_direct)
+
+    def _single(self, place: Place, lane: int) -> Expression:
+        value = self.read(self.at_lane(place, lane))
+        conditions = [Comparison(self.expression(limit.substituted({self.lane: Affine((), lane)})), ">=", 0) for limit in self.limits]
+        for condition in conditions:
+            value = If(condition, value, np.dtype(self.dtype).type(0))
+        return value
+
+    def element(self, place: Place) -> Expression:
+        """A vector of a tile of vectors."""
+        tile = self.nest.tiles[place.source]
+        axis = tile.axes[-1]
+        indices = []
+        for a in tile.axes:
+            index = place.indices[a]
+            if a == axis:
+                index = index - index.restricted({self.lane})
+                index = Affine(tuple((name, factor // self.lanes) for name, factor in index.terms), index.constant // self.lanes)
+            indices.append(self.expression(index))
+        return var(place.source)[tuple(indices)]
+
+    def value(self) -> Expression:
+        """The statement's right-hand side, combined with what the target holds where it reduces."""
+        s = self.statement
+        operands = {operand_name(k): self.operand(p) for k, p in enumerate(s.operands)}
+        loops = {name: self.expression(v) for name, v in s.values.items()}
+        vectorial = {name for name, p in zip(operands, s.operands, strict=True) if any(self.lane in i.variables for i in p.indices)}
+        value = _OnVectors(self, vectorial)(s.value)
+        value = SubstitutionMapper(make_subst_func({**loops, **operands}))(value)
+        if not vectorial:
+            value = self.call("splat", value)
+        if s.reduce is None:
+            return value
+        target = self.operand(s.target)
+        if s.reduce == "add":
+            return target + value
+        if s.reduce == "mul":
+            return target * value
+        return self.call(f"v{s.reduce}", target, value)
+
+    def target(self) -> Expression | Store | list[Place]:
+        """A vector of a tile; or where a vector is stored; or the elements that lanes write one by one."""
+        place = self.statement.target
+        tile = self.nest.tiles.get(place.source)
+        if tile is not None and tile.lanes == self.lanes:
+            return self.element(place)
+        axis = lane_axis(place, self.lane)
+        if axis is not None and self._is_contiguous(place, axis):
+            return Store(place.source, self._flat(self.at_lane(place, 0)), self.count())
+        return [self.at_lane(place, lane) for lane in range(self.lanes)]
+
+    def guards(self, lane: int) -> tuple[Affine, ...]:
+        """When one lane counts."""
+        return tuple(limit.substituted({self.lane: Affine((), lane)}) for limit in self.limits)
+
+    def _flat(self, place: Place) -> Affine:
+        """The element's number in a row-major array."""
+        tile = self.nest.tiles.get(place.source)
+        if tile is not None:
+            sizes: list[int | None] = [tile.shape[a] for a in tile.axes]
+            sizes[-1] = (sizes[-1] or 0) + tile.padding
+            indices = [place.indices[a] for a in tile.axes]
+        else:
+            sizes = list(self.nest.sources[place.source].shape)
+            indices = list(place.indices)
+        flat, stride = Affine(()), 1
+        for index, size in zip(reversed(indices), reversed(sizes), strict=True):
+            flat = flat + index * stride
+            stride *= size if size is not None else 1
+        return flat
+
+    def _dtype_of(self, source: str) -> str:
+        return self.nest.tiles[source].dtype if source in self.nest.tiles else self.nest.sources[source].dtype
+
+
+class _OnVectors(IdentityMapper):  # type: ignore[misc]
+    """Functions of two arguments, which OpenCL wants on two vectors or two scalars, as intrinsics on vectors."""
+
+    def __init__(self, writer: VectorWriter, vectorial: set[str]) -> None:
+        super().__init__()
+        self.writer = writer
+        self.vectorial = vectorial
+
+    def _is_vector(self, expression: Expression) -> bool:
+        from ..cascade.functions import variables_in
+
+        return bool(variables_in(expression) & self.vectorial)
+
+    def map_call(self, expr: Call) -> Expression:
+        name = expr.function.name if isinstance(expr.function, Variable) else ""
+        if name in {"min", "max"} and self._is_vector(expr):
+            first, second = (self.rec(p) for p in expr.parameters)
+            return self.writer.call(f"v{name}", first, second)
+        return super().map_call(expr)
+
+    def map_max(self, expr: Max) -> Expression:
+        return self._nested("vmax", expr) if self._is_vector(expr) else super().map_max(expr)
+
+    def map_min(self, expr: Min) -> Expression:
+        return self._nested("vmin", expr) if self._is_vector(expr) else super().map_min(expr)
+
+    def _nested(self, what: str, expr: Max | Min) -> Expression:
+        first, *rest = (self.rec(child) for child in expr.children)
+        for other in rest:
+            first = self.writer.call(what, first, other)
+        return first
