@@ -24,13 +24,13 @@ def peaks(branches: Sequence[Branch]) -> dict[str, Number]:
 
     Between consecutive Einsums, ``k`` loops stay open: those above the deepest backing holder of a tensor that is alive there, that is,
     touched before and after. While one Einsum runs, another's reservation is alive if fewer loops are above it than stay open between the
-    two, or if it backs a tensor that is alive across. A tensor reserved at one depth by several Einsums counts once.
+    two, or if it backs a tensor that is alive across.
     """
     open_loops = [_open_loops(branches, boundary) for boundary in range(len(branches) - 1)]
     moments = [_alive(branches, open_loops, moment) for moment in range(len(branches))]
-    memories = dict.fromkeys(component for alive in moments for component, _, _ in alive)
+    memories = dict.fromkeys(component for alive in moments for component, _ in alive)
     return {
-        memory: largest(total(bits for (component, _, _), bits in alive.items() if component == memory) for alive in moments)
+        memory: largest(total(bits for (component, _), bits in alive.items() if component == memory) for alive in moments)
         for memory in memories
     }
 
@@ -47,17 +47,28 @@ def _open_loops(branches: Sequence[Branch], boundary: int) -> int:
     return max((depth for branch in branches for tensor, depth in branch.backing_depth.items() if tensor in live), default=0)
 
 
-def _alive(branches: Sequence[Branch], open_loops: Sequence[int], moment: int) -> dict[tuple[str, str, int], Number]:
-    """(memory, tensor, depth) -> bits, of everything alive while Einsum number ``moment`` runs."""
-    alive: dict[tuple[str, str, int], Number] = {}
+def _alive(branches: Sequence[Branch], open_loops: Sequence[int], moment: int) -> dict[tuple[str, str], Number]:
+    """(memory, what) -> bits, of everything alive while Einsum number ``moment`` runs.
+
+    Space that backs a tensor is one space for all Einsums that touch it, with the figure of the last that is alive; the space of other
+    holders is each Einsum's own.
+    """
+    alive: dict[tuple[str, str], Number] = {}
     for number, branch in enumerate(branches):
         first, last = sorted((number, moment))
         between = open_loops[first:last]
-        across: frozenset[str] = frozenset()
-        if between:
-            across = frozenset.intersection(*(_live(branches, boundary) for boundary in range(first, last)))
+        across = _across(branches, first, last)
         for item in branch.reserved:
-            if not between or item.depth < min(between) or item.backs & across:
-                key = (item.component, item.alias, item.depth)
-                alive[key] = largest([alive[key], item.bits]) if key in alive else item.bits
+            key = (item.component, item.alias if item.backs else f"{item.tensor} of {number}")
+            if not between or item.depth < min(between):
+                alive[key] = item.bits
+            elif item.backs & across:
+                alive.setdefault(key, item.bits)
     return alive
+
+
+def _across(branches: Sequence[Branch], first: int, last: int) -> frozenset[str]:
+    """The tensors alive at every boundary between two Einsums."""
+    if first == last:
+        return frozenset()
+    return frozenset.intersection(*(_live(branches, boundary) for boundary in range(first, last)))
