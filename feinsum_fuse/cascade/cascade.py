@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from pymbolic.typing import Expression
 
+    from .canonical import Canonical
+
 
 @dataclass(frozen=True, order=True)
 class SizeParam:
@@ -145,6 +147,32 @@ class Cascade:
         sizes += [size for tensor in self.tensors.values() for size in tensor.shape]
         return tuple(dict.fromkeys(size.name for size in sizes if isinstance(size, SizeParam)))
 
+    def canonical(self, maps: bool = True) -> Canonical:
+        """The canonical form, with or without the maps: :func:`feinsum_fuse.cascade.canonical.canonical`."""
+        return self._canonical if maps else self._structure
+
+    @cached_property
+    def _canonical(self) -> Canonical:
+        from .canonical import canonical
+
+        return canonical(self)
+
+    @cached_property
+    def _structure(self) -> Canonical:
+        from .canonical import canonical
+
+        return canonical(self, maps=False)
+
+    @property
+    def key(self) -> str:
+        """A hash of the canonical form: equal for cascades that differ in names and in orders that mean nothing."""
+        return self._canonical.key
+
+    @property
+    def structure_key(self) -> str:
+        """As :attr:`key`, without the maps: what legality and effect of a schedule depend on."""
+        return self._structure.key
+
     def kernel(self) -> lp.TranslationUnit:
         """The cascade as a loopy kernel in feinsum's grammar: :func:`feinsum_fuse.cascade.kernel.base_kernel`."""
         from .kernel import base_kernel
@@ -156,6 +184,12 @@ class Cascade:
         from .reference import reference
 
         return reference(self, arrays)
+
+    def tolerance(self, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
+        """Output -> acceptable error relative to its largest magnitude: :func:`feinsum_fuse.cascade.tolerance.tolerance`."""
+        from .tolerance import tolerance
+
+        return tolerance(self, sizes)
 
     def fixed_shape(self, tensor: str, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """The shape with size parameters replaced; :class:`CascadeError` if one is missing."""

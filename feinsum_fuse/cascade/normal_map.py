@@ -1,0 +1,145 @@
+"""Maps in a normal form: equal up to the laws of their operations means equal up to the order of a commutative operation's arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pymbolic import primitives as p
+from pymbolic.mapper import Mapper
+from pymbolic.typing import Expression
+
+from ..errors import CascadeError
+from .functions import primitive
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operation on nodes, or a leaf: a ``number`` or the ``name`` of an operand or rank variable."""
+
+    operation: str
+    children: tuple[Node, ...] = ()
+    number: float | None = None
+    name: str | None = None
+
+    @property
+    def commutes(self) -> bool:
+        """Whether the order of children means nothing."""
+        return self.operation in _COMMUTATIVE
+
+    def expression(self) -> Expression:
+        """The same as a pymbolic expression over primitive functions."""
+        if self.operation in ("number", "name"):
+            return self.number if self.name is None else p.Variable(self.name)
+        children = tuple(child.expression() for child in self.children)
+        if self.operation in _BUILD:
+            return _BUILD[self.operation](children)
+        if self.operation in ("<", "<=", "==", "!="):
+            return p.Comparison(children[0], self.operation, children[1])
+        result = p.Variable(self.operation)(*children[:2])
+        for child in children[2:]:
+            result = p.Variable(self.operation)(result, child)
+        return result
+
+
+_COMMUTATIVE = frozenset({"sum", "product", "min", "max", "and", "or", "==", "!="})
+_BUILD: dict[str, Callable[[tuple[Expression, ...]], Expression]] = {
+    "sum": lambda children: p.Sum(children),
+    "product": lambda children: p.Product(children),
+    "quotient": lambda children: p.Quotient(*children),
+    "floordiv": lambda children: p.FloorDiv(*children),
+    "remainder": lambda children: p.Remainder(*children),
+    "power": lambda children: p.Power(*children),
+    "if": lambda children: p.If(*children),
+    "and": lambda children: p.LogicalAnd(children),
+    "or": lambda children: p.LogicalOr(children),
+    "not": lambda children: p.LogicalNot(*children),
+}
+
+
+def _number(value: float) -> Node:
+    return Node("number", number=float(value))
+
+
+class _Normal(Mapper):  # type: ignore[misc]
+    def map_constant(self, expr: float) -> Node:
+        return _number(expr)
+
+    def map_variable(self, expr: p.Variable) -> Node:
+        return _number(math.inf) if expr.name == "inf" else Node("name", name=expr.name)
+
+    def gathered(self, operation: str, arguments: Iterable[Expression]) -> list[Node]:
+        """The arguments of an associative operation, those of the same operation inside it taken out."""
+        children: list[Node] = []
+        for argument in arguments:
+            child = self.rec(argument)
+            children += child.children if child.operation == operation else (child,)
+        return children
+
+    def folded(self, operation: str, arguments: Iterable[Expression], neutral: float, fold: Callable[[list[float]], float]) -> Node:
+        """A sum or product with its numbers combined; the neutral one is left out."""
+        children = self.gathered(operation, arguments)
+        number = fold(sorted(child.number for child in children if child.number is not None))
+        rest = [child for child in children if child.number is None]
+        if number != neutral or not rest:
+            rest.append(_number(number))
+        return rest[0] if len(rest) == 1 else Node(operation, tuple(rest))
+
+    def map_sum(self, expr: p.Sum) -> Node:
+        return self.folded("sum", expr.children, 0.0, math.fsum)
+
+    def map_product(self, expr: p.Product) -> Node:
+        return self.folded("product", expr.children, 1.0, math.prod)
+
+    def map_quotient(self, expr: p.Quotient) -> Node:
+        return Node("quotient", (self.rec(expr.numerator), self.rec(expr.denominator)))
+
+    def map_floor_div(self, expr: p.FloorDiv) -> Node:
+        return Node("floordiv", (self.rec(expr.numerator), self.rec(expr.denominator)))
+
+    def map_remainder(self, expr: p.Remainder) -> Node:
+        return Node("remainder", (self.rec(expr.numerator), self.rec(expr.denominator)))
+
+    def map_power(self, expr: p.Power) -> Node:
+        base, exponent = self.rec(expr.base), self.rec(expr.exponent)
+        if exponent.number in (2.0, 3.0, 4.0):
+            factors = base.children if base.operation == "product" else (base,)
+            return Node("product", factors * int(exponent.number))
+        return Node("power", (base, exponent))
+
+    def map_call(self, expr: p.Call) -> Node:
+        name = expr.function.name
+        if name in ("min", "max"):
+            return Node(name, tuple(self.gathered(name, expr.parameters)))
+        return Node(name, tuple(self.rec(argument) for argument in expr.parameters))
+
+    def map_if(self, expr: p.If) -> Node:
+        return Node("if", (self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_)))
+
+    def map_comparison(self, expr: p.Comparison) -> Node:
+        left, right = self.rec(expr.left), self.rec(expr.right)
+        if expr.operator in (">", ">="):
+            return Node(expr.operator.replace(">", "<"), (right, left))
+        return Node(expr.operator, (left, right))
+
+    def map_logical_and(self, expr: p.LogicalAnd) -> Node:
+        return Node("and", tuple(self.gathered("and", expr.children)))
+
+    def map_logical_or(self, expr: p.LogicalOr) -> Node:
+        return Node("or", tuple(self.gathered("or", expr.children)))
+
+    def map_logical_not(self, expr: p.LogicalNot) -> Node:
+        return Node("not", (self.rec(expr.child),))
+
+    def handle_unsupported_expression(self, expr: object, *args: object, **kwargs: object) -> Node:
+        raise CascadeError(f"{expr} cannot stand in a map")
+
+
+def normal_map(expression: Expression) -> Node:
+    """A map in terms of primitive functions, sums and products flat and with their numbers combined, comparisons pointing one way.
+
+    Raises :class:`CascadeError` for what cannot stand in a map.
+    """
+    node: Node = _Normal()(primitive(expression))
+    return node
