@@ -45,7 +45,7 @@ def example(cascade: Cascade, seed: int = SEED) -> Example:
 def random_inputs(cascade: Cascade, lowest: float, seed: int = SEED) -> dict[str, np.ndarray]:
     """Inputs drawn from [lowest, 1) and scaled by :func:`scales`; integers from -1..1 (0..1 unsigned)."""
     generators = np.random.default_rng(seed).spawn(len(cascade.inputs))
-    factors = scales(cascade)
+    factors = scales(cascade, lowest)
     result = {}
     for tensor, generator in zip(cascade.inputs, generators, strict=True):
         dtype = np.dtype(cascade.tensors[tensor].dtype)
@@ -58,17 +58,19 @@ def random_inputs(cascade: Cascade, lowest: float, seed: int = SEED) -> dict[str
     return result
 
 
-def scales(cascade: Cascade) -> dict[str, float]:
-    """A factor for each input: one operand of every sum of products is divided by what keeps the sum near 1 in magnitude.
+def scales(cascade: Cascade, lowest: float) -> dict[str, float]:
+    """A factor for each input: one operand of every sum of products is divided by what keeps the sum as large as its other operands.
 
-    Sums of n random terms grow like the square root of n if signs are mixed and like n if not; the geometric mean serves both.
+    A sum of n products with a factor from [-1, 1), whose variance is 1/3, grows by the square root of n/3; with one from [lowest, 1) for
+    a positive lowest it grows by n times their mean.
     """
     factors = dict.fromkeys(cascade.inputs, 1.0)
     settled: set[str] = set()
     for einsum in cascade.einsums:
         free = [a.tensor for a in einsum.operands if a.tensor in factors and a.tensor not in settled]
         if einsum.reduce == "add" and free:
-            factors[free[-1]] = _terms(cascade, einsum) ** -0.75
+            terms = _terms(cascade, einsum)
+            factors[free[-1]] = (3 / terms) ** 0.5 if lowest < 0 else 2 / (terms * (lowest + 1))
         settled.update(a.tensor for a in einsum.operands)
     return factors
 
