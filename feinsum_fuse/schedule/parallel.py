@@ -16,12 +16,15 @@ from .nest import For, Nest, Node, Statement, statements, walk
 
 
 def axes_of(nest: Nest, kind: str) -> dict[str, int]:
-    """Device axis -> the largest number of iterations bound to it, for ``group`` or ``local``."""
+    """Device axis -> the largest number of iterations bound to it, for ``group`` or ``local``; OpenCL wants axes without gaps."""
     sizes: dict[str, int] = {}
     for node in walk(nest.body):
         if isinstance(node, For) and node.binding.startswith(f"{kind}."):
             sizes[node.binding] = max(sizes.get(node.binding, 1), node.extent or 1)
-    return dict(sorted(sizes.items()))
+    if not sizes:
+        return {}
+    count = 1 + max(int(axis[-1]) for axis in sizes)
+    return {axis: sizes.get(axis, 1) for axis in (f"{kind}.{k}" for k in range(count))}
 
 
 def distributed(nest: Nest) -> Nest:

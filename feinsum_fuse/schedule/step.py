@@ -108,7 +108,7 @@ def _parsed(value: Json, kind: str, where: str) -> object:
             return LoopRef.parse(value)
         except ValueError as error:
             raise ScheduleError(f"{where}: {error}") from error
-    expected = _CHECKS.get(kind, str)
-    if isinstance(value, expected) and not (expected is int and isinstance(value, bool)):
+    expected = _CHECKS.get(kind)
+    if expected is not None and isinstance(value, expected) and not (expected is int and isinstance(value, bool)):
         return value
     raise ScheduleError(f"{where} wants {kind}, not {value!r}")

@@ -1,0 +1,151 @@
+"""Schedules of a few cascades, at any sizes: every step class occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.schedule.explicate import Explicate
+from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
+from feinsum_fuse.schedule.nest import LoopRef
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.step import Step
+from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
+
+Sizes = tuple[int, int, int, int]
+
+
+def ref(text: str) -> LoopRef:
+    """``Z.m/0`` as a loop reference."""
+    return LoopRef.parse(text)
+
+
+def refs(text: str) -> tuple[LoopRef, ...]:
+    """Loop references, separated by spaces."""
+    return tuple(map(ref, text.split()))
+
+
+def split(loop: str, tile: int, extent: int) -> Split:
+    """A split whose tile is at most the extent."""
+    return Split(ref(loop), min(tile, extent))
+
+
+def product(sizes: Sizes) -> Cascade:
+    """One matrix product."""
+    m, n, k, _ = sizes
+    return ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": m, "N": n, "K": k})
+
+
+def chain(sizes: Sizes) -> Cascade:
+    """Two matrix products, the second of which reads what the first writes."""
+    m, n, k, p = sizes
+    return ff.cascade(["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], sizes={"M": m, "N": n, "K": k, "P": p})
+
+
+def convolution(sizes: Sizes) -> Cascade:
+    """A convolution with stride 2 and channels."""
+    p, r, c, m = sizes
+    return ff.cascade(["O[m,p] = I[c, H: 2*p+r] * W[m,c,r]"], sizes={"P": p, "R": r, "C": c, "M": m})
+
+
+def extremes(sizes: Sizes) -> Cascade:
+    """A maximum and a sum that both consume a product: a diamond with three kinds of reductions."""
+    m, n, k, _ = sizes
+    texts = ["S[m,n] = A[m,k] * B[k,n]", "X[m] = max(S[m,n])", "D[m] = abs(S[m,n]) * 2", "Z[m] = X[m] + D[m]"]
+    return ff.cascade(texts, sizes={"M": m, "N": n, "K": k})
+
+
+def tiled_product(sizes: Sizes) -> list[Step]:
+    """Partial sums kept in private tiles across an outer reduction loop."""
+    m, n, k, _ = sizes
+    return [
+        Explicate(),
+        split("Z.m", 4, m),
+        split("Z.n", 3, n),
+        split("Z.k", 2, k),
+        Reorder("Z", refs("Z.m/0 Z.k/0 Z.n/0 Z.k/1 Z.m/1 Z.n/1")),
+        Bind(ref("Z.m/0"), "group.0"),
+        CacheWrite("Z", ref("Z.m/0"), "local"),
+        CacheRead(("Z",), "A", ref("Z.k/0"), "local", (1, 0)),
+        CacheRead(("Z",), "B", ref("Z.n/0"), "private"),
+        CacheWrite("Z", ref("Z.n/0"), "private"),
+        Unroll(ref("Z.m/1")),
+    ]
+
+
+def fused_chain(sizes: Sizes) -> list[Step]:
+    """Two products under one loop over groups, with work-items and tiles in every memory."""
+    m, _, k, _ = sizes
+    return [
+        Explicate(),
+        split("T.m", 4, m),
+        split("Z.m", 4, m),
+        split("T.k", 3, k),
+        Reorder("T", refs("T.m/0 T.k/0 T.n T.m/1 T.k/1")),
+        Reorder("Z", refs("Z.m/0 Z.p Z.n Z.m/1")),
+        ShareLoop(refs("T.m/0 Z.m/0")),
+        Bind(ref("T.m/0"), "group.0"),
+        Bind(ref("T.n"), "local.0"),
+        Bind(ref("Z.p"), "local.0"),
+        ComputeAt("T", ref("T.m/0"), "local"),
+        CacheRead(("T",), "A", ref("T.k/0"), "local"),
+        CacheWrite("T", ref("T.n"), "private"),
+        CacheWrite("Z", ref("Z.p"), "private"),
+        CacheRead(("Z",), "C", ref("Z.m/0"), "local"),
+    ]
+
+
+def cached_convolution(sizes: Sizes) -> list[Step]:
+    """Tiles with a halo, in a transposed layout."""
+    p, _, _, m = sizes
+    return [
+        Explicate(),
+        split("O.p", 3, p),
+        split("O.m", 2, m),
+        Reorder("O", refs("O.p/0 O.c O.m/0 O.r O.p/1 O.m/1")),
+        Bind(ref("O.p/0"), "group.1"),
+        CacheRead(("O",), "I", ref("O.p/0"), "local", (1, 0)),
+        CacheRead(("O",), "W", ref("O.c"), "local"),
+        CacheWrite("O", ref("O.m/0"), "private"),
+        Unroll(ref("O.p/1")),
+        Unroll(ref("O.m/1")),
+    ]
+
+
+def shared_diamond(sizes: Sizes) -> list[Step]:
+    """Four Einsums under one loop; the intermediates shrink to a row each."""
+    m = sizes[0]
+    names = ("S", "X", "D", "Z")
+    return [
+        Explicate(),
+        *(split(f"{name}.m", 2, m) for name in names),
+        ShareLoop(refs("S.m/0 X.m/0 D.m/0 Z.m/0")),
+        ShareLoop(refs("S.m/1 X.m/1 D.m/1 Z.m/1")),
+        Bind(ref("S.m/0"), "local.0"),
+        ComputeAt("S", ref("S.m/1"), "private"),
+        ComputeAt("X", ref("S.m/0"), "private"),
+        ComputeAt("D", ref("S.m/1"), "private"),
+    ]
+
+
+@dataclass(frozen=True)
+class Script:
+    """A cascade at some sizes and the steps for it."""
+
+    name: str
+    build: Callable[[Sizes], Cascade]
+    steps: Callable[[Sizes], list[Step]]
+
+    def at(self, sizes: Sizes) -> tuple[Cascade, Schedule]:
+        """The cascade and the schedule at these sizes."""
+        return self.build(sizes), Schedule(tuple(self.steps(sizes)))
+
+
+SCRIPTS = (
+    Script("tiled_product", product, tiled_product),
+    Script("fused_chain", chain, fused_chain),
+    Script("cached_convolution", convolution, cached_convolution),
+    Script("shared_diamond", extremes, shared_diamond),
+)
