@@ -12,7 +12,6 @@ from functools import cached_property
 
 from ..errors import ModelError
 from ..spec.arch import Compute, Leaf, Memory, Toll
-from ..spec.arch import Network as NetworkComponent
 from ..spec.mapping import Compute as ComputeNode
 from ..spec.mapping import Placed, Spatial, Storage, Temporal
 from ..spec.mapping import Toll as TollNode
@@ -136,8 +135,8 @@ def nest(spec: Spec, path: tuple[Placed, ...]) -> Nest:
     for placed in path[:-1]:
         nodes += _nodes(spec, bare, placed, nodes)
     nodes.append(Point(bare.compute))
-    _check(bare, nodes)
     homes = _homes(nodes)
+    _check(spec, bare, nodes, homes)
     if einsum.is_copy_operation:
         nodes = copied(bare, nodes)
     return Nest(einsum, components, reserved(bare, nodes), homes)
@@ -170,8 +169,7 @@ def _nodes(spec: Spec, bare: Nest, placed: Placed, above: list[Node]) -> list[No
         return []
     leaf = bare.components[bare.depth(node.component)]
     if not isinstance(leaf, Memory | Toll):
-        kind = "network" if isinstance(leaf, NetworkComponent) else type(leaf).__name__.lower()
-        raise ModelError(f"{leaf.name} is a {kind} and cannot hold {', '.join(node.tensors)}.")
+        raise ModelError(f"{leaf.name} is a {type(leaf).__name__} and cannot hold {', '.join(node.tensors)}.")
     held = {item.tensor for item in above if isinstance(item, Holder)}
     result: list[Node] = []
     for tensor in node.tensors:
@@ -192,8 +190,8 @@ def _spatial(spec: Spec, bare: Nest, position: tuple[int, ...], node: Spatial, v
     raise ModelError(f"{owner.name} has no spatial dimension {node.name}.", hint=f"Its dimensions: {known}.")
 
 
-def _check(bare: Nest, nodes: list[Node]) -> None:
-    """Every tensor has a holder, none twice in one component."""
+def _check(spec: Spec, bare: Nest, nodes: list[Node], homes: Mapping[str, tuple[str, int]]) -> None:
+    """Every tensor has a holder, none twice in one component; what is shared lives in a memory, and above all loops if it persists."""
     seen: set[tuple[str, str]] = set()
     for node in nodes:
         if isinstance(node, Holder):
@@ -201,6 +199,14 @@ def _check(bare: Nest, nodes: list[Node]) -> None:
             if key in seen and not bare.einsum.is_copy_operation:
                 raise ModelError(f"Einsum {bare.einsum.name} holds {node.tensor} in {node.component.name} twice on its path.")
             seen.add(key)
+    shared = {tensor for other in spec.workload.einsums if other.name != bare.einsum.name for tensor in other.tensors}
+    for node in nodes:
+        if isinstance(node, Holder) and node.backing and node.tensor in shared:
+            if isinstance(node.component, Toll):
+                raise ModelError(f"Toll {node.component.name} cannot be the outermost holder of {node.tensor}, which Einsums share.")
+            if node.persistent and homes[node.tensor][1]:
+                message = f"{node.tensor} is persistent in {node.component.name} below a loop."
+                raise ModelError(message, hint="Put its Storage node above all loops.")
     held = {tensor for tensor, _ in seen}
     missing = [tensor for tensor in bare.einsum.tensors if tensor not in held]
     if missing:

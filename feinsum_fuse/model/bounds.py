@@ -1,0 +1,124 @@
+"""The roofline floor: no mapping that uses these levels is faster than its operations and its compulsory traffic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..errors import ModelError
+from ..spec.arch import Arch, Compute, Memory
+from ..spec.spec import Spec
+from ..spec.workload import Einsum, TensorAccess
+from .component import actions_per_value, energy_per_action, localised
+from .energy import instances
+from .latency import component_latency
+from .nest import Holder, nest
+from .prediction import columns
+from .tile import values
+
+
+@dataclass(frozen=True, repr=False)
+class Bounds:
+    """Least latency and energy; all instances together. Units: s, J."""
+
+    seconds: Mapping[str, float]
+    """Component -> the least time that it is busy."""
+    actions: Mapping[tuple[str, str], float]
+    """(component, action) -> the least count."""
+    energy: float
+    """Least energy of these actions, leakage left out."""
+
+    @property
+    def latency(self) -> float:
+        """The least latency: that of the busiest component."""
+        return max(self.seconds.values(), default=0.0)
+
+    @property
+    def bottleneck(self) -> str:
+        """The busiest component."""
+        return max(self.seconds, key=lambda name: self.seconds[name], default="")
+
+    def __repr__(self) -> str:
+        rows = [
+            [name, f"{seconds:.6g}", ", ".join(f"{count:.6g} {action}" for (owner, action), count in self.actions.items() if owner == name)]
+            for name, seconds in self.seconds.items()
+        ]
+        head = f"Bounds: at least {self.latency:.6g} s ({self.bottleneck}) and {self.energy:.6g} J in actions"
+        return f"{head}\n\n{columns(['Component', 'at least/s', 'actions'], rows, numbers=0)}"
+
+
+def bounds(spec: Spec) -> Bounds:
+    """The floor under every prediction for a workload on the levels that its mapping uses; without a mapping, the outermost memory.
+
+    Each point is computed once. In the memory where a tensor lives, each Einsum that reads it reads every value once, and one that writes
+    it writes every value once; each level below that holds it is filled once and read once, or written once and drained once. Work below a
+    fanout spreads evenly over all instances. Raises :class:`ModelError` if the spec has no architecture.
+    """
+    arch = spec.arch
+    if arch is None:
+        raise ModelError("Bounds need an architecture.", hint="Give a file with the key arch.")
+    actions: dict[tuple[str, str], float] = {}
+    energy = 0.0
+    for einsum, compute, held in _uses(spec, arch):
+        times = spec.workload.n_instances * einsum.n_instances
+        for name, action, count in _compulsory(spec, arch, einsum, compute, held):
+            actions[name, action] = actions.get((name, action), 0.0) + count * times
+            found = arch.component(name).action(action)
+            energy += count * times * energy_per_action(arch.component(name), found) if found is not None else 0.0
+    count_of = instances(arch)
+    names: dict[str, object] = {**spec.variables, **arch.variables}
+    seconds = {}
+    for name in dict.fromkeys(name for name, _ in actions):
+        calls = {action: n / count_of[name] for (owner, action), n in actions.items() if owner == name}
+        seconds[name] = float(component_latency(arch.component(name), calls, names))
+    return Bounds(seconds, actions, energy)
+
+
+def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[Einsum, str, list[tuple[str, str, bool]]]]:
+    """(Einsum, compute unit, [(memory, tensor, whether it lives there)]) of every Einsum."""
+    if spec.mapping is not None:
+        for path in spec.mapping.paths():
+            whole = nest(spec, path)
+            holders = [node for node in whole.nodes if isinstance(node, Holder) and isinstance(node.component, Memory)]
+            yield whole.einsum, whole.compute.name, [(node.component.name, node.tensor, node.backing) for node in holders]
+        return
+    memory = next((leaf.name for leaf in arch.components if isinstance(leaf, Memory)), None)
+    compute = next((leaf.name for leaf in arch.components if isinstance(leaf, Compute)), None)
+    if memory is None or compute is None:
+        raise ModelError("Bounds need a Memory and a Compute in the architecture.")
+    for einsum in spec.workload.einsums:
+        outer = [tensor for tensor in einsum.tensors if tensor not in spec.workload.intermediates]
+        yield einsum, compute, [(memory, tensor, True) for tensor in outer]
+
+
+def _compulsory(
+    spec: Spec, arch: Arch, einsum: Einsum, compute: str, held: list[tuple[str, str, bool]]
+) -> Iterator[tuple[str, str, float]]:
+    """(component, action, count) that no mapping of one Einsum on these levels avoids."""
+    unit = arch.component(compute)
+    if not einsum.is_copy_operation:
+        yield compute, "compute", math.prod(einsum.bounds.values()) * unit.actions_scale
+    for name, tensor, lives in held:
+        memory = localised(spec, einsum, arch.component(name))
+        assert isinstance(memory, Memory)
+        access = next(a for a in reversed(einsum.tensor_accesses) if a.name == tensor)
+        size = touched(access, einsum)
+        for action in _passes(einsum, access, lives):
+            found = memory.action(action)
+            if found is not None:
+                yield name, action, size * actions_per_value(memory, found, tensor, access.bits_per_value) * memory.actions_scale
+
+
+def touched(access: TensorAccess, einsum: Einsum) -> float:
+    """A floor under the values of a tensor that an Einsum touches: strides leave gaps in the box that its indices span."""
+    return min(float(values(access, einsum.bounds)), float(math.prod(einsum.bounds[v] for v in access.rank_variables)))
+
+
+def _passes(einsum: Einsum, access: TensorAccess, lives: bool) -> tuple[str, ...]:
+    """The actions that every value of a tensor undergoes once at a level."""
+    if einsum.is_copy_operation:
+        return ()
+    if lives:
+        return ("write",) if access.output else ("read",)
+    return ("write", "read")
