@@ -184,3 +184,13 @@ class Arch:
         if not found or found[-1].name != compute:
             raise KeyError(compute)
         return tuple(found)
+
+    def __str__(self) -> str:
+        from .text_tables import arch_text
+
+        return arch_text(self)
+
+    def _repr_svg_(self) -> str:
+        from .drawing import arch_svg
+
+        return arch_svg(self)

@@ -1,4 +1,4 @@
-"""The mapping: a LoopTree."""
+"""The mapping: a LoopTree. Lists and dictionaries given to its nodes become tuples and constant dictionaries."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ class Storage(_Node):
     component: str
     persistent: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", tuple(self.tensors))
+
 
 @dataclass(frozen=True)
 class Toll(_Node):
@@ -29,6 +32,9 @@ class Toll(_Node):
 
     tensors: tuple[str, ...]
     component: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", tuple(self.tensors))
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,10 @@ class Temporal(_Node):
     rank_variable: str | constantdict[str, str]
     tile_shape: int
     initial_tile_shape: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rank_variable, str):
+            object.__setattr__(self, "rank_variable", constantdict(self.rank_variable))
 
     def variable(self, einsum: str) -> str | None:
         """The rank variable that this loop cuts in this Einsum; ``None`` if a per-Einsum loop does not name it."""
@@ -69,6 +79,9 @@ class Sequential(_Node):
 
     nodes: tuple[Node, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+
 
 @dataclass(frozen=True)
 class Pipeline(Sequential):
@@ -85,6 +98,9 @@ class Nested(_Node):
     """Nodes one inside the other."""
 
     nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", tuple(self.nodes))
 
 
 @dataclass(frozen=True)
@@ -111,6 +127,9 @@ class Mapping:
 
     nodes: tuple[Node, ...]
     title: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", tuple(self.nodes))
 
     @property
     def computes(self) -> tuple[Compute, ...]:
@@ -142,3 +161,13 @@ class Mapping:
             if isinstance(last, Compute) and last.einsum == einsum:
                 return path
         raise KeyError(einsum)
+
+    def __str__(self) -> str:
+        from .text_tables import mapping_text
+
+        return mapping_text(self)
+
+    def _repr_svg_(self) -> str:
+        from .drawing import mapping_svg
+
+        return mapping_svg(self)

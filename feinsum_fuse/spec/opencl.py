@@ -25,5 +25,10 @@ class OpenCL:
     dtypes: constantdict[str, str] = field(default_factory=constantdict)
     accumulate: constantdict[str, str] = field(default_factory=constantdict)
 
+    def __str__(self) -> str:
+        from .text_tables import opencl_text
+
+        return opencl_text(self)
+
 DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 """NumPy names of the element types that a file may name; what a device supports is checked when a kernel is made."""

@@ -131,3 +131,28 @@ class Workload:
     def intermediates(self) -> frozenset[str]:
         """Tensors that some Einsum writes and some Einsum reads."""
         return frozenset(t for t in self.tensors if self.producers(t) and self.consumers(t))
+
+    def shape(self, tensor: str) -> dict[str, int]:
+        """Rank -> size of a tensor, ranks in the order of the access that produces it, or of its first access.
+
+        A rank without a given size is as large as its largest index needs.
+        """
+        accesses = [(e, a) for e in self.einsums for a in e.tensor_accesses if a.name == tensor]
+        first = next((a for _, a in accesses if a.output), accesses[0][1])
+        return {rank: self._rank_size(rank, [(e, a) for e, a in accesses if rank in a.projection]) for rank in first.projection}
+
+    def _rank_size(self, rank: str, accesses: list[tuple[Einsum, TensorAccess]]) -> int:
+        given = [einsum.rank_sizes[rank] for einsum, _ in accesses if rank in einsum.rank_sizes]
+        if given or rank in self.rank_sizes:
+            return max(given, default=self.rank_sizes.get(rank, 1))
+        return max(access.projection[rank].largest(einsum.bounds) + 1 for einsum, access in accesses)
+
+    def __str__(self) -> str:
+        from .text_tables import workload_text
+
+        return workload_text(self)
+
+    def _repr_svg_(self) -> str:
+        from .drawing import workload_svg
+
+        return workload_svg(self)

@@ -12,10 +12,14 @@ from .bounds import extents, rank_ranges
 from .sets import tensor_set
 from .workload import Einsum, Workload
 
-Locate = Callable[[int], Location]
+Locate = Callable[[int], Location | None]
 
 
-def check_ranks(workload: Workload, locate: Locate) -> None:
+def nowhere(index: int) -> None:
+    """The location of Einsums that no file holds."""
+
+
+def check_ranks(workload: Workload, locate: Locate = nowhere) -> None:
     """:class:`SpecError` if a tensor's ranks differ between accesses, naming every such tensor."""
     first: dict[str, tuple[str, frozenset[str], str]] = {}
     conflicts: dict[str, list[str]] = {}

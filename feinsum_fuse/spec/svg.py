@@ -1,0 +1,79 @@
+"""Shapes as SVG text: boxes, cylinders, ellipses, hexagons, arrows, with text inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+FONT = 13
+CHARACTER = 7.4
+LINE = 18
+PADDING = 14
+
+
+def text_width(text: str) -> float:
+    """How wide a line of text is drawn, about, in pixels."""
+    return len(text) * CHARACTER
+
+
+def text(x: float, y: float, content: str) -> str:
+    """A line of text centred at (x, y)."""
+    return f'<text x="{x:.1f}" y="{y + FONT * 0.35:.1f}" text-anchor="middle">{escape(content)}</text>'
+
+
+def box(x: float, y: float, width: float, height: float, fill: str) -> str:
+    """A rectangle with its centre at (x, y)."""
+    corner = f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}"'
+    return f'<rect {corner} width="{width:.1f}" height="{height:.1f}" fill="{fill}" stroke="black"/>'
+
+
+def ellipse(x: float, y: float, width: float, height: float, fill: str) -> str:
+    """An ellipse with its centre at (x, y)."""
+    return f'<ellipse cx="{x:.1f}" cy="{y:.1f}" rx="{width / 2:.1f}" ry="{height / 2:.1f}" fill="{fill}" stroke="black"/>'
+
+
+def polygon(points: Iterable[tuple[float, float]], fill: str) -> str:
+    """A closed polygon."""
+    return f'<polygon points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" fill="{fill}" stroke="black"/>'
+
+
+def hexagon(x: float, y: float, width: float, height: float, fill: str) -> str:
+    """A hexagon that points left and right."""
+    w, h = width / 2, height / 2
+    return polygon([(x - w, y), (x - w + h, y - h), (x + w - h, y - h), (x + w, y), (x + w - h, y + h), (x - w + h, y + h)], fill)
+
+
+def right_arrow(x: float, y: float, width: float, height: float, fill: str) -> str:
+    """A box that ends in an arrow head on the right."""
+    w, h = width / 2, height / 2
+    return polygon([(x - w, y - h), (x + w - h, y - h), (x + w, y), (x + w - h, y + h), (x - w, y + h)], fill)
+
+
+def cylinder(x: float, y: float, width: float, height: float, fill: str) -> str:
+    """An upright cylinder."""
+    left, right, top, bottom, rim = x - width / 2, x + width / 2, y - height / 2, y + height / 2, 6
+    side = (
+        f"M{left:.1f},{top + rim:.1f} A{width / 2:.1f},{rim} 0 0 1 {right:.1f},{top + rim:.1f} V{bottom - rim:.1f} "
+        f"A{width / 2:.1f},{rim} 0 0 1 {left:.1f},{bottom - rim:.1f} Z"
+    )
+    lid = f"M{left:.1f},{top + rim:.1f} A{width / 2:.1f},{rim} 0 0 0 {right:.1f},{top + rim:.1f}"
+    return f'<path d="{side}" fill="{fill}" stroke="black"/><path d="{lid}" fill="none" stroke="black"/>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, *, arrow: bool = False) -> str:
+    """A straight line, with an arrow head at its end if ``arrow``."""
+    head = ' marker-end="url(#arrow)"' if arrow else ""
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="black"{head}/>'
+
+
+def document(width: float, height: float, shapes: Iterable[str], title: str) -> str:
+    """A whole picture."""
+    marker = (
+        '<defs><marker id="arrow" viewBox="0 0 10 10" refX="10" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0,0 L10,5 L0,10 Z"/></marker></defs>'
+    )
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'font-family="sans-serif" font-size="{FONT}">'
+    )
+    return f"{head}<title>{escape(title)}</title>{marker}{''.join(shapes)}</svg>\n"
