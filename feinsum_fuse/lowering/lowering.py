@@ -15,6 +15,7 @@ from ..schedule.schedule import Schedule
 from ..schedule.sizes import check_limits
 from ..schedule.step import Step
 from ..schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
+from ..schedule.vector_steps import Vectorize
 from ..spec.mapping import Spatial, Storage, Temporal
 from ..spec.spec import Spec
 from .binding import Bindings
@@ -56,6 +57,8 @@ class Lowering:
         steps += self.shared()
         steps += self.bound()
         steps += self.placed()
+        lanes = tuple(self.lanes())
+        steps += [Vectorize(lanes)] if lanes else []
         schedule = Schedule(tuple(steps))
         nest = schedule.nest(self.cascade.kernel())
         for step in unrolled(nest, [b.einsum.name for b in self.branches]):
@@ -101,6 +104,13 @@ class Lowering:
                 yield Bind(refs[0], kind)
             elif kind == "unroll":
                 yield Unroll(refs[0])
+
+    def lanes(self) -> Iterator[LoopRef]:
+        """The loops whose iterations are lanes of vectors."""
+        for branch in self.branches:
+            for placed in branch.path:
+                if isinstance(placed.node, Spatial) and placed.position in branch.refs and self.bindings.fanout(placed.node) == "vector":
+                    yield branch.refs[placed.position]
 
     def placed(self) -> Iterator[Step]:
         """The steps that realise Storage nodes, outermost first."""

@@ -36,6 +36,8 @@ def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> l
     names = {v for index in statement.target.indices for v in index.variables}
     found: list[For] = []
     for loop in reversed(above):
+        if loop.binding == "vector":
+            continue
         if loop.name not in names or loop.binding != "loop" or not loop.refs:
             break
         found.insert(0, loop)

@@ -40,7 +40,11 @@ def vector_dtype(dtype: str, lanes: int) -> np.dtype[np.void]:
 
 
 class Intrinsic(ScalarCallable):  # type: ignore[misc]
-    """A function whose name says its result type: ``<what>_<C type><lanes>``, or ``lane<k>_<C type><lanes>`` for an element."""
+    """A function whose name says its type: ``<what>_<C type><lanes>`` is a vector; ``lane<k>_...`` and ``vstore..._...`` are elements.
+
+    A store is an expression that has the first element's value, so that ``C[i] = vstore_global_float8(C[i], v)`` is an ordinary
+    assignment for loopy; the macro takes the address of the element.
+    """
 
     def with_types(self, arg_id_to_dtype, clbl_inf_ctx):  # type: ignore[no-untyped-def]
         known = {k: v for k, v in arg_id_to_dtype.items() if k >= 0}
@@ -48,7 +52,7 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
             return self.copy(arg_id_to_dtype=constantdict(known)), clbl_inf_ctx
         _, element, lanes = parts(self.name)
         dtype = next(d for d, text in _C_TYPES.items() if text == element)
-        result = np.dtype(dtype) if self.name.startswith("lane") else vector_dtype(dtype, lanes)
+        result = np.dtype(dtype) if self.name.startswith(("lane", "vstore")) else vector_dtype(dtype, lanes)
         return self.copy(name_in_target=self.name, arg_id_to_dtype=constantdict({**known, -1: NumpyType(result)})), clbl_inf_ctx
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
@@ -78,11 +82,12 @@ def definition(name: str) -> str:
     if what in {"vmax", "vmin"}:
         prefix = "f" if element in {"float", "double"} else ""
         return f"#define {name}(x, y) {prefix}{what[1:]}(({vector})(x), ({vector})(y))"
-    assert what in {"vloadupto_global", "vloadupto_local", "vloadupto_private"}, name
-    space = what.removeprefix("vloadupto_")
-    # A whole vector where there is one; at the end of a row the elements that are there, and zeros.
-    return f"""
-static inline {vector} {name}_at(__{space} {element} const *at, int count)
+    what, space = what.split("_")
+    pointer = f"__{space} {element} "
+    if what == "vloadupto":
+        return f"""
+/* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */
+static inline {vector} {name}_at({pointer}const *at, int count)
 {{
   if (count >= {lanes}) return vload{lanes}(0, at);
   {element} some[{lanes}];
@@ -90,14 +95,27 @@ static inline {vector} {name}_at(__{space} {element} const *at, int count)
   return vload{lanes}(0, some);
 }}
 #define {name}(x, count) {name}_at(&(x), count)"""
-
-
-def store_text(lanes: int, value: str, array: str, count: str | None) -> str:
-    """The C statement that writes a vector to ``array[at]`` and on, or only its first ``count`` elements."""
-    if count is None:
-        return f"vstore{lanes}({value}, 0, &{array}[at]);"
-    singles = " ".join(f"if ({count} > {k}) {array}[at + {k}] = {value}.s{k:x};" for k in range(lanes))
-    return f"if ({count} >= {lanes}) vstore{lanes}({value}, 0, &{array}[at]); else {{ {singles} }}"
+    if what == "vstore":
+        return f"""
+static inline {element} {name}_at({pointer}*at, {vector} value)
+{{
+  vstore{lanes}(value, 0, at);
+  return value.s0;
+}}
+#define {name}(x, value) {name}_at(&(x), value)"""
+    assert what == "vstoreupto", name
+    singles = "\n".join(f"    if (count > {k}) at[{k}] = value.s{k:x};" for k in range(1, lanes))
+    return f"""
+static inline {element} {name}_at({pointer}*at, {vector} value, int count)
+{{
+  if (count >= {lanes}) vstore{lanes}(value, 0, at);
+  else
+  {{
+{singles}
+  }}
+  return value.s0;
+}}
+#define {name}(x, value, count) {name}_at(&(x), value, count)"""
 
 
 def registered(t_unit: lp.TranslationUnit, names: set[str]) -> lp.TranslationUnit:

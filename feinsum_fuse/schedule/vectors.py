@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from loopy.symbolic import SubstitutionMapper
@@ -17,15 +16,6 @@ from ..spec.workload import operand_name
 from .intrinsics import c_type
 from .nest import For, Nest, Place, Statement
 from .vector_steps import lane_axis
-
-
-@dataclass(frozen=True)
-class Store:
-    """A vector that is written to memory: the array, the index of its first element, and how many elements count (all if ``None``)."""
-
-    array: str
-    at: Affine
-    count: Expression | None
 
 
 class VectorWriter:
@@ -135,36 +125,34 @@ class VectorWriter:
             return target * value
         return self.call(f"v{s.reduce}", target, value)
 
-    def target(self) -> Expression | Store | list[Place]:
-        """A vector of a tile; or where a vector is stored; or the elements that lanes write one by one."""
+    @property
+    def stores(self) -> bool:
+        """Whether the vector goes to memory, where its lanes lie next to one another."""
+        place = self.statement.target
+        tile = self.nest.tiles.get(place.source)
+        axis = lane_axis(place, self.lane)
+        return (tile is None or tile.lanes != self.lanes) and axis is not None and self._is_contiguous(place, axis)
+
+    def target(self) -> Expression | list[Place]:
+        """A vector of a tile, or the first element of those that are stored; or the elements that lanes write one by one."""
         place = self.statement.target
         tile = self.nest.tiles.get(place.source)
         if tile is not None and tile.lanes == self.lanes:
             return self.element(place)
-        axis = lane_axis(place, self.lane)
-        if axis is not None and self._is_contiguous(place, axis):
-            return Store(place.source, self._flat(self.at_lane(place, 0)), self.count())
+        if self.stores:
+            return self.read(self.at_lane(place, 0))
         return [self.at_lane(place, lane) for lane in range(self.lanes)]
+
+    def stored(self, first: Expression, value: Expression) -> Expression:
+        """A call that stores the vector from its first element's place on, and has the first element's value."""
+        space, count = self.memory_of(self.statement.target.source), self.count()
+        if count is None:
+            return self.call(f"vstore_{space}", first, value)
+        return self.call(f"vstoreupto_{space}", first, value, count)
 
     def guards(self, lane: int) -> tuple[Affine, ...]:
         """When one lane counts."""
         return tuple(limit.substituted({self.lane: Affine((), lane)}) for limit in self.limits)
-
-    def _flat(self, place: Place) -> Affine:
-        """The element's number in a row-major array."""
-        tile = self.nest.tiles.get(place.source)
-        if tile is not None:
-            sizes: list[int | None] = [tile.shape[a] for a in tile.axes]
-            sizes[-1] = (sizes[-1] or 0) + tile.padding
-            indices = [place.indices[a] for a in tile.axes]
-        else:
-            sizes = list(self.nest.sources[place.source].shape)
-            indices = list(place.indices)
-        flat, stride = Affine(()), 1
-        for index, size in zip(reversed(indices), reversed(sizes), strict=True):
-            flat = flat + index * stride
-            stride *= size if size is not None else 1
-        return flat
 
     def _dtype_of(self, source: str) -> str:
         return self.nest.tiles[source].dtype if source in self.nest.tiles else self.nest.sources[source].dtype

@@ -18,11 +18,11 @@ from pymbolic.primitives import Comparison, LogicalAnd, LogicalOr
 from ..cascade.tags import EinsumTag, TensorTag
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
-from .intrinsics import registered, store_text, vector_dtype
+from .intrinsics import registered, vector_dtype
 from .nest import For, Nest, Node, Place, Statement, Tile, statements, walk
-from .parallel import axes_of, check_kernels, distributed, exchanged, memory_of
+from .parallel import check_kernels, distributed, exchanged, memory_of
 from .tags import NormalFormTag, OwnedTag
-from .vectors import Store, VectorWriter
+from .vectors import VectorWriter
 
 _SPACES = {"global": lp.AddressSpace.GLOBAL, "local": lp.AddressSpace.LOCAL, "private": lp.AddressSpace.PRIVATE}
 _TAGS = {"unroll": "unr", **{f"group.{k}": f"g.{k}" for k in range(3)}, **{f"local.{k}": f"l.{k}" for k in range(3)}}
@@ -117,29 +117,34 @@ class _Text:
         self.previous: frozenset[str] = frozenset()
         self.earlier: list[_Earlier] = []
         self.numbers: dict[str, int] = {}
-        self.parallel = bool(axes_of(nest, "group") or axes_of(nest, "local"))
-        self.items = bool(axes_of(nest, "local"))
         self.temporaries: dict[str, lp.TemporaryVariable] = {}
         self.intrinsics: set[str] = set()
 
-    def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False, grouped: bool = False) -> None:
-        """The nodes of one body, with a barrier where parallel parts exchange global data."""
+    def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
+        """The nodes of one body, with a barrier wherever groups or work-items exchange data; says which memories those are in."""
         done: list[Node] = []
+        fences: frozenset[str] = frozenset()
         for node in body:
-            shared = {s for s in exchanged(self.nest, done, (node,)) if memory_of(self.nest, s) == "global"} if done else set()
-            if shared and self.parallel and root:
-                self.barrier("global", above)
-                done = []
-            elif shared and self.items and not root:
-                self.barrier("local", above)
+            memories = (
+                frozenset(memory_of(self.nest, s) for s in exchanged(self.nest, done, (node,))) - {"private"} if done else frozenset()
+            )
+            if memories and self._apart((*done, node), root=root):
+                self.barrier("global" if root else "local", memories, above)
+                fences |= memories
                 done = []
             if isinstance(node, For):
-                self.loop(node, above, grouped or node.binding.startswith("group."))
+                self.loop(node, above)
             else:
                 self.statement(node, above)
             done.append(node)
+        return fences
 
-    def loop(self, loop: For, above: tuple[str, ...], grouped: bool) -> None:
+    def _apart(self, body: tuple[Node, ...], *, root: bool) -> bool:
+        """Whether different groups (at the root) or work-items run parts of this."""
+        bindings = {n.binding.split(".")[0] for n in walk(body) if isinstance(n, For)}
+        return "local" in bindings or (root and "group" in bindings)
+
+    def loop(self, loop: For, above: tuple[str, ...]) -> None:
         if loop.binding == "vector":
             for node in loop.body:
                 if isinstance(node, Statement):
@@ -155,7 +160,10 @@ class _Text:
             tag = "unr"
         tags = {OwnedTag()} | ({lp.kernel.data.parse_tag(tag)} if tag else set())
         self.inames[loop.name] = Iname(loop.name, frozenset(tags))
-        self.block(loop.body, (*above, loop.name), grouped=grouped)
+        fences = self.block(loop.body, (*above, loop.name))
+        if fences and loop.extent != 1 and loop.binding in {"loop", "unroll"}:
+            # What the next iteration overwrites has been read by all.
+            self.barrier("local", fences, (*above, loop.name))
 
     def _moves_private(self, loop: For) -> bool:
         """Whether this is a loop of a small nest that moves or sets a private tile."""
@@ -169,24 +177,25 @@ class _Text:
             and all(t.elements <= FULLY_UNROLLED for t in private)
         )
 
-    def barrier(self, kind: str, above: tuple[str, ...]) -> None:
+    def barrier(self, kind: str, memories: frozenset[str], above: tuple[str, ...]) -> None:
         """Everything before it is done, and seen by all, before anything after it starts."""
-        name = self._id(f"{kind}_barrier")
         before = frozenset(e.id for e in self.earlier)
-        self.instructions.append(
-            lp.BarrierInstruction(
-                id=name,
-                depends_on=before,
-                depends_on_is_final=True,
-                within_inames=frozenset(above),
-                within_inames_is_final=True,
-                synchronization_kind=kind,
-                mem_kind="global",
-                tags=frozenset({OwnedTag()}),
-            )
-        )
         everything = frozenset(s for e in self.earlier for s in e.reads | e.writes)
-        self.earlier.append(_Earlier(name, everything, everything))
+        for memory in sorted(memories) if kind == "local" else ["global"]:
+            name = self._id(f"{kind}_barrier")
+            self.instructions.append(
+                lp.BarrierInstruction(
+                    id=name,
+                    depends_on=before,
+                    depends_on_is_final=True,
+                    within_inames=frozenset(above),
+                    within_inames_is_final=True,
+                    synchronization_kind=kind,
+                    mem_kind=memory,
+                    tags=frozenset({OwnedTag()}),
+                )
+            )
+            self.earlier.append(_Earlier(name, everything, everything))
 
     def statement(self, s: Statement, above: tuple[str, ...]) -> None:
         place = {operand_name(k): self.read(p) for k, p in enumerate(s.operands)}
@@ -205,40 +214,22 @@ class _Text:
         """A statement whose iterations over ``lane`` are the lanes of vectors."""
         writer = VectorWriter(self.nest, lane, s, self.read, expression, lambda source: memory_of(self.nest, source))
         value, target = writer.value(), writer.target()
-        if not isinstance(target, Store | list):
-            self.assign(s, target, value, above)
+        if isinstance(target, list):
+            self.scatter(s, target, writer, value, above)
         else:
-            copy = self._id(f"{s.target.source}_vector")
-            self.temporaries[copy] = lp.TemporaryVariable(
-                copy, vector_dtype(writer.dtype, writer.lanes), address_space=lp.AddressSpace.PRIVATE, tags=frozenset({OwnedTag()})
-            )
-            self.assign(s, var(copy), value, above, target=copy)
-            if isinstance(target, Store):
-                self.store(s, target, copy, writer.lanes, above)
-            else:
-                for number, place in enumerate(target):
-                    single = dataclasses.replace(s, reduce=None, guards=(*s.guards, *writer.guards(number)), operands=())
-                    self.assign(single, self.read(place), writer.call(f"lane{number}", var(copy)), above, reads=frozenset({copy}))
+            self.assign(s, target, value if not writer.stores else writer.stored(target, value), above)
         self.intrinsics |= writer.intrinsics
 
-    def store(self, s: Statement, target: Store, copy: str, lanes: int, above: tuple[str, ...]) -> None:
-        """The C statement that writes a vector to memory."""
-        exprs = [("at", expression(target.at))] + ([("count", target.count)] if target.count is not None else [])
-        name, before = self._started(s, frozenset({copy}), frozenset({target.array}), "store")
-        insn = lp.CInstruction(
-            exprs,
-            store_text(lanes, copy, target.array, None if target.count is None else "count"),
-            read_variables=frozenset({copy}),
-            assignees=(self.read(s.target.substituted({v: Affine(()) for i in s.target.indices for v in i.variables if v not in above})),),
-            id=name,
-            depends_on=before,
-            depends_on_is_final=True,
-            within_inames=frozenset(above),
-            within_inames_is_final=True,
-            predicates=frozenset(self.predicates(s)),
-            tags=frozenset({OwnedTag(), EinsumTag(s.einsum)}),
-        )
-        self.instructions.append(insn.copy(no_sync_with=frozenset((i, "global") for i in (*before, name))))
+    def scatter(self, s: Statement, places: list[Place], writer: VectorWriter, value: object, above: tuple[str, ...]) -> None:
+        """A vector whose elements go to places that do not lie next to one another."""
+        copy = self._id(f"{s.target.source}_vector")
+        dtype = vector_dtype(writer.dtype, writer.lanes)
+        space = lp.AddressSpace.PRIVATE
+        self.temporaries[copy] = lp.TemporaryVariable(copy, dtype, shape=(), address_space=space, tags=frozenset({OwnedTag()}))
+        self.assign(s, var(copy), value, above, target=copy)
+        for number, place in enumerate(places):
+            single = dataclasses.replace(s, reduce=None, guards=(*s.guards, *writer.guards(number)), operands=())
+            self.assign(single, self.read(place), writer.call(f"lane{number}", var(copy)), above, reads=frozenset({copy}))
 
     def assign(
         self, s: Statement, lhs: object, rhs: object, above: tuple[str, ...], *, target: str = "", reads: frozenset[str] = frozenset()
@@ -246,7 +237,7 @@ class _Text:
         """An assignment with the statement's conditions, after everything that it depends on."""
         writes = target or s.target.source
         touched = reads | frozenset(p.source for p in s.operands) | ({s.target.source} if s.reduce else frozenset())
-        name, before = self._started(s, touched, frozenset({writes}), "")
+        name, before = self._started(s, touched, frozenset({writes}))
         self.instructions.append(
             lp.Assignment(
                 lhs,
@@ -257,18 +248,17 @@ class _Text:
                 within_inames=frozenset(above),
                 within_inames_is_final=True,
                 predicates=frozenset(self.predicates(s)),
-                # Groups and work-items that exchange global data wait at the barriers written here.
-                no_sync_with=frozenset((i, "global") for i in (*before, name)),
+                # Groups and work-items wait for one another at the barriers that ``block`` writes, and nowhere else.
+                no_sync_with=frozenset((i, "any") for i in (*before, name)),
                 tags=frozenset({OwnedTag(), EinsumTag(s.einsum)}),
             )
         )
         if len(above) > 1:
             self.priorities.append(above)
 
-    def _started(self, s: Statement, reads: frozenset[str], writes: frozenset[str], suffix: str) -> tuple[str, frozenset[str]]:
+    def _started(self, s: Statement, reads: frozenset[str], writes: frozenset[str]) -> tuple[str, frozenset[str]]:
         """A new instruction's id, and those of the earlier ones that it depends on."""
-        base = f"{s.einsum}_{s.role}" if s.role in {"init", "update", "map"} else f"{s.role}_{s.target.source}"
-        name = self._id(f"{base}_{suffix}" if suffix else base)
+        name = self._id(f"{s.einsum}_{s.role}" if s.role in {"init", "update", "map"} else f"{s.role}_{s.target.source}")
         before = frozenset(e.id for e in self.earlier if e.writes & (reads | writes) or e.reads & writes)
         self.earlier.append(_Earlier(name, reads, writes))
         return name, before
