@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from constantdict import constantdict
 
@@ -108,6 +108,13 @@ class Einsum:
         return bool(self.reduction_variables) or not self.has_injective_output
 
 
+class Rewriting(Protocol):
+    """A cascade made from another by algebra: a frozen, ordered value whose outputs equal those of what it is applied to."""
+
+    def apply(self, cascade: Cascade) -> Cascade:
+        """The rewritten cascade, which records the rewriting; :class:`CascadeError` if the precondition does not hold."""
+
+
 @dataclass(frozen=True)
 class Cascade:
     """Einsums in an order in which every tensor is written before it is read."""
@@ -116,6 +123,8 @@ class Cascade:
     tensors: constantdict[str, Tensor]
     outputs: tuple[str, ...] = field(default=())
     """What a Program returns; default: the tensors that no Einsum reads."""
+    rewritings: tuple[Rewriting, ...] = field(default=(), compare=False)
+    """What made this cascade out of the one that was written, in order."""
 
     def __post_init__(self) -> None:
         if not self.outputs:

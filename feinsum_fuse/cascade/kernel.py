@@ -22,7 +22,7 @@ of the reduction have a domain each. An Einsum takes one of three forms:
   equality determines is replaced by its value inside the rules (``A_0_Z(o0, r) := A_tensor(o0 - r)``, where ``0 <= o0_Z - r_Z < P``).
   A loop over an axis that ``v`` or ``v + constant`` indexes has that variable's name and tag, but runs over the whole axis; one over any
   other axis is called ``o<axis>_<einsum>`` and has no tag. An element that no point reaches gets the initial value.
-* *recurrent*: as above, and the output is read through a rule as well; the value where a point is outside is ``populate``.
+* *recurrent*: as above, and the output is read through a rule as well, as ``if(t_S - 1 >= 0, S_0_S(t_S), populate)``.
 """
 
 from __future__ import annotations
@@ -168,13 +168,12 @@ class _Builder:
             storing = einsum.accumulate
         if computing != storing:
             result = cast_to(storing, result)
-        initial = number(storing, initial_value(einsum, storing))
         if nest.inner:
             result = Reduction(_OPERATIONS[einsum.reduce](), tuple(nest.inner), result, allow_simultaneous=False)
-        if (nest.conditions or nest.bounds) and (not nest.inner or is_recurrence(einsum)):
-            result = self.guarded(nest, result, initial)
-        elif combines_populate(einsum) and einsum.populate is not None:
+        if combines_populate(einsum) and einsum.populate is not None:
             result = combined(einsum.reduce, number(storing, einsum.populate), result)
+        if not nest.inner or is_recurrence(einsum):
+            result = self.guarded(nest, result, number(storing, initial_value(einsum, storing)))
         return result
 
     def guarded(self, nest: Nest, value: Expression, initial: Expression) -> Expression:
@@ -202,7 +201,13 @@ class _Builder:
             body = array[tuple(elements)] if elements else array
         name = self.names.rules[einsum.name, position]
         self.rules[name] = SubstitutionRule(name, tuple(arguments.values()), body)
-        return var(name)(*map(var, inames))
+        call = var(name)(*map(var, inames))
+        if operand.tensor != einsum.output.tensor:
+            return call
+        fixed = {variable: size if isinstance(size, int) else 1 for variable, size in einsum.sizes.items()}
+        early = [nest.at(index) for index in operand.indices if index.smallest(fixed) < 0]
+        before = number(self.cascade.tensors[operand.tensor].dtype, initial_value(einsum, einsum.accumulate))
+        return p.If(p.Comparison(affine_expression(early[0]), ">=", 0), call, before) if early else call
 
     def tensor_rule(self, tensor: str) -> str:
         """The rule that reads a tensor at its own coordinates."""

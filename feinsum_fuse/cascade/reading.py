@@ -11,13 +11,15 @@ from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ..errors import CascadeError
+from ..spec.affine import Affine
 from ..spec.spec import Spec
 from ..spec.workload import Einsum as SpecEinsum
 from ..spec.workload import TensorAccess, Workload, operand_name
 from .cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from .element_types import accumulators, tensor_types
 from .functions import product_of, variables_in
-from .space import Space, effective_rank_sizes, iteration_set, largest_index, space
+from .softmax import ExpandSoftmax, softmax_arguments
+from .space import Space, bounding_accesses, effective_rank_sizes, iteration_set, largest_index, space
 
 _FIRST_STAND_IN = 10**12
 """Symbolic sizes are read as integers from here on, a million apart, and replaced afterwards."""
@@ -25,12 +27,12 @@ _SYMBOLIC_HINT = "Index a symbolic rank by a bare variable."
 
 
 def cascade(
-    spec: Spec | Sequence[str],
+    spec: Spec | Sequence[str | Mapping[str, object]],
     sizes: Mapping[str, int | str | SizeParam] | None = None,
     dtypes: Mapping[str, str] | None = None,
     accumulate: Mapping[str, str] | None = None,
 ) -> Cascade:
-    """The Cascade of a Spec's workload, or of Einsums written as strings.
+    """The Cascade of a Spec's workload, or of Einsums written as strings (or as mappings, as in a workload's ``einsums``).
 
     ``sizes``: rank -> size, for strings only; a name instead of a number makes the length symbolic. ``dtypes`` and ``accumulate``: set
     expression -> NumPy type name, instead of the Spec's ``opencl`` key (default for strings: float32).
@@ -45,13 +47,16 @@ def cascade(
             dtypes if dtypes is not None else (opencl.dtypes if opencl else None),
             accumulate if accumulate is not None else (opencl.accumulate if opencl else None),
         )
-    if isinstance(spec, str) or not all(isinstance(text, str) for text in spec):
+    if isinstance(spec, str) or not isinstance(spec, Sequence) or not all(isinstance(einsum, str | Mapping) for einsum in spec):
         raise CascadeError(f"a cascade is read from a Spec or a list of strings, not from {spec!r:.80}")
     return _from_strings(spec, sizes or {}, dtypes, accumulate)
 
 
 def _from_strings(
-    texts: Sequence[str], sizes: Mapping[str, int | str | SizeParam], dtypes: Mapping[str, str] | None, accumulate: Mapping[str, str] | None
+    einsums: Sequence[str | Mapping[str, object]],
+    sizes: Mapping[str, int | str | SizeParam],
+    dtypes: Mapping[str, str] | None,
+    accumulate: Mapping[str, str] | None,
 ) -> Cascade:
     from ..spec.load import loads
 
@@ -61,7 +66,7 @@ def _from_strings(
     bits = {key: np.dtype(dtype).itemsize * 8 for key, dtype in (dtypes or {}).items()}
     if not {"All", "Tensors", "Other"} & bits.keys():
         bits |= {"Other": 32} if bits else {"All": 32}
-    document = {"workload": {"rank_sizes": numbers, "bits_per_value": bits, "einsums": list(texts)}}
+    document = {"workload": {"rank_sizes": numbers, "bits_per_value": bits, "einsums": list(einsums)}}
     result = _from_workload(loads(json.dumps(document)).workload, dtypes, accumulate)
     return _with_symbols(result, {number: symbol for symbol, number in stand_ins.items()}) if stand_ins else result
 
@@ -84,7 +89,7 @@ def _with_symbols(cascade: Cascade, symbols: Mapping[int, SizeParam]) -> Cascade
         name: Tensor(name, tuple(symbolic(size, f"tensor {name}") for size in tensor.shape), tensor.dtype, tensor.ranks)
         for name, tensor in cascade.tensors.items()
     }
-    return Cascade(tuple(einsums), constantdict(tensors), cascade.outputs)
+    return Cascade(tuple(einsums), constantdict(tensors), cascade.outputs, cascade.rewritings)
 
 
 def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumulate: Mapping[str, str] | None) -> Cascade:
@@ -105,12 +110,15 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
         return given or largest_index(points[einsum.name], einsum.rank_variables, access.projection[rank]) + 1
 
     def shape(tensor: str) -> tuple[int, ...]:
-        accesses = [(einsum, access) for einsum in ordered for access in einsum.tensor_accesses if access.name == tensor]
+        accesses = [(einsum, access) for einsum in ordered for access in bounding_accesses(einsum) if access.name == tensor]
         return tuple(max(length(einsum, access, rank) for einsum, access in accesses) for rank in axes[tensor])
 
     tensors = {tensor: Tensor(tensor, shape(tensor), types[tensor], axes[tensor]) for tensor in axes}
     einsums = tuple(_einsum(einsum, spaces[einsum.name], axes, sums[einsum.name]) for einsum in ordered)
-    return Cascade(einsums, constantdict(tensors))
+    result = Cascade(einsums, constantdict(tensors))
+    for name in [einsum.name for einsum in result.einsums if softmax_arguments(einsum) is not None]:
+        result = ExpandSoftmax(name).apply(result)
+    return result
 
 
 def _axes(einsums: Sequence[SpecEinsum]) -> dict[str, tuple[str, ...]]:
@@ -206,9 +214,14 @@ def iterative_variable(einsum: Einsum) -> str:
         if [factor for _, factor in index.terms] != [1] or sum(index.variables[0] in o.variables for o in einsum.output.indices) > 1:
             continue
         steps = [read.indices[axis] for read in reads]
-        if all(step.terms == index.terms and step.constant < index.constant for step in steps):
+        is_earlier = all(step.terms == index.terms and step.constant < index.constant for step in steps)
+        if is_earlier and all(_same_but(axis, read.indices, einsum.output.indices) for read in reads):
             return index.variables[0]
     raise CascadeError(
         f"Einsum {einsum.name} reads its own output {einsum.output.tensor}",
         hint="Only a recurrence may: read it at an earlier index of one rank, as S[t] = S[t-1] + X[t].",
     )
+
+
+def _same_but(axis: int, indices: tuple[Affine, ...], others: tuple[Affine, ...]) -> bool:
+    return all(one == other for k, (one, other) in enumerate(zip(indices, others, strict=True)) if k != axis)

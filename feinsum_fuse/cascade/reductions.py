@@ -30,7 +30,7 @@ def is_recurrence(einsum: Einsum) -> bool:
 
 
 def combines_populate(einsum: Einsum) -> bool:
-    """Whether the initial value takes part in the reduction; in a recurrence it only fills what no point reaches."""
+    """Whether the initial value takes part in the reduction; in a recurrence it is what is read before the first index."""
     return einsum.populate is not None and einsum.reduce != "none" and not is_recurrence(einsum)
 
 

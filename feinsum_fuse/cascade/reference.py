@@ -117,8 +117,8 @@ class _Evaluated:
             self.arrays[einsum.output.tensor] = self.out
         self.operands = {operand_name(k): operand for k, operand in enumerate(einsum.operands)}
         self.guards = list(einsum.guards)
-        for access in (einsum.output, *einsum.operands):
-            size_of = shape if access.tensor == einsum.output.tensor else self.arrays[access.tensor].shape
+        for access in (einsum.output, *(operand for operand in einsum.operands if operand.tensor != einsum.output.tensor)):
+            size_of = shape if access is einsum.output else self.arrays[access.tensor].shape
             for index, size in zip(access.indices, size_of, strict=True):
                 low, high = self.region.extremes(index)
                 self.guards += [index] if low < 0 else []
@@ -134,7 +134,8 @@ class _Evaluated:
                     self.compute(Region({**self.region.ranges, variable: (value, value + 1)}))
             else:
                 self.compute(self.region)
-            out = self.out.astype(self.stored) if np.dtype(self.stored).kind in "iu" else self.out.astype(_wide(self.stored))
+            out = self.out.astype(self.storing) if np.dtype(self.storing).kind in "iu" else self.out
+            out = out.astype(self.stored) if np.dtype(self.stored).kind in "iu" else out.astype(_wide(self.stored))
         return np.ascontiguousarray(out).reshape(out.shape)
 
     def compute(self, region: Region) -> None:
@@ -167,12 +168,18 @@ class _Evaluated:
         for name in variables_in(expression):
             if name in self.operands:
                 access, array = self.operands[name], self.arrays[self.operands[name].tensor]
-                inside = region.is_inside(access, array.shape)
-                values[name] = (region.view(access, array) if inside else region.gathered(access, array)).astype(self.computing, copy=False)
+                if region.is_inside(access, array.shape):
+                    value = region.view(access, array)
+                else:
+                    value = region.gathered(access, array)
+                    if access.tensor == self.einsum.output.tensor:
+                        written = self.mask(region, access.indices)
+                        value = np.where(written, value, initial_value(self.einsum, self.storing))
+                values[name] = value.astype(self.computing, copy=False)
             elif name in region.ranges:
                 values[name] = region.values(Affine.variable(name))
-        value = evaluated(expression, values)
-        return value.astype(self.computing, copy=False).reshape((1,) * (len(region.ranges) - value.ndim) + value.shape)
+        result = evaluated(expression, values)
+        return result.astype(self.computing, copy=False).reshape((1,) * (len(region.ranges) - result.ndim) + result.shape)
 
     def mask(self, region: Region, guards: Iterable[Affine]) -> Array:
         """Where all guards hold."""

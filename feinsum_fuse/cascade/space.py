@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import islpy as isl
 
 from ..errors import CascadeError
 from ..spec.affine import Affine
-from ..spec.workload import Einsum, Workload
-
-_IDENTIFIER = re.compile(r"[A-Za-z_#$@][A-Za-z0-9_]*")
-_ISL_WORDS = frozenset({"and", "or", "not", "exists", "mod", "floor", "ceil", "min", "max", "true", "false", "implies"})
+from ..spec.bounds import iteration_space, rank_ranges
+from ..spec.workload import Einsum, TensorAccess, Workload
 
 
 @dataclass(frozen=True)
@@ -34,33 +31,18 @@ def effective_rank_sizes(workload: Workload, einsum: Einsum) -> dict[str, int]:
     return {**workload.rank_sizes, **einsum.rank_sizes}
 
 
+def bounding_accesses(einsum: Einsum) -> list[TensorAccess]:
+    """The accesses whose indices stay inside: all but a recurrence's reads, which give the initial value outside."""
+    outputs = {access.name for access in einsum.outputs}
+    return [access for access in einsum.tensor_accesses if access.output or access.name not in outputs]
+
+
 def iteration_set(workload: Workload, einsum: Einsum) -> isl.Set:
-    """All points of an Einsum: user's constraints, and every index inside its rank where the rank has a size."""
+    """All points of an Einsum: its own and the workload's constraints, and every index inside its rank where the rank has a size."""
     variables = einsum.rank_variables
-    alias = {v: f"v{position}" for position, v in enumerate(variables)}
-    constraints = [workload.iteration_space_shape[v] for v in variables if v in workload.iteration_space_shape]
-    constraints += einsum.iteration_space_shape
-    texts = [f"({_IDENTIFIER.sub(lambda found: _aliased(found.group(), alias, einsum), text)})" for text in constraints]
-    sizes = effective_rank_sizes(workload, einsum)
-    for access in einsum.tensor_accesses:
-        for rank, index in access.projection.items():
-            if rank in sizes:
-                texts.append(f"(0 <= {index.renamed(alias)} < {sizes[rank]})")
-    try:
-        return isl.Set(f"{{[{', '.join(alias.values())}] : {' and '.join(texts) or 'true'}}}")
-    except isl.Error as error:
-        raise CascadeError(f"Einsum {einsum.name}: the constraints {', '.join(constraints)} cannot be read: {error}") from None
-
-
-def _aliased(word: str, alias: Mapping[str, str], einsum: Einsum) -> str:
-    if word in _ISL_WORDS:
-        return word
-    if word not in alias:
-        raise CascadeError(
-            f"Einsum {einsum.name}: its iteration space names {word!r}, which is no rank variable of it",
-            hint=f"Its rank variables are {', '.join(alias)}.",
-        )
-    return alias[word]
+    shared = [workload.iteration_space_shape[v] for v in variables if v in workload.iteration_space_shape]
+    ranges = rank_ranges([access.projection for access in bounding_accesses(einsum)], effective_rank_sizes(workload, einsum))
+    return iteration_space(variables, ranges, [*einsum.iteration_space_shape, *shared])
 
 
 def largest_index(points: isl.Set, variables: tuple[str, ...], index: Affine) -> int:
@@ -85,7 +67,7 @@ def space(workload: Workload, einsum: Einsum, points: isl.Set) -> Space:
         box = box.lower_bound_val(isl.dim_type.set, position, lower[name])
         box = box.upper_bound_val(isl.dim_type.set, position, lower[name] + sizes[name] - 1)
     ranks = effective_rank_sizes(workload, einsum)
-    unsized = [i for access in einsum.tensor_accesses for rank, i in access.projection.items() if rank not in ranks]
+    unsized = [i for access in bounding_accesses(einsum) for rank, i in access.projection.items() if rank not in ranks]
     guarded = _without_negative(points, variables, unsized)
     result = Space(sizes, lower, ())
     if guarded.is_equal(box):
