@@ -189,14 +189,11 @@ def check_size(memory: Memory, bits: Number, subject: str, legality: Legality) -
 
 
 def check_tiles(nest: Nest, tiles: Tiling, legality: Legality) -> None:
-    """Tiles are at least 1, do not grow inwards, and end at 1 for every variable (section 3.1)."""
+    """Tiles do not grow inwards, and end at 1 for every variable (section 3.1)."""
     name = nest.einsum.name
     last: dict[str, Number] = dict(nest.bounds)
     for loop in nest.loops:
         tile, outer = tiles.tiles[loop.index], tiles.outer[loop.index]
-        legality.require(
-            tile >= 1, lambda loop=loop, tile=tile: f"The loop over {loop.variable} in Einsum {name} has tile shape {tile}."  # type: ignore[misc]
-        )
         legality.require(
             tile <= outer,
             lambda loop=loop, tile=tile, outer=outer: (  # type: ignore[misc]

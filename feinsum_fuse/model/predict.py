@@ -104,8 +104,10 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -
     one length. Loops that are not named keep their shape. The formulas are those of :func:`predict`, run on arrays.
     Raises :class:`ModelError` if a position is no loop or the lengths differ.
     """
-    arrays = _arrays(spec, tile_shapes)
-    length = len(next(iter(arrays.values())))
+    given = _arrays(spec, tile_shapes)
+    length = len(next(iter(given.values())))
+    possible = np.all([array >= 1 for array in given.values()], axis=0)
+    arrays = {place: np.maximum(array, 1) for place, array in given.items()}
     parts = [estimate(spec, {place: array[start : start + CHUNK] for place, array in arrays.items()}) for start in range(0, length, CHUNK)]
     lengths = [min(CHUNK, length - start) for start in range(0, length, CHUNK)]
 
@@ -116,7 +118,7 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -
     return Predictions(
         energy=joined([part.dynamic_energy + part.leakage for part in parts]),
         latency=joined([part.latency for part in parts]),
-        legal=joined([np.asarray(part.legal, dtype=np.float64) for part in parts]).astype(bool),
+        legal=possible & joined([np.asarray(part.legal, dtype=np.float64) for part in parts]).astype(bool),
         peak={name: joined([part.peak[name] for part in parts]) for name in (parts[0].peak if parts else ())},
     )
 

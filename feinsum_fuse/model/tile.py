@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from ..errors import ModelError
 from ..spec.workload import TensorAccess
 from .nest import Loop, Nest
 from .quantity import Number, Ratio, ceiling
@@ -48,6 +51,8 @@ def tiling(nest: Nest, tile_shapes: Mapping[tuple[int, ...], Number]) -> Tiling:
     for loop in nest.loops:
         variable = loop.variable
         tile = 1 if nest.bounds[variable] == 1 else tile_shapes.get(loop.position, loop.tile_shape)
+        if np.any(tile < 1):
+            raise ModelError(f"The loop over {variable} in Einsum {nest.einsum.name} has tile shape {tile}.", hint="Use 1 or more.")
         tiles[loop.index], outer[loop.index] = tile, current[variable]
         outermost = variable not in seen
         whole[loop.index] = (ceiling(nest.bounds[variable], tile), 1) if outermost and variable in simple else (current[variable], tile)
