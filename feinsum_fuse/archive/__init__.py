@@ -1,0 +1,24 @@
+"""The archive: what was measured, found again by structure, sizes and device, as SQL tables and as JSON lines."""
+
+from __future__ import annotations
+
+from .fact import Fact, FactId, FactKey, Found, Record
+from .recording import record
+from .retrieval import history, query, retrieve
+from .text import Merge, export_facts, import_facts, merge
+
+__all__ = [
+    "Fact",
+    "FactId",
+    "FactKey",
+    "Found",
+    "Merge",
+    "Record",
+    "export_facts",
+    "history",
+    "import_facts",
+    "merge",
+    "query",
+    "record",
+    "retrieve",
+]

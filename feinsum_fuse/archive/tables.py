@@ -1,4 +1,7 @@
-"""The tables of an archive. A fact is a row of ``measurements`` with what it refers to; nothing is ever updated in place."""
+"""The tables of an archive. A fact is a row of ``measurements`` with what it refers to; rows are added and never changed.
+
+Rows that many facts share are found by ``digest``, the SHA-256 of their ``document``.
+"""
 
 from __future__ import annotations
 
@@ -11,52 +14,51 @@ class Base(DeclarativeBase):
 
 
 class CascadeRow(Base):
-    """A cascade in canonical form, as text; ``structure`` is common to all sizes and maps."""
+    """A cascade in canonical names, as JSON; ``structure`` is common to all sizes and maps, ``key`` to renamed copies alone."""
 
     __tablename__ = "cascades"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(String(64), unique=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    key: Mapped[str] = mapped_column(String(64), index=True)
     structure: Mapped[str] = mapped_column(String(64), index=True)
     document: Mapped[str] = mapped_column(Text)
 
 
 class DeviceRow(Base):
-    """A device on which something ran; ``family`` is common to devices whose facts may help each other."""
+    """A device on which something ran; facts of one ``identity`` are alike, and those of one ``family`` may help each other."""
 
     __tablename__ = "devices"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(String(64), unique=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    identity: Mapped[str] = mapped_column(String(512), index=True)
     family: Mapped[str] = mapped_column(String(255), index=True)
-    platform: Mapped[str] = mapped_column(String(255))
-    name: Mapped[str] = mapped_column(String(255))
-    driver: Mapped[str] = mapped_column(String(255))
     document: Mapped[str] = mapped_column(Text)
 
 
 class ScheduleRow(Base):
-    """A schedule in canonical names, as JSON."""
+    """A schedule in canonical names, as JSON; ``null`` for a mapping that was rejected before it became a schedule."""
 
     __tablename__ = "schedules"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(String(64), unique=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
     document: Mapped[str] = mapped_column(Text)
 
 
 class ProvenanceRow(Base):
-    """Under which versions, options and threads something was measured; shared by the measurements of a run."""
+    """Under which versions, options and threads something was measured; shared by the measurements of one program."""
 
     __tablename__ = "provenance"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(String(64), unique=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
     document: Mapped[str] = mapped_column(Text)
 
 
 class MeasurementRow(Base):
-    """One measurement, failed ones included; times in nanoseconds, raw samples kept."""
+    """One measurement, failed ones included; times in nanoseconds, raw samples kept; ``error`` and ``tolerance`` of the check."""
 
     __tablename__ = "measurements"
 
@@ -74,10 +76,11 @@ class MeasurementRow(Base):
     message: Mapped[str] = mapped_column(Text)
     cold: Mapped[bool]
     median_ns: Mapped[float | None] = mapped_column(Double)
-    host_samples_ns: Mapped[str] = mapped_column(Text)
-    device_samples_ns: Mapped[str] = mapped_column(Text)
-    check: Mapped[str] = mapped_column(Text)
-    recorded_at: Mapped[str] = mapped_column(String(32))
+    samples_ns: Mapped[str] = mapped_column(Text)
+    event_ns: Mapped[str] = mapped_column(Text)
+    error: Mapped[float | None] = mapped_column(Double)
+    tolerance: Mapped[float | None] = mapped_column(Double)
+    date: Mapped[str] = mapped_column(String(40))
     document: Mapped[str] = mapped_column(Text)
 
     cascade: Mapped[CascadeRow] = relationship(lazy="joined", innerjoin=True)
@@ -90,7 +93,7 @@ class MeasurementRow(Base):
 
 
 class PredictionRow(Base):
-    """What a model said before the measurement; seconds and joules."""
+    """What a model said of the program that was measured; seconds and joules."""
 
     __tablename__ = "predictions"
 

@@ -26,7 +26,7 @@ def count(connection: Connection) -> int:
 
 
 def add(address: Address, key: str) -> None:
-    schema.tell(address, lambda connection: connection.execute(insert(tables.ScheduleRow).values(key=key, document="{}")))
+    schema.tell(address, lambda connection: connection.execute(insert(tables.ScheduleRow).values(digest=key, document="{}")))
 
 
 def trace(folder: Path) -> dict[str, tuple[int, str]]:
@@ -56,7 +56,7 @@ def test_the_place_is_the_argument_then_the_environment_then_the_data_directory(
 
 @pytest.mark.parametrize("url", ["nonsense://x", "sqlite://", "sqlite:///:memory:", "sqlite:///x?mode=ro"])
 def test_a_url_that_can_hold_no_archive_is_refused(url: str) -> None:
-    with pytest.raises(ArchiveError, match="names no plain SQLite file|is not a database URL"):
+    with pytest.raises(ArchiveError, match=r"names no plain SQLite file|is not a database URL"):
         locate(url)
 
 
@@ -87,7 +87,7 @@ def test_reading_what_a_killed_writer_left_writes_nothing(address: Address, tmp_
     add(address, "a")
     writer = (
         "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
-        "c.execute(\"INSERT INTO schedules (key, document) VALUES ('b', '')\"); os._exit(9)"
+        "c.execute(\"INSERT INTO schedules (digest, document) VALUES ('b', '')\"); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", writer, str(address.file)], check=False)
     if not index:
@@ -101,9 +101,9 @@ def test_reading_what_a_killed_writer_left_writes_nothing(address: Address, tmp_
 def test_reading_while_another_process_holds_the_database_sees_what_is_committed(address: Address) -> None:
     add(address, "a")
     with closing(sqlite3.connect(str(address.file), isolation_level=None)) as writer:
-        writer.execute("INSERT INTO schedules (key, document) VALUES ('b', '')")
+        writer.execute("INSERT INTO schedules (digest, document) VALUES ('b', '')")
         writer.execute("BEGIN IMMEDIATE")
-        writer.execute("INSERT INTO schedules (key, document) VALUES ('c', '')")
+        writer.execute("INSERT INTO schedules (digest, document) VALUES ('c', '')")
         assert schema.ask(address, count) == 2
         writer.execute("COMMIT")
         assert schema.ask(address, count) == 3

@@ -11,48 +11,51 @@ branch_labels = None
 depends_on = None
 
 
+def _shared_table(name: str, *columns: sa.Column[str]) -> None:
+    op.create_table(
+        name,
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("digest", sa.String(64), nullable=False, unique=True),
+        *columns,
+        sa.Column("document", sa.Text, nullable=False),
+    )
+
+
 def upgrade() -> None:
     """Make the tables of the first release."""
-    op.create_table(
+    _shared_table(
         "cascades",
-        sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("key", sa.String(64), nullable=False, unique=True),
+        sa.Column("key", sa.String(64), nullable=False, index=True),
         sa.Column("structure", sa.String(64), nullable=False, index=True),
-        sa.Column("document", sa.Text, nullable=False),
     )
-    op.create_table(
+    _shared_table(
         "devices",
-        sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("key", sa.String(64), nullable=False, unique=True),
+        sa.Column("identity", sa.String(512), nullable=False, index=True),
         sa.Column("family", sa.String(255), nullable=False, index=True),
-        sa.Column("platform", sa.String(255), nullable=False),
-        sa.Column("name", sa.String(255), nullable=False),
-        sa.Column("driver", sa.String(255), nullable=False),
-        sa.Column("document", sa.Text, nullable=False),
     )
-    for table in ("schedules", "provenance"):
-        op.create_table(
-            table,
-            sa.Column("id", sa.Integer, primary_key=True),
-            sa.Column("key", sa.String(64), nullable=False, unique=True),
-            sa.Column("document", sa.Text, nullable=False),
-        )
+    _shared_table("schedules")
+    _shared_table("provenance")
     op.create_table(
         "measurements",
         sa.Column("id", sa.Integer, primary_key=True),
         sa.Column("fact", sa.String(32), nullable=False, unique=True),
-        *(
-            sa.Column(f"{table}_id", sa.Integer, sa.ForeignKey(f"{table}{'' if table == 'provenance' else 's'}.id"), nullable=False)
-            for table in ("cascade", "device", "schedule", "provenance")
-        ),
-        *(sa.Column(name, sa.Text, nullable=False) for name in ("sizes", "dtypes", "strides")),
+        sa.Column("cascade_id", sa.Integer, sa.ForeignKey("cascades.id"), nullable=False),
+        sa.Column("device_id", sa.Integer, sa.ForeignKey("devices.id"), nullable=False),
+        sa.Column("schedule_id", sa.Integer, sa.ForeignKey("schedules.id"), nullable=False),
+        sa.Column("provenance_id", sa.Integer, sa.ForeignKey("provenance.id"), nullable=False),
+        sa.Column("sizes", sa.Text, nullable=False),
+        sa.Column("dtypes", sa.Text, nullable=False),
+        sa.Column("strides", sa.Text, nullable=False),
         sa.Column("outcome", sa.String(32), nullable=False),
         sa.Column("stage", sa.String(32), nullable=False),
         sa.Column("message", sa.Text, nullable=False),
         sa.Column("cold", sa.Boolean, nullable=False),
         sa.Column("median_ns", sa.Double),
-        *(sa.Column(name, sa.Text, nullable=False) for name in ("host_samples_ns", "device_samples_ns", "check")),
-        sa.Column("recorded_at", sa.String(32), nullable=False),
+        sa.Column("samples_ns", sa.Text, nullable=False),
+        sa.Column("event_ns", sa.Text, nullable=False),
+        sa.Column("error", sa.Double),
+        sa.Column("tolerance", sa.Double),
+        sa.Column("date", sa.String(40), nullable=False),
         sa.Column("document", sa.Text, nullable=False),
     )
     op.create_index("ix_measurements_of", "measurements", ["cascade_id", "device_id", "outcome"])
@@ -64,8 +67,3 @@ def upgrade() -> None:
         sa.Column("predicted_energy", sa.Double, nullable=False),
         sa.Column("document", sa.Text, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Not offered: a backup file is made before every migration."""
-    raise NotImplementedError

@@ -1,0 +1,120 @@
+"""A question to the archive: a cascade on a device, and how well a record answers it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import loopy as lp
+
+from ..cascade.cascade import Cascade
+from ..cascade.names import Names
+from ..cascade.reading import cascade as cascade_of
+from ..device.catalogue import DeviceInfo, device_of, limits
+from ..errors import ArchiveError, DeviceError
+from ..schedule.limits import DeviceLimits
+from ..schedule.schedule import Schedule
+from ..schedule.sizes import check_limits
+from ..spec.spec import Spec
+from .device_identity import Device, described, device_family, device_identity
+from .fact import Fact, Found, Record
+from .identity import Identity, identify, renamed_schedule
+
+Subject: TypeAlias = Cascade | Spec | lp.TranslationUnit
+"""What can be asked about: a cascade, a Spec, or a loopy kernel, which is matched first."""
+Rank = tuple[int, float]
+"""How well a record fits, least best: the place in :class:`~.fact.Found`, and the distance of the sizes."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, in the asker's names."""
+
+    cascade: Cascade
+    identity: Identity
+    device: DeviceInfo
+    given: lp.TranslationUnit | None = None
+    """The kernel that was asked about, if it was one."""
+    names: Names | None = None
+    """What its entities are."""
+
+    @cached_property
+    def kernel(self) -> lp.TranslationUnit:
+        """The kernel to which a schedule must apply: the given one, or the cascade's own."""
+        return self.cascade.kernel() if self.given is None else self.given
+
+    def answer(self, record: Record, source: str) -> tuple[Rank, Fact] | None:
+        """The record as a fact, or ``None`` if it says nothing about this question."""
+        same_device = record.key.device == device_identity(self.device)
+        if not same_device and device_family(record.device) != device_family(self.device):
+            return None
+        fitting = [
+            i for i in self.identity.mirrored if (i.shape.dtypes, i.shape.strides) == (record.key.dtypes, record.key.strides)
+        ]
+        if not fitting:
+            return None
+        nearest = min(fitting, key=lambda i: size_distance(i.shape.sizes, record.key.sizes))
+        distance = size_distance(nearest.shape.sizes, record.key.sizes)
+        exact_sizes = nearest.shape.sizes == record.key.sizes
+        found = Found.device_family if not same_device else Found.exact if exact_sizes else Found.nearest_sizes
+        detail = "; ".join(filter(None, (_size_detail(nearest, record), "" if same_device else f"recorded on {record.device}")))
+        schedule = None if record.schedule is None else renamed_schedule(record.schedule, nearest.renaming.inverse())
+        rank = (list(Found).index(found), distance)
+        return rank, Fact(found, detail, self.device, record, schedule, source)
+
+    def require(self, fact: Fact) -> None:
+        """Raise the :class:`~feinsum_fuse.errors.ScheduleError` of the step that is not legal here; what was recorded here is legal."""
+        if fact.found is not Found.exact and fact.schedule is not None and fact.schedule.steps:
+            require_legal(fact.schedule, self.kernel, self.names, self.device)
+
+
+def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:
+    """Apply all steps to a kernel and compare what it allocates with the device's limits."""
+    nest = schedule.nest(kernel if names is None else names.tagged(kernel))
+    check_limits(nest, _limits(device))
+
+
+def _limits(device: DeviceInfo) -> DeviceLimits:
+    """The device's own, or, where it is not in this machine, the most careful ones."""
+    try:
+        return limits(device_of(device))
+    except DeviceError:
+        return DeviceLimits(local_bytes=device.local_bytes)
+
+
+def size_distance(asked: tuple[int | None, ...], recorded: tuple[int, ...]) -> float:
+    """The sum of ``|log2(asked / recorded)|``; a symbolic length is near to all."""
+    return math.fsum(abs(math.log2(a / b)) for a, b in zip(asked, recorded, strict=True) if a is not None)
+
+
+def _size_detail(identity: Identity, record: Record) -> str:
+    differing = [
+        f"{label} = {size} for {'symbolic' if wanted is None else wanted}"
+        for label, wanted, size in zip(identity.labels, identity.shape.sizes, record.key.sizes, strict=True)
+        if wanted != size
+    ]
+    return f"recorded at {', '.join(differing)}" if differing else ""
+
+
+def question(x: Subject, device: Device) -> Question:
+    """The question about a cascade, a Spec's cascade, or the cascade that a loopy kernel is matched to.
+
+    Raises :class:`~feinsum_fuse.errors.MatchError` for a kernel that is none.
+    """
+    info = described(device)
+    if isinstance(x, lp.TranslationUnit):
+        return _about_kernel(x, info)
+    if isinstance(x, Spec):
+        x = cascade_of(x)
+    if not isinstance(x, Cascade):
+        raise ArchiveError(f"a {type(x).__name__} cannot be looked up", hint="give a cascade, a Spec or a loopy kernel")
+    return Question(x, identify(x), info)
+
+
+def _about_kernel(kernel: lp.TranslationUnit, info: DeviceInfo) -> Question:
+    from ..cascade.match import match
+
+    matched = match(kernel)
+    return Question(matched.cascade, identify(matched.cascade), info, kernel, matched.names)

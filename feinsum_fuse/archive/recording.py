@@ -1,0 +1,126 @@
+"""From a measurement to a record in the archive."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import uuid
+
+from constantdict import constantdict
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session
+
+from ..cascade.cascade import Cascade, Size, SizeParam
+from ..cascade.renaming import Renaming
+from ..device.executable import Argument
+from ..device.measurement import Measurement, Subject
+from ..errors import ArchiveError, Error
+from ..lowering import lower
+from ..model.prediction import Prediction
+from ..schedule.schedule import Schedule
+from .address import locate
+from .cascade_text import cascade_to_json
+from .device_identity import device_identity
+from .fact import FactId, FactKey, Record
+from .identity import Identity, digest, identify, renamed_cascade, renamed_schedule
+from .schema import tell
+from .storage import insert, schedule_to_text
+
+
+def record(measurement: Measurement, prediction: Prediction | None = None, url: str | os.PathLike[str] | None = None) -> FactId:
+    """Store a measurement, whatever its outcome, and what a model said of the same program.
+
+    ``url`` is a SQLAlchemy URL or a path (default: ``$FEINSUM_FUSE_DATABASE``, else a file in the user's data directory). When this
+    returns, the fact is on disk. Raises :class:`~feinsum_fuse.errors.ArchiveError` if it cannot be written, or if the measurement does
+    not say what was measured.
+    """
+    made = record_from(measurement, prediction)
+    tell(locate(url), lambda connection: insert_all(connection, (made,)))
+    return made.id
+
+
+def insert_all(connection: Connection, records: tuple[Record, ...]) -> None:
+    """Add records inside the caller's transaction."""
+    with Session(connection) as session:
+        for made in records:
+            insert(session, made)
+
+
+def record_from(measurement: Measurement, prediction: Prediction | None = None, fact: FactId | None = None) -> Record:
+    """The record of a measurement: cascade, schedule and arguments in canonical names, with a new identifier if none is given."""
+    subject = measurement.subject
+    if subject is None:
+        raise ArchiveError(
+            f"the measurement {measurement.label!r} does not say which cascade was measured",
+            hint="record what feinsum_fuse.measure returns",
+        )
+    cascade = with_fixed_sizes(subject.cascade, measurement.arguments)
+    arguments = tuple(argument for argument in measurement.arguments if argument.name in cascade.tensors)
+    layout = {argument.name: argument.strides for argument in arguments if argument.name not in cascade.intermediates}
+    identity = identify(cascade, layout)
+    schedule = _schedule_of(subject)
+    renaming = canonical_names(identity, cascade, schedule)
+    schedule = None if schedule is None else renamed_schedule(schedule, renaming)
+    error = measurement.error if measurement.error is not None and math.isfinite(measurement.error) else None
+    arguments = tuple(dataclasses.replace(argument, name=renaming.tensors[argument.name]) for argument in arguments)
+    stored = dataclasses.replace(measurement, arguments=arguments, error=error, subject=None)
+    key = key_from(identity, measurement, schedule)
+    return Record(fact or FactId(uuid.uuid4().hex), key, cascade.key, renamed_cascade(cascade, renaming), schedule, stored, prediction)
+
+
+def canonical_names(identity: Identity, cascade: Cascade, schedule: Schedule | None) -> Renaming:
+    """The renaming to canonical names that everybody chooses.
+
+    Among those that give the same sizes, types and strides, it is the one with the least schedule, then with the least cascade:
+    symmetric copies of a schedule have one key.
+    """
+
+    def text(renaming: Renaming) -> str:
+        return schedule_to_text(None if schedule is None else renamed_schedule(schedule, renaming))
+
+    if not identity.sized.automorphisms:
+        return identity.renaming
+    return identity.least(lambda renaming: text(renaming) + cascade_to_json(renamed_cascade(cascade, renaming)))
+
+
+def key_from(identity: Identity, measurement: Measurement, schedule: Schedule | None) -> FactKey:
+    """The key of a fact about a cascade of known sizes."""
+    sizes = tuple(size for size in identity.shape.sizes if size is not None)
+    device = device_identity(measurement.provenance.device)
+    return FactKey(
+        identity.structure, sizes, identity.shape.dtypes, identity.shape.strides, device, digest(schedule_to_text(schedule))
+    )
+
+
+def _schedule_of(subject: Subject) -> Schedule | None:
+    """The schedule that ran; for a Spec whose kernel failed, the one that its mapping lowers to, if it does."""
+    if subject.schedule is not None or subject.spec is None or subject.spec.mapping is None:
+        return subject.schedule
+    try:
+        return lower(subject.spec)
+    except Error:
+        return None
+
+
+def with_fixed_sizes(cascade: Cascade, arguments: tuple[Argument, ...]) -> Cascade:
+    """The cascade with symbolic sizes replaced by the lengths of the arguments that ran."""
+    if not cascade.size_parameters:
+        return cascade
+    known: dict[str, int] = {}
+    for argument in arguments:
+        if argument.name in cascade.tensors:
+            for size, length in zip(cascade.tensors[argument.name].shape, argument.shape, strict=False):
+                if isinstance(size, SizeParam):
+                    known[size.name] = length
+    if missing := [name for name in cascade.size_parameters if name not in known]:
+        raise ArchiveError(f"the measurement does not say how large {missing[0]} was", hint="measure a cascade of fixed sizes")
+    einsums = tuple(
+        dataclasses.replace(e, sizes=constantdict({v: _fixed(size, known) for v, size in e.sizes.items()})) for e in cascade.einsums
+    )
+    tensors = {n: dataclasses.replace(t, shape=tuple(_fixed(size, known) for size in t.shape)) for n, t in cascade.tensors.items()}
+    return dataclasses.replace(cascade, einsums=einsums, tensors=constantdict(tensors))
+
+
+def _fixed(size: Size, known: dict[str, int]) -> int:
+    return known[size.name] if isinstance(size, SizeParam) else size
