@@ -56,7 +56,26 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         return self.copy(name_in_target=self.name, arg_id_to_dtype=constantdict({**known, -1: NumpyType(result)})), clbl_inf_ctx
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
+        _, element, lanes = parts(self.name)
+        yield f"09_anywhere_{element}{lanes}", anywhere(element, lanes)
         yield f"10_{self.name}", definition(self.name)
+
+
+def anywhere(element: str, lanes: int) -> str:
+    """The OpenCL C text that reads and writes vectors at any element's address.
+
+    PoCL 3.0 leaves ``vload8`` and ``vstore8`` calls of functions, around which every register is saved: a factor of 4 in a matrix product.
+    """
+    vector = f"{element}{lanes}"
+    return f"""
+#ifdef __clang__
+typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), aligned(sizeof({element})), may_alias));
+#define get_{vector}(space, at) (({vector})*(space const {vector}_anywhere *)(at))
+#define set_{vector}(space, at, value) (*(space {vector}_anywhere *)(at) = (value))
+#else
+#define get_{vector}(space, at) vload{lanes}(0, at)
+#define set_{vector}(space, at, value) vstore{lanes}(value, 0, at)
+#endif"""
 
 
 def parts(name: str) -> tuple[str, str, int]:
@@ -70,8 +89,6 @@ def definition(name: str) -> str:
     """The OpenCL C text of an intrinsic."""
     what, element, lanes = parts(name)
     vector = f"{element}{lanes}"
-    if what == "vload":
-        return f"#define {name}(x) vload{lanes}(0, &(x))"
     if what == "splat":
         return f"#define {name}(x) (({vector})(x))"
     if what == "pack":
@@ -84,22 +101,24 @@ def definition(name: str) -> str:
         return f"#define {name}(x, y) {prefix}{what[1:]}(({vector})(x), ({vector})(y))"
     what, space = what.split("_")
     pointer = f"__{space} {element} "
+    if what == "vload":
+        return f"#define {name}(x) get_{vector}(__{space}, &(x))"
     if what == "vloadupto":
         return f"""
 /* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */
 static inline {vector} {name}_at({pointer}const *at, int count)
 {{
-  if (count >= {lanes}) return vload{lanes}(0, at);
+  if (count >= {lanes}) return get_{vector}(__{space}, at);
   {element} some[{lanes}];
   for (int lane = 0; lane < {lanes}; ++lane) some[lane] = lane < count ? at[lane] : 0;
-  return vload{lanes}(0, some);
+  return get_{vector}(__private, some);
 }}
 #define {name}(x, count) {name}_at(&(x), count)"""
     if what == "vstore":
         return f"""
 static inline {element} {name}_at({pointer}*at, {vector} value)
 {{
-  vstore{lanes}(value, 0, at);
+  set_{vector}(__{space}, at, value);
   return value.s0;
 }}
 #define {name}(x, value) {name}_at(&(x), value)"""
@@ -108,7 +127,7 @@ static inline {element} {name}_at({pointer}*at, {vector} value)
     return f"""
 static inline {element} {name}_at({pointer}*at, {vector} value, int count)
 {{
-  if (count >= {lanes}) vstore{lanes}(value, 0, at);
+  if (count >= {lanes}) set_{vector}(__{space}, at, value);
   else
   {{
 {singles}

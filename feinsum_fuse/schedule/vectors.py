@@ -73,9 +73,8 @@ class VectorWriter:
         if axis is not None and self._is_contiguous(place, axis):
             first = self.read(self.at_lane(place, 0))
             count = None if tile is not None and tile.padding == -tile.shape[axis] % self.lanes else self.count()
-            if count is None:
-                return self.call("vload", first)
-            return self.call(f"vloadupto_{self.memory_of(place.source)}", first, count)
+            space = self.memory_of(place.source)
+            return self.call(f"vload_{space}", first) if count is None else self.call(f"vloadupto_{space}", first, count)
         return self.call("pack", *(self._single(place, lane) for lane in range(self.lanes)))
 
     def _is_contiguous(self, place: Place, axis: int) -> bool:
