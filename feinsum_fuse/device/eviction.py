@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyopencl as cl
 
+from .caches import caches
 from .contexts import queue_of
 from .executable import Argument, Executable, Launch
 from .loaded import Loaded
@@ -21,22 +20,12 @@ __kernel void evict(__global float4 *x)
 """
 
 
-def cache_bytes(device: cl.Device) -> int:
-    """The largest cache: as the device says, or for processors as the system says if that is more (Intel's runtime reports one level)."""
-    sizes = [int(device.global_mem_cache_size)]
-    if device.type & cl.device_type.CPU:
-        for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-            text = file.read_text().strip()
-            sizes.append(int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0))
-    return max(sizes)
-
-
 class Eviction:
     """Calling it reads and writes three times as much memory as the device's largest cache holds, on all compute units."""
 
     def __init__(self, device: cl.Device) -> None:
         self._queue = queue_of(device)
-        elements = max(1, TIMES_THE_CACHE * max(cache_bytes(device), 1 << 20) // 16)
+        elements = max(1, TIMES_THE_CACHE * max([1 << 20, *[cache.size for cache in caches(device)]]) // 16)
         items = 64 * 4 * int(device.max_compute_units)
         argument = Argument("x", "float32", (elements, 4), "temporary")
         launch = Launch("evict", (items,), (64,), ("x",))

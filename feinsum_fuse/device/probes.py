@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import pyopencl as cl
 
-from .catalogue import DeviceInfo
 from .contexts import queue_of
-from .executable import Argument, Executable, Launch
+from .executable import Executable
 from .loaded import Loaded
 
-SAMPLE = 4e-3
-"""Seconds that one sample of a probe should last."""
+SAMPLE = 2e-3
+"""Seconds that one sample of a probe should last: shorter than the turn that a busy system gives to another process."""
 ACCUMULATORS = 10
 """Independent chains of multiply-adds: more than latency times ports on today's processors, and few enough for 16 registers."""
 
 _SOURCE = """
-#if WIDE
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_read(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
 {
@@ -60,27 +58,28 @@ void probe_mac(__global VEC const *restrict x, __global VEC *restrict y, int n, 
     y[get_global_id(0)] = TOTAL;
 }
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void probe_exp(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
-{
-    VEC a = x[get_local_id(0)], b = a + 0.25f, c = a + 0.5f, d = a + 0.75f;
-    for (int r = 0; r < repeats; ++r) { a = exp(-a); b = exp(-b); c = exp(-c); d = exp(-d); }
-    y[get_global_id(0)] = a + b + c + d;
-}
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_nothing(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
 {
     if (n < 0) y[get_global_id(0)] = 0;
 }
 """
-KERNELS = ("probe_read", "probe_copy", "probe_write", "probe_mac", "probe_exp", "probe_nothing")
+_FUNCTIONS = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_exp(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    VEC a = x[get_local_id(0)], b = a + (REAL) 0.25, c = a + (REAL) 0.5, d = a + (REAL) 0.75;
+    for (int r = 0; r < repeats; ++r) { a = exp(-a); b = exp(-b); c = exp(-c); d = exp(-d); }
+    y[get_global_id(0)] = a + b + c + d;
+}
+"""
+"""A source of its own: PoCL cannot compile functions of 16 lanes, nor load a program again that has one."""
 
 
-def _source(dtype: str, lanes: int, group: int) -> str:
-    """The probes for an element type, with the chains of multiply-adds written out."""
+def _source(text: str, dtype: str, lanes: int, group: int) -> str:
+    """A text of probes for an element type, with the chains of multiply-adds written out."""
     real = {"float32": "float", "float64": "double"}[dtype]
     chains = range(ACCUMULATORS)
     defines = {
-        "WIDE": int(dtype == "float64"),
         "GROUP": group,
         "REAL": real,
         "VEC": real if lanes == 1 else f"{real}{lanes}",
@@ -88,7 +87,7 @@ def _source(dtype: str, lanes: int, group: int) -> str:
         "STEP": " ".join(f"a{k} = a{k} * u + v;" for k in chains),
         "TOTAL": " + ".join(f"a{k}" for k in chains),
     }
-    return "".join(f"#define {name} {text}\n" for name, text in defines.items()) + _SOURCE
+    return "".join(f"#define {name} {meaning}\n" for name, meaning in defines.items()) + text
 
 
 @dataclass(frozen=True)
@@ -100,57 +99,73 @@ class Rate:
 
 
 @dataclass
-class Probes:
-    """The probes for one element type on one device."""
+class Probe:
+    """A kernel with its arguments bound, and the seconds that its samples took; a sample does ``work`` units."""
+
+    queue: cl.CommandQueue
+    kernel: cl.Kernel
+    items: int
+    group: int
+    work: float
+    buffers: tuple[cl.Buffer, cl.Buffer]
+    """Kept alive: a kernel does not keep its arguments."""
+    seconds: list[float] = field(default_factory=list)
+
+    def sample(self) -> float:
+        """Run once more; the host's seconds."""
+        start = time.perf_counter()
+        cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
+        self.queue.finish()
+        self.seconds.append(time.perf_counter() - start)
+        return self.seconds[-1]
+
+    def rate(self, overhead: float = 0.0) -> Rate:
+        """What the device can do: interference only ever slows a probe down, so the mean of the fastest tenth; less what a launch costs."""
+        times = sorted(self.seconds)
+        fastest = times[: max(1, len(times) // 10)]
+        first, middle, third = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
+        return Rate(self.work / max(statistics.fmean(fastest) - overhead, 1e-9), (third - first) / middle)
+
+
+def sample_in_turns(probes: Iterable[Probe], seconds: float, least: int = 5) -> None:
+    """Sample all probes again and again for this long, so that each meets the quiet moments of a busy machine."""
+    every = list(probes)
+    end = time.perf_counter() + seconds
+    rounds = 0
+    while rounds < least or time.perf_counter() < end:
+        for probe in every:
+            probe.sample()
+        rounds += 1
+
+
+@dataclass
+class Bench:
+    """Makes probes for one element type on one device; ``lanes`` is how many elements a vector has."""
 
     device: cl.Device
-    dtype: str = "float32"
-    samples: int = 9
+    dtype: str
+    lanes: int
     _buffers: dict[int, tuple[cl.Buffer, cl.Buffer]] = field(default_factory=dict, repr=False)
 
-    @cached_property
-    def lanes(self) -> int:
-        """Elements in a vector register; 1 where work-items fill the lanes."""
-        if not self.device.type & cl.device_type.CPU:
-            return 1
-        width = 8 if self.dtype == "float32" else 4
-        return max(width, 1)
-
-    @cached_property
+    @property
     def group(self) -> int:
         """Work-items in a group."""
         return 1 if self.device.type & cl.device_type.CPU else 256
 
-    @cached_property
-    def units(self) -> int:
-        """Compute units that may be used."""
-        return DeviceInfo.of(self.device).units
+    @property
+    def _step(self) -> int:
+        """Bytes that a group touches at once."""
+        return self.lanes * np.dtype(self.dtype).itemsize * self.group
 
     @cached_property
-    def _vector_bytes(self) -> int:
-        return self.lanes * np.dtype(self.dtype).itemsize
+    def _simple(self) -> Loaded:
+        source = _source(_SOURCE, self.dtype, self.lanes, self.group)
+        return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
 
     @cached_property
-    def _loaded(self) -> Loaded:
-        source = _source(self.dtype, self.lanes, self.group)
-        arguments = (Argument("x", "uint8", (1,), "input"), Argument("y", "uint8", (1,), "output"))
-        names = ("x", "y", "n", "repeats")
-        scalars = tuple(Argument(name, "int32", (), "input", by_value=True) for name in names[2:])
-        return Loaded(Executable(source, ("-cl-mad-enable",), (*arguments, *scalars), ()), queue_of(self.device).context)
-
-    def _seconds(self, kernel: str, groups: int, n: int, repeats: int, bytes_of: int) -> tuple[list[float], cl.Kernel]:
-        """Host times of ``samples`` launches after one to warm up."""
-        queue = queue_of(self.device)
-        x, y = self._memory(bytes_of)
-        built = cl.Kernel(self._loaded.program, kernel)
-        built.set_args(x, y, np.int32(n), np.int32(repeats))
-        times = []
-        for _ in range(self.samples + 1):
-            start = time.perf_counter()
-            cl.enqueue_nd_range_kernel(queue, built, (groups * self.group,), (self.group,))
-            queue.finish()
-            times.append(time.perf_counter() - start)
-        return times[1:], built
+    def _functions(self) -> Loaded:
+        source = _source(_FUNCTIONS, self.dtype, self.lanes, self.group)
+        return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
 
     def _memory(self, size: int) -> tuple[cl.Buffer, cl.Buffer]:
         """Two buffers of at least this size, filled, so that every page exists."""
@@ -164,48 +179,55 @@ class Probes:
             self._buffers[rounded] = (made[0], made[1])
         return self._buffers[rounded]
 
-    def _rate(self, kernel: str, groups: int, n: int, work: float, bytes_of: int, most: int = 1 << 30) -> Rate:
-        """``work`` units per repeat of all groups, over the seconds of as many repeats as make a sample."""
+    def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, *, once: bool = False) -> Probe:
+        """A probe of as many repeats as make a sample, each of ``work`` units; of one repeat if ``once``."""
+        program = (self._functions if name == "probe_exp" else self._simple).program
+        x, y = self._memory(bytes_of)
         repeats = 1
         while True:
-            seconds = min(self._seconds(kernel, groups, n, repeats, bytes_of)[0][:3])
-            if seconds >= SAMPLE / 2 or repeats >= most:
-                break
-            repeats = min(most, max(2 * repeats, int(repeats * SAMPLE / max(seconds, 1e-7))))
-        times = sorted(self._seconds(kernel, groups, n, repeats, bytes_of)[0])
-        quarter = len(times) // 4
-        # Interference only ever slows a probe down: the fastest quarter is what the device can do.
-        best = sum(times[: quarter + 1]) / (quarter + 1)
-        return Rate(work * repeats / (best - self.launch_seconds), (times[-1 - quarter] - times[quarter]) / times[len(times) // 2])
+            kernel = cl.Kernel(program, name)
+            kernel.set_args(x, y, np.int32(n), np.int32(repeats))
+            probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work * repeats, (x, y))
+            probe.sample()
+            seconds = min(probe.sample(), probe.sample())
+            if once or seconds >= SAMPLE / 2 or repeats >= 1 << 28:
+                probe.seconds.clear()
+                return probe
+            repeats = max(2 * repeats, int(repeats * SAMPLE / seconds))
 
-    def bandwidth(self, kind: str, working_set: int, groups: int, *, most: int = 1 << 30) -> Rate:
-        """Bytes a second, read plus written, while each group goes through ``working_set`` bytes again and again.
+    def bandwidth(self, kind: str, working_set: int, groups: int) -> Probe:
+        """Bytes, read plus written, while each group goes through ``working_set`` bytes again and again.
 
         ``kind`` is ``read``, ``write`` or ``copy``; a copy's working set is half source and half destination.
         """
         halves = 2 if kind == "copy" else 1
-        n = max(4, working_set // halves // (self._vector_bytes * self.group) // 4 * 4)
-        moved = halves * n * self._vector_bytes * self.group * groups
-        return self._rate(f"probe_{kind}", groups, n, moved, moved // halves, most)
+        n = max(4, working_set // halves // self._step // 4 * 4)
+        moved = halves * n * self._step * groups
+        return self._probe(f"probe_{kind}", groups, n, moved, moved // halves)
 
-    def multiply_adds(self, groups: int) -> Rate:
-        """Scalar multiply-adds a second, by this many groups at once."""
-        return self._rate("probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, 1 << 16)
+    def multiply_adds(self, groups: int) -> Probe:
+        """Scalar multiply-adds, by this many groups at once."""
+        return self._probe("probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, groups * self._step)
 
-    def exponentials(self, groups: int) -> Rate:
-        """Scalar exponentials a second, by this many groups at once."""
-        return self._rate("probe_exp", groups, 1, 4 * self.lanes * self.group * groups, 1 << 16)
+    def exponentials(self, groups: int) -> Probe:
+        """Scalar exponentials, by this many groups at once."""
+        return self._probe("probe_exp", groups, 1, 4 * self.lanes * self.group * groups, groups * self._step)
 
-    @cached_property
-    def launch_seconds(self) -> float:
-        """Median host time of a launch of one empty group, until its end is known."""
-        times, _ = self._seconds("probe_nothing", 1, 1, 1, 1 << 16)
-        more, _ = self._seconds("probe_nothing", 1, 1, 1, 1 << 16)
-        return float(np.median(times + more))
+    def empty(self, groups: int) -> Probe:
+        """Launches of groups that do nothing."""
+        return self._probe("probe_nothing", groups, 1, 1, groups * self._step, once=True)
 
-    @cached_property
-    def group_seconds(self) -> float:
-        """What one more empty group costs, on all units together."""
-        count = 20_000
-        times, _ = self._seconds("probe_nothing", count, 1, 1, count * self._vector_bytes * self.group)
-        return max(0.0, (min(times) - self.launch_seconds) / count)
+
+def best_bench(device: cl.Device, dtype: str) -> Bench:
+    """The bench with the vector length that multiplies and adds fastest; the shortest within 10 %, and 1 where work-items fill lanes.
+
+    The length that a driver prefers is no guide: PoCL reports that of the processor and compiles for half of it.
+    """
+    if not device.type & cl.device_type.CPU:
+        return Bench(device, dtype, 1)
+    widest = 64 // np.dtype(dtype).itemsize
+    candidates = [Bench(device, dtype, lanes) for lanes in (widest // 4, widest // 2, widest)]
+    probes = [bench.multiply_adds(1) for bench in candidates]
+    sample_in_turns(probes, 0.1, 15)
+    rates = [probe.rate().value for probe in probes]
+    return next(bench for bench, rate in zip(candidates, rates, strict=True) if rate > 0.9 * max(rates))

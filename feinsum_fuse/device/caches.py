@@ -1,0 +1,60 @@
+"""Which caches a device has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyopencl as cl
+
+_SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One level; ``shared`` by all compute units, or one for each. Sizes in bytes."""
+
+    level: int
+    size: int
+    line: int
+    shared: bool
+
+    @property
+    def name(self) -> str:
+        """What the level is called: L1, L2, L3."""
+        return f"L{self.level}"
+
+
+def caches(device: cl.Device) -> tuple[Cache, ...]:
+    """The data caches, outermost first: as the system lists them for processors, else the one that OpenCL knows of."""
+    found = _of_the_system() if device.type & cl.device_type.CPU else []
+    size = int(device.global_mem_cache_size)
+    if not found and size:
+        found = [Cache(2, size, int(device.global_mem_cacheline_size) or 64, shared=True)]
+    return tuple(sorted(found, key=lambda cache: -cache.level))
+
+
+def _of_the_system() -> list[Cache]:
+    result = []
+    for index in sorted(_SYSTEM.glob("index*")):
+        if (index / "type").read_text().strip() == "Instruction":
+            continue
+        threads = _count((index / "shared_cpu_list").read_text().strip())
+        siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
+        own = _count(siblings.read_text().strip()) if siblings.exists() else 1
+        line = int((index / "coherency_line_size").read_text())
+        result.append(Cache(int((index / "level").read_text()), _bytes((index / "size").read_text().strip()), line, threads > own))
+    return result
+
+
+def _bytes(text: str) -> int:
+    return int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
+
+
+def _count(cpus: str) -> int:
+    """How many processors a list such as ``0-3,8`` names."""
+    total = 0
+    for part in cpus.split(","):
+        first, _, last = part.partition("-")
+        total += int(last or first) - int(first) + 1
+    return total
