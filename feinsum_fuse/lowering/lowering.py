@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..cascade.cascade import Cascade
 from ..cascade.reading import cascade as cascade_of
@@ -16,7 +16,7 @@ from ..schedule.sizes import check_limits
 from ..schedule.step import Step
 from ..schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
 from ..schedule.vector_steps import Vectorize
-from ..spec.mapping import Spatial, Storage, Temporal
+from ..spec.mapping import PathNode, Spatial, Storage, Temporal
 from ..spec.spec import Spec
 from .binding import Bindings
 from .branch import Branch, Position, check_order
@@ -92,18 +92,46 @@ class Lowering:
                 yield ShareLoop(tuple(refs))
 
     def bound(self) -> Iterator[Step]:
-        """One step for each Spatial loop that is a device axis."""
+        """One step for each Spatial loop that is a device axis, and for each loop in time above one that is bound to groups.
+
+        A device runs more groups than it has units, one after another: a loop in time over independent iterations that stands above the
+        groups becomes more groups, on an axis of its own.
+        """
         nodes = {placed.position: placed.node for b in self.branches for placed in b.path}
+        axes: dict[str, set[str]] = {}
         for position, members in self._by_loop().items():
             node = nodes[position]
             refs = [ref for _, ref in members if ref is not None]
             if not isinstance(node, Spatial) or not refs:
                 continue
             kind = self.bindings.fanout(node)
-            if kind.startswith(("group.", "local.")):
-                yield Bind(refs[0], kind)
-            elif kind == "unroll":
+            if kind == "unroll":
                 yield Unroll(refs[0])
+            elif kind.startswith(("group.", "local.")):
+                for branch, _ in members:
+                    axes.setdefault(branch.einsum.name, set()).add(kind)
+                yield Bind(refs[0], kind)
+        yield from self._waves(nodes, axes)
+
+    def _waves(self, nodes: Mapping[Position, PathNode], axes: dict[str, set[str]]) -> Iterator[Step]:
+        """Loops in time above groups, innermost first, on the axes that are left."""
+        for position, members in reversed(self._by_loop().items()):
+            refs = [ref for _, ref in members if ref is not None]
+            names = {branch.einsum.name for branch, ref in members if ref is not None}
+            if isinstance(nodes[position], Spatial) or not refs or not all(self._has_groups_below(b, position) for b, r in members if r):
+                continue
+            if any(ref.variable in branch.einsum.reduction_variables for branch, ref in members if ref is not None):
+                continue
+            free = [kind for kind in ("group.0", "group.1", "group.2") if not any(kind in axes.get(name, ()) for name in names)]
+            if free:
+                for name in names:
+                    axes.setdefault(name, set()).add(free[0])
+                yield Bind(refs[0], free[0])
+
+    def _has_groups_below(self, branch: Branch, position: Position) -> bool:
+        start = next(i for i, placed in enumerate(branch.path) if placed.position == position)
+        below = [placed.node for placed in branch.path[start + 1 :]]
+        return any(isinstance(node, Spatial) and self.bindings.fanout(node).startswith("group.") for node in below)
 
     def lanes(self) -> Iterator[LoopRef]:
         """The loops whose iterations are lanes of vectors."""
