@@ -102,10 +102,17 @@ class Einsum:
         bare = [index.bare for index in self.output.indices]
         return None not in bare and len(set(bare)) == len(bare)
 
-    @property
+    @cached_property
     def reduces(self) -> bool:
-        """Whether several points can meet in one output element."""
-        return bool(self.reduction_variables) or not self.has_injective_output
+        """Whether several points can meet in one output element, as ISL decides it."""
+        if self.reduction_variables:
+            return True
+        alone = [index.variables for index in self.output.indices if len(index.variables) == 1]
+        if set().union(*alone) == set(self.variables):
+            return False
+        from .injectivity import is_injective
+
+        return not is_injective(self)
 
 
 class Rewriting(Protocol):

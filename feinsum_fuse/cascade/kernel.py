@@ -41,6 +41,7 @@ from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.typing import Expression
 
+from ..errors import CascadeError
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .cascade import Access, Cascade, Einsum, Size, SizeParam
@@ -169,12 +170,21 @@ class _Builder:
         if computing != storing:
             result = cast_to(storing, result)
         if nest.inner:
-            result = Reduction(_OPERATIONS[einsum.reduce](), tuple(nest.inner), result, allow_simultaneous=False)
+            result = Reduction(self.operation(einsum), tuple(nest.inner), result, allow_simultaneous=False)
         if combines_populate(einsum) and einsum.populate is not None:
             result = combined(einsum.reduce, number(storing, einsum.populate), result)
         if not nest.inner or is_recurrence(einsum):
             result = self.guarded(nest, result, number(storing, initial_value(einsum, storing)))
         return result
+
+    def operation(self, einsum: Einsum) -> operations.ReductionOperation:
+        """The reduction; where at most one point reaches an element, and ``reduce`` is ``none``, the sum of that point."""
+        if einsum.reduce == "none" and einsum.populate:
+            raise CascadeError(
+                f"Einsum {einsum.name} writes {einsum.output} with the initial value {einsum.populate} and reduce: none",
+                hint="Set reduce, or index the output by one variable per rank.",
+            )
+        return _OPERATIONS["add" if einsum.reduce == "none" else einsum.reduce]()
 
     def guarded(self, nest: Nest, value: Expression, initial: Expression) -> Expression:
         """The value where the conditions on the outer loops hold, else the initial value."""
