@@ -15,7 +15,6 @@ from .arch import (
     Arch,
     ArchNode,
     Array,
-    Component,
     Compute,
     Container,
     Fanout,
@@ -45,6 +44,8 @@ from .inputs import (
 )
 from .messages import SpecWarning
 from .numbers import at_least, number, scalar, whole
+from .sets import symbols
+from .workload import Workload
 
 DIRECTIONS = ("up", "down", "up_and_down")
 _INPUTS: dict[str, type[Input]] = {
@@ -116,6 +117,7 @@ class ArchReader:
 
     def __post_init__(self) -> None:
         self.components: dict[str, Leaf] = {}
+        self.paths: dict[str, Path] = {}
         self.ignored: dict[str, None] = {}
 
     def read(self) -> Arch:
@@ -134,7 +136,6 @@ class ArchReader:
             self.ignored["extra_attributes_for_all_component_models"] = None
         if self.ignored:
             warnings.warn(f"In the architecture these are read but not modelled: {', '.join(self.ignored)}.", SpecWarning, stacklevel=2)
-        self._check_set_names(path)
         return Arch(nodes, constantdict(own))
 
     def _nodes(self, items: list[object], path: Path) -> tuple[ArchNode, ...]:
@@ -166,6 +167,7 @@ class ArchReader:
             assert isinstance(given, ComponentInput)
             leaf = self._component(kind, given, path)
         self.components[name] = leaf
+        self.paths[name] = path
         return leaf
 
     def _branch(self, kind: str, given: BranchInput, path: Path) -> ArchNode:
@@ -323,21 +325,32 @@ class ArchReader:
             result[item.name] = Fanout(item.name, fanout, item.may_reuse, item.reuse, least, scale, item.power_gateable)
         return tuple(result.values())
 
-    def _check_set_names(self, path: Path) -> None:
-        """Set expressions over a workload are resolved later; here only that each can be read at all."""
+    def check_constraints(self, workload: Workload) -> None:
+        """Refuse set expressions that cannot be read, and names in the mapper's constraints that nothing has."""
+        known = {name for einsum in workload.einsums for name in symbols(workload, einsum)}
         for leaf in self.components.values():
-            for text in _set_texts(leaf):
-                with self.document.blame(path):
+            path = self.paths[leaf.name]
+            for field, text in _set_texts(leaf):
+                with self.document.blame((*path, field)):
                     parse_expression(text)
+            constraints = leaf.tensors if isinstance(leaf, Memory) and workload.einsums else {}
+            for field in ("keep", "may_keep", "back"):
+                with self.document.blame((*path, "tensors", field)):
+                    self._check_names(constraints.get(field, "Nothing"), {*known, "Nothing"})
+
+    def _check_names(self, text: str, known: set[str]) -> None:
+        names = {*known, "Above", *self.components}
+        for name in names_in(text):
+            if name not in names and name not in ("len", "min", "max", "inf"):
+                raise SpecError(f"{name!r} is neither a set nor a memory.", hint=nearest(name, names))
 
 
-def _set_texts(leaf: Component) -> Iterator[str]:
+def _set_texts(leaf: Leaf) -> Iterator[tuple[str, str]]:
     for fanout in leaf.spatial:
-        yield from (fanout.may_reuse, fanout.reuse)
+        yield from (("spatial", fanout.may_reuse), ("spatial", fanout.reuse))
     for field in fields(leaf):
-        table = getattr(leaf, field.name)
         if field.name in ("bits_per_value", "values_per_action", "direction"):
-            yield from table
+            yield from ((field.name, text) for text in getattr(leaf, field.name))
 
 
 def _positive(value: object, names: Mapping[str, object], what: str) -> float:
@@ -355,20 +368,3 @@ def _written(value: object) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_written(item)}' for key, item in value.items())}}}"
     return str(value)
-
-
-def check_constraints(arch: Arch, known: set[str], raise_at: Callable[[str, str, SpecError], None]) -> None:
-    """Names in the mapper's constraints that are no symbol of the workload, no memory and not ``Above`` are errors, not silence."""
-    names = {*known, "Above", *(leaf.name for leaf in arch.components)}
-    for leaf in arch.components:
-        tables = leaf.tensors if isinstance(leaf, Memory) else {}
-        for field in ("keep", "may_keep", "back"):
-            text = tables.get(field, "Nothing")
-            try:
-                unknown = [name for name in names_in(text) if name not in names and name not in ("len", "min", "max", "inf")]
-                if unknown:
-                    raise SpecError(f"{unknown[0]!r} in {field} of {leaf.name} is not known.", hint=nearest(unknown[0], names))
-            except SpecError as error:
-                raise_at(leaf.name, field, error)
-
-

@@ -12,7 +12,7 @@ from ..errors import SpecError
 from .affine import Affine
 from .expressions import shortened
 
-MAX_OPERATIONS = 150_000
+MAX_OPERATIONS = 100_000
 MAX_CONSTRAINT = 1_000
 MAX_ALTERNATIVES = 6
 _BOX = re.compile(r"\s*(-?\d+)\s*(<=?)\s*([A-Za-z_]\w*)\s*(<=?)\s*(-?\d+)\s*")
@@ -44,7 +44,15 @@ def parse_constraint(text: str) -> Range | None:
 
 
 def check_constraint(text: str, variables: Iterable[str]) -> None:
-    """:class:`SpecError` unless the text can be an ISL constraint over these rank variables that ISL can decide in bounded time."""
+    """:class:`SpecError` unless the text is an ISL constraint over these rank variables that ISL can decide in bounded time."""
+    box = parse_constraint(text)
+    if box is not None and set(box.index.variables) <= set(variables):
+        return
+    _check_words(text, variables)
+    iteration_space(variables, (), (text,))
+
+
+def _check_words(text: str, variables: Iterable[str]) -> None:
     shown = shortened(text)
     if len(text) > MAX_CONSTRAINT:
         raise SpecError(f"The constraint {shown!r} has more than {MAX_CONSTRAINT} characters.")
@@ -99,7 +107,7 @@ def unbounded(variable: str) -> SpecError:
 
 def iteration_space(variables: Iterable[str], ranges: Iterable[Range], constraints: Iterable[str]) -> isl.Set:
     """The points of an Einsum as an ISL set over its rank variables, in their order; :class:`SpecError` if ISL cannot read it in bounds."""
-    names = list(variables)
+    names, constraints = list(variables), list(constraints)
     context = isl.Context()
     context.set_max_operations(MAX_OPERATIONS)
     parts = [f"({text})" for text in constraints] + [str(bound) for bound in ranges]
@@ -107,7 +115,9 @@ def iteration_space(variables: Iterable[str], ranges: Iterable[Range], constrain
     try:
         return isl.Set.read_from_str(context, text).coalesce()
     except isl.Error:
-        raise SpecError(f"ISL cannot read the constraints {shortened(text)!r}, or they take too long.") from None
+        shown = " and ".join(constraints)
+        hint = "Write for example 0 <= m < 32."
+        raise SpecError(f"ISL cannot read {shortened(shown)!r}, or takes too long over it.", hint=hint) from None
 
 
 def extents(variables: Iterable[str], ranges: Iterable[Range], constraints: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -128,7 +138,7 @@ def extents(variables: Iterable[str], ranges: Iterable[Range], constraints: Iter
 
 def _extents_by_isl(names: list[str], ranges: list[Range], constraints: list[str]) -> dict[str, tuple[int, int]]:
     for text in constraints:
-        check_constraint(text, names)
+        _check_words(text, names)
     if sum(len(re.findall(r"\bor\b|\bnot\b|!=|\bmod\b|%|\bexists\b|/", text)) for text in constraints) > 2 * MAX_ALTERNATIVES:
         raise SpecError(f"The constraints have more than {2 * MAX_ALTERNATIVES} alternatives together.")
     space = iteration_space(names, ranges, constraints)

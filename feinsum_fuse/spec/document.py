@@ -22,6 +22,7 @@ Path = tuple[str | int, ...]
 
 MAX_NODES = 100_000
 MAX_NESTING = 80
+MAX_SEPARATORS = 30_000
 MAPPING_TAGS = frozenset(
     ("Storage", "Toll", "Temporal", "Spatial", "Compute", "Sequential", "Pipeline", "Split", "Nested", "Reservation", "Mapping", "TextBox")
 )
@@ -233,8 +234,26 @@ def _below(value: Value, other: Value, *, deep: bool) -> Value:
     return Value(content, value.source, value.offset, tag, False, nodes, {**other.key_offsets, **value.key_offsets})
 
 
+_OUTSIDE_TEXT = re.compile(r'"(?:[^"\\\\\n]|\\\\.)*"|\'[^\'\n]*\'|(?:^|(?<=\s))#[^\n]*|[\[\]{}]', re.MULTILINE)
+
+
+def _check_scan(source: Source) -> None:
+    """Refuse what the YAML scanner would take too long over: too many values, or brackets in brackets outside quotes and comments."""
+    if sum(map(source.text.count, (",", ":", "\n"))) > MAX_SEPARATORS:
+        raise SpecError(f"The file has more than {MAX_SEPARATORS} lines and values.", location=Location(source.file))
+    level = 0
+    for match in _OUTSIDE_TEXT.finditer(source.text):
+        if match.group() in "[{":
+            level += 1
+            if level > 2 * MAX_NESTING:
+                raise SpecError(_DEPTH_LIMIT, location=source.location(match.start()))
+        elif match.group() in "]}":
+            level = max(0, level - 1)
+
+
 def read_yaml(source: Source, include: Include) -> Value:
     """The document in a rendered text; :class:`SpecError` with the place for what is not YAML, too deep or too large."""
+    _check_scan(source)
     try:
         node = YAML(typ="safe", pure=True).compose(source.text)
     except MarkedYAMLError as error:

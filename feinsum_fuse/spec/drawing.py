@@ -131,22 +131,23 @@ def _draw_shape(shape: _Shape, x: float, y: float, colours: dict[str, str]) -> l
 
 
 def _draw_tree(tree: _Tree, x: float, y: float, colours: dict[str, str]) -> list[str]:
+    lines: list[str] = []
     drawn: list[str] = []
-    bottom: float | None = None
+    centre_above: float | None = None
     for shape in tree.shapes:
-        if bottom is not None:
-            drawn.append(line(x, bottom, x, y))
+        if centre_above is not None:
+            lines.append(line(x, centre_above, x, y + ROW / 2))
         drawn += _draw_shape(shape, x, y + ROW / 2, colours)
-        bottom = y + ROW
+        centre_above = y + ROW / 2
         y += ROW + GAP
     left = x - (sum(branch.width for branch in tree.branches) + GAP * max(0, len(tree.branches) - 1)) / 2
     for branch in tree.branches:
         centre = left + branch.width / 2
-        if bottom is not None:
-            drawn.append(line(x, bottom, centre, y))
+        if centre_above is not None:
+            lines.append(line(x, centre_above, centre, y + ROW / 2))
         drawn += _draw_tree(branch, centre, y, colours)
         left += branch.width + GAP
-    return drawn
+    return lines + drawn
 
 
 def _picture(tree: _Tree, title: str) -> str:
@@ -226,11 +227,14 @@ def workload_svg(workload: Workload) -> str:
             draw, fill = (ellipse, STORAGE_COLOUR) if item[0] == "tensor" else (box, COMPUTE_COLOUR)
             shapes += [draw(x, y, own, ROW * 0.8, fill), text(x, y, labels[item])]
     edges: list[str] = []
+    labels_drawn: list[str] = []
     for einsum in workload.einsums:
         ex, ey = places["einsum", einsum.name]
         for access in einsum.tensor_accesses:
             tx, ty = places["tensor", access.name]
             start, end = ((ex, ey + ROW * 0.4), (tx, ty - ROW * 0.4)) if access.output else ((tx, ty + ROW * 0.4), (ex, ey - ROW * 0.4))
             edges.append(line(*start, *end, arrow=True))
-            edges.append(text((start[0] + end[0]) / 2, (start[1] + end[1]) / 2, access_text(access).removeprefix(access.name)))
-    return document(width, len(layers) * (ROW + 2 * GAP) + GAP, [*edges, *shapes], "Cascade")
+            near = 0.3 if access.output else 0.7
+            at = (start[0] + (end[0] - start[0]) * near, start[1] + (end[1] - start[1]) * near)
+            labels_drawn.append(text(*at, access_text(access).removeprefix(access.name), halo=True))
+    return document(width, len(layers) * (ROW + 2 * GAP) + GAP, [*edges, *shapes, *labels_drawn], "Cascade")

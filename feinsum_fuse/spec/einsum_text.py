@@ -138,6 +138,9 @@ def parse_einsum(text: str) -> ParsedEinsum:
     if equal is None or text[: equal.start()].rstrip().endswith(("+", "-", "*", "/", "%", "|", "&", "^", ":")):
         hint = "Write OUTPUT[indices] = expression, for example Z[m, n] = A[m, k] * B[k, n]."
         raise SpecError(f"{shortened(text)!r} is not an Einsum.", hint=hint)
+    empty = re.search(r"(\w+)\s*\[\s*\]", text)
+    if empty:
+        raise SpecError(f"Tensor {empty[1]} has no index.", hint="Tensors have at least one rank.")
     right = text[equal.end() :]
     if re.search(r"(?<![<>=!])=(?!=)", right):
         raise SpecError(f"{shortened(text)!r} has two equals signs.")

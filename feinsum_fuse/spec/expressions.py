@@ -21,6 +21,7 @@ MAX_DEPTH = 60
 MAX_STEPS = 100_000
 MAX_BITS = 4_096
 MAX_LENGTH = 20_000
+_FAILED = "Cannot evaluate"
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
@@ -363,9 +364,10 @@ def evaluate(text: str, names: Mapping[str, object]) -> object:
     try:
         return Evaluator(names).evaluate(tree, {})
     except SpecError as error:
-        raise SpecError(f"Cannot evaluate {shortened(text)!r}: {error.message}", hint=error.hint) from None
+        inner = error.message.startswith(_FAILED)
+        raise SpecError(error.message if inner else f"{_FAILED} {shortened(text)!r}: {error.message}", hint=error.hint) from None
     except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
-        raise SpecError(f"Cannot evaluate {shortened(text)!r}: {error}.") from None
+        raise SpecError(f"{_FAILED} {shortened(text)!r}: {error}.") from None
 
 
 def names_in(text: str) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ from ..errors import Location, SpecError
 from .document import Document, Value, path_text, read_yaml
 from .expressions import nearest
 from .source import Source
-from .template import BASE_HELPERS, Budget, Helper, RenderedText, Renderer, visible_data
+from .template import BASE_HELPERS, RenderedText, Renderer, visible_data
+from .template_expressions import Budget, Helper
 
-MAX_FILE = 2_000_000
+MAX_FILE = 300_000
 MAX_INCLUDES = 100
 MAX_INCLUDE_DEPTH = 16
 TEXT_NAME = "<text>"

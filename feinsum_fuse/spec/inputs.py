@@ -29,7 +29,7 @@ class Input(BaseModel):
             for key in data:
                 if key not in known:
                     close = nearest(str(key), known)
-                    hint = f"{close if close.startswith('Did') else ''} The fields are {', '.join(known)}.".strip()
+                    hint = close if close.startswith("Did") else f"The fields are {', '.join(known)}."
                     raise PydanticCustomError("unknown_field", "{hint}", {"key": key, "hint": hint})
         return data
 

@@ -9,8 +9,7 @@ from pathlib import Path as FilePath
 from constantdict import constantdict
 
 from ..errors import SpecError
-from .arch import Arch
-from .arch_reader import ArchReader, check_constraints, read_variables
+from .arch_reader import ArchReader, read_variables
 from .document import Document
 from .expressions import nearest
 from .files import read_files, read_string
@@ -19,8 +18,7 @@ from .mapping_reader import MappingReader
 from .messages import SpecWarning
 from .opencl_reader import read_opencl
 from .renames import check_top_level, read_top_level
-from .sets import symbols
-from .spec import Spec
+from .spec import EinsumRename, Spec
 from .workload import Workload
 from .workload_reader import WorkloadReader
 
@@ -32,7 +30,7 @@ _RUNS_CODE = ("expression_custom_functions", "component_models")
 def load(
     *files: str | FilePath, variables: Mapping[str, object] | None = None, include_dirs: Sequence[str | FilePath] = ()
 ) -> Spec:
-    """The Spec in one or several files, each holding some of the top keys.
+    """The Spec in one or several files, each holding some of the top keys; without a workload it describes a device.
 
     ``variables`` are what templates see; includes stay below the folders of the files and of ``include_dirs``.
     Raises :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit, with the place of what is wrong.
@@ -51,20 +49,19 @@ def read_spec(document: Document) -> Spec:
         if key not in TOP_KEYS:
             raise document.error((key,), f"{key!r} is no top key.", nearest(key, TOP_KEYS), key=True)
     _ignore(document)
-    if "workload" not in document.root:
-        raise SpecError(f"{document.file} has no workload.", hint="A Spec needs the top key workload; give the file that has it, too.")
     variables = read_variables(document, ("variables",), {})
     renames = read_top_level(document)
-    workload = WorkloadReader(document, variables, renames).read()
-    check_top_level(document, renames, workload)
-    arch = ArchReader(document, variables).read() if "arch" in document.root else None
-    if arch is not None:
-        _check_constraints(document, arch, workload)
+    workload = _workload(document, variables, renames)
+    arch = None
+    if "arch" in document.root:
+        arch_reader = ArchReader(document, variables)
+        arch = arch_reader.read()
+        arch_reader.check_constraints(workload)
     mapping = None
     if "mapping" in document.root:
         reader = MappingReader(document)
         mapping = reader.read()
-        check_mapping(mapping, workload, arch, lambda at: document.locate(reader.places.get(at, ("mapping",))))
+        check_mapping(mapping, workload, arch, lambda at, field: document.locate((*reader.places.get(at, ("mapping",)), *field)))
     opencl = read_opencl(document, workload, arch) if "opencl" in document.root else None
     return Spec(workload, arch, mapping, renames, opencl, constantdict(variables))
 
@@ -81,12 +78,12 @@ def _ignore(document: Document) -> None:
         warnings.warn(f"The top key {key!r} is accepted and has no effect.", SpecWarning, stacklevel=2)
 
 
-def _check_constraints(document: Document, arch: Arch, workload: Workload) -> None:
-    known = {name for einsum in workload.einsums for name in symbols(workload, einsum)}
-
-    def fail(component: str, field: str, error: SpecError) -> None:
-        raise document.error(("arch",), f"In {field} of {component}: {error.message}", error.hint)
-
-    check_constraints(arch, known, fail)
-
-
+def _workload(document: Document, variables: Mapping[str, float], renames: tuple[EinsumRename, ...]) -> Workload:
+    if "workload" not in document.root:
+        if "arch" in document.root and "mapping" not in document.root and not renames:
+            return Workload(())
+        hint = "A Spec needs the top key workload, except a description of a device, which has arch and opencl alone."
+        raise SpecError(f"{document.file} has no workload.", hint=hint)
+    workload = WorkloadReader(document, variables, renames).read()
+    check_top_level(document, renames, workload)
+    return workload

@@ -13,11 +13,12 @@ from .expressions import nearest
 from .mapping import Compute, Mapping, Nested, Node, Placed, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from .workload import Einsum, Workload
 
-Locate = Callable[[tuple[int, ...]], Location | None]
+Locate = Callable[[tuple[int, ...], tuple[str | int, ...]], Location | None]
+"""The place of a field of the node at a position in the tree; an empty field means the node itself."""
 SOFTMAX_PARTS = ("max", "exp", "sum")
 
 
-def nowhere(position: tuple[int, ...]) -> None:
+def nowhere(position: tuple[int, ...], field: tuple[str | int, ...]) -> None:
     """The location of nodes that no file holds."""
 
 
@@ -41,8 +42,8 @@ class _Check:
         self.parts = {part: einsum for einsum in workload.einsums for part in softmax_parts(einsum)}
         self.tensors = {*workload.tensors, *self.parts}
 
-    def error(self, position: tuple[int, ...], message: str, hint: str = "") -> MappingError:
-        return MappingError(message, location=self.locate(position), hint=hint)
+    def error(self, position: tuple[int, ...], message: str, hint: str = "", *field: str | int) -> MappingError:
+        return MappingError(message, location=self.locate(position, field), hint=hint)
 
     def run(self) -> None:
         self._structure(self.mapping.nodes, ())
@@ -73,7 +74,8 @@ class _Check:
             elif isinstance(node, Nested):
                 self._structure(node.nodes, place)
             elif last and not isinstance(node, Compute | TextBox):
-                raise self.error(place, f"This branch ends in a {type(node).__name__}, without a Compute node.")
+                hint = "End each branch with !Compute {einsum: ..., component: ...}."
+                raise self.error(place, f"This branch ends in a {type(node).__name__}, without a Compute node.", hint)
         if all(isinstance(node, TextBox) for node in nodes) and not position:
             raise self.error(position, "The mapping has no Compute node.", "End each branch with !Compute {einsum: ..., component: ...}.")
 
@@ -82,14 +84,15 @@ class _Check:
         if isinstance(node, Storage | Toll):
             if not node.tensors:
                 raise self.error(placed.position, f"The {type(node).__name__} in {node.component} names no tensors.")
-            for tensor in node.tensors:
+            for index, tensor in enumerate(node.tensors):
                 if tensor not in self.tensors:
-                    raise self.error(placed.position, f"No Einsum has a tensor {tensor}.", nearest(tensor, self.tensors))
+                    hint = nearest(tensor, self.tensors)
+                    raise self.error(placed.position, f"No Einsum has a tensor {tensor}.", hint, "tensors", index)
             self._component(placed, node.component, Memory if isinstance(node, Storage) else TollUnit)
         elif isinstance(node, Compute):
             known = [*(einsum.name for einsum in self.workload.einsums), *self.parts]
             if node.einsum not in known:
-                raise self.error(placed.position, f"There is no Einsum {node.einsum}.", nearest(node.einsum, known))
+                raise self.error(placed.position, f"There is no Einsum {node.einsum}.", nearest(node.einsum, known), "einsum")
             self._component(placed, node.component, ComputeUnit)
         else:
             self._loop_names(placed, node)
@@ -103,34 +106,38 @@ class _Check:
         other = next((leaf for leaf in self.arch.components if leaf.name == name), None)
         if other is not None:
             message = f"{name} is a {type(other).__name__} of the architecture; a {kind.__name__} is needed here."
-            raise self.error(placed.position, message, nearest(name, fitting))
-        raise self.error(placed.position, f"The architecture has no {kind.__name__} {name}.", nearest(name, fitting))
+            raise self.error(placed.position, message, nearest(name, fitting), "component")
+        raise self.error(placed.position, f"The architecture has no {kind.__name__} {name}.", nearest(name, fitting), "component")
 
     def _loop_names(self, placed: Placed, node: Temporal) -> None:
         variables = {v for einsum in self.workload.einsums for v in einsum.rank_variables}
         if isinstance(node.rank_variable, str):
             if node.rank_variable not in variables:
                 message = f"No Einsum has a rank variable {node.rank_variable}."
-                raise self.error(placed.position, message, nearest(node.rank_variable, variables))
+                raise self.error(placed.position, message, nearest(node.rank_variable, variables), "rank_variable")
         else:
             einsums = {einsum.name: einsum for einsum in self.workload.einsums} | self.parts
             for name, variable in node.rank_variable.items():
                 if name not in einsums:
-                    raise self.error(placed.position, f"There is no Einsum {name}.", nearest(name, einsums))
+                    raise self.error(placed.position, f"There is no Einsum {name}.", nearest(name, einsums), "rank_variable", name)
                 if variable not in einsums[name].rank_variables:
                     message = f"Einsum {name} has no rank variable {variable}."
-                    raise self.error(placed.position, message, nearest(variable, einsums[name].rank_variables))
+                    hint = nearest(variable, einsums[name].rank_variables)
+                    raise self.error(placed.position, message, hint, "rank_variable", name)
         if node.tile_shape < 1:
-            raise self.error(placed.position, f"The tile shape {node.tile_shape} is not positive.", "Tiles hold at least one value.")
+            message = f"The tile shape {node.tile_shape} is not positive."
+            raise self.error(placed.position, message, "Tiles hold at least one value.", "tile_shape")
         if isinstance(node, Spatial) and self.arch is not None:
             owners = {leaf.name: leaf for leaf in self.arch.components}
             if node.component not in owners:
                 message = f"The architecture has no component {node.component}."
-                raise self.error(placed.position, message, nearest(node.component, [o.name for o in owners.values() if o.spatial]))
+                hint = nearest(node.component, [owner.name for owner in owners.values() if owner.spatial])
+                raise self.error(placed.position, message, hint, "component")
             dimensions = [fanout.name for fanout in owners[node.component].spatial]
             if node.name not in dimensions and (node.name or len(dimensions) != 1):
                 message = f"{node.component} has no fanout dimension {node.name!r}."
-                raise self.error(placed.position, message, nearest(node.name, dimensions) or f"{node.component} has no fanout at all.")
+                hint = nearest(node.name, dimensions) or f"{node.component} has no fanout at all."
+                raise self.error(placed.position, message, hint, "name")
 
     def _one_compute_each(self, paths: list[tuple[Placed, ...]]) -> None:
         found: dict[str, tuple[int, ...]] = {}
@@ -168,7 +175,7 @@ class _Check:
         for position, loop in loops.items():
             if position not in used:
                 shown = loop.rank_variable if isinstance(loop.rank_variable, str) else ", ".join(loop.rank_variable.values())
-                raise self.error(position, f"No Einsum below this loop has the rank variable {shown}.")
+                raise self.error(position, f"No Einsum below this loop has the rank variable {shown}.", "", "rank_variable")
 
 
 class _PathCheck:
@@ -207,11 +214,12 @@ class _PathCheck:
                 what = "its bound" if variable in first else "the tile that it cuts"
                 limit = f"{what}, {current[variable]}, in Einsum {self.einsum.name}"
                 message = f"The tile shape {loop.tile_shape} of {variable} exceeds {limit}."
-                raise self.check.error(placed.position, message, "Tile shapes shrink from the outermost loop to the innermost.")
+                hint = "Tile shapes shrink from the outermost loop to the innermost."
+                raise self.check.error(placed.position, message, hint, "tile_shape")
             initial = loop.initial_tile_shape
             if initial is not None and not 1 <= initial <= current[variable]:
                 message = f"The initial tile shape {initial} of {variable} must lie between 1 and {current[variable]}."
-                raise self.check.error(placed.position, message)
+                raise self.check.error(placed.position, message, "", "initial_tile_shape")
             current[variable] = loop.tile_shape
             first.discard(variable)
         missing = [variable for variable, size in current.items() if size > 1]
@@ -244,7 +252,7 @@ class _PathCheck:
             node = placed.node
             if isinstance(node, Storage | Toll | Spatial) and node.component not in order:
                 message = f"{node.component} does not lie on the way to {self.compute.component} in the architecture."
-                raise self.check.error(placed.position, message)
+                raise self.check.error(placed.position, message, "", "component")
             if not isinstance(node, Storage | Toll):
                 continue
             for tensor in node.tensors:
@@ -253,7 +261,7 @@ class _PathCheck:
                 if level < outer:
                     message = f"Tensor {tensor} is held in {node.component} below {name}, but {node.component} is the outer one."
                     hint = "Storage nodes follow the hierarchy from the outermost memory inwards."
-                    raise self.check.error(placed.position, message, hint)
+                    raise self.check.error(placed.position, message, hint, "component")
                 above[tensor] = (level, node.component)
 
     def _fanouts(self, arch: Arch) -> None:
@@ -272,4 +280,5 @@ class _PathCheck:
                     f"The mapping uses {used[loop.component, name]} spatial instances of {loop.component} dimension {name}, "
                     f"but its fanout is only {dimensions[name]}."
                 )
-                raise self.check.error(placed.position, message, "Use a larger tile shape, or another dimension for some of the loops.")
+                hint = "Use a larger tile shape, or another dimension for some of the loops."
+                raise self.check.error(placed.position, message, hint, "tile_shape")

@@ -5,7 +5,6 @@ Jinja's own sandbox stops class walks but bounds neither time nor memory; walkin
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -15,26 +14,10 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 
 from ..errors import Location, SpecError
-from .expressions import bounded_range, checked, modulo, nearest, power
+from .expressions import bounded_range
 from .source import Segment, Source
-from .template_functions import (
-    COMPARISONS,
-    FILTERS,
-    MAX_TEXT,
-    METHODS,
-    TESTS,
-    Namespace,
-    Undefined,
-    formatted,
-    member,
-    repeat,
-    text_of,
-    weighed,
-)
-
-MAX_STEPS = 100_000
-MAX_ALLOCATED = 16_000_000
-MAX_CALLS = 40
+from .template_expressions import Budget, ExpressionEvaluator, Helper, Macro, Scope
+from .template_functions import MAX_TEXT, Namespace, Undefined, text_of
 
 
 class _Assert(Extension):
@@ -55,66 +38,10 @@ class _Assert(Extension):
 _ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", _Assert], cache_size=0, autoescape=False)
 
 
-@dataclass
-class Budget:
-    """What the rendering of one user's call may still cost, over all its files."""
-
-    steps: int = MAX_STEPS
-    characters: int = MAX_ALLOCATED
-
-    def step(self) -> None:
-        """Count one operation."""
-        self.steps -= 1
-        if self.steps < 0:
-            raise SpecError(f"The template takes more than {MAX_STEPS} steps.")
-
-    def allocate(self, value: object) -> object:
-        """Count the text or elements that an operation produced."""
-        size = len(value) if isinstance(value, str | list | tuple | dict) else 1
-        self.characters -= size
-        if size > MAX_TEXT or self.characters < 0:
-            raise SpecError(f"The template produces more than {MAX_TEXT} characters.")
-        return value
-
-
-class Scope:
-    """Variables of one block, over those of the blocks around it."""
-
-    def __init__(self, variables: dict[str, object], parent: Scope | None = None) -> None:
-        self.variables = variables
-        self.parent = parent
-
-    def lookup(self, name: str) -> object:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.variables:
-                return scope.variables[name]
-            scope = scope.parent
-        return Undefined(name)
-
-    def names(self) -> dict[str, object]:
-        """All variables that are visible, inner ones over outer ones."""
-        return {**(self.parent.names() if self.parent else {}), **self.variables}
-
-
 class RenderedText(str):
     """Text that another file was rendered to, with its places."""
 
     source: Source
-
-
-@dataclass(frozen=True)
-class Helper:
-    """A function that templates may call; ``scoped`` ones receive the visible variables first."""
-
-    call: Callable[..., object]
-    scoped: bool = False
-
-
-@dataclass(frozen=True)
-class _Macro:
-    node: nodes.Macro
-    scope: Scope
 
 
 class _Break(Exception):
@@ -157,30 +84,13 @@ def _data_offsets(text: str) -> list[int]:
     return offsets
 
 
-_UNARY: dict[type[nodes.Expr], Callable[..., object]] = {nodes.Not: operator.not_, nodes.Neg: operator.neg, nodes.Pos: operator.pos}
-_BINARY: dict[type[nodes.Expr], Callable[..., object]] = {
-    nodes.Add: operator.add,
-    nodes.Sub: operator.sub,
-    nodes.Mul: repeat,
-    nodes.Div: operator.truediv,
-    nodes.FloorDiv: operator.floordiv,
-    nodes.Mod: lambda left, right: (
-        formatted(left, *(right if isinstance(right, tuple) else (right,))) if isinstance(left, str) else modulo(left, right)
-    ),
-    nodes.Pow: power,
-}
-
-
-class Renderer:
+class Renderer(ExpressionEvaluator):
     """Renders one file; the budget is shared by all files of a load."""
 
     def __init__(self, file: str, text: str, helpers: Mapping[str, Helper], budget: Budget) -> None:
+        super().__init__(helpers, budget)
         self.file = file
         self.text = text.replace("\r\n", "\n").replace("\r", "\n")
-        self.helpers = dict(helpers)
-        self.budget = budget
-        self.calls = 0
-        self.line = 1
         self.places: dict[int, tuple[int, int]] = {}
 
     def render(self, variables: Mapping[str, object]) -> Source:
@@ -250,9 +160,9 @@ class Renderer:
     def _for(self, node: nodes.For, scope: Scope, output: _Output) -> None:
         if node.recursive:
             raise SpecError("Recursive loops are not available in templates.")
-        values = self._iterable(self.value(node.iter, scope))
+        values = self.iterable(self.value(node.iter, scope))
         if node.test is not None:
-            values = [v for v in values if self.value(node.test, Scope(self._bound(node.target, v), scope))]
+            values = [v for v in values if self.value(node.test, Scope(self.bound(node.target, v), scope))]
         for index, value in enumerate(values):
             loop = {
                 "index": index + 1, "index0": index, "first": index == 0, "last": index + 1 == len(values), "length": len(values),
@@ -262,30 +172,13 @@ class Renderer:
             }  # fmt: skip
             self.budget.step()
             try:
-                self.body(node.body, Scope({**self._bound(node.target, value), "loop": loop}, scope), output)
+                self.body(node.body, Scope({**self.bound(node.target, value), "loop": loop}, scope), output)
             except _Break:
                 break
             except _Continue:
                 continue
         if not values:
             self.body(node.else_, scope, output)
-
-    def _iterable(self, value: object) -> list[object]:
-        if isinstance(value, str | list | tuple | Mapping):
-            return list(value)
-        if isinstance(value, Undefined):
-            raise SpecError(f"The template variable {value.name!r} is not defined.", hint=self._hint(value.name))
-        raise SpecError(f"A template cannot loop over {text_of(value)!r}.")
-
-    def _bound(self, target: nodes.Node, value: object) -> dict[str, object]:
-        if isinstance(target, nodes.Name):
-            return {target.name: value}
-        if isinstance(target, nodes.Tuple):
-            parts = self._iterable(value)
-            if len(parts) != len(target.items):
-                raise SpecError(f"{len(target.items)} names are set from {len(parts)} values.")
-            return {name: v for item, part in zip(target.items, parts, strict=True) for name, v in self._bound(item, part).items()}
-        raise SpecError("Templates can only set names.")
 
     def _if(self, node: nodes.If, scope: Scope, output: _Output) -> None:
         for branch in (node, *node.elif_):
@@ -302,9 +195,10 @@ class Renderer:
                 raise SpecError(f"{node.target.name!r} is not a namespace.")
             space.attributes[node.target.attr] = value
         else:
-            scope.variables.update(self._bound(node.target, value))
+            scope.variables.update(self.bound(node.target, value))
 
-    def _captured(self, statements: Iterable[nodes.Node], scope: Scope) -> str:
+    def captured(self, statements: Iterable[nodes.Node], scope: Scope) -> str:
+        """The text that statements render to."""
         inner = _Output()
         self.body(statements, scope, inner)
         text = "".join(inner.pieces)
@@ -312,22 +206,22 @@ class Renderer:
         return text
 
     def _assign_block(self, node: nodes.AssignBlock, scope: Scope, output: _Output) -> None:
-        text: object = self._captured(node.body, Scope({}, scope))
+        text: object = self.captured(node.body, Scope({}, scope))
         if node.filter is not None:
-            text = self._filtered(node.filter, text, scope)
-        scope.variables.update(self._bound(node.target, text))
+            text = self.filtered(node.filter, text, scope)
+        scope.variables.update(self.bound(node.target, text))
 
     def _filter_block(self, node: nodes.FilterBlock, scope: Scope, output: _Output) -> None:
-        text = text_of(self._filtered(node.filter, self._captured(node.body, Scope({}, scope)), scope))
+        text = text_of(self.filtered(node.filter, self.captured(node.body, Scope({}, scope)), scope))
         output.add(text, self.file, node.lineno, 1, False)
 
     def _macro(self, node: nodes.Macro, scope: Scope, output: _Output) -> None:
-        scope.variables[node.name] = _Macro(node, scope)
+        scope.variables[node.name] = Macro(node, scope)
 
     def _with(self, node: nodes.With, scope: Scope, output: _Output) -> None:
         names: dict[str, object] = {}
         for target, value in zip(node.targets, node.values, strict=True):
-            names |= self._bound(target, self.value(value, scope))
+            names |= self.bound(target, self.value(value, scope))
         self.body(node.body, Scope(names, scope), output)
 
     def _expression(self, node: nodes.ExprStmt, scope: Scope, output: _Output) -> None:
@@ -346,148 +240,6 @@ class Renderer:
     def _continue(self, node: nodes.Node, scope: Scope, output: _Output) -> None:
         raise _Continue
 
-    def truth(self, node: nodes.Node, scope: Scope) -> bool:
-        """Whether an expression holds."""
-        value = self.value(node, scope)
-        if isinstance(value, Undefined):
-            raise SpecError(f"The template variable {value.name!r} is not defined.", hint=self._hint(value.name))
-        return bool(value)
-
-    def _hint(self, name: str) -> str:
-        return f"Give it a value, or write {name} | default(...)."
-
-    def value(self, node: nodes.Node, scope: Scope) -> object:
-        """The value of an expression; an undefined name is a value until something uses it."""
-        self.budget.step()
-        operands = _BINARY.get(type(node))  # type: ignore[arg-type]
-        if operands is not None and isinstance(node, nodes.BinExpr):
-            return self.budget.allocate(checked(operands(self._defined(node.left, scope), self._defined(node.right, scope))))
-        if isinstance(node, nodes.UnaryExpr):
-            return _UNARY[type(node)](self.truth(node.node, scope) if isinstance(node, nodes.Not) else self._defined(node.node, scope))
-        method = _EXPRESSIONS.get(type(node))
-        if method is None:
-            raise SpecError(f"The template expression {type(node).__name__.lower()!r} is not available.")
-        return method(self, node, scope)
-
-    def _defined(self, node: nodes.Node, scope: Scope) -> object:
-        value = self.value(node, scope)
-        if isinstance(value, Undefined):
-            raise SpecError(f"The template variable {value.name!r} is not defined.", hint=self._hint(value.name))
-        return value
-
-    def _name(self, node: nodes.Name, scope: Scope) -> object:
-        found = scope.lookup(node.name)
-        if isinstance(found, Undefined) and node.name in self.helpers:
-            return self.helpers[node.name]
-        return found
-
-    def _constant(self, node: nodes.Const, scope: Scope) -> object:
-        return checked(node.value)
-
-    def _sequence(self, node: nodes.List | nodes.Tuple, scope: Scope) -> object:
-        values = [self._defined(item, scope) for item in node.items]
-        return weighed(values if isinstance(node, nodes.List) else tuple(values))
-
-    def _dictionary(self, node: nodes.Dict, scope: Scope) -> object:
-        return weighed({text_of(self._defined(pair.key, scope)): self._defined(pair.value, scope) for pair in node.items})
-
-    def _conditional(self, node: nodes.CondExpr, scope: Scope) -> object:
-        if self.truth(node.test, scope):
-            return self.value(node.expr1, scope)
-        return self.value(node.expr2, scope) if node.expr2 is not None else ""
-
-    def _concatenation(self, node: nodes.Concat, scope: Scope) -> object:
-        parts = [text_of(self._defined(part, scope)) for part in node.nodes]
-        if sum(map(len, parts)) > MAX_TEXT:
-            raise SpecError(f"The template produces more than {MAX_TEXT} characters.")
-        return self.budget.allocate("".join(parts))
-
-    def _comparison(self, node: nodes.Compare, scope: Scope) -> object:
-        left = weighed(self._defined(node.expr, scope))
-        for operand in node.ops:
-            right = weighed(self._defined(operand.expr, scope))
-            if not COMPARISONS[operand.op](left, right):
-                return False
-            left = right
-        return True
-
-    def _boolean(self, node: nodes.And | nodes.Or, scope: Scope) -> object:
-        left = self._defined(node.left, scope)
-        return self._defined(node.right, scope) if bool(left) is isinstance(node, nodes.And) else left
-
-    def _arguments(self, node: nodes.Call | nodes.Filter | nodes.Test, scope: Scope) -> tuple[list[object], dict[str, object]]:
-        if node.dyn_args is not None or node.dyn_kwargs is not None:
-            raise SpecError("Starred arguments are not available in templates.")
-        positional = [weighed(self.value(argument, scope)) for argument in node.args]
-        return positional, {str(pair.key): weighed(self.value(pair.value, scope)) for pair in node.kwargs}
-
-    def _filter(self, node: nodes.Filter, scope: Scope) -> object:
-        return self._filtered(node, self.value(node.node, scope) if node.node is not None else "", scope)
-
-    def _filtered(self, node: nodes.Filter, value: object, scope: Scope) -> object:
-        if node.name not in FILTERS:
-            raise SpecError(f"The template filter {node.name!r} is not available.", hint=nearest(node.name, FILTERS))
-        if isinstance(value, Undefined) and node.name not in ("default", "d"):
-            raise SpecError(f"The template variable {value.name!r} is not defined.", hint=self._hint(value.name))
-        positional, named = self._arguments(node, scope)
-        return self.budget.allocate(weighed(FILTERS[node.name](weighed(value), *positional, **named)))
-
-    def _test(self, node: nodes.Test, scope: Scope) -> object:
-        if node.name not in TESTS:
-            raise SpecError(f"The template test {node.name!r} is not available.", hint=nearest(node.name, TESTS))
-        positional, named = self._arguments(node, scope)
-        return bool(TESTS[node.name](weighed(self.value(node.node, scope)), *positional, **named))
-
-    def _call(self, node: nodes.Call, scope: Scope) -> object:
-        if isinstance(node.node, nodes.Getattr):
-            owner = self._defined(node.node.node, scope)
-            method = METHODS.get((type(owner), node.node.attr))
-            if method is not None:
-                positional, named = self._arguments(node, scope)
-                return self.budget.allocate(weighed(method(weighed(owner), *positional, **named)))
-        function = self._defined(node.node, scope)
-        positional, named = self._arguments(node, scope)
-        if isinstance(function, _Macro):
-            return self._call_macro(function, positional, named)
-        if not isinstance(function, Helper):
-            raise SpecError("Only macros, helpers and methods of text, lists and mappings can be called in a template.")
-        if function.scoped:
-            positional.insert(0, scope.names())
-        self.line = node.lineno
-        return self.budget.allocate(function.call(*positional, **named))
-
-    def _call_macro(self, macro: _Macro, positional: list[object], named: dict[str, object]) -> str:
-        names = [argument.name for argument in macro.node.args]
-        if len(positional) > len(names) or not set(named) <= set(names):
-            raise SpecError(f"The macro {macro.node.name!r} takes {', '.join(names) or 'no arguments'}.")
-        values = {**dict(zip(names, positional, strict=False)), **named}
-        local = Scope(values, macro.scope)
-        for name, default in zip(names[len(names) - len(macro.node.defaults) :], macro.node.defaults, strict=True):
-            if name not in values:
-                values[name] = self.value(default, local)
-        for name in names:
-            values.setdefault(name, Undefined(name))
-        self.calls += 1
-        if self.calls > MAX_CALLS:
-            raise SpecError(f"Macros call each other more than {MAX_CALLS} deep.")
-        text = self._captured(macro.node.body, local)
-        self.calls -= 1
-        return text
-
-    def _attribute(self, node: nodes.Getattr, scope: Scope) -> object:
-        return member(self._defined(node.node, scope), node.attr)
-
-    def _item(self, node: nodes.Getitem, scope: Scope) -> object:
-        owner = self._defined(node.node, scope)
-        if isinstance(node.arg, nodes.Slice):
-            if not isinstance(owner, str | list | tuple):
-                raise SpecError("Only text and lists can be sliced.")
-            parts = [None if part is None else self._defined(part, scope) for part in (node.arg.start, node.arg.stop, node.arg.step)]
-            start, stop, step = (part if isinstance(part, int) else None for part in parts)
-            return self.budget.allocate(owner[start:stop:step])
-        return member(owner, self._defined(node.arg, scope))
-
-
 _STATEMENTS: dict[type[nodes.Node], Callable[..., None]] = {
     nodes.Output: Renderer._output,
     nodes.For: Renderer._for,
@@ -503,24 +255,6 @@ _STATEMENTS: dict[type[nodes.Node], Callable[..., None]] = {
     nodes.Scope: Renderer._nested,
     nodes.Break: Renderer._break,
     nodes.Continue: Renderer._continue,
-}
-_EXPRESSIONS: dict[type[nodes.Node], Callable[..., object]] = {
-    nodes.Name: Renderer._name,
-    nodes.Const: Renderer._constant,
-    nodes.TemplateData: lambda self, node, scope: node.data,
-    nodes.List: Renderer._sequence,
-    nodes.Tuple: Renderer._sequence,
-    nodes.Dict: Renderer._dictionary,
-    nodes.CondExpr: Renderer._conditional,
-    nodes.Concat: Renderer._concatenation,
-    nodes.Compare: Renderer._comparison,
-    nodes.And: Renderer._boolean,
-    nodes.Or: Renderer._boolean,
-    nodes.Filter: Renderer._filter,
-    nodes.Test: Renderer._test,
-    nodes.Call: Renderer._call,
-    nodes.Getattr: Renderer._attribute,
-    nodes.Getitem: Renderer._item,
 }
 
 

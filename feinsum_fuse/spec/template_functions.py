@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ..errors import SpecError
 from .expressions import checked, multiply
 
-MAX_TEXT = 2_000_000
+MAX_TEXT = 300_000
 MAX_WEIGHT = 50_000
 
 
@@ -202,7 +202,7 @@ def member(owner: object, name: object) -> object:
         return owner[name] if isinstance(name, str | int | float) and name in owner else Undefined(str(name))
     if isinstance(owner, list | tuple | str) and isinstance(name, int):
         return owner[name] if -len(owner) <= name < len(owner) else Undefined(str(name))
-    return Undefined(str(name))
+    raise SpecError(f"There is nothing called {name!r} to read or to call here.")
 
 
 FILTERS: dict[str, Callable[..., object]] = {

@@ -10,10 +10,11 @@ from .sets import resolve
 from .workload import Workload
 
 
-def resolved_widths(workload: Workload, locate: Callable[[int], Location], own: dict[tuple[int, str], int]) -> Workload:
+def resolved_widths(workload: Workload, locate: Callable[[int | None], Location], own: dict[tuple[int, str], int]) -> Workload:
     """The workload with the width of every access filled in; a tensor has one width in all Einsums.
 
     ``own`` holds widths that accesses give themselves, by Einsum index and tensor; one access's own width holds for the tensor everywhere.
+    ``locate`` gives the place of an Einsum, or of the workload's table for ``None``.
     """
     overrides: dict[str, int] = {}
     for (index, tensor), bits in own.items():
@@ -26,7 +27,7 @@ def resolved_widths(workload: Workload, locate: Callable[[int], Location], own: 
         try:
             table = resolve(workload.bits_per_value, workload, einsum.name)
         except SpecError as error:
-            raise SpecError(f"In bits_per_value: {error.message}", location=locate(index), hint=error.hint) from None
+            raise SpecError(f"For Einsum {einsum.name}: {error.message}", location=locate(None), hint=error.hint) from None
         accesses = []
         for access in einsum.tensor_accesses:
             width = overrides.get(access.name, table.get(access.name))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from constantdict import constantdict
 
 from ..errors import SpecError
+from .bounds import check_constraint
 from .document import Document, Path
 from .einsum_text import (
     RANK_VARIABLE,
@@ -87,7 +88,10 @@ class WorkloadReader:
         workload = replace(workload, einsums=tuple(einsums))
         with self.document.blame((*root, "persistent_tensors")):
             workload = with_persistence(workload)
-        workload = resolved_widths(workload, lambda index: self.document.locate(located[index].path), self._own_widths(located))
+        table: Path = (*root, "bits_per_value")
+        workload = resolved_widths(
+            workload, lambda index: self.document.locate(table if index is None else located[index].path), self._own_widths(located)
+        )
         return resolved_bounds(workload, lambda index: self.document.locate(located[index].path))
 
     def _own_widths(self, located: list[_Located]) -> dict[tuple[int, str], int]:
@@ -120,7 +124,12 @@ class WorkloadReader:
             if name not in variables:
                 path = (*root, "iteration_space_shape", name)
                 raise self.document.error(path, f"No Einsum has a rank variable {name}.", nearest(name, variables), key=True)
+            with self.document.blame((*root, "iteration_space_shape", name)):
+                check_constraint(workload.iteration_space_shape[name], variables)
         for item in located:
+            for index, text in enumerate(item.einsum.iteration_space_shape):
+                with self.document.blame((*item.path, "iteration_space_shape", index)):
+                    check_constraint(text, item.einsum.rank_variables)
             own = {rank for access in item.einsum.tensor_accesses for rank in access.projection}
             for rank in item.einsum.rank_sizes:
                 if rank not in own:

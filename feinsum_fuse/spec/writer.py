@@ -26,7 +26,8 @@ def spec_text(spec: Spec) -> str:
     data: Data = {}
     if spec.variables:
         data["variables"] = dict(spec.variables)
-    data["workload"] = workload_data(spec.workload)
+    if spec.workload.einsums:
+        data["workload"] = workload_data(spec.workload)
     if spec.renames:
         data["renames"] = {"einsums": [_top_level_rename(item) for item in spec.renames]}
     if spec.arch is not None:
