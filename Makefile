@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet --no-inp
 PYTHON ?=
 
 demo: $(VENV)/installed
-	@$(BIN)/python -m examples.three_matmuls
+	@$(BIN)/feinsum-fuse run --calibrate $(addprefix examples/three_matmuls/,workload.yaml mapping_unfused.yaml mapping_fused.yaml)
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest

@@ -26,9 +26,16 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from .archive.recording import record
+    from .archive.retrieval import query
     from .cascade.reading import cascade
+    from .device.calibration import calibrate
+    from .device.harness import measure
+    from .device.program import compile
     from .lowering import lower
+    from .model.bounds import bounds
     from .model.predict import predict, predict_many
+    from .spec.building import spec
     from .spec.load import load, loads
 
 __all__ = [
@@ -43,21 +50,35 @@ __all__ = [
     "ScheduleError",
     "SpecError",
     "UnsupportedTypeError",
+    "bounds",
+    "calibrate",
     "cascade",
+    "compile",
     "load",
     "loads",
     "lower",
+    "measure",
     "predict",
     "predict_many",
+    "query",
+    "record",
+    "spec",
 ]
 
 _MODULES = {
+    "bounds": "model.bounds",
+    "calibrate": "device.calibration",
     "cascade": "cascade.reading",
+    "compile": "device.program",
     "load": "spec.load",
     "loads": "spec.load",
     "lower": "lowering",
+    "measure": "device.harness",
     "predict": "model.predict",
     "predict_many": "model.predict",
+    "query": "archive.retrieval",
+    "record": "archive.recording",
+    "spec": "spec.building",
 }
 """Public name -> the module that defines it; a name that is also a subpackage's makes that subpackage callable."""
 

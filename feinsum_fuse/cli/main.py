@@ -5,20 +5,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
 from importlib import import_module
+from pathlib import Path
+from typing import TextIO
 
 import typer
 
 from .. import Error
-from .console import fail
+from .console import fail, note
 
 HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified OpenCL kernel, its measured time, and the model's prediction.
 
 Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong, 130 interrupted.
 """
 
-VERBS = ("check", "show", "devices")
+VERBS = ("check", "show", "predict", "run", "calibrate", "devices")
 
 app = typer.Typer(
     name="feinsum-fuse",
@@ -43,13 +47,25 @@ def _register() -> None:
 _register()
 
 
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def _show(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+) -> None:
+    """Our own warnings as one line on stderr; what libraries say to their developers is left out."""
+    if issubclass(category, UserWarning) and PACKAGE in Path(filename).resolve().parents:
+        note(f"warning: {message}")
+
+
 def main() -> None:
     """Run the command line and exit with a documented code."""
+    warnings.showwarning = _show
     try:
         app()
     except Error as error:
         fail(str(error))
         sys.exit(1)
     except BrokenPipeError:
-        sys.stdout = None  # type: ignore[assignment]  # the reader is gone: nothing may be flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone: nothing may be flushed to it at exit
         sys.exit(1)

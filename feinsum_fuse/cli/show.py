@@ -73,7 +73,7 @@ def _schedule(spec: Spec, device: str | None, upto: int | None) -> Schedule:
     again = Schedule.from_json(schedule.to_json())
     if again != schedule:
         raise ScheduleError("the schedule does not survive its own JSON", hint="This is a defect of feinsum_fuse: please report it.")
-    return again if upto is None else Schedule(again.steps[:upto])
+    return again if upto is None else again.upto(upto)
 
 
 def _generated(meaning: Cascade, steps: Schedule, *, kernel: bool, source: bool) -> dict[str, object]:
@@ -91,8 +91,10 @@ def _generated(meaning: Cascade, steps: Schedule, *, kernel: bool, source: bool)
 def _print(parts: dict[str, object], as_json: bool) -> None:
     import json
 
+    from ..schedule.schedule import Schedule
+
     if as_json:
-        emit_json({name: json.loads(part.to_json()) if name == "schedule" else part for name, part in parts.items()})
+        emit_json({name: json.loads(part.to_json()) if isinstance(part, Schedule) else part for name, part in parts.items()})
         return
     for number, (name, part) in enumerate(parts.items()):
         if len(parts) > 1:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..cascade.cascade import Cascade, Einsum
 
 
-class _Counter(FlopCounterBase):
+class _Counter(FlopCounterBase):  # type: ignore[misc]
     """One for each arithmetic operation, comparison, selection and function call in an expression."""
 
     def map_product(self, expr: Product) -> int:

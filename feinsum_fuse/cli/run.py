@@ -1,0 +1,98 @@
+"""``run``: the main job, for one mapping or several side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .console import emit, emit_json, fail, progress
+from .inputs import variants, with_arch
+from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
+
+if TYPE_CHECKING:
+    from ..report.trial import Trial, Trials
+
+
+def command(
+    files: FilesArgument,
+    set_: SetOption = None,
+    device: DeviceOption = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure the device now (some 5 s) for the prediction, where FILES have no arch.")
+    ] = False,
+    cold: Annotated[bool, typer.Option("--cold", help="Empty the caches before each sample.")] = False,
+    repeats: Annotated[int | None, typer.Option("--repeats", metavar="N", min=1, help="Samples of each. Default: 7 to 50 in 2 s.")] = None,
+    record: Annotated[bool, typer.Option("--record/--no-record", help="Remember what was measured.")] = True,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Lower, verify, measure, predict and record, and print them side by side, with NumPy's own time.
+
+    If several of FILES have a mapping, each is a column: they are measured in turns, in one run. Without an arch in FILES, the
+    prediction uses a device file: measured before (see `calibrate`), or now.
+    """
+    import feinsum_fuse as ff
+
+    from ..device.catalogue import find_device
+    from ..report.trial import run
+
+    chosen = find_device(device)
+    given = variables(set_)
+    shared, mappings = variants(files)
+    shared = with_arch(shared, chosen, measure_now=calibrate)
+    specs = {label: ff.load(*shared, *own, variables=given) for label, own in mappings.items()}
+    trials = run(specs, chosen, repeats=repeats, cold=cold, url=url, recording=record, progress=progress)
+    emit_json(to_data(trials)) if as_json else emit(trials)
+    if trials.failed:
+        raise typer.Exit(3)
+    if trials.rejected:
+        for trial in trials.rejected:
+            fail(f"{trial.label}: {trial.measurement.message}")
+        raise typer.Exit(1)
+
+
+def to_data(trials: Trials) -> dict[str, object]:
+    """Plain data for ``--json``; times in seconds."""
+    peer = trials.peer
+    return {
+        "device": str(trials.device),
+        "operations": trials.operations,
+        "mappings": {trial.label: _trial_data(trial, trials.operations) for trial in trials.trials},
+        "numpy": None
+        if peer is None
+        else {
+            "median_s": peer.measurement.median,
+            "spread_s": peer.measurement.spread,
+            "gflops": trials.operations / peer.measurement.median / 1e9,
+            "error": peer.error,
+            "note": peer.note,
+        },
+        "database": trials.database,
+    }
+
+
+def _trial_data(trial: Trial, operations: int) -> dict[str, object]:
+    found, predicted, before = trial.measurement, trial.predicted, trial.earlier
+    return {
+        "outcome": str(found.outcome),
+        "stage": found.stage,
+        "message": found.message,
+        "error": found.error,
+        "tolerance": found.tolerance,
+        "median_s": found.median,
+        "minimum_s": found.minimum,
+        "spread_s": found.spread,
+        "samples_ns": found.samples_ns,
+        "cache_state": found.cache_state,
+        "gflops": operations / found.median / 1e9,
+        "intermediate_bytes": trial.intermediate_bytes,
+        "predicted_time_s": predicted.predicted_time if predicted else None,
+        "predicted_intermediate_bytes": predicted.predicted_intermediate_bytes if predicted else None,
+        "predicted_over_measured": predicted.predicted_time / found.median if predicted else None,
+        "n_instances": predicted.n_instances if predicted else 1,
+        "prediction_note": trial.note,
+        "earlier": None if before is None else asdict(before),
+        "fact": trial.fact,
+    }

@@ -1,0 +1,97 @@
+"""NumPy as a peer: what a careful user of NumPy would write for a cascade, in the cascade's own element types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cascade.cascade import Cascade, Einsum
+from ..cascade.contraction import contracted
+from ..cascade.evaluation import evaluated
+from ..cascade.functions import primitive, product_of
+from ..cascade.regions import Region
+from ..spec.affine import Affine
+from ..spec.workload import operand_name
+
+Array = NDArray[Any]
+Step = Callable[[dict[str, Array]], Array]
+
+_REDUCE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_LARGEST_BOX = 2**26
+"""Points of an Einsum that NumPy may hold as one array."""
+
+
+class NumpyPeer:
+    """A cascade in NumPy: sums of products by matrix products (BLAS), everything else by whole-array operations.
+
+    ``note`` says so where NumPy has no such form for an Einsum (guards, recurrences, scattered outputs, boxes of more than 2**26 points);
+    then the cascade's reference in float64 is what runs. The arrays of a call are kept out of the cascade's own memory.
+    """
+
+    def __init__(self, cascade: Cascade, inputs: Mapping[str, Array]) -> None:
+        self.cascade = cascade
+        self.inputs = dict(inputs)
+        self.steps: list[tuple[str, Step]] = []
+        self.note = ""
+        for einsum in cascade.einsums:
+            step = _step(cascade, einsum)
+            if step is None:
+                self.note = f"the reference in float64, since NumPy has no plain form for {einsum.name}"
+                break
+            self.steps.append((einsum.output.tensor, step))
+
+    def __call__(self) -> dict[str, Array]:
+        """The outputs."""
+        if self.note:
+            return self.cascade.reference(**self.inputs)
+        arrays = dict(self.inputs)
+        for tensor, step in self.steps:
+            arrays[tensor] = step(arrays)
+        return {tensor: arrays[tensor] for tensor in self.cascade.outputs}
+
+
+def _step(cascade: Cascade, einsum: Einsum) -> Step | None:
+    """One Einsum as a function of all arrays; ``None`` if there is no plain form."""
+    sizes = {v: size for v, size in einsum.sizes.items() if isinstance(size, int)}
+    region = Region({v: (0, size) for v, size in sizes.items()})
+    shapes = {access.tensor: cascade.fixed_shape(access.tensor) for access in (einsum.output, *einsum.operands)}
+    whole = tuple(sizes[v] for v in einsum.output_variables) == shapes[einsum.output.tensor]
+    plain = einsum.has_injective_output and whole and not einsum.guards and einsum.populate in (None, 0.0)
+    reads_itself = any(operand.tensor == einsum.output.tensor for operand in einsum.operands)
+    if not plain or reads_itself or not all(region.is_inside(access, shapes[access.tensor]) for access in einsum.operands):
+        return None
+    dtype = np.dtype(cascade.tensors[einsum.output.tensor].dtype)
+    if einsum.reduce == "add" and einsum.map == product_of(len(einsum.operands)) and dtype.kind in "fc":
+        return _contraction(einsum, region, dtype)
+    return _elementwise(einsum, region, dtype) if math.prod(region.shape) <= _LARGEST_BOX else None
+
+
+def _contraction(einsum: Einsum, region: Region, dtype: np.dtype[Any]) -> Step:
+    parts = [(access, region.only(access.variables)) for access in einsum.operands]
+    order = tuple(index.bare or "" for index in einsum.output.indices)
+
+    def step(arrays: dict[str, Array]) -> Array:
+        views = [(part.view(access, arrays[access.tensor]), part.variables) for access, part in parts]
+        return contracted(views, order).astype(dtype, copy=False)
+
+    return step
+
+
+def _elementwise(einsum: Einsum, region: Region, dtype: np.dtype[Any]) -> Step:
+    expression = primitive(einsum.map)
+    points = {v: region.values(Affine.variable(v)) for v in region.variables}
+    reduced = tuple(axis for axis, v in enumerate(region.variables) if v not in einsum.output_variables)
+    kept = [v for v in region.variables if v in einsum.output_variables]
+    order = [kept.index(index.bare or "") for index in einsum.output.indices]
+
+    def step(arrays: dict[str, Array]) -> Array:
+        values = {operand_name(k): region.view(access, arrays[access.tensor]) for k, access in enumerate(einsum.operands)}
+        value = np.broadcast_to(evaluated(expression, {**points, **values}), region.shape)
+        total = _REDUCE[einsum.reduce].reduce(value, axis=reduced) if reduced else value
+        return np.ascontiguousarray(total.transpose(order), dtype=dtype)
+
+    return step

@@ -1,0 +1,76 @@
+"""What the model says of a mapping as it ran: with the element types of the kernel, for one instance."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..cascade.cascade import Cascade
+from ..lowering.binding import Bindings
+from ..model.component import actions_per_value, bits_per_value, localised
+from ..model.predict import predict
+from ..model.prediction import Prediction
+from ..spec.arch import Action, Memory
+from ..spec.spec import Spec
+from ..spec.workload import Einsum
+
+
+def as_run(spec: Spec, cascade: Cascade) -> Spec:
+    """The Spec with the widths of the element types that ran, so that a prediction counts the bits that moved."""
+
+    def widened(einsum: Einsum) -> Einsum:
+        accesses = tuple(
+            dataclasses.replace(access, bits_per_value=8 * np.dtype(cascade.tensors[access.name].dtype).itemsize)
+            for access in einsum.tensor_accesses
+        )
+        return dataclasses.replace(einsum, tensor_accesses=accesses)
+
+    einsums = tuple(widened(einsum) if _runs_under(einsum, cascade) else einsum for einsum in spec.workload.einsums)
+    return dataclasses.replace(spec, workload=dataclasses.replace(spec.workload, einsums=einsums))
+
+
+def _runs_under(einsum: Einsum, cascade: Cascade) -> bool:
+    return all(access.name in cascade.tensors for access in einsum.tensor_accesses)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A prediction of one instance of a workload; ``note`` says what it rests on."""
+
+    prediction: Prediction
+    predicted_time: float
+    """Seconds."""
+    predicted_intermediate_bytes: float
+    """Bytes of intermediates read from and written to memories that are global on the device."""
+    n_instances: int = 1
+
+    @classmethod
+    def of(cls, spec: Spec, cascade: Cascade) -> Predicted:
+        """The prediction beside a measurement of this Spec; raises :class:`~feinsum_fuse.errors.ModelError`."""
+        ran = as_run(spec, cascade)
+        prediction = predict(ran)
+        count = ran.workload.n_instances
+        return cls(prediction, prediction.latency / count, _intermediate_bytes(ran, cascade, prediction) / count, count)
+
+
+def _intermediate_bytes(spec: Spec, cascade: Cascade, prediction: Prediction) -> float:
+    assert spec.arch is not None
+    bindings = Bindings(spec)
+    total = 0.0
+    for einsum in spec.workload.einsums:
+        for leaf in spec.arch.components:
+            if not isinstance(leaf, Memory) or bindings.memory(leaf.name) != "global":
+                continue
+            memory = localised(spec, einsum, leaf)
+            assert isinstance(memory, Memory)
+            for access in einsum.tensor_accesses:
+                if access.name not in cascade.intermediates:
+                    continue
+                width = bits_per_value(memory, access.name, access.bits_per_value)
+                for name in ("read", "write"):
+                    count = prediction.actions[einsum.name, memory.name, access.name, name]
+                    scale = actions_per_value(memory, memory.action(name) or Action(name), access.name, access.bits_per_value)
+                    total += count / (scale * memory.actions_scale) * width / 8 if count else 0.0
+    return total
