@@ -72,8 +72,8 @@ mapping:
 
 
 def product(mapping: str, architecture: str | None = None, m: int = 32, k: int = 16, n: int = 16, more: str = "") -> Spec:
-    """One matrix product ``Z[m, n] = A[m, k] * B[k, n]`` of 8-bit values under a mapping: its nodes, one a line."""
-    nodes = "\n".join("  - " + line.strip() for line in mapping.strip().splitlines())
+    """One matrix product ``Z[m, n] = A[m, k] * B[k, n]`` of 8-bit values under a mapping: its nodes, one a line, each with its dash."""
+    nodes = "\n".join("  " + line.strip() for line in mapping.strip().splitlines())
     workload = f"""
 workload:
   rank_sizes: {{M: {m}, K: {k}, N: {n}}}
