@@ -77,8 +77,9 @@ def test_power_gated_instances_leak_by_usage_over_fanout() -> None:
 
 
 def test_more_instances_than_there_are() -> None:
+    loop = "- !Spatial {rank_variable: m, tile_shape: 1, name: X, component: PE}"
     with pytest.raises((ModelError, SpecError), match="fanout"):
-        predict(spec(WHOLE, "- !Spatial {rank_variable: m, tile_shape: 1, name: X, component: PE}", ONES, END, architecture=array(), m=8, k=2, n=2))
+        predict(spec(WHOLE, loop, ONES, END, architecture=array(), m=8, k=2, n=2))
 
 
 def test_a_buffer_cuts_reads_of_the_outer_memory() -> None:
