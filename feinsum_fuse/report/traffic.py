@@ -82,7 +82,8 @@ def _points(loops: Sequence[For], conditions: Sequence[Affine], statement: State
         values: Sequence[range] = [range(value, value + 1) for value in range(_extent(outer))]
     else:
         values = [range(_extent(outer))]
-    return sum(_grid_points([(outer.name, part), *((loop.name, range(_extent(loop))) for loop in inner)], conditions, statement) for part in values)
+    rest = [(loop.name, range(_extent(loop))) for loop in inner]
+    return sum(_grid_points([(outer.name, part), *rest], conditions, statement) for part in values)
 
 
 def _grid_points(ranges: Sequence[tuple[str, range]], conditions: Sequence[Affine], statement: Statement) -> int:
