@@ -36,9 +36,7 @@ class WorkloadKind:
     def at(self, sizes: dict[str, int]) -> Workload:
         """The workload at given sizes."""
         sizes = {**sizes, **{rank: size.largest({other: n + 1 for other, n in sizes.items()}) for rank, size in self.derived}}
-        einsums = [
-            {"einsum": text, "is_copy_operation": True} if text.partition("[")[0] in self.copies else text for text in self.einsums
-        ]
+        einsums = [{"einsum": text, "is_copy_operation": True} if text.partition("[")[0] in self.copies else text for text in self.einsums]
         document = {"workload": {"rank_sizes": sizes, "bits_per_value": {"All": 32}, "einsums": einsums}}
         return loads(json.dumps(document)).workload
 
@@ -46,9 +44,7 @@ class WorkloadKind:
 KINDS: tuple[WorkloadKind, ...] = (
     WorkloadKind("matmul", ("Z[m,n] = A[m,k] * B[k,n]",), "M N K"),
     WorkloadKind("chain of two", ("T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"), "M N K P"),
-    WorkloadKind(
-        "chain of three", ("T[m,n] = A[m,k] * B[k,n]", "U[m,p] = T[m,n] * C[n,p]", "Z[m,q] = U[m,p] * D[p,q]"), "M N K P Q", 8
-    ),
+    WorkloadKind("chain of three", ("T[m,n] = A[m,k] * B[k,n]", "U[m,p] = T[m,n] * C[n,p]", "Z[m,q] = U[m,p] * D[p,q]"), "M N K P Q", 8),
     WorkloadKind("matvecs", ("A[na] = I[ni] * WA[ni,na]", "B[nb] = A[na] * WB[na,nb]"), "NI NA NB"),
     WorkloadKind(
         "diamond",
@@ -58,7 +54,12 @@ KINDS: tuple[WorkloadKind, ...] = (
     ),
     WorkloadKind("strided convolution", ("O[m,p] = I[c, H: 2*p+r] * W[m,c,r]",), "M P C R", 8),
     WorkloadKind("two-dimensional convolution", ("O[m,p,q] = I[c, H: p+r, V: q+s] * W[m,c,r,s]",), "M P Q C R S", 5),
-    WorkloadKind("two convolutions", ("T[x] = I[H: x+r] * V[r]", "O[y] = T[X: y+s] * W[s]"), "Y R S", derived=(("X", Affine.of({"Y": 1, "S": 1}, -1)),)),
+    WorkloadKind(
+        "two convolutions",
+        ("T[x] = I[H: x+r] * V[r]", "O[y] = T[X: y+s] * W[s]"),
+        "Y R S",
+        derived=(("X", Affine.of({"Y": 1, "S": 1}, -1)),),
+    ),
     WorkloadKind(
         "two convolutions with channels",
         ("T[c, x] = I[b, H: x+r] * V[c,b,r]", "O[d, y] = T[c, X: 2*y+s] * W[d,c,s]"),

@@ -17,7 +17,7 @@ from .errors import (
     ReductionBindingError,
     TileShapeError,
 )
-from .loops import chain_of, computing, find, interval, is_reduction, output_indices, replace_loop, with_body
+from .loops import chain_of, computing, find, guarded, interval, is_reduction, output_indices, replace_loop, with_body
 from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, substituted, walk
 from .step import Step
 
@@ -152,7 +152,7 @@ class ShareLoop(Step):
             own = loop.limits if longest is not None else ()
             if longest is not None and loop.extent is not None and loop.extent < longest:
                 own += (Affine((), loop.extent - 1) - Affine.variable(loop.name),)
-            body += substituted(_guarded(part, own), {loop.name: Affine.variable(names[0])})
+            body += substituted(guarded(part, own), {loop.name: Affine.variable(names[0])})
         shared = For(names[0], longest, body, () if longest is not None else loops[0].limits, tuple(r for loop in loops for r in loop.refs))
         start, stop = siblings
         return nest.replace(body=_merged(nest.body, names, start, stop, shared))
@@ -233,16 +233,6 @@ def _merged(body: tuple[Node, ...], names: Sequence[str], start: int, stop: int,
         between = tuple(n for n in body[start:stop] if not (isinstance(n, For) and n.name in names))
         return (*body[:start], *between, shared, *body[stop:])
     return tuple(with_body(n, _merged(n.body, names, start, stop, shared)) if isinstance(n, For) else n for n in body)
-
-
-def _guarded(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, ...]:
-    """Limits of a loop that is merged into a longer one become limits of what is directly inside it."""
-    if not limits:
-        return body
-    return tuple(
-        dataclasses.replace(n, limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits)
-        for n in body
-    )
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,23 @@ def replace_loop(body: tuple[Node, ...], name: str, new: tuple[Node, ...]) -> tu
     return rebuilt(body, lambda node: new if isinstance(node, For) and node.name == name else (node,))
 
 
+def replace_chain(body: tuple[Node, ...], chain: Sequence[For], new: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The tree with the last of these loops, each inside the one before, replaced; other loops of its name stay."""
+    first, *rest = chain
+    replacement = new if not rest else (with_body(first, replace_chain(first.body, rest, new)),)
+    return tuple(other for node in body for other in (replacement if node is first else (node,)))
+
+
+def guarded(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, ...]:
+    """The body, which runs only where these limits are >= 0."""
+    if not limits:
+        return body
+    return tuple(
+        dataclasses.replace(n, limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits)
+        for n in body
+    )
+
+
 def chain_of(nest: Nest, einsum: str, step: Step) -> tuple[For, ...]:
     """The loops around the statement that computes an Einsum, outermost first."""
     for above, statement in statements(nest.body):

@@ -12,7 +12,8 @@ from constantdict import constantdict
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .errors import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError, UnknownTensorError
-from .loops import chain_of, find, inside, interval, is_reduction, replace_loop, with_body
+from .items import shared_scope
+from .loops import chain_of, find, inside, interval, is_reduction, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMemory, rebuilt, statements
 from .step import Step
 
@@ -53,14 +54,34 @@ def region(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[st
     return Region(tuple(bases), tuple(shape))
 
 
-def scope_of(nest: Nest, at: LoopRef | None, step: Step) -> tuple[For, ...]:
-    """The loops from the root down to the scope, which is the last; empty for the root."""
+def check_dense(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> None:
+    """:class:`NestOrderError` if a tile would have gaps: what lies there belongs to other iterations, which a write-back would overwrite."""
+    for above, place in accesses:
+        extents = {loop.name: loop.extent or 1 for loop in above if loop.name not in scope}
+        for index in place.indices:
+            reach = 1
+            for factor, name in sorted((abs(factor), name) for name, factor in index.terms if extents.get(name, 1) > 1):
+                if factor > reach:
+                    raise NestOrderError(
+                        f"{step}: the tile of {place} would have gaps along {index}: a loop above it steps by less than {name} below it",
+                        hint="Place the tile above the inner part of a rank variable, or the outer part above the tile.",
+                    )
+                reach += factor * (extents[name] - 1)
+
+
+def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, step: Step) -> tuple[Nest, tuple[For, ...]]:
+    """The nest, and its loops from the root down to the place of a tile, the last the innermost; none for the root.
+
+    A local tile belongs to the whole group, so no loop over work-items encloses it: such loops move inwards.
+    """
     if at is None:
-        return ()
+        return nest, ()
     loop = find(nest, at, step)
-    chain = chain_of(nest, at.einsum, step)
-    names = [node.name for node in chain]
-    return chain[: names.index(loop.name) + 1]
+    names = [node.name for node in chain_of(nest, at.einsum, step)]
+    depth = names.index(loop.name) + 1
+    if memory == "local":
+        nest, depth = shared_scope(nest, at.einsum, depth, step)
+    return nest, chain_of(nest, at.einsum, step)[:depth]
 
 
 def check_visible(memory: str, accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> None:
@@ -180,13 +201,18 @@ def stored_axes(rank: int, axes: tuple[int, ...], step: Step) -> tuple[int, ...]
 
 
 def place_around(
-    body: tuple[Node, ...], scope: Sequence[For], einsums: Sequence[str], before: Sequence[Node], after: Sequence[Node]
+    body: tuple[Node, ...], scope: Sequence[str], einsums: Sequence[str], before: Sequence[Node], after: Sequence[Node]
 ) -> tuple[Node, ...]:
     """The tree with nodes put before the first and after the last part of the scope that computes these Einsums."""
-    inner = scope[-1].body if scope else body
-    marks = [i for i, node in enumerate(inner) if inside(node, einsums)]
-    new = (*inner[: marks[0]], *before, *inner[marks[0] : marks[-1] + 1], *after, *inner[marks[-1] + 1 :])
-    return replace_loop(body, scope[-1].name, (with_body(scope[-1], new),)) if scope else new
+    if scope:
+        return tuple(
+            with_body(node, place_around(node.body, scope[1:], einsums, before, after))
+            if isinstance(node, For) and node.name == scope[0] and inside(node, einsums[:1])
+            else node
+            for node in body
+        )
+    marks = [i for i, node in enumerate(body) if inside(node, einsums)]
+    return (*body[: marks[0]], *before, *body[marks[0] : marks[-1] + 1], *after, *body[marks[-1] + 1 :])
 
 
 @dataclass(frozen=True)
@@ -205,9 +231,9 @@ class CacheRead(Step):
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
-        scope = scope_of(nest, self.at, self)
-        names = tuple(loop.name for loop in scope)
         memory = memory_of(self.memory, self)
+        nest, scope = placed_at(nest, self.at, memory, self)
+        names = tuple(loop.name for loop in scope)
         groups: dict[tuple[str, tuple[Affine, ...]], list[tuple[tuple[For, ...], Place]]] = {}
         for above, statement in statements(nest.body):
             if statement.einsum not in self.einsums or statement.role not in {"update", "map"}:
@@ -242,9 +268,8 @@ class CacheRead(Step):
             return (dataclasses.replace(node, operands=tuple(touched.local(p, name) if p in places else p for p in node.operands)),)
 
         body = rebuilt(nest.body, change)
-        scope = scope_of(nest.replace(body=body), self.at, self)
         readers = [e for e in self.einsums if any(s.einsum == e and name in {p.source for p in s.operands} for _, s in statements(body))]
-        body = place_around(body, scope, readers, fetch, ())
+        body = place_around(body, names, readers, fetch, ())
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
 
@@ -263,15 +288,16 @@ class CacheWrite(Step):
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
-        scope = scope_of(nest, self.at, self)
-        names = tuple(loop.name for loop in scope)
         memory = memory_of(self.memory, self)
+        nest, scope = placed_at(nest, self.at, memory, self)
+        names = tuple(loop.name for loop in scope)
         above = chain_of(nest, self.einsum, self)
         if tuple(loop.name for loop in above[: len(names)]) != names:
             raise NestOrderError(f"{self}: {self.einsum} does not run under this loop")
         update = next(s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role in {"update", "map"})
         place = update.target
         check_visible(memory, [(above, place)], names, self)
+        check_dense([(above, place)], names, self)
         touched = region([(above, place)], names, self)
         name = nest.fresh(f"{tensor_of(nest, place.source)}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
@@ -298,7 +324,7 @@ class CacheWrite(Step):
             return (node,)
 
         body = rebuilt(nest.body, change)
-        body = place_around(body, scope_of(nest.replace(body=body), self.at, self), [self.einsum], before, drain)
+        body = place_around(body, names, [self.einsum], before, drain)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
 
@@ -316,8 +342,8 @@ class ComputeAt(Step):
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
-        scope = scope_of(nest, self.at, self)
         memory = memory_of(self.memory, self)
+        nest, scope = placed_at(nest, self.at, memory, self)
         source = next((s for s in nest.sources.values() if s.tensor == self.tensor and not s.is_rule), None)
         if source is None or source.name in nest.outputs:
             raise UnknownTensorError(f"{self}: {self.tensor!r} is no intermediate that can shrink")

@@ -20,7 +20,7 @@ from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .intrinsics import registered, vector_dtype
 from .nest import For, Nest, Node, Place, Statement, Tile, statements, walk
-from .parallel import check_kernels, distributed, exchanged, memory_of
+from .parallel import axes_of, check_kernels, distributed, exchanged, memory_of
 from .tags import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
 
@@ -119,6 +119,7 @@ class _Text:
         self.numbers: dict[str, int] = {}
         self.temporaries: dict[str, lp.TemporaryVariable] = {}
         self.intrinsics: set[str] = set()
+        self.groups = bool(axes_of(nest, "group"))
 
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says which memories those are in."""
@@ -129,7 +130,7 @@ class _Text:
                 frozenset(memory_of(self.nest, s) for s in exchanged(self.nest, done, (node,))) - {"private"} if done else frozenset()
             )
             if memories and self._apart((*done, node), root=root):
-                self.barrier("global" if root else "local", memories, above)
+                self.barrier("global" if root and self.groups else "local", memories, above)
                 fences |= memories
                 done = []
             if isinstance(node, For):

@@ -1,0 +1,299 @@
+"""Random LoopTrees that are legal by construction, for tests and for the search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from constantdict import constantdict
+
+from ..spec.arch import Action, Arch, Container, Fanout, Memory
+from ..spec.arch import Compute as ComputeUnit
+from ..spec.arch import Toll as TollUnit
+from ..spec.mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, Toll
+from ..spec.opencl import MEMORY_KINDS, FanoutKind, MemoryKind, OpenCL
+from ..spec.spec import Spec
+from ..spec.workload import Workload
+from .random_workloads import KINDS, WorkloadKind
+from .shared_loops import shareable
+
+MEMORIES = ("MainMemory", "Cache", "Scratchpad", "Register")
+"""From the outermost; global, cache, local and private."""
+FANOUTS: dict[tuple[str, str], FanoutKind] = {
+    ("Core", "X"): "group.0",
+    ("Core", "Y"): "group.1",
+    ("WorkItem", "X"): "local.0",
+    ("WorkItem", "Y"): "local.1",
+    ("Lane", "X"): "unroll",
+    ("Lane", "Y"): "loop",
+}
+HIDDEN = {"Core": 2, "WorkItem": 3, "Lane": 4}
+"""Fanout -> the outermost memory below it."""
+_BRANCHINGS = (Sequential, Sequential, Pipeline, Split)
+
+
+def _actions(*names: str) -> tuple[Action, ...]:
+    return tuple(Action(name, energy=1.0) for name in names)
+
+
+def architecture() -> Arch:
+    """Four memories, with a fanout of cores, of work-items and of lanes between them, and a toll on the way."""
+
+    def container(name: str, fanout: int) -> Container:
+        return Container(name=name, spatial=tuple(Fanout(dimension, fanout) for component, dimension in FANOUTS if component == name))
+
+    def memory(name: str) -> Memory:
+        return Memory(name=name, actions=_actions("read", "write"))
+
+    return Arch(
+        (
+            memory("MainMemory"),
+            memory("Cache"),
+            container("Core", 64),
+            TollUnit(name="Bus", direction=constantdict({"All": "up_and_down"}), actions=_actions("read")),
+            memory("Scratchpad"),
+            container("WorkItem", 16),
+            memory("Register"),
+            container("Lane", 64),
+            ComputeUnit(name="MAC", actions=(Action("compute", energy=1.0, throughput=1.0),)),
+        )
+    )
+
+
+def bindings() -> OpenCL:
+    """What the architecture's components are on a device."""
+    fanouts = {f"{component}.{dimension}": kind for (component, dimension), kind in FANOUTS.items()}
+    memories: dict[str, MemoryKind] = dict(zip(MEMORIES, MEMORY_KINDS, strict=True))
+    return OpenCL(constantdict(memories), constantdict(fanouts))
+
+
+@dataclass(frozen=True)
+class RandomTree:
+    """A Spec with a random mapping, and how to make it again."""
+
+    seed: int
+    kind: str
+    spec: Spec
+
+    def __str__(self) -> str:
+        return f"tree {self.seed}: {self.kind}\n{self.spec.mapping}"
+
+
+def random_tree(seed: int, kind: WorkloadKind | None = None) -> RandomTree:
+    """The tree of this seed: a workload of this kind (default: any) at random sizes, with a mapping that the validator accepts."""
+    random = Random(seed)
+    chosen = kind or KINDS[seed % len(KINDS)]
+    workload = chosen.sized(random)
+    spec = Spec(workload, architecture(), opencl=bindings())
+    return RandomTree(seed, chosen.name, spec.replace(mapping=_Grower(workload, random).mapping()))
+
+
+def random_trees(count: int, seed: int = 0) -> Iterator[RandomTree]:
+    """``count`` trees, the kinds of workloads in turn."""
+    for number in range(count):
+        yield random_tree(seed * 1_000_003 + number, KINDS[number % len(KINDS)])
+
+
+@dataclass(frozen=True)
+class _State:
+    """What lies above: tile shapes, device dimensions in use, and how deep each tensor is held."""
+
+    tiles: constantdict[tuple[str, str], int]
+    used: frozenset[tuple[str, str]] = frozenset()
+    levels: constantdict[str, int] = field(default_factory=constantdict)
+    deepest: int = 0
+    """The innermost memory that holds a tile: below a local one no groups are bound, below a private one no work-items."""
+    spread: constantdict[tuple[str, str], int] = field(default_factory=constantdict)
+    """(Einsum, rank variable) -> the outermost memory below the fanout over which a loop above spreads it."""
+    outermost: int = 0
+    """The outermost memory that may hold a tile: further out, a spatial and a temporal loop over one variable would change places."""
+
+    def cut(self, variables: dict[str, str], tile: int, dimension: tuple[str, str] | None) -> _State:
+        """After a loop over these rank variables (Einsum -> variable), in time or over a fanout."""
+        tiles = constantdict({**self.tiles, **dict.fromkeys(variables.items(), tile)})
+        outermost = max([self.outermost, *(self.spread.get(item, 0) for item in variables.items())])
+        if dimension is None:
+            return replace(self, tiles=tiles, outermost=outermost)
+        spread = constantdict({**self.spread, **dict.fromkeys(variables.items(), HIDDEN[dimension[0]])})
+        return replace(self, tiles=tiles, outermost=outermost, spread=spread, used=self.used | {dimension})
+
+    def held(self, tensors: tuple[str, ...], level: int) -> _State:
+        """After a Storage."""
+        levels = constantdict({**self.levels, **dict.fromkeys(tensors, level)})
+        return replace(self, levels=levels, deepest=max(self.deepest, level))
+
+    def is_open(self, dimension: tuple[str, str]) -> bool:
+        """Whether a loop may be bound to this dimension here."""
+        return dimension not in self.used and self.deepest < HIDDEN[dimension[0]]
+
+
+class _Grower:
+    def __init__(self, workload: Workload, random: Random) -> None:
+        self.workload = workload
+        self.random = random
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def mapping(self) -> Mapping:
+        """The whole tree."""
+        names = tuple(einsum.name for einsum in self.workload.einsums)
+        tiles = {(e.name, v): size for e in self.workload.einsums for v, size in e.bounds.items()}
+        segments = self.parts(names, whole=self.chance(0.6))
+        fused = {t for segment in segments for t in self.exchanged(segment) if self.chance(0.75)}
+        outside = tuple(t for t in self.workload.tensors if t not in fused)
+        state = _State(constantdict(tiles)).held(outside, 0)
+        nodes: list[Node] = [Storage(part, "MainMemory") for part in self.parts(outside, whole=self.chance(0.5))]
+        if self.chance(0.2):
+            held = (self.random.choice(outside),)
+            nodes.append(Storage(held, "Cache"))
+            state = replace(state, levels=state.held(held, 1).levels)
+        if len(segments) == 1:
+            return Mapping((*nodes, *self.below(names, state)))
+        return Mapping((*nodes, self.branching(segments, state)))
+
+    def parts(self, items: tuple[str, ...], *, whole: bool) -> list[tuple[str, ...]]:
+        """The items cut into consecutive parts."""
+        if whole or len(items) < 2:
+            return [items]
+        cuts = sorted({self.random.randrange(1, len(items)) for _ in range(self.random.randint(1, 2))})
+        return [items[a:b] for a, b in zip((0, *cuts), (*cuts, len(items)), strict=True)]
+
+    def exchanged(self, names: tuple[str, ...]) -> list[str]:
+        """Tensors written and read by these Einsums and by no others."""
+        return [
+            t
+            for t in self.workload.tensors
+            if self.workload.producers(t)
+            and self.workload.consumers(t)
+            and set(self.workload.consumers(t)) <= set(names)
+            and set(self.workload.producers(t)) <= set(names)
+        ]
+
+    def branching(self, segments: list[tuple[str, ...]], state: _State) -> Node:
+        kind = self.random.choice(_BRANCHINGS)
+        return kind(tuple(Nested(tuple(self.below(segment, state))) for segment in segments))
+
+    def below(self, names: tuple[str, ...], state: _State) -> list[Node]:
+        """The nodes from here to the Compute nodes of these Einsums."""
+        return self.single(names[0], state) if len(names) == 1 else self.group(names, state)
+
+    # -- several Einsums under common loops --------------------------------------------------------------------------------------------
+
+    def group(self, names: tuple[str, ...], state: _State) -> list[Node]:
+        """Shared loops, backing storage of what the Einsums exchange, and branches."""
+        nodes: list[Node] = []
+        waiting = [t for t in self.exchanged(names) if t not in state.levels]
+        for _ in range(self.random.randint(0, 3)):
+            node, state = self.shared_loop(names, state)
+            if node is not None:
+                nodes.append(node)
+            if waiting and nodes and self.chance(0.3):
+                backing, state = self.backing(waiting.pop(), state)
+                nodes.append(backing)
+            if self.chance(0.25):
+                extra, state = self.storage(names, state)
+                nodes += extra
+        segments = self.parts(names, whole=False)
+        for tensor in waiting:
+            inside = any(tensor in self.exchanged(segment) for segment in segments)
+            if not (inside and self.chance(0.6)):
+                backing, state = self.backing(tensor, state)
+                nodes.append(backing)
+        return [*nodes, self.branching(segments, state)]
+
+    def shared_loop(self, names: tuple[str, ...], state: _State) -> tuple[Node | None, _State]:
+        """One loop over a rank variable that all of these Einsums have, if there is one that may be shared."""
+        candidates = []
+        for variables in shareable(self.workload, names):
+            current = [state.tiles[item] for item in variables.items()]
+            if max(current) > 1 or self.chance(0.05):
+                candidates.append((variables, min(current)))
+        if not candidates:
+            return None, state
+        variables, current_tile = self.random.choice(candidates)
+        tile = self.tile(current_tile)
+        reduced = [e for e, v in variables.items() if v not in self.output_variables(e)]
+        name = next(iter(variables.values())) if len(set(variables.values())) == 1 else constantdict(variables)
+        dimension = self.dimension(state, reduced=bool(reduced), iterations=max(-(-state.tiles[i] // tile) for i in variables.items()))
+        state = state.cut(variables, tile, dimension)
+        if dimension is None:
+            return Temporal(name, tile), state
+        return Spatial(name, tile, name=dimension[1], component=dimension[0]), state
+
+    def backing(self, tensor: str, state: _State) -> tuple[Node, _State]:
+        """The outermost Storage of an intermediate that stays inside the kernel."""
+        level = self.random.choice([level for level in (1, 2, 2, 2, 3) if level >= state.outermost] or [3])
+        return Storage((tensor,), MEMORIES[level]), replace(state.held((tensor,), level), deepest=max(state.deepest, level, 2))
+
+    def storage(self, names: tuple[str, ...], state: _State) -> tuple[list[Node], _State]:
+        """A further Storage for a tensor of these Einsums that is held above already."""
+        tensors = dict.fromkeys(t for name in names for t in self.workload.einsum(name).tensors if t in state.levels)
+        places = [(t, n) for t in tensors for n in (1, 2, 2, 2, 3) if n > state.levels[t] and n >= state.outermost]
+        if not places:
+            return [], state
+        tensor, level = self.random.choice(places)
+        return [Storage((tensor,), MEMORIES[level])], state.held((tensor,), level)
+
+    # -- one Einsum --------------------------------------------------------------------------------------------------------------------
+
+    def single(self, name: str, state: _State) -> list[Node]:
+        """Loops down to tiles of one point, with storage between them."""
+        nodes: list[Node] = []
+        for variable, tile in self.loops(name, state):
+            extra, state = self.maybe_storage(name, state)
+            nodes += extra
+            reduced = variable not in self.output_variables(name)
+            iterations = -(-state.tiles[name, variable] // tile)
+            dimension = self.dimension(state, reduced=reduced, iterations=iterations)
+            state = state.cut({name: variable}, tile, dimension)
+            if dimension is None:
+                nodes.append(Temporal(variable, tile))
+            else:
+                nodes.append(Spatial(variable, tile, name=dimension[1], component=dimension[0]))
+        extra, state = self.maybe_storage(name, state)
+        nodes += extra
+        return [*nodes, Compute(name, "MAC")]
+
+    def loops(self, name: str, state: _State) -> list[tuple[str, int]]:
+        """(rank variable, tile) from the outermost, each variable down to 1, interleaved at random."""
+        chains: list[list[tuple[str, int]]] = []
+        for variable in self.workload.einsum(name).bounds:
+            current = state.tiles[name, variable]
+            chain: list[tuple[str, int]] = []
+            while current > 1 or (not chain and self.chance(0.2)):
+                current = self.tile(current)
+                chain.append((variable, current))
+            if chain:
+                chains.append(chain)
+        result = []
+        while chains:
+            chain = self.random.choice(chains)
+            result.append(chain.pop(0))
+            chains = [c for c in chains if c]
+        return result
+
+    def tile(self, current: int) -> int:
+        """A tile shape not above this one; often 1, so that trees end."""
+        return 1 if current == 1 or self.chance(0.5) else self.random.randint(1, current - 1)
+
+    def dimension(self, state: _State, *, reduced: bool, iterations: int) -> tuple[str, str] | None:
+        """A fanout dimension for a loop, or none; a reduction is not run in parallel."""
+        fitting = [d for d in FANOUTS if state.is_open(d) and not (reduced and d[0] != "Lane")]
+        fitting = [d for d in fitting if iterations <= {"Core": 64, "WorkItem": 16, "Lane": 64}[d[0]]]
+        return self.random.choice(fitting) if fitting and self.chance(0.4) else None
+
+    def maybe_storage(self, name: str, state: _State) -> tuple[list[Node], _State]:
+        nodes: list[Node] = []
+        if self.chance(0.3):
+            nodes, state = self.storage((name,), state)
+        if self.chance(0.04):
+            tensor = self.random.choice(self.workload.einsum(name).tensors)
+            if state.levels.get(tensor, 3) < 1:
+                nodes.append(Toll((tensor,), "Bus"))
+                state = replace(state, levels=state.held((tensor,), 1).levels)
+        return nodes, state
+
+    def output_variables(self, name: str) -> frozenset[str]:
+        return frozenset(v for access in self.workload.einsum(name).outputs for v in access.rank_variables)

@@ -1,0 +1,70 @@
+"""Which rank variables of several Einsums one loop may run over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..spec.workload import Einsum, Workload
+
+Item = tuple[str, str]
+
+
+def shareable(workload: Workload, names: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    """Einsum -> rank variable, for each loop that these Einsums can run under in order.
+
+    The variables are tied to one another by axes of tensors that the Einsums exchange or read in common: one loop advances all of them
+    along the same axis. A variable over which a producer reduces what another of the Einsums reads is left out.
+    """
+    einsums = [workload.einsum(name) for name in names]
+    seen: list[dict[str, str]] = []
+    for variable in einsums[0].bounds:
+        for found in _extended(einsums, {names[0]: variable}):
+            if found not in seen and not _reduces_too_early(einsums, found):
+                seen.append(found)
+                yield found
+
+
+def _extended(einsums: list[Einsum], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
+    """All ways to give the remaining Einsums a variable tied to one that is chosen."""
+    rest = [e for e in einsums if e.name not in chosen]
+    if not rest:
+        yield chosen
+        return
+    einsum = rest[0]
+    tied = [v for other in einsums if other.name in chosen for v in ties(other, chosen[other.name], einsum)]
+    for variable in dict.fromkeys(tied):
+        if all(variable in ties(o, chosen[o.name], einsum) for o in einsums if o.name in chosen and common(o, einsum)):
+            yield from _extended(einsums, {**chosen, einsum.name: variable})
+
+
+def common(one: Einsum, other: Einsum) -> set[str]:
+    """Tensors that one of the two writes and the other reads."""
+    wrote = {a.name for e in (one, other) for a in e.outputs}
+    return wrote & set(one.tensors) & set(other.tensors)
+
+
+def ties(one: Einsum, variable: str, other: Einsum) -> list[str]:
+    """The variables of ``other`` that index the same axis of a common tensor as ``variable`` of ``one``.
+
+    Einsums that exchange no tensor are tied by name, and by the axes of what both read.
+    """
+    tensors = common(one, other) or set(one.tensors) & set(other.tensors)
+    found: list[str] = [variable] if not common(one, other) and variable in other.bounds else []
+    for mine in one.tensor_accesses:
+        for theirs in other.tensor_accesses:
+            if mine.name != theirs.name or mine.name not in tensors:
+                continue
+            for rank, index in mine.projection.items():
+                if index.bare == variable and theirs.projection[rank].terms:
+                    # Along a sum the first term moves the window, the others stay inside it.
+                    found.append(theirs.projection[rank].bare or max(theirs.projection[rank].terms, key=lambda term: abs(term[1]))[0])
+    return list(dict.fromkeys(found))
+
+
+def _reduces_too_early(einsums: list[Einsum], chosen: dict[str, str]) -> bool:
+    for producer in einsums:
+        written = {v for access in producer.outputs for v in access.rank_variables}
+        read = any(common(producer, e) & {a.name for a in producer.outputs} for e in einsums if e is not producer)
+        if read and chosen[producer.name] not in written:
+            return True
+    return False
