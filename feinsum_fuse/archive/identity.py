@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -65,13 +66,14 @@ class Identity:
     def least(self, value: Callable[[Renaming], str]) -> Renaming:
         """Of the renamings that give this same shape, one for each symmetry of the sized cascade, that with the least ``value``.
 
+        Texts are compared with numbers as numbers, so that ``E2`` comes before ``E10``.
         Where there are too many to try, generators are applied as long as one makes it less, which is exact where they exchange
         neighbouring equal parts, as those of a batch of equal rows do.
         """
         there, generators = _without_sizes(self.sized.renaming), self.sized.automorphisms
         symmetries, complete = _closure(generators)
         candidates = [self.renaming, *(there.then(symmetry).then(self.form.renaming) for symmetry in symmetries)]
-        best_value, best = min(((value(candidate), candidate) for candidate in candidates), key=lambda pair: pair[0])
+        best_value, best = min(((_natural(value(candidate)), candidate) for candidate in candidates), key=lambda pair: pair[0])
         if complete:
             return best
         back = self.form.renaming.inverse()
@@ -81,7 +83,7 @@ class Identity:
             improved = False
             for step in steps:
                 new = best.then(step)
-                if (new_value := value(new)) < best_value:
+                if (new_value := _natural(value(new))) < best_value:
                     best_value, best, improved = new_value, new, True
         return best
 
@@ -132,6 +134,11 @@ def _label(axis: Axis, renaming: Renaming) -> str:
     if axis.owner in renaming.einsums and isinstance(axis.which, str):
         return renaming.variables[axis.owner, axis.which]
     return f"axis {axis.which} of {renaming.tensors[axis.owner]}"
+
+
+def _natural(text: str) -> tuple[str | int, ...]:
+    """Text between numbers, and the numbers; these alternate, so that two such tuples can always be compared."""
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", text)))
 
 
 def _without_sizes(renaming: Renaming) -> Renaming:

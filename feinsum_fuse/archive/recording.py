@@ -20,7 +20,6 @@ from ..lowering import lower
 from ..model.prediction import Prediction
 from ..schedule.schedule import Schedule
 from .address import locate
-from .cascade_text import cascade_to_json
 from .device_identity import device_identity
 from .fact import FactId, FactKey, Record
 from .identity import Identity, digest, identify, renamed_cascade, renamed_schedule
@@ -60,7 +59,7 @@ def record_from(measurement: Measurement, prediction: Prediction | None = None, 
     layout = {argument.name: argument.strides for argument in arguments if argument.name not in cascade.intermediates}
     identity = identify(cascade, layout)
     schedule = _schedule_of(subject)
-    renaming = canonical_names(identity, cascade, schedule)
+    renaming = canonical_names(identity, schedule)
     schedule = None if schedule is None else renamed_schedule(schedule, renaming)
     error = measurement.error if measurement.error is not None and math.isfinite(measurement.error) else None
     arguments = tuple(dataclasses.replace(argument, name=renaming.tensors[argument.name]) for argument in arguments)
@@ -69,19 +68,14 @@ def record_from(measurement: Measurement, prediction: Prediction | None = None, 
     return Record(fact or FactId(uuid.uuid4().hex), key, cascade.key, renamed_cascade(cascade, renaming), schedule, stored, prediction)
 
 
-def canonical_names(identity: Identity, cascade: Cascade, schedule: Schedule | None) -> Renaming:
+def canonical_names(identity: Identity, schedule: Schedule | None) -> Renaming:
     """The renaming to canonical names that everybody chooses.
 
-    Among those that give the same sizes, types and strides, it is the one with the least schedule, then with the least cascade:
-    symmetric copies of a schedule have one key.
+    Among those that give the same sizes, types and strides, it is the one with the least schedule: symmetric copies have one key.
     """
-
-    def text(renaming: Renaming) -> str:
-        return schedule_to_text(None if schedule is None else renamed_schedule(schedule, renaming))
-
-    if not identity.sized.automorphisms:
+    if schedule is None or not identity.sized.automorphisms:
         return identity.renaming
-    return identity.least(lambda renaming: text(renaming) + cascade_to_json(renamed_cascade(cascade, renaming)))
+    return identity.least(lambda renaming: schedule_to_text(renamed_schedule(schedule, renaming)))
 
 
 def key_from(identity: Identity, measurement: Measurement, schedule: Schedule | None) -> FactKey:

@@ -1,0 +1,208 @@
+"""The archive under fault: many writers, killed writers, full disks, and schemas of other versions."""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from feinsum_fuse.archive import export_facts, query, record
+from feinsum_fuse.errors import ArchiveError
+from tests.sweeps import SEED, sweep_size
+
+from .samples import HERE, measurement, product
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Writers:
+    """Processes that record facts; see :mod:`tests.archive.writer`."""
+
+    def __init__(self, before: Callable[[], None] | None = None) -> None:
+        command = [sys.executable, "-m", "tests.archive.writer"]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=before)
+
+    def start(self, url: str, count: int, *numbers: int) -> None:
+        """Let one process for each number record ``count`` facts."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{url} {count} {' '.join(map(str, numbers))}\n")
+        self.process.stdin.flush()
+        self.facts: list[str] = []
+        self.errors: list[str] = []
+        self.children: list[int] = []
+
+    def line(self) -> str:
+        """The next line, sorted by what it says."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        word, _, rest = line.partition(" ")
+        if word == "error":
+            self.errors.append(ast.literal_eval(rest))
+        elif word == "children":
+            self.children = [int(child) for child in rest.split()]
+        elif word != "ended":
+            self.facts.append(word)
+        return line
+
+    def finish(self) -> list[int]:
+        """Wait for the end; the exit codes, negative for signals."""
+        while not (line := self.line()).startswith("ended"):
+            assert line, "the writer ended too early"
+        return [int(code) for code in line.split()[1:]]
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def writers() -> Iterator[Writers]:
+    made = Writers()
+    yield made
+    made.close()
+
+
+def stored(url: str) -> dict[str, tuple[float, ...]]:
+    """Identifier -> samples, read by SQLite alone."""
+    with closing(sqlite3.connect(url)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        return dict(connection.execute("SELECT fact, samples_ns FROM measurements"))
+
+
+def test_eight_processes_lose_nothing(writers: Writers, tmp_path: Path) -> None:
+    """The database is created by whoever comes first."""
+    url, count = str(tmp_path / "facts.sqlite3"), sweep_size(1000)
+    writers.start(url, count, *range(8))
+    assert (writers.finish(), writers.errors) == ([0] * 8, [])
+    assert len(set(writers.facts)) == len(writers.facts) == 8 * count
+    assert stored(url).keys() == set(writers.facts)
+    found = {fact.measurement.samples_ns for fact in query(product(), HERE, url=url)}
+    assert found == {(number, k) for number in range(8) for k in range(count)}
+    assert [file.name for file in tmp_path.iterdir()] == ["facts.sqlite3"]
+
+
+def test_a_killed_writer_leaves_every_acknowledged_fact(writers: Writers, tmp_path: Path) -> None:
+    """Killed in the middle of writing, at a random moment, by the signal that cannot be caught; all on one database."""
+    url, generator = str(tmp_path / "facts.sqlite3"), random.Random(SEED)
+    acknowledged: set[str] = set()
+    kills = sweep_size(200)
+    for number in range(kills):
+        writers.start(url, 1_000_000, number)
+        while not (writers.children and writers.facts):
+            writers.line()
+        time.sleep(generator.uniform(0, 0.05))
+        os.kill(writers.children[0], signal.SIGKILL)
+        assert writers.finish() == [-signal.SIGKILL]
+        acknowledged |= set(writers.facts)
+        in_flight = stored(url).keys() - acknowledged
+        assert acknowledged <= stored(url).keys()
+        assert len(in_flight) <= number + 1, "at most one for each kill was written and not acknowledged"
+    assert len(acknowledged) > kills
+    record(measurement(), url=url)
+    assert len(query(product(), HERE, url=url)) == len(acknowledged | in_flight) + 1
+
+
+def test_a_kill_while_the_database_is_being_made_leaves_none_or_a_good_one(writers: Writers, tmp_path: Path) -> None:
+    generator = random.Random(SEED)
+    for number in range(sweep_size(200)):
+        url = str(tmp_path / f"facts{number}.sqlite3")
+        writers.start(url, 1, number)
+        while not writers.children:
+            writers.line()
+        time.sleep(generator.uniform(0, 0.15))
+        os.kill(writers.children[0], signal.SIGKILL)
+        writers.finish()
+        assert writers.errors == []
+        record(measurement(), url=url)
+        assert set(writers.facts) < stored(url).keys()
+        assert len(stored(url)) <= 2
+
+
+def limited_file_size(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> None:
+    url = str(tmp_path / "facts.sqlite3")
+    record(measurement(), url=url)
+    size = Path(url).stat().st_size + 20_000
+    limited = Writers(lambda: limited_file_size(size))
+    limited.start(url, 10_000, 0)
+    assert limited.finish() == [1]
+    limited.close()
+    assert limited.errors == [
+        f"cannot write {url}: the file system refused the write (disk full, or over a size limit)\n  free some space, or raise the limit"
+    ]
+    assert set(limited.facts) < stored(url).keys()
+    assert len(stored(url)) == len(limited.facts) + 1
+    record(measurement(), url=url)
+
+
+def test_no_room_for_a_new_database_is_one_clear_error(tmp_path: Path) -> None:
+    url = str(tmp_path / "facts.sqlite3")
+    limited = Writers(lambda: limited_file_size(1000))
+    limited.start(url, 1, 0)
+    assert (limited.finish(), limited.facts) == ([1], [])
+    limited.close()
+    (error,) = limited.errors
+    assert error.startswith(f"cannot write {url}: ")
+    assert len(error.splitlines()) == 2
+    record(measurement(), url=url)
+
+
+def test_sqlites_own_full_error_has_a_clear_text(tmp_path: Path) -> None:
+    from sqlalchemy import text
+
+    from feinsum_fuse.archive.address import locate
+    from feinsum_fuse.archive.schema import tell
+
+    url = str(tmp_path / "facts.sqlite3")
+    record(measurement(), url=url)
+
+    def fill(connection: object) -> None:
+        connection.execute(text("PRAGMA max_page_count=1"))  # type: ignore[attr-defined]
+        for number in range(1000):
+            connection.execute(text(f"INSERT INTO schedules (digest, document) VALUES ('{number}', '{'x' * 1000}')"))  # type: ignore[attr-defined]
+
+    with pytest.raises(ArchiveError) as error:
+        tell(locate(url), fill)
+    assert str(error.value) == (
+        f"cannot write {url}: the disk is full\n  free some space, or choose another place with FEINSUM_FUSE_DATABASE"
+    )
+    assert len(list(export_facts(url))) == 1
+
+
+def test_a_read_only_file_is_one_clear_error(tmp_path: Path) -> None:
+    url = tmp_path / "facts.sqlite3"
+    record(measurement(), url=url)
+    url.chmod(0o444)
+    with pytest.raises(ArchiveError) as error:
+        record(measurement(), url=url)
+    assert str(error.value) == (
+        f"cannot write {url}: the database is read-only\n  make it writable, or choose another place with FEINSUM_FUSE_DATABASE"
+    )
+    assert len(query(product(), HERE, url=url)) == 1
+
+
+def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:
+    url = tmp_path / "facts.sqlite3"
+    record(measurement(), url=url)
+    content = bytearray(url.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    url.write_bytes(content)
+    with pytest.raises(ArchiveError, match=f"cannot read {url}: the file is damaged\n  restore a backup"):
+        query(product(), HERE, url=url)
