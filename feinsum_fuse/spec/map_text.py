@@ -82,7 +82,7 @@ class _Printer:
         return f"({shown})" if own < level else shown
 
     def _node(self, node: Expression) -> tuple[str, int]:
-        if isinstance(node, bool) or not isinstance(node, int | float | Variable | Call | tuple(_COMPOUND)):
+        if isinstance(node, bool) or not isinstance(node, (int, float, Variable, Call, *_COMPOUND)):
             raise SpecError(f"The map holds {node!r}, which files cannot express.")
         if isinstance(node, int | float):
             return _number(node), _SUM if node < 0 else _ATOM
