@@ -19,8 +19,9 @@ from ..cascade.tags import EinsumTag, TensorTag
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .intrinsics import registered, vector_dtype
+from .naming import final_form
 from .nest import For, Nest, Node, Place, Statement, Tile, statements, walk
-from .parallel import axes_of, check_kernels, distributed, exchanged, memory_of
+from .parallel import axes_of, check_kernels, exchanged, memory_of
 from .tags import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
 
@@ -37,7 +38,7 @@ def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
     """
     check_kernels(nest)
     kernel = t_unit.default_entrypoint
-    final = distributed(nest)
+    final = final_form(nest, kernel)
     text = _Text(final, frozenset(p.name for p in kernel.args))
     text.block(final.body, (), root=True)
     foreign = [i for i in kernel.instructions if i.id not in nest.ids and not i.tags_of_type(OwnedTag)]
@@ -102,6 +103,8 @@ class _Earlier:
     id: str
     reads: frozenset[str]
     writes: frozenset[str]
+    separates: bool = False
+    """A barrier between kernels: everything later depends on it, or it might be scheduled into an earlier kernel."""
 
 
 class _Text:
@@ -196,7 +199,7 @@ class _Text:
                     tags=frozenset({OwnedTag()}),
                 )
             )
-            self.earlier.append(_Earlier(name, everything, everything))
+            self.earlier.append(_Earlier(name, everything, everything, separates=kind == "global"))
 
     def statement(self, s: Statement, above: tuple[str, ...]) -> None:
         place = {operand_name(k): self.read(p) for k, p in enumerate(s.operands)}
@@ -260,7 +263,7 @@ class _Text:
     def _started(self, s: Statement, reads: frozenset[str], writes: frozenset[str]) -> tuple[str, frozenset[str]]:
         """A new instruction's id, and those of the earlier ones that it depends on."""
         name = self._id(f"{s.einsum}_{s.role}" if s.role in {"init", "update", "map"} else f"{s.role}_{s.target.source}")
-        before = frozenset(e.id for e in self.earlier if e.writes & (reads | writes) or e.reads & writes)
+        before = frozenset(e.id for e in self.earlier if e.separates or e.writes & (reads | writes) or e.reads & writes)
         self.earlier.append(_Earlier(name, reads, writes))
         return name, before
 

@@ -1,0 +1,95 @@
+"""What a reader of the generated code sees: loops named after rank variables, each with a comment that says what it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+import loopy as lp
+
+from ..cascade.names import Identifiers, identifier
+from ..spec.affine import Affine
+from .nest import For, Nest, Node, statements, substituted, walk
+from .parallel import distributed
+from .tags import NormalFormTag, OwnedTag
+
+
+def named(nest: Nest, taken: set[str]) -> Nest:
+    """The nest with loops called ``m_0``, ``m_1``, ... from the outermost over one rank variable, or ``m`` if there is one."""
+    fresh = Identifiers({*taken, *nest.tiles, *nest.sources})
+    names: dict[str, str] = {}
+    for chain in _chains(nest.body):
+        count: dict[str, int] = {}
+        for loop in chain:
+            if loop.refs:
+                count[loop.refs[0].variable] = count.get(loop.refs[0].variable, 0) + 1
+        seen: dict[str, int] = {}
+        for loop in chain:
+            if loop.refs:
+                variable = loop.refs[0].variable
+                number = seen.get(variable, 0)
+                seen[variable] = number + 1
+                wish = identifier(variable if count[variable] == 1 else f"{variable}_{number}")
+            else:
+                wish = loop.name
+            if loop.name not in names:
+                names[loop.name] = fresh(wish)
+    body = _renamed(nest.body, names)
+    return nest.replace(body=substituted(body, {old: Affine.variable(new) for old, new in names.items()}))
+
+
+def _chains(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
+    """The loops on the way to each innermost body."""
+    inner = [node for node in body if isinstance(node, For)]
+    if not inner:
+        yield above
+    for node in inner:
+        yield from _chains(node.body, (*above, node))
+
+
+def _renamed(body: tuple[Node, ...], names: dict[str, str]) -> tuple[Node, ...]:
+    return tuple(
+        dataclasses.replace(node, name=names[node.name], body=_renamed(node.body, names)) if isinstance(node, For) else node
+        for node in body
+    )
+
+
+def final_form(nest: Nest, kernel: lp.LoopKernel) -> Nest:
+    """The nest as it is written into this kernel: spread over the device's axes, and with readable names."""
+    foreign = {name for i in kernel.instructions if not i.tags_of_type(OwnedTag) and i.id not in nest.ids for name in i.within_inames}
+    return named(distributed(nest), {*(arg.name for arg in kernel.args), *kernel.temporary_variables, *kernel.substitutions, *foreign})
+
+
+def commented(source: str, t_unit: lp.TranslationUnit) -> str:
+    """OpenCL C with a comment at each loop, and at the kernel for each device axis; unchanged for kernels that are not ours."""
+    kernel = t_unit.default_entrypoint
+    tags = list(kernel.tags_of_type(NormalFormTag))
+    if not tags:
+        return source
+    nest = final_form(tags[0].nest, kernel)
+    remarks = {node.name: remark(nest, node) for node in walk(nest.body) if isinstance(node, For) and node.refs}
+    axes = [f"{_axis(n)}: {remarks[n.name]}" for n in walk(nest.body) if isinstance(n, For) and n.refs and _axis(n)]
+    lines: list[str] = []
+    for line in source.splitlines():
+        if line.startswith("__kernel"):
+            lines += [f"// {text}" for text in dict.fromkeys(axes)]
+        found = re.match(r"( *)for \(int (\w+) = ", line)
+        if found and found[2] in remarks:
+            lines.append(f"{found[1]}// {remarks[found[2]]}")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _axis(loop: For) -> str:
+    kind, _, number = loop.binding.partition(".")
+    return {"group": f"gid({number})", "local": f"lid({number})"}.get(kind, "")
+
+
+def remark(nest: Nest, loop: For) -> str:
+    """Which part of which rank variable a loop is, for example ``m in tiles of 64 (Matmul1, Matmul2)``."""
+    variables = list(dict.fromkeys(ref.variable for ref in loop.refs))
+    einsums = ", ".join(dict.fromkeys(ref.einsum for ref in loop.refs))
+    size = next((v.coefficients[loop.name] for _, s in statements((loop,)) for v in s.values.values() if loop.name in v.variables), 1)
+    tiles = f" in tiles of {size}" if size > 1 else ""
+    return f"{' and '.join(variables)}{tiles} ({einsums})"
