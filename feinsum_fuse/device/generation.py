@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import warnings
 from collections.abc import Collection
 
@@ -19,6 +21,7 @@ from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 from pyopencl import cltypes
 
 from ..errors import LoweringError, UnsupportedTypeError
+from ..schedule.naming import commented
 from .executable import Argument, Executable, Launch, Role
 
 OPTIONS = ("-cl-mad-enable",)
@@ -33,10 +36,11 @@ def executable(t_unit: TranslationUnit, *, outputs: Collection[str] | None = Non
     for sizes that are not numbers, for write races, for loops on the host, and for whatever else loopy refuses.
     """
     try:
-        with warnings.catch_warnings():
+        # loopy prints a kernel that fails its checks; the error says enough.
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore", WriteRaceConditionWarning)
             linear = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(t_unit), expect_completion=True))
-            source = lp.generate_code_v2(linear).device_code()
+            source = commented(lp.generate_code_v2(linear).device_code(), t_unit)
     except LoopyError as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     kernel = linear.default_entrypoint

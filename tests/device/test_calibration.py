@@ -1,0 +1,105 @@
+"""A calibration is an ordinary architecture, and says what this machine could do."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import pytest
+
+from feinsum_fuse.device import calibration
+from feinsum_fuse.device.caches import Cache, caches
+from feinsum_fuse.device.calibration import OVERLAP, calibrate
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.probes import Bench, sample_in_turns
+from feinsum_fuse.spec.arch import Compute, Container, Memory
+from feinsum_fuse.spec.load import loads
+from feinsum_fuse.spec.spec import Spec
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> Spec:
+    """A calibration as short as it gets."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(calibration, "QUICK_SECONDS", 0.3)
+        return calibrate()
+
+
+def test_hierarchy(calibrated: Spec) -> None:
+    assert calibrated.arch is not None and calibrated.opencl is not None
+    names = [component.name for component in calibrated.arch.components]
+    levels = [cache.name for cache in caches(find_device())]
+    assert names[0] == "MainMemory"
+    assert names[-4:] == ["Scratchpad", "Register", "Lane", "MAC"]
+    assert set(levels) <= set(names)
+    core = calibrated.arch.component("Core")
+    assert isinstance(core, Container) and core.spatial[0].fanout == DeviceInfo.of(find_device()).units
+    assert dict(calibrated.opencl.fanouts) == {"Core": "group.0", "Lane": "vector"}
+    assert calibrated.opencl.memories["MainMemory"] == "global"
+    assert all(calibrated.opencl.memories[name] == "cache" for name in levels)
+
+
+def test_rates_are_plausible(calibrated: Spec) -> None:
+    assert calibrated.arch is not None
+    main = calibrated.arch.component("MainMemory")
+    for action in main.actions:
+        assert 8e8 < action.throughput < 8e14, "bits a second"
+    mac = calibrated.arch.component("MAC")
+    assert isinstance(mac, Compute) and 1e7 < mac.actions[0].throughput < 1e12
+    inner = [c for c in calibrated.arch.components if isinstance(c, Memory) and c.name.startswith("L")]
+    assert all(math.isfinite(a.throughput) and a.throughput > 0 for memory in inner for a in memory.actions)
+    variables = calibrated.arch.variables
+    assert 0 < variables["launch_seconds"] < 0.1
+    assert variables["assumed_energies"] == 1
+    assert variables["multiply_adds_float64"] < 1.5 * variables["multiply_adds_float32"]
+
+
+def test_calibration_is_an_ordinary_file(calibrated: Spec) -> None:
+    again = loads(calibrated.to_yaml())
+    assert again.arch == calibrated.arch
+    assert again.opencl == calibrated.opencl
+
+
+def test_reads_and_writes_overlap_if_a_copy_says_so() -> None:
+    session = calibration._Session.__new__(calibration._Session)
+    rates = {"read": 100.0, "write": 100.0}
+    for copy, latency in ((195.0, OVERLAP), (105.0, calibration.DEFAULT_TOTAL_LATENCY)):
+        known = {**rates, "copy": copy}
+        session.rate = lambda name, known=known: calibration.Rate(known[name.partition(" ")[0]], 0)  # type: ignore[method-assign]
+        memory = session.memory("MainMemory", 8.0, shared=True)
+        assert memory.total_latency == latency
+        assert [action.throughput for action in memory.actions] == [800, 800]
+
+
+def test_unit_used_by_somebody_else_is_measured_alone() -> None:
+    session = calibration._Session.__new__(calibration._Session)
+    session.units = 2
+    rates = {"x alone": 10.0, "x together": 19.0, "y alone": 10.0, "y together": 11.0}
+    session.rate = lambda name: calibration.Rate(rates[name], 0)  # type: ignore[method-assign]
+    assert session.of_one_unit("x") == 9.5
+    assert session.of_one_unit("y") == 10
+
+
+def test_caches_of_a_listing(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    from feinsum_fuse.device import caches as module
+
+    root = Path(str(tmp_path))
+    listing = [("1", "Data", "32K", "0"), ("1", "Instruction", "32K", "0"), ("2", "Unified", "1024K", "0"), ("3", "Unified", "32M", "0-7")]
+    for index, (level, kind, size, shared) in enumerate(listing):
+        directory = root / f"index{index}"
+        directory.mkdir()
+        for name, text in {"level": level, "type": kind, "size": size, "shared_cpu_list": shared, "coherency_line_size": "64"}.items():
+            (directory / name).write_text(text + "\n")
+    monkeypatch.setattr(module, "_SYSTEM", root)
+    assert [c for c in caches(find_device()) if c.level != 1] == [Cache(3, 32 << 20, 64, True), Cache(2, 1 << 20, 64, False)]
+
+
+def test_probe_does_the_work_that_it_counts() -> None:
+    bench = Bench(find_device(), "float32", 4)
+    one, two = bench.multiply_adds(1), bench.bandwidth("read", 1 << 14, 1)
+    sample_in_turns([one, two], 0.05)
+    assert len(one.seconds) == len(two.seconds) >= 5
+    assert one.rate().value > 0 and two.rate().value > 0
