@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from .einsum_text import (
 )
 from .expressions import nearest, parse_expression
 from .inputs import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
+from .messages import SpecWarning
 from .numbers import at_least, number, whole
 from .operations import operand_scope
 from .renames import einsum_renames, read_renames
@@ -116,25 +118,24 @@ class WorkloadReader:
 
     def _check_sizes(self, workload: Workload, located: list[_Located], root: Path) -> None:
         ranks = {rank for einsum in workload.einsums for access in einsum.tensor_accesses for rank in access.projection}
-        for rank in workload.rank_sizes:
-            if rank not in ranks:
-                raise self.document.error((*root, "rank_sizes", rank), f"No tensor has a rank {rank}.", nearest(rank, ranks), key=True)
+        self._warn_unused(workload.rank_sizes, ranks, (*root, "rank_sizes"), "No tensor has a rank")
         variables = {v for einsum in workload.einsums for v in einsum.rank_variables}
-        for name in workload.iteration_space_shape:
-            if name not in variables:
-                path = (*root, "iteration_space_shape", name)
-                raise self.document.error(path, f"No Einsum has a rank variable {name}.", nearest(name, variables), key=True)
+        self._warn_unused(workload.iteration_space_shape, variables, (*root, "iteration_space_shape"), "No Einsum has a rank variable")
+        for name, text in workload.iteration_space_shape.items():
             with self.document.blame((*root, "iteration_space_shape", name)):
-                check_constraint(workload.iteration_space_shape[name], variables)
+                check_constraint(text, variables | {name})
         for item in located:
             for index, text in enumerate(item.einsum.iteration_space_shape):
                 with self.document.blame((*item.path, "iteration_space_shape", index)):
                     check_constraint(text, item.einsum.rank_variables)
             own = {rank for access in item.einsum.tensor_accesses for rank in access.projection}
-            for rank in item.einsum.rank_sizes:
-                if rank not in own:
-                    message = f"No tensor of Einsum {item.einsum.name} has a rank {rank}."
-                    raise self.document.error((*item.path, "rank_sizes", rank), message, nearest(rank, own), key=True)
+            self._warn_unused(item.einsum.rank_sizes, own, (*item.path, "rank_sizes"), f"No tensor of Einsum {item.einsum.name} has a rank")
+
+    def _warn_unused(self, given: Iterable[str], known: set[str], path: Path, what: str) -> None:
+        for name in given:
+            if name not in known:
+                text = f"{self.document.locate((*path, name), key=True)}: {what} {name}; the entry has no effect. {nearest(name, known)}"
+                warnings.warn(text, SpecWarning, stacklevel=2)
 
     def _sizes(self, given: Mapping[str, object], path: Path) -> dict[str, int]:
         result = {}
