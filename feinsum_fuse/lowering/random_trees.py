@@ -104,19 +104,15 @@ class _State:
     levels: constantdict[str, int] = field(default_factory=constantdict)
     deepest: int = 0
     """The innermost memory that holds a tile: below a local one no groups are bound, below a private one no work-items."""
-    spread: constantdict[tuple[str, str], int] = field(default_factory=constantdict)
-    """(Einsum, rank variable) -> the outermost memory below the fanout over which a loop above spreads it."""
-    outermost: int = 0
-    """The outermost memory that may hold a tile: further out, a spatial and a temporal loop over one variable would change places."""
+    spread: frozenset[tuple[str, str]] = frozenset()
+    """(Einsum, rank variable) that a loop in space runs over."""
 
     def cut(self, variables: dict[str, str], tile: int, dimension: tuple[str, str] | None) -> _State:
         """After a loop over these rank variables (Einsum -> variable), in time or over a fanout."""
         tiles = constantdict({**self.tiles, **dict.fromkeys(variables.items(), tile)})
-        outermost = max([self.outermost, *(self.spread.get(item, 0) for item in variables.items())])
         if dimension is None:
-            return replace(self, tiles=tiles, outermost=outermost)
-        spread = constantdict({**self.spread, **dict.fromkeys(variables.items(), HIDDEN[dimension[0]])})
-        return replace(self, tiles=tiles, outermost=outermost, spread=spread, used=self.used | {dimension})
+            return replace(self, tiles=tiles)
+        return replace(self, tiles=tiles, used=self.used | {dimension}, spread=self.spread | frozenset(variables.items()))
 
     def held(self, tensors: tuple[str, ...], level: int) -> _State:
         """After a Storage."""
@@ -186,9 +182,8 @@ class _Grower:
         nodes: list[Node] = []
         waiting = [t for t in self.exchanged(names) if t not in state.levels]
         for _ in range(self.random.randint(0, 3)):
-            node, state = self.shared_loop(names, state)
-            if node is not None:
-                nodes.append(node)
+            loops, state = self.shared_loop(names, state)
+            nodes += loops
             if waiting and nodes and self.chance(0.3):
                 backing, state = self.backing(waiting.pop(), state)
                 nodes.append(backing)
@@ -203,34 +198,54 @@ class _Grower:
                 nodes.append(backing)
         return [*nodes, self.branching(segments, state)]
 
-    def shared_loop(self, names: tuple[str, ...], state: _State) -> tuple[Node | None, _State]:
+    def shared_loop(self, names: tuple[str, ...], state: _State) -> tuple[list[Node], _State]:
         """One loop over a rank variable that all of these Einsums have, if there is one that may be shared."""
         candidates = []
         for variables in shareable(self.workload, names):
             current = [state.tiles[item] for item in variables.items()]
-            if max(current) > 1 or self.chance(0.05):
+            if max(current) > 1 or (self.chance(0.05) and not state.spread.intersection(variables.items())):
                 candidates.append((variables, min(current)))
         if not candidates:
-            return None, state
+            return [], state
         variables, current_tile = self.random.choice(candidates)
         tile = self.tile(current_tile)
         reduced = [e for e, v in variables.items() if v not in self.output_variables(e)]
         name = next(iter(variables.values())) if len(set(variables.values())) == 1 else constantdict(variables)
-        dimension = self.dimension(state, reduced=bool(reduced), iterations=max(-(-state.tiles[i] // tile) for i in variables.items()))
-        state = state.cut(variables, tile, dimension)
+        return self.loop(name, tile, variables, bool(reduced), state)
+
+    def loop(
+        self, name: str | constantdict[str, str], tile: int, variables: dict[str, str], reduced: bool, state: _State
+    ) -> tuple[list[Node], _State]:
+        """A loop over these rank variables (Einsum -> variable), in time or in space.
+
+        The model moves a loop in space down to the memory below its fanout, and refuses to move it past a loop in time over the same
+        variable: so whatever is not spread to single values is held right below.
+        """
+        iterations = max(-(-state.tiles[item] // tile) for item in variables.items())
+        dimension = self.dimension(state, reduced=reduced, iterations=iterations)
         if dimension is None:
-            return Temporal(name, tile), state
-        return Spatial(name, tile, name=dimension[1], component=dimension[0]), state
+            return [Temporal(name, tile)], state.cut(variables, tile, None)
+        level = HIDDEN[dimension[0]]
+        indexed = [a.name for e, v in variables.items() for a in self.workload.einsum(e).tensor_accesses if v in a.rank_variables]
+        if tile > 1 and (level == len(MEMORIES) or any(t not in state.levels for t in indexed)):
+            return [Temporal(name, tile)], state.cut(variables, tile, None)
+        state = state.cut(variables, tile, dimension)
+        nodes: list[Node] = [Spatial(name, tile, name=dimension[1], component=dimension[0])]
+        missing = tuple(dict.fromkeys(t for t in indexed if state.levels[t] < level)) if tile > 1 else ()
+        if missing:
+            nodes.append(Storage(missing, MEMORIES[level]))
+            state = state.held(missing, level)
+        return nodes, state
 
     def backing(self, tensor: str, state: _State) -> tuple[Node, _State]:
         """The outermost Storage of an intermediate that stays inside the kernel."""
-        level = self.random.choice([level for level in (1, 2, 2, 2, 3) if level >= state.outermost] or [3])
+        level = self.random.choice((1, 2, 2, 2, 3))
         return Storage((tensor,), MEMORIES[level]), replace(state.held((tensor,), level), deepest=max(state.deepest, level, 2))
 
     def storage(self, names: tuple[str, ...], state: _State) -> tuple[list[Node], _State]:
         """A further Storage for a tensor of these Einsums that is held above already."""
         tensors = dict.fromkeys(t for name in names for t in self.workload.einsum(name).tensors if t in state.levels)
-        places = [(t, n) for t in tensors for n in (1, 2, 2, 2, 3) if n > state.levels[t] and n >= state.outermost]
+        places = [(t, n) for t in tensors for n in (1, 2, 2, 2, 3) if n > state.levels[t]]
         if not places:
             return [], state
         tensor, level = self.random.choice(places)
@@ -245,13 +260,8 @@ class _Grower:
             extra, state = self.maybe_storage(name, state)
             nodes += extra
             reduced = variable not in self.output_variables(name)
-            iterations = -(-state.tiles[name, variable] // tile)
-            dimension = self.dimension(state, reduced=reduced, iterations=iterations)
-            state = state.cut({name: variable}, tile, dimension)
-            if dimension is None:
-                nodes.append(Temporal(variable, tile))
-            else:
-                nodes.append(Spatial(variable, tile, name=dimension[1], component=dimension[0]))
+            extra, state = self.loop(variable, tile, {name: variable}, reduced, state)
+            nodes += extra
         extra, state = self.maybe_storage(name, state)
         nodes += extra
         return [*nodes, Compute(name, "MAC")]
@@ -262,7 +272,7 @@ class _Grower:
         for variable in self.workload.einsum(name).bounds:
             current = state.tiles[name, variable]
             chain: list[tuple[str, int]] = []
-            while current > 1 or (not chain and self.chance(0.2)):
+            while current > 1 or (not chain and (name, variable) not in state.spread and self.chance(0.2)):
                 current = self.tile(current)
                 chain.append((variable, current))
             if chain:
