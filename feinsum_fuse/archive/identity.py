@@ -19,7 +19,7 @@ from pymbolic import var
 from pymbolic.mapper.substitutor import substitute
 
 from ..cascade.canonical import Canonical, canonical
-from ..cascade.cascade import Access, Cascade, Einsum
+from ..cascade.cascade import Access, Cascade, Einsum, SizeParam
 from ..cascade.renaming import Renaming
 from ..schedule.schedule import Schedule
 from ..spec.workload import operand_name
@@ -58,6 +58,8 @@ class Identity:
     shape: Shape
     labels: tuple[str, ...]
     """What the lengths of ``shape`` are called in the cascade: a rank variable, or a tensor's axis."""
+    parameters: tuple[str | None, ...]
+    """The cascade's own size parameters among the lengths of ``shape``."""
     renaming: Renaming
     """From the cascade to the canonical skeleton."""
     sized: Canonical = field(repr=False, compare=False)
@@ -102,8 +104,8 @@ class Identity:
             tuple(self.shape.dtypes[k] for k in tensor_places),
             tuple(self.shape.strides[k] for k in tensor_places),
         )
-        labels = tuple(self.labels[k] for k in size_places)
-        return dataclasses.replace(self, shape=shape, labels=labels, renaming=self.renaming.then(symmetry))
+        labels, own = tuple(self.labels[k] for k in size_places), tuple(self.parameters[k] for k in size_places)
+        return dataclasses.replace(self, shape=shape, labels=labels, parameters=own, renaming=self.renaming.then(symmetry))
 
 
 def identify(cascade: Cascade, layout: Layout | None = None) -> Identity:
@@ -121,13 +123,16 @@ def _identify(cascade: Cascade, layout: constantdict[str, tuple[int, ...]]) -> I
     parameters = [form.renaming.inverse().sizes[name] for name in form.cascade.size_parameters]
     renaming = there.then(form.renaming)
     tensors = [renaming.inverse().tensors[name] for name in form.cascade.tensors]
+    sizes = [bare.sizes[parameter] for parameter in parameters]
     shape = Shape(
-        tuple(size if isinstance(size, int) else None for size in (bare.sizes[parameter] for parameter in parameters)),
+        tuple(size if isinstance(size, int) else None for size in sizes),
         tuple(cascade.tensors[tensor].dtype for tensor in tensors),
         tuple(layout.get(tensor, ()) for tensor in tensors),
     )
     labels = tuple(_label(bare.axes[parameter], there.inverse()) for parameter in parameters)
-    return Identity(form.key, shape, labels, renaming, sized, form)
+    own = sized.renaming.inverse().sizes
+    symbols = tuple(own[size.name] if isinstance(size, SizeParam) else None for size in sizes)
+    return Identity(form.key, shape, labels, symbols, renaming, sized, form)
 
 
 def _label(axis: Axis, renaming: Renaming) -> str:

@@ -9,14 +9,17 @@ from typing import TypeAlias
 
 import loopy as lp
 
-from ..cascade.cascade import Cascade
+from ..cascade.cascade import Cascade, Tensor
+from ..cascade.match import Match, match
 from ..cascade.names import Names
 from ..cascade.reading import cascade as cascade_of
 from ..device.catalogue import DeviceInfo, device_of, limits
+from ..device.executable import Argument
 from ..errors import ArchiveError, DeviceError
 from ..schedule.limits import DeviceLimits
 from ..schedule.schedule import Schedule
 from ..schedule.sizes import check_limits
+from ..schedule.tagging import tagged
 from ..spec.spec import Spec
 from .device_identity import Device, described, device_family, device_identity
 from .fact import Fact, Found, Record
@@ -72,7 +75,7 @@ class Question:
 
 def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:
     """Apply all steps to a kernel and compare what it allocates with the device's limits."""
-    nest = schedule.nest(kernel if names is None else names.tagged(kernel))
+    nest = schedule.nest(kernel if names is None else tagged(kernel, names))
     check_limits(nest, _limits(device))
 
 
@@ -105,7 +108,7 @@ def question(x: Subject, device: Device) -> Question:
     """
     info = described(device)
     if isinstance(x, lp.TranslationUnit):
-        return _about_kernel(x, info)
+        return about_match(match(x), x, info)
     if isinstance(x, Spec):
         x = cascade_of(x)
     if not isinstance(x, Cascade):
@@ -113,8 +116,18 @@ def question(x: Subject, device: Device) -> Question:
     return Question(x, identify(x), info)
 
 
-def _about_kernel(kernel: lp.TranslationUnit, info: DeviceInfo) -> Question:
-    from ..cascade.match import match
+def about_match(matched: Match, kernel: lp.TranslationUnit, info: DeviceInfo) -> Question:
+    """The question about a kernel that has been matched."""
+    layout = {tensor: _strides(kernel, array, matched.cascade.tensors[tensor]) for tensor, array in matched.names.arrays.items()}
+    layout = {tensor: strides for tensor, strides in layout.items() if tensor not in matched.cascade.intermediates}
+    return Question(matched.cascade, identify(matched.cascade, layout), info, kernel, matched.names)
 
-    matched = match(kernel)
-    return Question(matched.cascade, identify(matched.cascade), info, kernel, matched.names)
+
+def _strides(kernel: lp.TranslationUnit, array: str, tensor: Tensor) -> tuple[int, ...]:
+    """The strides of a kernel's array in elements; empty where it is row-major, or where a stride is symbolic."""
+    tags = kernel.default_entrypoint.get_var_descriptor(array).dim_tags or ()
+    strides = tuple(tag.stride for tag in tags)
+    if not all(isinstance(length, int) for length in (*tensor.shape, *strides)):
+        return ()
+    shape = tuple(length for length in tensor.shape if isinstance(length, int))
+    return () if Argument(array, tensor.dtype, shape, "input", strides).row_major else strides

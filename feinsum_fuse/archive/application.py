@@ -1,0 +1,131 @@
+"""Applying a fact to somebody else's kernel, and checking that it still computes the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import loopy as lp
+import numpy as np
+
+from ..cascade.match import Match, match
+from ..device.catalogue import DeviceInfo
+from ..device.executable import Executable, Launch
+from ..device.generation import executable
+from ..device.isolation import Result, run_isolated
+from ..device.outcome import KernelError, Outcome
+from ..device.verification import random_array, verify
+from ..errors import ArchiveError
+from .device_identity import device_identity
+from .fact import Fact
+from .question import Question, about_match, require_legal
+
+SEED = 20261
+_verified: set[tuple[str, str, str]] = set()
+"""(source before, source after, device) of what this process has seen to agree."""
+
+
+def apply_fact(fact: Fact, kernel: lp.TranslationUnit, instructions: Iterable[str] | None = None) -> lp.TranslationUnit:
+    """The caller's own kernel after the fact's schedule, verified.
+
+    ``instructions`` are the ids of the instructions that the fact is about (default: all). Only their loops are rearranged; arguments,
+    other instructions, substitution rules and callees stay. Both kernels are then run on random data on the device that was asked about,
+    in child processes, and everything that they write is compared.
+
+    Raises :class:`~feinsum_fuse.errors.ArchiveError` if nothing was found or the kernel computes something of another structure,
+    :class:`~feinsum_fuse.errors.MatchError` if it is no cascade, :class:`~feinsum_fuse.errors.ScheduleError` if a step is not legal at its
+    sizes, and :class:`~feinsum_fuse.device.outcome.KernelError` if the transformed kernel fails or computes something else.
+    """
+    record = fact.known
+    matched = match(kernel, None if instructions is None else list(instructions))
+    asked = about_match(matched, kernel, fact.device)
+    answered = asked.answer(record, fact.source)
+    if answered is None:
+        raise ArchiveError(
+            "the fact is about a cascade of another structure, other element types or other strides than the kernel",
+            hint="retrieve a fact for this very kernel: retrieve(kernel, device).apply(kernel)",
+        )
+    schedule = answered[1].schedule
+    if schedule is None:
+        raise ArchiveError("the fact has no schedule: its mapping was rejected", hint="retrieve a fact whose outcome is ok")
+    require_legal(schedule, kernel, matched.names, fact.device)
+    transformed = schedule.apply(kernel, matched.names)
+    _require_same(kernel, transformed, matched, asked, record.key.sizes)
+    return transformed
+
+
+def _require_same(
+    before: lp.TranslationUnit, after: lp.TranslationUnit, matched: Match, asked: Question, recorded: tuple[int, ...]
+) -> None:
+    """Run both on the same random data; raise :class:`~feinsum_fuse.device.outcome.KernelError` if they differ."""
+    sizes = _sizes_to_try(matched, asked, recorded)
+    if sizes:
+        before, after = lp.fix_parameters(before, **sizes), lp.fix_parameters(after, **sizes)
+    old, new = executable(before), executable(after)
+    proof = (old.source_hash, new.source_hash, device_identity(asked.device))
+    if proof in _verified:
+        return
+    generator = np.random.default_rng(SEED)
+    updated = _updated_in_place(before)
+    inputs = {a.name: random_array(a.shape, a.dtype, generator) for a in old.arguments if a.role == "input" or a.name in updated}
+    tolerance = _tolerance(matched, old, sizes)
+    expected = _expected(old, inputs, updated, matched, asked.device)
+    result = _run(new, inputs, updated, asked.device)
+    if result.outcome is not Outcome.ok:
+        raise KernelError(result.outcome, result.stage, f"the transformed kernel failed its check: {result.message}")
+    check = verify({name: result.outputs[name] for name in expected}, expected, tolerance)
+    if not check.passed:
+        raise KernelError(Outcome.wrong_result, "verify", f"the transformed kernel computes something else: {check}")
+    _verified.add(proof)
+
+
+def _sizes_to_try(matched: Match, asked: Question, recorded: tuple[int, ...]) -> dict[str, int]:
+    """Arguments that are symbolic sizes -> the sizes at which the fact was recorded."""
+    known = zip(asked.identity.parameters, recorded, strict=True)
+    return {matched.names.sizes[parameter]: size for parameter, size in known if parameter is not None}
+
+
+def _tolerance(matched: Match, before: Executable, sizes: Mapping[str, int]) -> dict[str, float]:
+    """Array -> allowed difference; twice that of one kernel, since the original rounds as well. Other arrays may depend on matched ones."""
+    arrays = {matched.names.arrays[t]: 2 * allowed for t, allowed in matched.cascade.tolerance(sizes).items()}
+    return dict.fromkeys((a.name for a in before.arguments), max(arrays.values())) | arrays
+
+
+def _updated_in_place(kernel: lp.TranslationUnit) -> frozenset[str]:
+    """Arguments that the kernel both reads from its caller and writes."""
+    inner = kernel.default_entrypoint
+    read = {name for insn in inner.instructions for name in insn.read_dependency_names()}
+    return frozenset(inner.get_written_variables() & read & inner.arg_dict.keys() & {a.name for a in inner.args if a.is_input})
+
+
+def _expected(
+    before: Executable, inputs: dict[str, np.ndarray], updated: frozenset[str], matched: Match, device: DeviceInfo
+) -> Mapping[str, np.ndarray]:
+    """What the caller's kernel writes; if it is too slow as it stands, what NumPy computes for its matched instructions."""
+    result = _run(before, inputs, updated, device)
+    if result.outcome is Outcome.timeout:
+        return matched.reference(**inputs)
+    if result.outcome is not Outcome.ok:
+        raise KernelError(result.outcome, result.stage, f"the kernel fails before it is transformed: {result.message}")
+    return result.outputs
+
+
+def _run(program: Executable, inputs: dict[str, np.ndarray], updated: frozenset[str], device: DeviceInfo) -> Result:
+    given = {name: array for name, array in inputs.items() if name not in updated}
+    given |= {f"{name}_before": array for name, array in inputs.items() if name in updated}
+    return run_isolated(_with_initial_values(program, updated), given, device)
+
+
+def _with_initial_values(program: Executable, updated: frozenset[str]) -> Executable:
+    """The program after launches that copy ``<array>_before`` into each array that it updates in place."""
+    sources, launches, arguments = [program.source], list(program.launches), list(program.arguments)
+    for argument in program.arguments:
+        if argument.name not in updated:
+            continue
+        name, start = f"restore_{argument.name}", f"{argument.name}_before"
+        sources.append(
+            f"__kernel void {name}(__global uchar *to, __global const uchar *from) {{ to[get_global_id(0)] = from[get_global_id(0)]; }}"
+        )
+        launches.insert(0, Launch(name, (argument.nbytes,), (1,), (argument.name, start)))
+        arguments.append(dataclasses.replace(argument, name=start, role="input"))
+    return dataclasses.replace(program, source="\n".join(sources), launches=tuple(launches), arguments=tuple(arguments))
