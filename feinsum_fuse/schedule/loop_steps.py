@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from ..spec.affine import Affine
@@ -134,71 +134,74 @@ class ShareLoop(Step):
     loops: tuple[LoopRef, ...]
 
     def apply(self, nest: Nest) -> Nest:
-        loops = [find(nest, ref, self) for ref in self.loops]
-        names = [loop.name for loop in loops]
-        if len(set(names)) < len(names):
-            raise NestOrderError(f"{self}: these are not different loops")
-        siblings = _siblings(nest.body, names)
-        if siblings is None:
-            raise NestOrderError(f"{self}: the loops do not stand one after another in one place")
-        self._check_flow(nest, loops)
-        extents = [loop.extent for loop in loops]
-        longest = None if None in extents else max(e for e in extents if e is not None)
-        if longest is None and (len(set(extents)) > 1 or len({_limits_of(loop, names[0]) for loop in loops}) > 1):
-            raise DifferentExtentsError(f"{self}: loops of symbolic size are shared only if their bounds are the same")
-        body: tuple[Node, ...] = ()
-        for loop in loops:
-            part = loop.body
-            own = loop.limits if longest is not None else ()
-            if longest is not None and loop.extent is not None and loop.extent < longest:
-                own += (Affine((), loop.extent - 1) - Affine.variable(loop.name),)
-            body += substituted(guarded(part, own), {loop.name: Affine.variable(names[0])})
-        shared = For(names[0], longest, body, () if longest is not None else loops[0].limits, tuple(r for loop in loops for r in loop.refs))
-        start, stop = siblings
-        return nest.replace(body=_merged(nest.body, names, start, stop, shared))
+        return shared(nest, self.loops, self)
 
-    def _check_flow(self, nest: Nest, loops: Sequence[For]) -> None:
-        for position, producer_loop in enumerate(loops):
-            for _, producer in statements((producer_loop,)):
-                if producer.role not in {"update", "map"}:
-                    continue
+
+def shared(nest: Nest, refs: Sequence[LoopRef], step: Step, unfinished: Container[str] = ()) -> Nest:
+    """The nest with sibling loops merged; sums of the Einsums ``unfinished`` may be read before they are complete."""
+    loops = [find(nest, ref, step) for ref in refs]
+    names = [loop.name for loop in loops]
+    if len(set(names)) < len(names):
+        raise NestOrderError(f"{step}: these are not different loops")
+    siblings = _siblings(nest.body, names)
+    if siblings is None:
+        raise NestOrderError(f"{step}: the loops do not stand one after another in one place")
+    for position, producer_loop in enumerate(loops):
+        for _, producer in statements((producer_loop,)):
+            if producer.role in {"update", "map"} and producer.einsum not in unfinished:
                 for consumer_loop in loops[position + 1 :]:
-                    self._check_pair(nest, producer_loop, producer, consumer_loop)
+                    _check_pair(nest, producer_loop, producer, consumer_loop, step)
+    extents = [loop.extent for loop in loops]
+    longest = None if None in extents else max(e for e in extents if e is not None)
+    if longest is None and (len(set(extents)) > 1 or len({_limits_of(loop, names[0]) for loop in loops}) > 1):
+        raise DifferentExtentsError(f"{step}: loops of symbolic size are shared only if their bounds are the same")
+    body: tuple[Node, ...] = ()
+    for loop in loops:
+        part = loop.body
+        own = loop.limits if longest is not None else ()
+        if longest is not None and loop.extent is not None and loop.extent < longest:
+            own += (Affine((), loop.extent - 1) - Affine.variable(loop.name),)
+        body += substituted(guarded(part, own), {loop.name: Affine.variable(names[0])})
+    merged = For(names[0], longest, body, () if longest is not None else loops[0].limits, tuple(r for loop in loops for r in loop.refs))
+    start, stop = siblings
+    return nest.replace(body=_merged(nest.body, names, start, stop, merged))
 
-    def _check_pair(self, nest: Nest, producer_loop: For, producer: Statement, consumer_loop: For) -> None:
-        written = output_indices(nest, producer)
-        inner_producer = [n for n in walk(producer_loop.body) if isinstance(n, For)]
-        inner_consumer = [n for n in walk(consumer_loop.body) if isinstance(n, For)]
-        for _, consumer in statements((consumer_loop,)):
-            for place in consumer.operands:
-                if place.source != producer.target.source:
-                    continue
-                if is_reduction(nest, producer_loop, producer.einsum):
-                    raise IncompleteReductionError(
-                        f"{self}: {consumer.einsum} would read {place} before {producer.einsum} has summed over {producer_loop.refs[0]}",
-                        hint="Move the loop below the branch, or the consumer out of it.",
-                    )
-                for ours, theirs in zip(written, place.indices, strict=True):
-                    step = ours.coefficients.get(producer_loop.name, 0)
-                    if step != theirs.coefficients.get(consumer_loop.name, 0):
-                        if _covers(ours, producer_loop, theirs, consumer_loop):
-                            continue
-                        raise ProducerConsumerError(
-                            f"{self}: in one iteration {producer.einsum} writes {ours} and {consumer.einsum} reads {theirs}; "
-                            "they do not advance together",
-                            hint="Cut both with tiles that cover the same elements.",
-                        )
-                    reach = interval(ours.restricted({n.name for n in inner_producer}), inner_producer)[1]
-                    need = interval(theirs.restricted({n.name for n in inner_consumer}), inner_consumer)[1]
-                    if not step or reach is None or need is None:
+
+def _check_pair(nest: Nest, producer_loop: For, producer: Statement, consumer_loop: For, step: Step) -> None:
+    """Refuse a consumer that reads what the producer has not finished or not written by then."""
+    written = output_indices(nest, producer)
+    inner_producer = [n for n in walk(producer_loop.body) if isinstance(n, For)]
+    inner_consumer = [n for n in walk(consumer_loop.body) if isinstance(n, For)]
+    for _, consumer in statements((consumer_loop,)):
+        for place in consumer.operands:
+            if place.source != producer.target.source:
+                continue
+            if is_reduction(nest, producer_loop, producer.einsum):
+                raise IncompleteReductionError(
+                    f"{step}: {consumer.einsum} would read {place} before {producer.einsum} has summed over {producer_loop.refs[0]}",
+                    hint="Move the loop below the branch, or the consumer out of it.",
+                )
+            for ours, theirs in zip(written, place.indices, strict=True):
+                pace = ours.coefficients.get(producer_loop.name, 0)
+                if pace != theirs.coefficients.get(consumer_loop.name, 0):
+                    if _covers(ours, producer_loop, theirs, consumer_loop):
                         continue
-                    beyond = need + theirs.constant - reach - ours.constant
-                    if beyond > 0:
-                        raise ProducerConsumerError(
-                            f"{self}: {consumer.einsum} reads {place}, {beyond} elements beyond what {producer.einsum} has written by "
-                            "then (a halo)",
-                            hint="Keep the whole intermediate above this loop, or leave the Einsums unfused.",
-                        )
+                    raise ProducerConsumerError(
+                        f"{step}: in one iteration {producer.einsum} writes {ours} and {consumer.einsum} reads {theirs}; "
+                        "they do not advance together",
+                        hint="Cut both with tiles that cover the same elements.",
+                    )
+                reach = interval(ours.restricted({n.name for n in inner_producer}), inner_producer)[1]
+                need = interval(theirs.restricted({n.name for n in inner_consumer}), inner_consumer)[1]
+                if not pace or reach is None or need is None:
+                    continue
+                beyond = need + theirs.constant - reach - ours.constant
+                if beyond > 0:
+                    raise ProducerConsumerError(
+                        f"{step}: {consumer.einsum} reads {place}, {beyond} elements beyond what {producer.einsum} has written by "
+                        "then (a halo)",
+                        hint="Keep the whole intermediate above this loop, or leave the Einsums unfused.",
+                    )
 
 
 def _covers(ours: Affine, producer_loop: For, theirs: Affine, consumer_loop: For) -> bool:
