@@ -1,0 +1,70 @@
+"""The whole path on each OpenCL device that is there: PoCL always, Intel's runtime where the extra is installed, others where present."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from feinsum_fuse.device.catalogue import DeviceInfo, device_of, devices, find_device, limits
+from feinsum_fuse.device.harness import measure
+from feinsum_fuse.device.isolation import run_isolated
+from feinsum_fuse.device.outcome import Outcome
+from feinsum_fuse.device.program import compile
+from tests.device.programs import program
+from tests.device.test_program import FUSED, UNFUSED, chain
+
+every_device = pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+A = np.arange(1, 65, dtype=np.float32)
+
+
+@every_device
+@pytest.mark.parametrize("mapping", [FUSED, UNFUSED], ids=["fused", "unfused"])
+def test_compile_call_and_measure(device: cl.Device, mapping: str) -> None:
+    compiled = compile(chain(mapping), device)
+    rng = np.random.default_rng(3)
+    a, b, c = (rng.standard_normal(shape).astype(np.float32) for shape in ((30, 20), (20, 10), (10, 6)))
+    assert np.allclose(compiled(A=a, B=b, C=c)["Z"], a @ b @ c, rtol=1e-4, atol=1e-4)
+    m = measure(compiled, repeats=3)
+    assert m.outcome is Outcome.ok
+    assert m.provenance.device == DeviceInfo.of(device)
+
+
+@every_device
+def test_device_is_found_by_its_names_and_again_in_a_child(device: cl.Device) -> None:
+    assert find_device(device.platform.name) == device
+    assert device_of(DeviceInfo.of(device)) == device
+
+
+@every_device
+def test_limits(device: cl.Device) -> None:
+    found = limits(device)
+    assert found.max_work_group_size >= 1 and len(found.max_work_item_sizes) == 3
+    assert found.local_bytes >= 1 << 14 and found.private_bytes >= 1 << 19
+
+
+@every_device
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("C[i] = 2*A[i];", Outcome.ok),
+        ("C[i] = 3*A[i];", Outcome.wrong_result),
+        ("if (i) C[i] = 2*A[i];", Outcome.wrong_result),
+        ("C[i] = 2*A[i]", Outcome.build_failed),
+        ("for (volatile int go = 1; go; ) C[i] = A[i];", Outcome.timeout),
+        ("*(__global volatile float *)(size_t)(8*i) = 1;", Outcome.crashed),
+    ],
+)
+def test_outcomes(device: cl.Device, body: str, outcome: Outcome) -> None:
+    timeout = 3 if outcome is Outcome.timeout else 60
+    result = run_isolated(program(body), {"A": A}, device, timeout_s=timeout, expected={"C": 2.0 * A}, tolerance=1e-6)
+    assert result.outcome is outcome, result
+
+
+@every_device
+def test_private_limit_can_be_used(device: cl.Device) -> None:
+    """A group may fill its private memory up to the limit that is promised for it."""
+    size = min(limits(device).private_bytes, 32 << 20) // 4 // 8
+    body = f"volatile float big[{size}]; for (int k = 0; k < {size}; ++k) big[k] = A[i]; C[i] = 2*big[{size - 1}];"
+    result = run_isolated(program(body), {"A": A}, device, expected={"C": 2.0 * A}, tolerance=1e-6)
+    assert result.outcome is Outcome.ok, result
