@@ -12,7 +12,9 @@ from ..errors import ModelError
 from ..spec.arch import Memory
 from ..spec.mapping import Temporal
 from ..spec.spec import Spec
+from .caches import place_caches
 from .estimate import Estimate, estimate
+from .launches import launch_seconds
 from .prediction import Key, Prediction, Table
 from .quantity import Array, Number
 
@@ -23,10 +25,18 @@ CHUNK = 4096
 def predict(spec: Spec) -> Prediction:
     """AccelForge's figures for a spec with workload, architecture and mapping (accelforge.md, section 5).
 
+    Memories that the ``opencl`` key binds as ``cache`` and that the mapping does not use are used as the hardware would: the figures are
+    those of :func:`~feinsum_fuse.model.caches.place_caches`.
+
     Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
     """
-    result = estimate(spec)
-    return _prediction(spec, result)
+    placed = place_caches(spec)
+    return _prediction(placed, estimate(placed))
+
+
+def predicted_seconds(spec: Spec) -> float:
+    """Seconds that one instance takes on a calibrated device: the prediction's latency, and starting kernels and groups."""
+    return predict(spec).latency / spec.workload.n_instances + launch_seconds(spec)
 
 
 def _number(figure: Number) -> float:
@@ -101,7 +111,8 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -
     """The model on many assignments of tile shapes to one tree structure.
 
     ``tile_shapes``: a loop's position in the tree (:attr:`~feinsum_fuse.spec.mapping.Placed.position`) -> an integer array; all arrays have
-    one length. Loops that are not named keep their shape. The formulas are those of :func:`predict`, run on arrays.
+    one length. Loops that are not named keep their shape. The formulas are those of :func:`predict`, run on arrays; caches hold what the
+    mapping says, nothing is placed.
     Raises :class:`ModelError` if a position is no loop or the lengths differ.
     """
     given = _arrays(spec, tile_shapes)

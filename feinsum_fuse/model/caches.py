@@ -1,0 +1,175 @@
+"""Caches: where the hardware, and for registers the compiler, keeps data that a mapping leaves in an outer memory (DESIGN.md, section 7).
+
+A mapping for a device names the memories that its kernel manages. What the caches do besides is made visible as ordinary storage nodes,
+so that the formulas count it.
+
+A least-recently-used cache keeps what one iteration of a loop touches until the next iteration if all that the iteration touches fits. So
+for each cache the outermost loop is sought whose body fits; tensors that the loop does not move are kept from above it, the others are
+refilled by each of its iterations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..spec.arch import Memory
+from ..spec.mapping import Mapping as LoopTree
+from ..spec.mapping import Nested, Node, Sequential, Storage
+from ..spec.spec import Spec
+from .footprint import Path, Place, line_bits, together
+from .nest import Loop
+from .relevance import Relevance
+
+CACHE_SHARE = 0.5
+"""The part of a cache that is counted on; the rest is lost to conflicts and to what streams through."""
+REGISTERS = 16
+"""Vector registers for operands and accumulators, unless ``arch.variables`` has ``register_bits``."""
+
+Wanted = dict[tuple[str, str], list[Place]]
+"""(memory, tensor) -> the positions before which a storage node is wanted."""
+
+
+def place_caches(spec: Spec) -> Spec:
+    """The spec with storage nodes for its memories bound as ``cache``, and for operands that fit into registers.
+
+    A spec without such bindings, or whose mapping names its caches itself, is returned as it is. The result is for the model: lowering
+    wants the mapping as the user wrote it.
+    """
+    managed = managed_memories(spec)
+    if spec.mapping is None or not managed:
+        return spec
+    paths = [Path(spec, placed) for placed in spec.mapping.paths()]
+    wanted: Wanted = {}
+    for memory in managed:
+        for path in paths:
+            for tensor, place in _placements(spec, memory, path, paths, wanted):
+                wanted.setdefault((memory.name, tensor), []).append(place)
+    inserted: dict[Place, list[Storage]] = {}
+    for memory in managed:
+        for (name, tensor), places in wanted.items():
+            for place in _outermost(paths, places) if name == memory.name else ():
+                inserted.setdefault(place, []).append(Storage((tensor,), name))
+    return spec.replace(mapping=LoopTree(_with(spec.mapping.nodes, (), inserted), spec.mapping.title))
+
+
+def managed_memories(spec: Spec) -> list[Memory]:
+    """The memories that the mapping leaves to the hardware: caches, outermost first; then private ones, whose registers compilers fill."""
+    if spec.arch is None or spec.opencl is None or spec.mapping is None:
+        return []
+    kinds = spec.opencl.memories
+    memories = [leaf for leaf in spec.arch.components if isinstance(leaf, Memory)]
+    used = {p.node.component for path in spec.mapping.paths() for p in path if isinstance(p.node, Storage)}
+    caches = [memory for memory in memories if kinds.get(memory.name) == "cache"]
+    if not caches or any(memory.name in used for memory in caches):
+        return []
+    return caches + [memory for memory in memories if kinds.get(memory.name) == "private"]
+
+
+def capacity(spec: Spec, memory: Memory) -> float:
+    """Bits of a memory that the placement counts on: half a cache; of private memory the registers."""
+    assert spec.arch is not None and spec.opencl is not None
+    if spec.opencl.memories.get(memory.name) == "cache":
+        return memory.size * CACHE_SHARE
+    kinds = spec.opencl.fanouts
+    lanes = [
+        fanout.fanout
+        for leaf in spec.arch.components
+        for fanout in leaf.spatial
+        if "vector" in (kinds.get(leaf.name), kinds.get(f"{leaf.name}.{fanout.name}"))
+    ]
+    width = max(access.bits_per_value for einsum in spec.workload.einsums for access in einsum.tensor_accesses)
+    return min(memory.size, float(spec.arch.variables.get("register_bits", REGISTERS * width * math.prod(lanes))))
+
+
+def _placements(spec: Spec, memory: Memory, path: Path, paths: Sequence[Path], wanted: Wanted) -> Iterator[tuple[str, Place]]:
+    """(tensor, position) of the storage nodes of one memory on one path."""
+    assert spec.opencl is not None
+    if memory.name not in {leaf.name for leaf in path.nest.components}:
+        return
+    line = line_bits(spec) if spec.opencl.memories.get(memory.name) == "cache" else 1.0
+    room = capacity(spec, memory)
+    anchor: Loop | None = None
+    if together(paths, None, memory.name, line) > room:
+        candidates = (loop for _, loop in path.loops if loop.fanout is None)
+        anchor = next((loop for loop in candidates if together(paths, loop.position, memory.name, line) <= room), None)
+        if anchor is None:
+            return
+    for tensor in path.nest.einsum.tensors:
+        index = _index(path, tensor, memory, anchor, wanted)
+        if index is not None:
+            yield tensor, path.placed[index].position
+
+
+def _index(path: Path, tensor: str, memory: Memory, anchor: Loop | None, wanted: Wanted) -> int | None:
+    """The index on the path before which a tensor's storage node goes; ``None`` if the memory does not keep it."""
+    depth = path.nest.depth
+    holders = path.holders(tensor)
+    if not holders or any(name == memory.name for _, name in holders) or depth(holders[0][1]) >= depth(memory.name):
+        return None
+    index = 0
+    if anchor is not None:
+        index = path.index[anchor.position] + (path.kind(tensor, anchor) is not Relevance.NONE)
+    outside = [place for place, name in holders if depth(name) < depth(memory.name)]
+    inside = [place for place, name in holders if depth(name) > depth(memory.name)]
+    earlier = [
+        path.index[place]
+        for (name, other), places in wanted.items()
+        if other == tensor and depth(name) < depth(memory.name)
+        for place in places
+        if place in path.index
+    ]
+    index = max([index, *(place + 1 for place in outside), *earlier])
+    index = _beside_spatial_loops(path, tensor, memory, index)
+    for limit in [*inside, *(place for place, loop in path.loops if path.below(loop, memory.name))]:
+        if limit < index:
+            if _moves(path, tensor, limit, index):
+                return None
+            index = limit
+    return index if all(place < index for place in outside) and all(place <= index for place in earlier) else None
+
+
+def _beside_spatial_loops(path: Path, tensor: str, memory: Memory, index: int) -> int:
+    """The index, below those spatial loops above the memory that would otherwise change places with a loop over the same variable."""
+    for place, loop in path.loops:
+        if place >= index and path.above(loop, memory.name) and path.kind(tensor, loop) is not Relevance.NONE:
+            between = [other for at, other in path.loops if index <= at < place and other.fanout is None]
+            if any(other.variable == loop.variable for other in between):
+                index = place + 1
+    return index
+
+
+def _moves(path: Path, tensor: str, first: int, last: int) -> bool:
+    """Whether a loop between two indices moves a tensor, spatial loops apart."""
+    return any(
+        first <= place < last and loop.fanout is None and path.kind(tensor, loop) is not Relevance.NONE and path.trips(loop) > 1
+        for place, loop in path.loops
+    )
+
+
+def _outermost(paths: Sequence[Path], places: Sequence[Place]) -> list[Place]:
+    """The positions, without those that lie below another on some path: one node serves all Einsums below it."""
+    result: list[Place] = []
+    for place in dict.fromkeys(places):
+        hidden = any(
+            other in path.index and place in path.index and path.index[other] < path.index[place] for path in paths for other in places
+        )
+        if not hidden:
+            result.append(place)
+    return result
+
+
+def _with(nodes: Sequence[Node], at: Place, inserted: Mapping[Place, list[Storage]]) -> tuple[Node, ...]:
+    """The nodes with storage nodes before those at the given positions."""
+    result: list[Node] = []
+    for number, node in enumerate(nodes):
+        place = (*at, number)
+        result += inserted.get(place, [])
+        if isinstance(node, Sequential):
+            branches = tuple(_with((child,), (*place, count), inserted) for count, child in enumerate(node.nodes))
+            result.append(type(node)(tuple(b[0] if len(b) == 1 else Nested(b) for b in branches), text=node.text))
+        elif isinstance(node, Nested):
+            result.append(Nested(_with(node.nodes, place, inserted), text=node.text))
+        else:
+            result.append(node)
+    return tuple(result)
