@@ -70,9 +70,10 @@ def path_text(path: Path) -> str:
 class Document:
     """The union of the top keys of all files, as values with places."""
 
-    def __init__(self, root: dict[str, Value], file: str) -> None:
+    def __init__(self, root: dict[str, Value], file: str, keys: dict[str, tuple[Source, int]]) -> None:
         self.root = root
         self.file = file
+        self.keys = keys
 
     def value(self, path: Path) -> tuple[Value | None, bool]:
         """The value at a path, or the nearest one above it; whether the path was found whole."""
@@ -90,8 +91,9 @@ class Document:
     def locate(self, path: Path, *, key: bool = False) -> Location:
         """Where the value at a path stands (its key, if ``key``), or the nearest value above it."""
         above, _ = self.value(path[:-1])
-        if key and path and above and str(path[-1]) in above.key_offsets:
-            source, offset = above.key_offsets[str(path[-1])]
+        places = self.keys if len(path) == 1 else above.key_offsets if above else {}
+        if key and str(path[-1]) in places:
+            source, offset = places[str(path[-1])]
             return source.location(offset, path_text(path))
         found, _ = self.value(path)
         return found.location(path_text(path)) if found else Location(self.file, path=path_text(path))

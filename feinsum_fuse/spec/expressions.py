@@ -28,6 +28,7 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint that names the closest valid names, or lists them all if they are few and none is close."""
     known = sorted({str(v) for v in valid})
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.6) or [v for v in known if v.lower() == name.lower()]
+    close.sort(key=lambda v: (-difflib.SequenceMatcher(None, v, name).ratio(), v))
     if close:
         return f"Did you mean {' or '.join(close)}?"
     if not known:

@@ -209,6 +209,7 @@ def _expanded(files: Sequence[str | Path]) -> list[Path]:
 def _united(parts: Sequence[tuple[str, Value]]) -> Document:
     root: dict[str, Value] = {}
     origin: dict[str, str] = {}
+    places: dict[str, tuple[Source, int]] = {}
     for file, value in parts:
         if value.content is None:
             continue
@@ -217,6 +218,7 @@ def _united(parts: Sequence[tuple[str, Value]]) -> Document:
         for key, content in value.content.items():
             if key not in root:
                 root[key], origin[key] = content, file
+                places[key] = value.key_offsets.get(key, (content.source, content.offset))
             elif root[key].plain() != content.plain():
                 source, offset = value.key_offsets.get(key, (content.source, content.offset))
                 raise SpecError(
@@ -224,7 +226,7 @@ def _united(parts: Sequence[tuple[str, Value]]) -> Document:
                     location=source.location(offset, path_text((key,))),
                     hint="Give each top key once, or give the same contents.",
                 )
-    return Document(root, parts[0][0])
+    return Document(root, parts[0][0], places)
 
 
 def read_files(files: Sequence[str | Path], variables: Mapping[str, object] | None, include_dirs: Sequence[str | Path] = ()) -> Document:

@@ -21,6 +21,7 @@ from .template_functions import (
     member,
     repeat,
     text_of,
+    undefined,
     weighed,
 )
 
@@ -119,7 +120,7 @@ class ExpressionEvaluator:
         if isinstance(value, str | list | tuple | Mapping):
             return list(value)
         if isinstance(value, Undefined):
-            raise SpecError(f"The template variable {value.name!r} is not defined.", hint=self.hint(value.name))
+            raise undefined(value.name)
         raise SpecError(f"A template cannot loop over {text_of(value)!r}.")
 
     def bound(self, target: nodes.Node, value: object) -> dict[str, object]:
@@ -137,12 +138,8 @@ class ExpressionEvaluator:
         """Whether an expression holds."""
         value = self.value(node, scope)
         if isinstance(value, Undefined):
-            raise SpecError(f"The template variable {value.name!r} is not defined.", hint=self.hint(value.name))
+            raise undefined(value.name)
         return bool(value)
-
-    def hint(self, name: str) -> str:
-        """What to do about an undefined variable."""
-        return f"Give it a value, or write {name} | default(...)."
 
     def value(self, node: nodes.Node, scope: Scope) -> object:
         """The value of an expression; an undefined name is a value until something uses it."""
@@ -160,7 +157,7 @@ class ExpressionEvaluator:
     def _defined(self, node: nodes.Node, scope: Scope) -> object:
         value = self.value(node, scope)
         if isinstance(value, Undefined):
-            raise SpecError(f"The template variable {value.name!r} is not defined.", hint=self.hint(value.name))
+            raise undefined(value.name)
         return value
 
     def _name(self, node: nodes.Name, scope: Scope) -> object:
@@ -217,7 +214,7 @@ class ExpressionEvaluator:
         if node.name not in FILTERS:
             raise SpecError(f"The template filter {node.name!r} is not available.", hint=nearest(node.name, FILTERS))
         if isinstance(value, Undefined) and node.name not in ("default", "d"):
-            raise SpecError(f"The template variable {value.name!r} is not defined.", hint=self.hint(value.name))
+            raise undefined(value.name)
         positional, named = self._arguments(node, scope)
         return self.budget.allocate(weighed(FILTERS[node.name](weighed(value), *positional, **named)))
 

@@ -21,6 +21,11 @@ class Undefined:
         self.name = name
 
 
+def undefined(name: str) -> SpecError:
+    """The error for a variable that nobody gave a value."""
+    return SpecError(f"The template variable {name!r} is not defined.", hint=f"Give it a value, or write {name} | default(...).")
+
+
 class Namespace:
     """The result of ``namespace(...)``: attributes that survive loops."""
 
@@ -50,7 +55,7 @@ def weighed(value: object) -> object:
 def text_of(value: object) -> str:
     """What a value prints as."""
     if isinstance(value, Undefined):
-        raise SpecError(f"The template variable {value.name!r} is not defined.")
+        raise undefined(value.name)
     if not isinstance(value, str | int | float | list | tuple | dict | None):
         raise SpecError("A function or macro cannot be printed; call it.")
     weighed(value)
@@ -78,7 +83,7 @@ def formatted(pattern: object, *values: object) -> str:
 def _elements(value: object) -> list[object]:
     if isinstance(value, str | list | tuple | Mapping):
         return list(value)
-    raise SpecError(f"{value!r} has no elements." if not isinstance(value, Undefined) else f"The variable {value.name!r} is not defined.")
+    raise undefined(value.name) if isinstance(value, Undefined) else SpecError(f"{value!r} has no elements.")
 
 
 def _number(value: object) -> int | float:
@@ -195,7 +200,7 @@ def _items(value: object) -> list[object]:
 def member(owner: object, name: object) -> object:
     """``owner.name`` or ``owner[name]`` of a mapping, a list, text or a namespace."""
     if isinstance(owner, Undefined):
-        raise SpecError(f"The template variable {owner.name!r} is not defined.")
+        raise undefined(owner.name)
     if isinstance(owner, Namespace):
         return owner.attributes.get(str(name), Undefined(str(name)))
     if isinstance(owner, Mapping):
