@@ -18,11 +18,12 @@ from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ..spec.affine import Affine
-from ..spec.workload import operand_name
+from ..spec.workload import Reduction, operand_name
 from .cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from .coloured_graph import ColouredGraph, Permutation
 from .functions import product_of
 from .normal_map import Node, normal_map
+from .reductions import is_recurrence, neutral_element
 from .renaming import Renaming
 
 _FORMAT = "feinsum_fuse cascade 1"
@@ -63,7 +64,8 @@ def canonical(cascade: Cascade, maps: bool = True) -> Canonical:
         rank[vertex] = position
     renaming = graph.renaming(rank)
     result = graph.renamed(renaming, rank)
-    return Canonical(result, renaming, _text(result), lambda: map(graph.symmetry, labelling.generators))
+    texts = {renaming.einsums[name]: text for name, text in graph.texts.items()}
+    return Canonical(result, renaming, _text(result, texts), lambda: map(graph.symmetry, labelling.generators))
 
 
 def _length(size: Size) -> str:
@@ -76,6 +78,7 @@ class _CascadeGraph:
     def __init__(self, cascade: Cascade, maps: bool) -> None:
         self.cascade = cascade
         self.graph = ColouredGraph()
+        self.reductions = {einsum.name: significant_reduction(cascade, einsum) for einsum in cascade.einsums}
         self.sizes = {name: self.graph.vertex("size") for name in cascade.size_parameters}
         self.tensors: dict[str, int] = {}
         self.einsums: dict[str, int] = {}
@@ -83,6 +86,8 @@ class _CascadeGraph:
         self.operands: dict[tuple[str, int], int] = {}
         self.maps: dict[str, Node | None] = {}
         self.nodes: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.texts: dict[str, str] = {}
+        """Canonical Einsum -> its map written out."""
         for name, tensor in cascade.tensors.items():
             shape = ",".join(map(_length, tensor.shape))
             self.tensors[name] = self.graph.vertex(f"tensor {tensor.dtype} [{shape}] {name in cascade.outputs}")
@@ -99,8 +104,8 @@ class _CascadeGraph:
     def add(self, einsum: Einsum, maps: bool) -> None:
         """The vertices of one Einsum."""
         graph = self.graph
-        populate = None if einsum.populate is None else float(einsum.populate)
-        center = graph.vertex(f"einsum {einsum.reduce} {populate} {einsum.accumulate} {einsum.is_copy}")
+        reduce, populate = self.reductions[einsum.name]
+        center = graph.vertex(f"einsum {reduce} {populate} {einsum.accumulate} {einsum.is_copy}")
         self.einsums[einsum.name] = center
         for variable, size in einsum.sizes.items():
             vertex = self.variables[einsum.name, variable] = graph.vertex(f"variable {_length(size)}")
@@ -221,12 +226,15 @@ class _CascadeGraph:
 
         operands = sorted(zip(positions, map(access, einsum.operands), strict=True), key=lambda pair: pair[0])
         sizes = {names[v]: _renamed_size(size, renaming) for v, size in einsum.sizes.items()}
+        reduce, populate = self.reductions[einsum.name]
         return dataclasses.replace(
             einsum,
             name=renaming.einsums[einsum.name],
             output=access(einsum.output),
             operands=tuple(operand for _, operand in operands),
             map=self.renamed_map(einsum, names_in_map, rank),
+            reduce=reduce,
+            populate=populate,
             sizes=constantdict({name: sizes[name] for name in sorted(sizes, key=lambda name: int(name[1:]))}),
             guards=tuple(sorted(guard.renamed(names) for guard in einsum.guards)),
         )
@@ -234,6 +242,7 @@ class _CascadeGraph:
     def renamed_map(self, einsum: Einsum, names: Mapping[str, str], rank: list[int]) -> Expression:
         root = self.maps[einsum.name]
         if root is None:
+            self.texts[einsum.name] = ""
             return product_of(len(einsum.operands))
 
         def rank_of(node: Node, path: tuple[int, ...]) -> int:
@@ -251,20 +260,41 @@ class _CascadeGraph:
                 places.sort(key=lambda place: rank_of(place[1], place[0]))
             return dataclasses.replace(node, children=tuple(rebuilt(child, place) for place, child in places))
 
-        return rebuilt(root, ()).expression()
+        result = rebuilt(root, ())
+        self.texts[einsum.name] = str(result)
+        return result.expression()
 
 
 def _renamed_size(size: Size, renaming: Renaming) -> Size:
     return SizeParam(renaming.sizes[size.name]) if isinstance(size, SizeParam) else size
 
 
-def _text(cascade: Cascade) -> str:
+def significant_reduction(cascade: Cascade, einsum: Einsum) -> tuple[Reduction, float | None]:
+    """The reduction and the initial value, as far as they mean anything.
+
+    An initial value that is the neutral one is none. Where no two points meet, and an element without points would hold 0 or there is
+    none, nothing is reduced; a reduction that is ``none`` and reaches every element has no use for an initial value.
+    """
+    output = cascade.tensors[einsum.output.tensor]
+    is_whole = not einsum.guards and einsum.has_injective_output
+    is_whole = is_whole and all(einsum.sizes[v] == size for v, size in zip(einsum.output.variables, output.shape, strict=True))
+    reduce, populate = einsum.reduce, einsum.populate
+    neutral = neutral_element(reduce, einsum.accumulate)
+    if is_recurrence(einsum):
+        return reduce if einsum.reduces else "none", None if populate is None else float(populate)
+    if populate is not None and (populate == neutral or (reduce == "none" and is_whole)):
+        populate = None
+    if not einsum.reduces and populate is None and (is_whole or reduce == "add"):
+        reduce = "none"
+    return reduce, None if populate is None else float(populate)
+
+
+def _text(cascade: Cascade, maps: Mapping[str, str]) -> str:
     lines = [_FORMAT]
     for tensor in cascade.tensors.values():
         lines.append(f"{tensor.name} {tensor.dtype} {_listed(tensor.shape)}")
     for einsum in cascade.einsums:
-        populate = None if einsum.populate is None else float(einsum.populate)
-        lines.append(f"{einsum.name} {einsum.reduce} {populate} {einsum.accumulate} {einsum.is_copy} {einsum.map!r}")
+        lines.append(f"{einsum.name} {einsum.reduce} {einsum.populate} {einsum.accumulate} {einsum.is_copy} {maps[einsum.name]}")
         lines.append(" ".join(map(str, (einsum.output, *einsum.operands))))
         lines.append(" ".join(f"{variable}={_listed((size,))}" for variable, size in einsum.sizes.items()))
         lines.append(" ".join(map(str, einsum.guards)))

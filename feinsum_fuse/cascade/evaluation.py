@@ -40,7 +40,9 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class _Evaluation(EvaluationMapper):  # type: ignore[misc]
+class Evaluation(EvaluationMapper):  # type: ignore[misc]
+    """Evaluates primitive maps on arrays."""
+
     def map_variable(self, expr: p.Variable) -> Any:
         if expr.name == "inf" and "inf" not in self.context:
             return np.asarray(np.inf)
@@ -77,4 +79,4 @@ class _Evaluation(EvaluationMapper):  # type: ignore[misc]
 
 def evaluated(expression: Expression, values: Mapping[str, Array]) -> Array:
     """The value of a primitive map (see :func:`feinsum_fuse.cascade.functions.primitive`) where its variables have these values."""
-    return np.asarray(_Evaluation(values)(expression))
+    return np.asarray(Evaluation(values)(expression))

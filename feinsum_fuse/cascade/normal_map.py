@@ -28,6 +28,11 @@ class Node:
         """Whether the order of children means nothing."""
         return self.operation in _COMMUTATIVE
 
+    def __str__(self) -> str:
+        if self.operation in ("number", "name"):
+            return repr(self.number) if self.name is None else self.name
+        return f"{self.operation}({', '.join(map(str, self.children))})"
+
     def expression(self) -> Expression:
         """The same as a pymbolic expression over primitive functions."""
         if self.operation in ("number", "name"):

@@ -1,0 +1,81 @@
+"""The element types in a kernel, as loopy infers them."""
+
+from __future__ import annotations
+
+import loopy as lp
+from loopy.diagnostic import LoopyError
+from loopy.symbolic import Reduction, SubstitutionRuleExpander, UncachedWalkMapper
+from loopy.type_inference import TypeReader
+from pymbolic import primitives as p
+from pymbolic.typing import Expression
+
+from .refusal import Refusal
+
+
+class Types:
+    """Types of arrays, reductions and calls of rules.
+
+    Inference may merge and rename rules and functions, so expressions are looked up by their place in an instruction.
+    """
+
+    def __init__(self, t_unit: lp.TranslationUnit, kernel: lp.LoopKernel) -> None:
+        self.original = kernel
+        self.inferred = lp.infer_unknown_types(t_unit, expect_completion=False)
+        self.kernel = self.inferred[kernel.name]
+
+    def array(self, name: str) -> str:
+        """The element type of an argument or temporary variable."""
+        dtype = self.kernel.get_var_descriptor(name).dtype
+        if dtype is None or not hasattr(dtype, "numpy_dtype"):
+            raise Refusal(f"the element type of {name} is not known")
+        return str(dtype.numpy_dtype.name)
+
+    def reduction(self, insn: str) -> str:
+        """The type of what the instruction's reduction combines."""
+        reductions = _Collected(self.kernel)
+        reductions(self.kernel.id_to_insn[insn].expression)
+        return self._type(reductions.reductions[0].expr)
+
+    def call(self, insn: str, call: p.Call) -> str:
+        """The type of a rule's value."""
+        before, after = _Collected(self.original), _Collected(self.kernel)
+        before(self.original.id_to_insn[insn].expression)
+        after(self.kernel.id_to_insn[insn].expression)
+        return self._type(after.calls[before.calls.index(call)])
+
+    def _type(self, expression: Expression) -> str:
+        expanded = SubstitutionRuleExpander(self.kernel.substitutions)(expression)
+        try:
+            found = TypeReader(self.kernel, self.inferred.callables_table)(expanded)
+        except LoopyError as error:
+            raise Refusal(f"the type of {expression} cannot be inferred: {error}") from None
+        candidates = found if isinstance(found, list) else [found]
+        if len(candidates) != 1 or not hasattr(candidates[0], "numpy_dtype"):
+            raise Refusal(f"the type of {expression} is not known")
+        return str(candidates[0].numpy_dtype.name)
+
+
+class _Collected(UncachedWalkMapper):  # type: ignore[misc]
+    """The reductions and calls of rules in an expression, in order."""
+
+    def __init__(self, kernel: lp.LoopKernel) -> None:
+        super().__init__()
+        self.rules = frozenset(kernel.substitutions)
+        self.reductions: list[Reduction] = []
+        self.calls: list[p.Call] = []
+
+    def map_reduction(self, expr: Reduction) -> None:
+        self.reductions.append(expr)
+        super().map_reduction(expr)
+
+    def map_call(self, expr: p.Call) -> None:
+        if isinstance(expr.function, p.Variable) and expr.function.name in self.rules:
+            self.calls.append(expr)
+            for parameter in expr.parameters:
+                self.rec(parameter)
+        else:
+            super().map_call(expr)
+
+    def map_variable(self, expr: p.Variable) -> None:
+        if expr.name in self.rules:
+            self.calls.append(p.Call(expr, ()))
