@@ -1,0 +1,108 @@
+"""What is written loads back to an equal Spec, and a saved mapping leaves the rest of a file alone."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+import feinsum_fuse as ff
+from feinsum_fuse.spec.mapping import Compute, Mapping, Storage, Temporal
+from feinsum_fuse.spec.spec import Spec
+from tests.spec.cases import ARCH, MAPPING, MATMUL, WHOLE, document
+from tests.spec.strategies import specs
+from tests.sweeps import sweep_size
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*") if (path / "workload.yaml").is_file())
+
+
+@settings(max_examples=sweep_size(2000))
+@given(specs())
+def test_random_specs(spec: Spec) -> None:
+    loaded = ff.loads(spec.to_yaml())
+    if not spec.renames:
+        assert loaded == spec
+    assert replace(loaded, workload=spec.workload) == spec, "top-level renames also stand in the Einsums once they are loaded"
+    assert ff.loads(loaded.to_yaml()) == loaded
+
+
+@pytest.mark.parametrize("name", ["three_matmuls.yaml", "gpt3.yaml"])
+def test_documents(name: str) -> None:
+    spec = ff.loads(document(name))
+    assert ff.loads(spec.to_yaml()) == spec
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_examples(folder: Path) -> None:
+    fixed = [path for path in folder.glob("*.yaml") if not path.stem.startswith("mapping")]
+    for mapping in sorted(folder.glob("mapping*.yaml")):
+        spec = ff.load(*fixed, mapping)
+        assert ff.loads(spec.to_yaml()) == spec
+
+
+def test_numbers_and_texts_survive() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spec = ff.loads(WHOLE.replace("size: inf", "size: 1e30", 1).replace("energy: 1,", "energy: 0.1,"))
+    assert ff.loads(spec.to_yaml()) == spec
+
+
+COMMENTED = f"""\
+# What we compute
+{MATMUL}
+mapping:   # to be replaced
+  # everything off chip
+  nodes:
+  - !Storage {{tensors: [A, B, Z], component: MainMemory}}
+{{% for v in ['m', 'n', 'k'] %}}
+  - !Temporal {{rank_variable: {{{{ v }}}}, tile_shape: 1}}
+{{% endfor %}}
+
+  - !Compute {{einsum: Z, component: MAC}}
+
+# Where we compute it
+{ARCH}# the end
+"""
+
+
+def test_only_the_mapping_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(COMMENTED, encoding="utf-8")
+    spec = ff.load(path)
+    new = ff.loads(WHOLE).mapping
+    spec.replace(mapping=new).save_mapping(path)
+    assert ff.load(path) == spec.replace(mapping=new)
+    text = path.read_text(encoding="utf-8")
+    before, after = COMMENTED.split("mapping:")[0], COMMENTED.split("component: MAC}\n")[1]
+    assert text.startswith(before)
+    assert text.endswith(after)
+    assert "to be replaced" not in text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("text", [MATMUL + ARCH, MATMUL + ARCH.rstrip("\n"), MAPPING + MATMUL + ARCH, MATMUL + MAPPING + ARCH])
+def test_a_file_with_or_without_the_block(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(text, encoding="utf-8")
+    loops = tuple(Temporal(v, 1) for v in "kmn")
+    mapping = Mapping((Storage(("A", "B", "Z"), "MainMemory"), *loops, Compute("Z", "MAC")))
+    spec = ff.load(path).replace(mapping=mapping)
+    spec.save_mapping(path)
+    assert ff.load(path) == spec
+
+
+def test_nothing_is_written_where_it_cannot_be(tmp_path: Path) -> None:
+    spec = ff.loads(WHOLE)
+    with pytest.raises(ff.SpecError, match="There is no file"):
+        spec.save_mapping(tmp_path / "none.yaml")
+    with pytest.raises(ff.SpecError, match="has no mapping to save"):
+        ff.loads(MATMUL).save_mapping(tmp_path / "none.yaml")
+    path = tmp_path / "twice.yaml"
+    path.write_text(MAPPING + MATMUL + MAPPING, encoding="utf-8")
+    with pytest.raises(ff.SpecError, match="more than once"):
+        spec.save_mapping(path)
+    assert path.read_text(encoding="utf-8") == MAPPING + MATMUL + MAPPING
