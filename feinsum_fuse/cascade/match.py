@@ -217,6 +217,8 @@ class _Matching:
 
     def operand(self, found: Instruction, read: Element | Computed) -> Access:
         indices = read.indices
+        if isinstance(read, Element) and read.array == found.array:
+            return Access(read.array, indices)
         lengths = tuple(self.length(found, index) for index in indices)
         if isinstance(read, Element):
             self.add_tensor(read.array, lengths, is_written=False)
