@@ -16,6 +16,7 @@ from ..errors import DeviceError
 from ..lowering import lower
 from ..schedule.schedule import Schedule
 from .catalogue import find_device, limits
+from .companion import unfused_schedule
 from .example import Example, example
 from .executable import Executable
 from .generation import executable
@@ -79,15 +80,26 @@ class Program:
     ) -> dict[str, Array]:
         """Run once: ``program(A=a, B=b)``, or ``program({"A": a, "B": b})`` for tensors whose names are no keywords.
 
-        ``out`` gives memory for results; ``outputs`` names further tensors to return. Raises :class:`~feinsum_fuse.errors.DeviceError`
-        that names the tensor for arguments that do not fit, and for tensors that the schedule keeps inside the kernel.
+        ``out`` gives memory for results; ``outputs`` names further tensors to return. Those that the schedule keeps in tiles inside the
+        kernel are computed by a second, unfused program, which is compiled when they are first asked for. Raises
+        :class:`~feinsum_fuse.errors.DeviceError` that names the tensor for arguments that do not fit.
         """
-        for tensor in outputs:
-            if tensor in self.cascade.tensors and all(argument.name != tensor for argument in self.executable.arguments):
-                raise DeviceError(
-                    f"{tensor} exists only in tiles inside this kernel", hint="Compile a mapping that stores it in main memory to see it."
-                )
-        return self.runner({**(arrays or {}), **named}, out, outputs)
+        given = {**(arrays or {}), **named}
+        passed = {argument.name for argument in self.executable.arguments}
+        hidden = [tensor for tensor in outputs if tensor in self.cascade.intermediates and tensor not in passed]
+        results = self.runner(given, out, [tensor for tensor in outputs if tensor not in hidden])
+        if hidden:
+            shown = self.companion.runner(given, None, hidden)
+            results |= {tensor: shown[tensor] for tensor in hidden}
+        return results
+
+    @cached_property
+    def companion(self) -> Program:
+        """The same cascade with every tensor in main memory."""
+        if self.spec is None:
+            raise DeviceError("tiles inside this kernel cannot be seen: it was not made from a Spec")
+        schedule = unfused_schedule(self.spec, limits(self.device))
+        return build(self.cascade, schedule, self.device, spec=self.spec)
 
     def __str__(self) -> str:
         shapes = {**self.input_shapes, **self.output_shapes}
