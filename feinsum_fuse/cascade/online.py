@@ -52,7 +52,9 @@ class Online:
         tensor = cascade.einsum(maximum).output.tensor
         readers = [e for e in cascade.einsums if tensor in {a.tensor for a in e.operands}]
         if not any(_calls_exp(e.map) for e in readers):
-            raise CascadeError(f"no Einsum takes exp(x - {tensor})", hint="Only a maximum that exponentials are shifted by can be corrected later.")
+            raise CascadeError(
+                f"no Einsum takes exp(x - {tensor})", hint="Only a maximum that exponentials are shifted by can be corrected later."
+            )
 
 
 def _calls_exp(expression: Expression) -> bool:

@@ -18,6 +18,7 @@ from ..spec.workload import TensorAccess, Workload, operand_name
 from .cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from .element_types import accumulators, tensor_types
 from .functions import product_of, variables_in
+from .online import Online
 from .softmax import ExpandSoftmax, softmax_arguments
 from .space import Space, bounding_accesses, effective_rank_sizes, iteration_set, largest_index, space
 
@@ -116,8 +117,12 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
     tensors = {tensor: Tensor(tensor, shape(tensor), types[tensor], axes[tensor]) for tensor in axes}
     einsums = tuple(_einsum(einsum, spaces[einsum.name], axes, sums[einsum.name]) for einsum in ordered)
     result = Cascade(einsums, constantdict(tensors))
-    for name in [einsum.name for einsum in result.einsums if softmax_arguments(einsum) is not None]:
-        result = ExpandSoftmax(name).apply(result)
+    online = {einsum.name for einsum in workload.einsums if einsum.operation.online}
+    for einsum in result.einsums:
+        if einsum.name in online:
+            result = Online(einsum.name).apply(result)
+        elif softmax_arguments(einsum) is not None:
+            result = ExpandSoftmax(einsum.name).apply(result)
     return result
 
 

@@ -30,7 +30,7 @@ def softmax_arguments(einsum: Einsum) -> tuple[Expression, str] | None:
 
 @dataclass(frozen=True, order=True)
 class ExpandSoftmax:
-    """``P[m,p] = softmax(x, p)`` becomes ``P_max[m] = max(x)``, ``P_exp[m,p] = exp(x - P_max[m])``, ``P_sum[m]`` and their quotient.
+    """``P[m,p] = softmax(x, p)`` becomes ``P.max[m] = max(x)``, ``P.exp[m,p] = exp(x - P.max[m])``, ``P.sum[m]`` and their quotient.
 
     The Einsums are called ``SM.max``, ``SM.exp``, ``SM.sum`` and ``SM``. Invariant: all tensors of the cascade keep their values.
     """
@@ -52,13 +52,13 @@ class ExpandSoftmax:
         for part in PARTS:
             axes = range(len(output.indices)) if part == "exp" else kept
             old = tensors[output.tensor]
-            name = f"{output.tensor}_{part}"
+            name = f"{output.tensor}.{part}"
             if name in tensors:
                 raise CascadeError(f"the softmax of Einsum {einsum.name} needs the name {name}, which is taken", hint="Rename it.")
             ranks = tuple(old.ranks[axis] for axis in axes) if old.ranks else ()
             dtype = old.dtype if part == "exp" else einsum.accumulate
             tensors[name] = Tensor(name, tuple(old.shape[axis] for axis in axes), dtype, ranks)
-        parts = _parts(einsum, expression, Access(f"{output.tensor}_max", row), Access(f"{output.tensor}_sum", row))
+        parts = _parts(einsum, expression, Access(f"{output.tensor}.max", row), Access(f"{output.tensor}.sum", row))
         position = cascade.einsums.index(einsum)
         einsums = (*cascade.einsums[:position], *parts, *cascade.einsums[position + 1 :])
         return Cascade(einsums, constantdict(tensors), cascade.outputs, (*cascade.rewritings, self))
@@ -79,7 +79,7 @@ def _check(einsum: Einsum, along: str) -> None:
 
 def _parts(einsum: Einsum, expression: Expression, largest: Access, total: Access) -> tuple[Einsum, ...]:
     count = len(einsum.operands)
-    exponentials = Access(f"{einsum.output.tensor}_exp", einsum.output.indices)
+    exponentials = Access(f"{einsum.output.tensor}.exp", einsum.output.indices)
     first, second = var(operand_name(0)), var(operand_name(1))
 
     def part(name: str, output: Access, operands: tuple[Access, ...], map: Expression, reduce: Reduction = "add") -> Einsum:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..cascade.cascade import Cascade
+from ..cascade.online import Online
 from ..cascade.reading import cascade as cascade_of
 from ..errors import LoweringError
 from ..schedule.explicate import Explicate
 from ..schedule.limits import DeviceLimits
 from ..schedule.loop_steps import Bind, Reorder, ShareLoop, Unroll
-from ..schedule.nest import LoopRef
+from ..schedule.nest import LoopRef, Nest
+from ..schedule.rolling_steps import RollingUpdate
 from ..schedule.schedule import Schedule
 from ..schedule.sizes import check_limits
 from ..schedule.step import Step
@@ -20,6 +22,7 @@ from ..spec.mapping import PathNode, Spatial, Storage, Temporal
 from ..spec.spec import Spec
 from .binding import Bindings
 from .branch import Branch, Position, check_order
+from .expanded import parts_of, paths_of
 from .registers import unrolled
 
 
@@ -41,12 +44,13 @@ class Lowering:
         assert spec.mapping is not None
         self.cascade: Cascade = cascade_of(spec)
         self.bindings = Bindings(spec)
-        paths = {compute.einsum: spec.mapping.path(compute.einsum) for compute in spec.mapping.computes}
+        paths = paths_of(spec.mapping, self.cascade)
         missing = [e.name for e in self.cascade.einsums if e.name not in paths]
         if missing:
             raise LoweringError(f"the mapping has no Compute for {', '.join(missing)}")
         self.branches = [Branch.of(self.cascade.einsum(name), path) for name, path in paths.items()]
         check_order(self.branches)
+        self.online = tuple(r.maximum(self.cascade) for r in self.cascade.rewritings if isinstance(r, Online))
 
     def schedule(self, limits: DeviceLimits) -> Schedule:
         """All steps, in the order: cut, order, share, bind, place, unroll."""
@@ -55,13 +59,15 @@ class Lowering:
             steps += branch.splits
             steps.append(Reorder(branch.einsum.name, branch.order))
         steps += self.shared()
+        self.rolled = {step.maximum for step in steps if isinstance(step, RollingUpdate)}
         steps += self.bound()
         steps += self.placed()
-        lanes = tuple(self.lanes())
-        steps += [Vectorize(lanes)] if lanes else []
         schedule = Schedule(tuple(steps))
         nest = schedule.nest(self.cascade.kernel())
-        for step in unrolled(nest, [b.einsum.name for b in self.branches]):
+        for step in self.vectorized(nest):
+            nest = step.apply(nest)
+            schedule += Schedule((step,))
+        for step in unrolled(nest):
             nest = step.apply(nest)
             schedule += Schedule((step,))
         check_limits(nest, limits)
@@ -89,7 +95,18 @@ class Lowering:
                     hint="It would run again in every iteration. Move its branch out of the loop.",
                 )
             if len(refs) > 1:
-                yield ShareLoop(tuple(refs))
+                maximum = self._rolling(refs)
+                yield ShareLoop(tuple(refs)) if maximum is None else RollingUpdate(tuple(refs), maximum)
+
+    def _rolling(self, refs: list[LoopRef]) -> str | None:
+        """The maximum that is still being taken over a loop which Einsums that read it share, if the cascade allows one pass."""
+        for maximum in self.online:
+            ref = next((r for r in refs if r.einsum == maximum), None)
+            einsum = self.cascade.einsum(maximum)
+            readers = {e.name for e in self.cascade.einsums if einsum.output.tensor in {a.tensor for a in e.operands}}
+            if ref is not None and ref.variable in einsum.reduction_variables and readers & {r.einsum for r in refs}:
+                return maximum
+        return None
 
     def bound(self) -> Iterator[Step]:
         """One step for each Spatial loop that is a device axis, and for each loop in time above one that is bound to groups.
@@ -133,8 +150,16 @@ class Lowering:
         below = [placed.node for placed in branch.path[start + 1 :]]
         return any(isinstance(node, Spatial) and self.bindings.fanout(node).startswith("group.") for node in below)
 
-    def lanes(self) -> Iterator[LoopRef]:
-        """The loops whose iterations are lanes of vectors."""
+    def vectorized(self, nest: Nest) -> Iterator[Step]:
+        """One step for all loops whose iterations are lanes of vectors; statements that steps have added follow their Einsum."""
+        lanes = list(self._lanes())
+        parts = {(ref.variable, ref.path) for ref in lanes}
+        names = {branch.einsum.name for branch in self.branches}
+        added = [ref for loop in nest.loops.values() for ref in loop.refs if ref.einsum not in names and (ref.variable, ref.path) in parts]
+        if lanes:
+            yield Vectorize((*lanes, *added))
+
+    def _lanes(self) -> Iterator[LoopRef]:
         for branch in self.branches:
             for placed in branch.path:
                 if isinstance(placed.node, Spatial) and placed.position in branch.refs and self.bindings.fanout(placed.node) == "vector":
@@ -146,20 +171,30 @@ class Lowering:
         for position, node in sorted(nodes.items()):
             if isinstance(node, Storage):
                 below = [b for b in self.branches if any(placed.position == position for placed in b.path)]
-                for tensor in node.tensors:
+                for tensor in (*node.tensors, *self._parts_of(node)):
                     users = [b for b in below if b.touches(tensor)]
                     if users:
                         yield from self._storage(position, node, tensor, users)
 
+    def _parts_of(self, node: Storage) -> Iterator[str]:
+        """What a softmax held here expands to, where the mapping does not say otherwise."""
+        named = {t for b in self.branches for placed in b.path if isinstance(placed.node, Storage) for t in placed.node.tensors}
+        for tensor in node.tensors:
+            yield from (part for part in parts_of(self.cascade, tensor) if part not in named)
+
     def _storage(self, position: Position, node: Storage, tensor: str, users: list[Branch]) -> Iterator[Step]:
         kind = self.bindings.memory(node.component)
         index = {b.einsum.name: next(i for i, placed in enumerate(b.path) if placed.position == position) for b in users}
-        backing = all(b.storages(tensor)[0] == index[b.einsum.name] for b in users)
+        backing = all((b.storages(tensor) or [index[b.einsum.name]])[0] == index[b.einsum.name] for b in users)
         if backing and tensor in self.cascade.intermediates:
             branch = users[0]
             at = branch.scope(index[branch.einsum.name])
             if kind != "global" or at is not None:
-                yield ComputeAt(tensor, at, "local" if kind == "cache" else kind)
+                memory = "local" if kind == "cache" else kind
+                yield ComputeAt(tensor, at, memory)
+                for maximum in sorted(self.rolled):
+                    if tensor == self.cascade.einsum(maximum).output.tensor:
+                        yield ComputeAt(f"{maximum}.scale", at, memory)
             return
         if kind not in {"local", "private"}:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
 
 from ..schedule.loop_steps import Unroll
@@ -13,11 +13,11 @@ KERNEL_STATEMENTS = 256
 """A kernel of more unrolled statements takes seconds to generate; beyond it loops stay loops."""
 
 
-def unrolled(nest: Nest, einsums: Sequence[str]) -> Iterator[Unroll]:
+def unrolled(nest: Nest) -> Iterator[Unroll]:
     """Steps that unroll the loops over private tiles which a statement updates, innermost Einsums' budgets permitting."""
     total = 0
     for above, statement in statements(nest.body):
-        if statement.role not in {"update", "map"} or statement.einsum not in einsums:
+        if statement.role not in {"update", "map"}:
             continue
         loops = _over_private(nest, above, statement)
         count = prod(loop.extent or FULLY_UNROLLED + 1 for loop in loops)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
 
+from ..cascade.names import identifier
 from ..spec.affine import Affine
 from ..spec.opencl import FanoutKind
 from ..spec.workload import Reduction
@@ -138,6 +139,8 @@ class Source:
     is_rule: bool = False
     is_direct: bool = True
     """Whether a read is just an element of one row-major array, which has an address."""
+    is_owned: bool = False
+    """Whether a step made the array; it is a whole tensor in global memory until ``ComputeAt`` shrinks it."""
 
 
 @dataclass(frozen=True)
@@ -192,8 +195,9 @@ class Nest:
         return {node.name: node for node in walk(self.body) if isinstance(node, For)}
 
     def fresh(self, wish: str) -> str:
-        """A name that no loop, tile or source has."""
+        """An identifier that no loop, tile or source has."""
         taken = {*self.loops, *self.tiles, *self.sources}
+        wish = identifier(wish)
         name, number = wish, 0
         while name in taken:
             number += 1

@@ -20,7 +20,7 @@ from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .intrinsics import registered, vector_dtype
 from .naming import final_form
-from .nest import For, Nest, Node, Place, Statement, Tile, statements, walk
+from .nest import For, Nest, Node, Place, Source, Statement, Tile, statements, walk
 from .parallel import axes_of, check_kernels, exchanged, memory_of
 from .tags import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
@@ -44,6 +44,7 @@ def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
     foreign = [i for i in kernel.instructions if i.id not in nest.ids and not i.tags_of_type(OwnedTag)]
     foreign_inames = {n for i in foreign for n in i.within_inames | i.reduction_inames()}
     tiles = {tile.name: temporary(tile) for tile in final.tiles.values()}
+    tiles |= {source.name: whole(source) for source in final.sources.values() if source.is_owned}
     gone = {name for name, temp in kernel.temporary_variables.items() if temp.tags_of_type(OwnedTag)}
     gone |= {name for name, temp in kernel.temporary_variables.items() if temp.tags_of_type(TensorTag) and name not in final.sources}
     kernel = kernel.copy(
@@ -69,6 +70,13 @@ def temporary(tile: Tile) -> lp.TemporaryVariable:
         address_space=_SPACES[tile.memory],
         tags=frozenset({OwnedTag(), TensorTag(tile.tensor)}),
     )
+
+
+def whole(source: Source) -> lp.TemporaryVariable:
+    """The array of a tensor that a step made."""
+    space = lp.AddressSpace.GLOBAL
+    tags = frozenset({OwnedTag(), TensorTag(source.tensor)})
+    return lp.TemporaryVariable(source.name, np.dtype(source.dtype), shape=source.shape, address_space=space, tags=tags)
 
 
 def expression(index: Affine) -> object:
