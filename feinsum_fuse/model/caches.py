@@ -54,7 +54,7 @@ def place_caches(spec: Spec) -> Spec:
 
 
 def managed_memories(spec: Spec) -> list[Memory]:
-    """The memories that the mapping leaves to the hardware: caches, outermost first; then private ones, whose registers compilers fill."""
+    """The memories that the mapping leaves to the hardware, outermost first: caches, and private ones, whose registers compilers fill."""
     if spec.arch is None or spec.opencl is None or spec.mapping is None:
         return []
     kinds = spec.opencl.memories
@@ -63,7 +63,7 @@ def managed_memories(spec: Spec) -> list[Memory]:
     caches = [memory for memory in memories if kinds.get(memory.name) == "cache"]
     if not caches or any(memory.name in used for memory in caches):
         return []
-    return caches + [memory for memory in memories if kinds.get(memory.name) == "private"]
+    return [memory for memory in memories if kinds.get(memory.name) in ("cache", "private")]
 
 
 def capacity(spec: Spec, memory: Memory) -> float:
@@ -97,7 +97,7 @@ def _placements(spec: Spec, memory: Memory, path: Path, paths: Sequence[Path], w
             return
     for tensor in path.nest.einsum.tensors:
         index = _index(path, tensor, memory, anchor, wanted)
-        if index is not None:
+        if index is not None and all(_is_legal(other, tensor, memory, path.placed[index].position, wanted) for other in paths):
             yield tensor, path.placed[index].position
 
 
@@ -105,37 +105,59 @@ def _index(path: Path, tensor: str, memory: Memory, anchor: Loop | None, wanted:
     """The index on the path before which a tensor's storage node goes; ``None`` if the memory does not keep it."""
     depth = path.nest.depth
     holders = path.holders(tensor)
-    if not holders or any(name == memory.name for _, name in holders) or depth(holders[0][1]) >= depth(memory.name):
+    if not holders or depth(holders[0][1]) >= depth(memory.name):
         return None
     index = 0
     if anchor is not None:
         index = path.index[anchor.position] + (path.kind(tensor, anchor) is not Relevance.NONE)
     outside = [place for place, name in holders if depth(name) < depth(memory.name)]
     inside = [place for place, name in holders if depth(name) > depth(memory.name)]
-    earlier = [
-        path.index[place]
-        for (name, other), places in wanted.items()
-        if other == tensor and depth(name) < depth(memory.name)
-        for place in places
-        if place in path.index
-    ]
-    index = max([index, *(place + 1 for place in outside), *earlier])
+    index = max([index, *(place + 1 for place in outside), *_earlier(path, tensor, memory, wanted)])
     index = _beside_spatial_loops(path, tensor, memory, index)
     for limit in [*inside, *(place for place, loop in path.loops if path.below(loop, memory.name))]:
         if limit < index:
             if _moves(path, tensor, limit, index):
                 return None
             index = limit
-    return index if all(place < index for place in outside) and all(place <= index for place in earlier) else None
+    return index
+
+
+def _earlier(path: Path, tensor: str, memory: Memory, wanted: Wanted) -> list[int]:
+    """The indices on a path where managed memories further out keep a tensor."""
+    outer = [place for (name, other), places in wanted.items() if other == tensor and name != memory.name for place in places]
+    return [path.index[place] for place in outer if place in path.index]
+
+
+def _is_legal(path: Path, tensor: str, memory: Memory, place: Place, wanted: Wanted) -> bool:
+    """Whether a storage node before this position keeps the hierarchy's order, and every loop's, on a path that passes it."""
+    if place not in path.index or tensor not in path.nest.einsum.tensors:
+        return True
+    index, depth = path.index[place], path.nest.depth
+    if memory.name not in {leaf.name for leaf in path.nest.components}:
+        return False
+    ordered = all(
+        at < index if depth(name) < depth(memory.name) else at >= index and name != memory.name for at, name in path.holders(tensor)
+    )
+    if not ordered or any(at > index for at in _earlier(path, tensor, memory, wanted)):
+        return False
+    for at, loop in path.loops:
+        misplaced = at < index if path.below(loop, memory.name) else at >= index and loop.fanout is not None
+        if misplaced and path.kind(tensor, loop) is not Relevance.NONE and _swaps(path, loop, *sorted((at, index))):
+            return False
+    return True
+
+
+def _swaps(path: Path, spatial: Loop, first: int, last: int) -> bool:
+    """Whether a loop in time over the spatial loop's variable stands between two indices."""
+    return any(first <= at < last and loop.fanout is None and loop.variable == spatial.variable for at, loop in path.loops)
 
 
 def _beside_spatial_loops(path: Path, tensor: str, memory: Memory, index: int) -> int:
     """The index, below those spatial loops above the memory that would otherwise change places with a loop over the same variable."""
-    for place, loop in path.loops:
-        if place >= index and path.above(loop, memory.name) and path.kind(tensor, loop) is not Relevance.NONE:
-            between = [other for at, other in path.loops if index <= at < place and other.fanout is None]
-            if any(other.variable == loop.variable for other in between):
-                index = place + 1
+    for at, loop in path.loops:
+        moved = at >= index and path.above(loop, memory.name) and path.kind(tensor, loop) is not Relevance.NONE
+        if moved and _swaps(path, loop, index, at):
+            index = at + 1
     return index
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..spec.affine import Affine
-from ..spec.mapping import Placed, Storage
+from ..spec.mapping import Placed, Storage, Toll
 from ..spec.spec import Spec
 from ..spec.workload import TensorAccess
 from .nest import Loop, Nest, nest
@@ -55,9 +55,9 @@ class Path:
         return tuple((self.index[loop.position], loop) for loop in self.nest.loops)
 
     def holders(self, tensor: str) -> list[tuple[int, str]]:
-        """(index, memory) of the storage nodes of a tensor, outermost first."""
+        """(index, component) of the storage and toll nodes of a tensor, outermost first."""
         nodes = ((index, placed.node) for index, placed in enumerate(self.placed))
-        return [(index, node.component) for index, node in nodes if isinstance(node, Storage) and tensor in node.tensors]
+        return [(index, node.component) for index, node in nodes if isinstance(node, Storage | Toll) and tensor in node.tensors]
 
     def kind(self, tensor: str, loop: Loop) -> Relevance:
         """The relevance of a loop to a tensor."""
