@@ -36,7 +36,8 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> S
     MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
     (local memory), Register (private memory), the fanout Lane, and MAC. Throughputs are bits and multiply-adds a second: of all units
     together above Core, of one below it, and of one lane at MAC. ``arch.variables`` holds what has no component: ``launch_seconds``,
-    ``group_seconds``, rates by type, and with ``quick=False`` what one unit does alone and the rate of exponentials. Energies are assumed
+    ``group_seconds``, rates by type, and with ``quick=False`` what one unit does a second: exponentials, multiply-adds that wait for one
+    another, scalars loaded into all lanes, lines read for one element, and bytes alone at each level. Energies are assumed
     (``assumed_energies``), not measured.
 
     About 5 s if quick, below 60 s if not. Warns if samples spread by more than 20 %.
@@ -85,6 +86,16 @@ class _Session:
             self.probes |= self._of_units("multiply_adds_float64", wide.multiply_adds(1), wide.multiply_adds(self.groups))
         if not self.quick:
             self.probes |= self._of_units("exponentials_float32", self.bench.exponentials(1), self.bench.exponentials(self.groups))
+            self.probes |= dict(self._in_core())
+
+    def _in_core(self) -> Iterator[tuple[str, Probe]]:
+        """What the innermost nest needs: the wait between dependent operations, loads into all lanes, and lines used for one element."""
+        yield "chained_multiply_adds", self.bench.chained()
+        yield "broadcast_loads", self.bench.broadcasts()
+        outside = 4 * max([1 << 20, *[cache.size for cache in self.levels]])
+        yield "strided_lines_MainMemory", self.bench.strided(outside, 1)
+        for cache in self.levels:
+            yield f"strided_lines_{cache.name}", self.bench.strided(self._working_set(cache), 1)
 
     def _of_units(self, name: str, alone: Probe, together: Probe) -> dict[str, Probe]:
         return {f"{name} alone": alone, f"{name} together": together}
@@ -137,6 +148,7 @@ class _Session:
             "launch_seconds": launch[len(launch) // 2],
             "group_seconds": max(0.0, (many - launch[0]) / self.many),
         }
+        result |= {name: self.rate(name).value for name in self.probes if " " not in name and not name.startswith("launch")}
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in KINDS:
                 result[name] = self.of_one_unit(name)

@@ -101,6 +101,8 @@ def measure_together(
     each sample. Raises :class:`~feinsum_fuse.errors.DeviceError` for a device that does not exist and for times too short to be measured
     cold.
     """
+    if device is None:
+        device = next((item.device for item in items if isinstance(item, Program)), None)
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     attempts = [_attempt(item, chosen, timeout_s) for item in items]
     timed = [attempt for attempt in attempts if not isinstance(attempt, Measurement)]

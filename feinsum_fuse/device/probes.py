@@ -18,6 +18,8 @@ from .loaded import Loaded
 
 SAMPLE = 2e-3
 """Seconds that one sample of a probe should last: shorter than the turn that a busy system gives to another process."""
+LINE = 64
+"""Bytes of a cache line, on all devices that we know of (128 on some GPUs, which read halves)."""
 ACCUMULATORS = 10
 """Independent chains of multiply-adds: more than latency times ports on today's processors, and few enough for 16 registers."""
 
@@ -58,6 +60,34 @@ void probe_mac(__global VEC const *restrict x, __global VEC *restrict y, int n, 
     y[get_global_id(0)] = TOTAL;
 }
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_chain(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    VEC u = x[get_local_id(0)], v = x[GROUP + get_local_id(0)], a = u;
+    for (int r = 0; r < repeats; ++r) { a = a * u + v; a = a * u + v; a = a * u + v; a = a * u + v; }
+    y[get_global_id(0)] = a;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_broadcast(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    __global REAL const *p = (__global REAL const *)(x + get_group_id(0) * (size_t) n * GROUP);
+    VEC u = x[get_local_id(0)], DECLARE;
+    for (int r = 0; r < repeats; ++r)
+        for (int i = 0; i + CHAINS <= n; i += CHAINS) { BROADCAST; }
+    y[get_global_id(0)] = TOTAL;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_strided(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    __global REAL const *p = (__global REAL const *) x + (get_group_id(0) * (size_t) n * GROUP + get_local_id(0)) * (LINE / sizeof(REAL));
+    REAL a = 0, b = 0, c = 0, d = 0;
+    for (int r = 0; r < repeats; ++r)
+        for (int i = 0; i < n; i += 4) {
+            a += p[i * GROUP * (LINE / sizeof(REAL))]; b += p[(i + 1) * GROUP * (LINE / sizeof(REAL))];
+            c += p[(i + 2) * GROUP * (LINE / sizeof(REAL))]; d += p[(i + 3) * GROUP * (LINE / sizeof(REAL))];
+        }
+    y[get_global_id(0)] = a + b + c + d;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_nothing(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
 {
     if (n < 0) y[get_global_id(0)] = 0;
@@ -84,6 +114,9 @@ def _source(text: str, dtype: str, lanes: int, group: int) -> str:
         "REAL": real,
         "VEC": real if lanes == 1 else f"{real}{lanes}",
         "DECLARE": ", ".join(f"a{k} = u + (REAL) {k}" for k in chains),
+        "LINE": LINE,
+        "CHAINS": ACCUMULATORS,
+        "BROADCAST": " ".join(f"a{k} = a{k} + p[i + {k}] * u;" for k in chains),
         "STEP": " ".join(f"a{k} = a{k} * u + v;" for k in chains),
         "TOTAL": " + ".join(f"a{k}" for k in chains),
     }
@@ -208,6 +241,20 @@ class Bench:
     def multiply_adds(self, groups: int) -> Probe:
         """Scalar multiply-adds, by this many groups at once."""
         return self._probe("probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, groups * self._step)
+
+    def chained(self) -> Probe:
+        """Multiply-adds that each wait for the one before, by one group."""
+        return self._probe("probe_chain", 1, 1, 4, 2 * self._step)
+
+    def broadcasts(self) -> Probe:
+        """Scalars loaded from the nearest memory into all lanes of a multiply-add, by one group."""
+        count = 100 * ACCUMULATORS
+        return self._probe("probe_broadcast", 1, count, count, count * self._step)
+
+    def strided(self, working_set: int, groups: int) -> Probe:
+        """Lines of which one element is read, while each group goes through ``working_set`` bytes again and again."""
+        n = max(4, working_set // (LINE * self.group) // 4 * 4)
+        return self._probe("probe_strided", groups, n, n * self.group * groups, n * self.group * groups * LINE)
 
     def exponentials(self, groups: int) -> Probe:
         """Scalar exponentials, by this many groups at once."""
