@@ -25,7 +25,7 @@ def command(files: FilesArgument, set_: SetOption = None, as_json: JsonOption = 
             }
         )
         return
-    emit(meaning)
+    emit(spec.workload)
     if spec.mapping is not None:
         emit(f"\n{spec.mapping}")
     given = [name for name in ("arch", "mapping", "opencl") if getattr(spec, name) is not None]

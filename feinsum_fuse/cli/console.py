@@ -45,14 +45,15 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", rules: Sequence[int] = ()) -> None:
-    """Print a table: first column to the left, the others to the right; ``rules`` are the rows after which a line is drawn."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; columns of figures are aligned to the right."""
     terminal = sys.stdout.isatty()
-    result = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD if terminal else PLAIN, show_edge=False, pad_edge=False)
+    result = Table(box=box.SIMPLE_HEAD if terminal else PLAIN, show_edge=False, pad_edge=False)
     for position, name in enumerate(header):
-        result.add_column(escape(name), justify="right" if position else "left", no_wrap=not terminal, overflow="fold")
-    for position, row in enumerate(rows):
-        result.add_row(*map(escape, row), end_section=position in rules)
+        figures = all(row[position][:1].isdigit() for row in rows)
+        result.add_column(escape(name), justify="right" if figures else "left", no_wrap=not terminal, overflow="fold")
+    for row in rows:
+        result.add_row(*map(escape, row))
     console = _console(stderr=False)
     with console.capture() as capture:
         console.print(result)

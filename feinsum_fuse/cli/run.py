@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import emit, emit_json, fail, progress
-from .inputs import variants, with_arch
+from .inputs import has_top_key, variants, with_arch
 from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
 
 if TYPE_CHECKING:
@@ -31,26 +31,29 @@ def command(
     """Lower, verify, measure, predict and record, and print them side by side, with NumPy's own time.
 
     If several of FILES have a mapping, each is a column: they are measured in turns, in one run. Without an arch in FILES, the
-    prediction uses a device file: measured before (see `calibrate`), or now.
+    prediction uses a device file: measured before (see `calibrate`), or now. An arch in FILES must be one that the mapping fits.
     """
     import feinsum_fuse as ff
 
     from ..device.catalogue import find_device
+    from ..report.side_by_side import side_by_side
     from ..report.trial import run
 
     chosen = find_device(device)
     given = variables(set_)
     shared, mappings = variants(files)
+    theirs = any(has_top_key(file, "arch") for file in files)
     shared = with_arch(shared, chosen, measure_now=calibrate)
     specs = {label: ff.load(*shared, *own, variables=given) for label, own in mappings.items()}
-    trials = run(specs, chosen, repeats=repeats, cold=cold, url=url, recording=record, progress=progress)
-    emit_json(to_data(trials)) if as_json else emit(trials)
-    if trials.failed:
-        raise typer.Exit(3)
-    if trials.rejected:
-        for trial in trials.rejected:
-            fail(f"{trial.label}: {trial.measurement.message}")
-        raise typer.Exit(1)
+    trials = run(specs, chosen, repeats=repeats, cold=cold, url=url, recording=record, must_predict=theirs, progress=progress)
+    if as_json:
+        emit_json(to_data(trials))
+    elif len(trials.rejected) < len(trials.trials):
+        emit(side_by_side(trials))
+    for trial in (*trials.failed, *trials.rejected):
+        fail(f"{trial.label}: {trial.measurement.outcome}: {trial.measurement.message}")
+    if trials.failed or trials.rejected:
+        raise typer.Exit(3 if trials.failed else 1)
 
 
 def to_data(trials: Trials) -> dict[str, object]:

@@ -45,7 +45,7 @@ def command(
     steps = _schedule(spec, device, upto) if wanted["schedule"] or wanted["kernel"] or wanted["source"] else None
     parts: dict[str, object] = {}
     if wanted["cascade"]:
-        parts["cascade"] = str(meaning)
+        parts["cascade"] = str(spec.workload)
     if wanted["tree"]:
         parts["tree"] = str(spec.mapping)
     if steps is not None and wanted["schedule"]:

@@ -55,8 +55,6 @@ def remarks(trials: Trials) -> list[str]:
     """What a reader must know beside the figures."""
     lines: list[str] = []
     for trial in trials.trials:
-        if trial.measurement.message:
-            lines += ["", f"{trial.label}: {trial.measurement.outcome} in stage {trial.measurement.stage}: {trial.measurement.message}"]
         if trial.note:
             lines += ["", f"{trial.label}: no prediction: {trial.note}"]
         if trial.predicted and trial.predicted.n_instances > 1:

@@ -13,6 +13,7 @@ import pyopencl as cl
 
 from ..archive.address import locate
 from ..archive.recording import record
+from ..archive.schema import tell
 from ..cascade.cascade import Cascade
 from ..cascade.reading import cascade as cascade_of
 from ..device.catalogue import DeviceInfo
@@ -22,6 +23,7 @@ from ..device.measurement import Measurement, Provenance, Subject
 from ..device.outcome import KernelError, Outcome
 from ..device.program import Program
 from ..device.program import compile as compile_program
+from ..device.traffic import intermediate_bytes
 from ..device.verification import verify
 from ..errors import CascadeError, LoweringError, MappingError, ModelError, ScheduleError
 from ..spec.spec import Spec
@@ -29,7 +31,6 @@ from .history import Earlier, earlier
 from .operations import operations
 from .peer import NumpyPeer
 from .predicted import Predicted
-from .traffic import intermediate_bytes
 
 Url = str | os.PathLike[str]
 
@@ -92,7 +93,8 @@ class Trials:
     def __str__(self) -> str:
         from .side_by_side import side_by_side
 
-        return side_by_side(self)
+        failures = [f"{t.label}: {t.measurement.outcome}: {t.measurement.message}" for t in (*self.failed, *self.rejected)]
+        return "\n\n".join([side_by_side(self), *failures])
 
 
 def run(
@@ -103,18 +105,23 @@ def run(
     cold: bool = False,
     url: Url | None = None,
     recording: bool = True,
+    must_predict: bool = False,
     progress: Progress = lambda _: nullcontext(),
 ) -> Trials:
     """Compile, verify, measure in turns, predict and record mappings of one workload; ``specs``: label -> Spec.
 
-    A mapping that cannot be lowered and a kernel that fails are results with an outcome. Raises
-    :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things, and what reading and writing the archive raises.
+    A mapping that cannot be lowered and a kernel that fails are results with an outcome. A mapping that the model refuses has no
+    prediction, unless ``must_predict``. Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
+    :class:`~feinsum_fuse.errors.ModelError` if ``must_predict``, and, before anything is measured, what writing to the archive raises.
     """
     cascades = {label: cascade_of(spec) for label, spec in specs.items()}
     labels = list(specs)
     first = cascades[labels[0]]
     if others := [label for label in labels if cascades[label] != first]:
         raise CascadeError(f"{others[0]} and {labels[0]} compute different cascades", hint="Run them one by one: times are compared.")
+    predictions = {label: _predicted(spec, first, must_predict) for label, spec in specs.items()}
+    if recording:
+        tell(locate(url), lambda _: None)
     attempts: dict[str, Program | Measurement] = {}
     for label, spec in specs.items():
         with progress(f"{label}: lowering, building and verifying"):
@@ -123,9 +130,12 @@ def run(
         measured, peer = _measured(first, attempts, device, repeats=repeats, cold=cold)
     trials = []
     for label, attempt in attempts.items():
-        moved = intermediate_bytes(first, attempt.schedule) if isinstance(attempt, Program) else None
-        trial = dataclasses.replace(_trial(label, specs[label], measured[label], url), intermediate_bytes=moved)
-        trials.append(dataclasses.replace(trial, fact=_record(trial, url)) if recording else trial)
+        predicted, note = predictions[label]
+        found = measured[label]
+        moved = _intermediate_bytes(attempt) if isinstance(attempt, Program) else None
+        before = earlier(found, url)
+        fact = record(found, predicted.prediction if predicted else None, url) if recording else ""
+        trials.append(Trial(label, specs[label], found, predicted, note, moved, before, fact))
     return Trials(first, DeviceInfo.of(device), tuple(trials), peer, operations(first), str(locate(url)) if recording else "")
 
 
@@ -145,6 +155,9 @@ def _measured(
     cascade: Cascade, attempts: Mapping[str, Program | Measurement], device: cl.Device, *, repeats: int | None, cold: bool
 ) -> tuple[dict[str, Measurement], Peer | None]:
     """Label -> measurement, all programs and NumPy taken in turns."""
+    failures = {label: dataclasses.replace(a, label=label) for label, a in attempts.items() if isinstance(a, Measurement)}
+    if len(failures) == len(attempts):
+        return failures, None
     trial = example(cascade)
     numpy = NumpyPeer(cascade, trial.inputs)
     programs = {label: attempt for label, attempt in attempts.items() if isinstance(attempt, Program)}
@@ -153,19 +166,22 @@ def _measured(
     measured = dict(zip(programs, times, strict=True))
     check = verify(numpy(), trial.expected, cascade.tolerance())
     error = max((tensor.error for tensor in check.tensors), default=0.0)
-    failures = {label: dataclasses.replace(a, label=label) for label, a in attempts.items() if isinstance(a, Measurement)}
     return measured | failures, Peer(host, error, numpy.note)
 
 
-def _trial(label: str, spec: Spec, measurement: Measurement, url: Url | None) -> Trial:
-    """A measurement with the prediction and what was recorded before."""
-    predicted, note = None, ""
+def _predicted(spec: Spec, cascade: Cascade, must: bool) -> tuple[Predicted | None, str]:
+    """The prediction, or why there is none."""
     try:
-        predicted = Predicted.of(spec, cascade_of(spec))
+        return Predicted.of(spec, cascade), ""
     except ModelError as error:
-        note = str(error)
-    return Trial(label, spec, measurement, predicted, note, earlier=earlier(measurement, url))
+        if must:
+            raise
+        return None, str(error)
 
 
-def _record(trial: Trial, url: Url | None) -> str:
-    return record(trial.measurement, trial.predicted.prediction if trial.predicted else None, url)
+def _intermediate_bytes(program: Program) -> int | None:
+    """``None`` where the count depends on data."""
+    try:
+        return intermediate_bytes(program.kernel, program.cascade.intermediates)
+    except LoweringError:
+        return None

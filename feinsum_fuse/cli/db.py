@@ -1,0 +1,124 @@
+"""``db``: what is recorded; summaries, the best known schedule of a workload, and facts as text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .console import emit, emit_json, note, progress, table
+from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
+
+if TYPE_CHECKING:
+    from ..archive.fact import Fact
+
+command = typer.Typer(help="What is recorded: stats, best, export, import.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@command.command()
+def stats(url: UrlOption = None, as_json: JsonOption = False) -> None:
+    """Count the facts of a database by device and outcome."""
+    from ..archive.address import locate
+    from ..archive.text import export_facts, read_facts
+
+    address = locate(url)
+    records = list(read_facts(export_facts(url), str(address)))
+    counts = Counter((str(record.device), str(record.measurement.outcome)) for record in records)
+    cascades = {record.cascade_key for record in records}
+    if as_json:
+        rows = [{"device": device, "outcome": outcome, "facts": count} for (device, outcome), count in sorted(counts.items())]
+        emit_json({"database": str(address), "facts": len(records), "cascades": len(cascades), "by_device_and_outcome": rows})
+        return
+    emit(f"{address}: {len(records)} facts about {len(cascades)} cascades")
+    if counts:
+        emit("")
+        table(["device", "outcome", "facts"], [[device, outcome, str(count)] for (device, outcome), count in sorted(counts.items())])
+
+
+@command.command()
+def best(
+    files: FilesArgument,
+    set_: SetOption = None,
+    device: DeviceOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many facts.")] = 5,
+    schedule: Annotated[bool, typer.Option("--schedule", help="Print the best schedule, too.")] = False,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The best known schedules of the workload in FILES on a device, best first; a mapping in FILES is not looked at."""
+    import feinsum_fuse as ff
+
+    from ..device.catalogue import find_device
+
+    spec = ff.load(*files, variables=variables(set_))
+    with progress("looking up"):
+        facts = ff.query(spec, find_device(device), limit=limit, url=url)
+    if as_json:
+        emit_json([_fact_data(fact) for fact in facts])
+        return
+    if not facts:
+        emit("nothing is recorded about this workload on this device, or on one of its family")
+        return
+    table(["fact", "found", "median", "date", "device"], [_row(fact) for fact in facts])
+    if schedule:
+        emit(f"\n{facts[0].schedule}")
+
+
+def _row(fact: Fact) -> list[str]:
+    from ..device.measurement import time_text
+
+    known = fact.known
+    found = f"{fact.found}{f' ({fact.detail})' if fact.detail else ''}"
+    return [known.id[:12], found, time_text(known.measurement.median), known.measurement.provenance.date, str(known.device)]
+
+
+def _fact_data(fact: Fact) -> dict[str, object]:
+    known = fact.known
+    return {
+        "fact": known.id,
+        "found": str(fact.found),
+        "detail": fact.detail,
+        "source": fact.source,
+        "median_s": known.measurement.median,
+        "date": known.measurement.provenance.date,
+        "device": str(known.device),
+        "schedule": None if fact.schedule is None else json.loads(fact.schedule.to_json()),
+    }
+
+
+@command.command("export")
+def export_(
+    output: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to write JSON lines. Default: standard output.")] = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write all facts as JSON lines, sorted, so that two exports can be compared line by line."""
+    from .. import ArchiveError
+    from ..archive.text import export_facts
+
+    lines = list(export_facts(url))
+    if output is None:
+        emit_json([json.loads(line) for line in lines]) if as_json else emit("\n".join(lines))
+        return
+    try:
+        output.write_text("".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        raise ArchiveError(f"cannot write {output}: {error.strerror}") from error
+    emit_json({"file": str(output), "facts": len(lines)}) if as_json else note(f"wrote {len(lines)} facts to {output}")
+
+
+@command.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines, as `db export` writes them.")],
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the facts of a file, all or none; nothing in it is executed, and facts that are there already are left alone."""
+    from ..archive.text import import_facts
+
+    with progress("importing"):
+        merged = import_facts(file, url)
+    emit_json({"added": merged.added, "present": merged.present}) if as_json else emit(merged)

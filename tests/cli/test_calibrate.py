@@ -1,0 +1,62 @@
+"""``calibrate`` and ``devices``, and predictions for a calibrated device."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cli.calibrate import calibrated
+from feinsum_fuse.device import calibration
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.spec.arch import Arch
+from feinsum_fuse.spec.opencl import OpenCL
+from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.spec.workload import Workload
+from tests.cli.conftest import Invoke
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A device file, measured once."""
+    file = tmp_path_factory.mktemp("devices") / "device.yaml"
+    calibrated(find_device(), file, quick=True)
+    return file
+
+
+def test_devices_lists_what_can_be_chosen(invoke: Invoke) -> None:
+    found = json.loads(invoke("devices", "--json").out)
+    assert "Portable Computing Language" in found[0]["platform"]
+    assert found[0]["name"] in invoke("devices").out
+
+
+def test_a_device_file_is_an_ordinary_architecture(device: Path, root: Path) -> None:
+    spec = ff.load(root / "examples" / "three_matmuls" / "workload.yaml", device)
+    assert spec.arch is not None and spec.opencl is not None
+    assert spec.opencl.memories["MainMemory"] == "global"
+
+
+def test_the_demo_on_small_sizes(invoke: Invoke, device: Path, root: Path, tmp_path: Path) -> None:
+    folder = root / "examples" / "three_matmuls"
+    files = [device, *(folder / f"{name}.yaml" for name in ("workload", "mapping_unfused", "mapping_fused"))]
+    rows = 517
+    ended = invoke("run", *files, "--set", f"M={rows}", "--repeats", 1, "--url", tmp_path / "facts.sqlite3", "--json")
+    assert ended.code == 0
+    found = json.loads(ended.out)["mappings"]
+    assert found["unfused"]["outcome"] == found["fused"]["outcome"] == "ok"
+    # T1 and T2 are each written once and staged once in local memory.
+    assert found["unfused"]["intermediate_bytes"] == found["unfused"]["predicted_intermediate_bytes"] == 4 * rows * 64 * 4
+    assert found["fused"]["intermediate_bytes"] == found["fused"]["predicted_intermediate_bytes"] == 0
+    assert all(figures["predicted_time_s"] > 0 for figures in found.values())
+
+
+def test_an_output_that_cannot_be_written(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = Spec(Workload(()), arch=Arch(()), opencl=OpenCL())
+    monkeypatch.setattr(calibration, "calibrate", lambda device, quick: measured)
+    (tmp_path / "file").write_text("")
+    target = tmp_path / "file" / "device.yaml"
+    ended = invoke("calibrate", "--output", target)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == f"measuring the device ...\nerror: cannot write {target}: Not a directory\n  Give another place with --output.\n"

@@ -1,0 +1,44 @@
+"""``db``: records out and in again, and what is best."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Invoke
+
+
+@pytest.fixture
+def database(invoke: Invoke, root: Path, tmp_path: Path) -> Path:
+    """A database with two facts: the mapping documentation's LoopTree, and the same unfused."""
+    file = tmp_path / "facts.sqlite3"
+    names = ("workload", "arch", "mapping", "mapping_unfused")
+    files = [root / "examples" / "matvecs" / f"{name}.yaml" for name in names]
+    assert invoke("run", *files, "--repeats", 1, "--set", "N=8", "--url", file).code == 0
+    return file
+
+
+def test_facts_travel_as_text(invoke: Invoke, database: Path, tmp_path: Path) -> None:
+    text, other = tmp_path / "facts.jsonl", tmp_path / "other.sqlite3"
+    assert invoke("db", "export", text, "--url", database).code == 0
+    assert invoke("db", "import", text, "--url", other).out == "2 facts added, 0 were there already\n"
+    assert json.loads(invoke("db", "import", text, "--url", other, "--json").out) == {"added": 0, "present": 2}
+    assert invoke("db", "export", "--url", other).out == text.read_text()
+
+
+def test_best_finds_the_faster_of_the_two(invoke: Invoke, database: Path, root: Path) -> None:
+    workload = root / "examples" / "matvecs" / "workload.yaml"
+    found = json.loads(invoke("db", "best", workload, "--set", "N=8", "--url", database, "--json").out)
+    exact = [fact for fact in found if fact["found"] == "exact" and fact["source"] == str(database)]
+    assert len(exact) == 2
+    assert exact[0]["median_s"] <= exact[1]["median_s"]
+    table = invoke("db", "best", workload, "--set", "N=8", "--url", database, "--schedule").out
+    assert "Explicate(order=[EinsumA, EinsumB])" in table
+
+
+def test_stats_of_no_database_are_empty_and_make_none(invoke: Invoke, tmp_path: Path) -> None:
+    file = tmp_path / "none.sqlite3"
+    assert invoke("db", "stats", "--url", file).out == f"{file}: 0 facts about 0 cascades\n"
+    assert not file.exists()

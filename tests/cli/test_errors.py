@@ -1,0 +1,134 @@
+"""Bad input: the whole text of each message, on stderr alone, and the exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyopencl as cl
+import pytest
+
+from tests.cli.conftest import Invoke
+from tests.cli.files import MAPPING, WORKLOAD, write
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, so that messages show bare file names."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _fails(invoke: Invoke, text: str, *arguments: object) -> None:
+    ended = invoke(*arguments)
+    assert (ended.code, ended.out, ended.err) == (1, "", text)
+
+
+def test_no_such_file(invoke: Invoke, folder: Path) -> None:
+    write(folder)
+    _fails(invoke, "error: There is no file worklaod.yaml.\n  Did you mean workload.yaml?\n", "check", "worklaod.yaml")
+
+
+def test_not_yaml(invoke: Invoke, folder: Path) -> None:
+    write(folder, workload="workload: [\n")
+    text = "error: workload.yaml:2:1: This is not YAML: expected the node content, but found '<stream end>'.\n"
+    _fails(invoke, text, "check", "workload.yaml")
+
+
+def test_unknown_field(invoke: Invoke, folder: Path) -> None:
+    write(folder, workload=WORKLOAD.replace("rank_sizes", "rank_size"))
+    text = "error: workload.yaml:3:3: workload.rank_size: The field 'rank_size' is not known here.\n  Did you mean rank_sizes?\n"
+    _fails(invoke, text, "check", "workload.yaml")
+
+
+def test_a_tensor_that_no_einsum_has(invoke: Invoke, folder: Path) -> None:
+    files = write(folder, mapping=MAPPING.replace("[A, B, Z]", "[A, B, Y, Z]"))
+    text = "error: mapping.yaml:3:48: mapping.nodes[0].tensors[2]: No Einsum has a tensor Y.\n  Known: A, B, Z.\n"
+    _fails(invoke, text, "check", *files)
+
+
+def test_missing_storage(invoke: Invoke, folder: Path) -> None:
+    files = write(folder, mapping=MAPPING.replace("[A, B, Z]", "[A, B]"))
+    text = (
+        "error: mapping.yaml:7:5: mapping.nodes[4]: Tensor Z of Einsum Z has no Storage node above its Compute.\n"
+        "  Add !Storage {tensors: [Z], component: ...} above it.\n"
+    )
+    _fails(invoke, text, "check", *files)
+
+
+def test_unknown_rank_variable(invoke: Invoke, folder: Path) -> None:
+    files = write(folder, mapping=MAPPING.replace("rank_variable: m", "rank_variable: q"))
+    text = "error: mapping.yaml:4:31: mapping.nodes[1].rank_variable: No Einsum has a rank variable q.\n  Known: k, m, n.\n"
+    _fails(invoke, text, "check", *files)
+
+
+def test_tile_larger_than_the_bound(invoke: Invoke, folder: Path) -> None:
+    files = write(folder, mapping=MAPPING.replace("rank_variable: m, tile_shape: 1", "rank_variable: m, tile_shape: 16"))
+    text = (
+        "error: mapping.yaml:4:46: mapping.nodes[1].tile_shape: The tile shape 16 of m exceeds its bound, 8, in Einsum Z.\n"
+        "  Tile shapes shrink from the outermost loop to the innermost.\n"
+    )
+    _fails(invoke, text, "check", *files)
+
+
+@pytest.mark.parametrize("verb", ["predict", "run"])
+def test_sizes_that_do_not_fit(invoke: Invoke, folder: Path, verb: str) -> None:
+    loop = "  - !Temporal {rank_variable: m"
+    files = write(folder, mapping=MAPPING.replace(loop, f"  - !Storage {{component: Buffer, tensors: [A, B]}}\n{loop}"))
+    text = (
+        "error: Einsum Z uses 2048 bits of Buffer, but its size is only 256 bits.\n"
+        "  Use smaller tile shapes for the loops above the storage nodes of Buffer.\n"
+    )
+    _fails(invoke, text, verb, *files)
+
+
+def test_no_opencl_device(invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> list[cl.Platform]:
+        raise cl.LogicError("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+    monkeypatch.setattr(cl, "get_platforms", none)
+    text = "error: no OpenCL device was found\n  Install the package pocl-binary-distribution, or a driver for your device.\n"
+    _fails(invoke, text, "run", *write(folder))
+    _fails(invoke, text, "devices")
+
+
+def test_no_device_of_that_name(invoke: Invoke, folder: Path) -> None:
+    ended = invoke("run", *write(folder), "--device", "nonesuch")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(
+        "error: no OpenCL device matches 'nonesuch'\n  Give part of the name of a platform or device. There are:\n    "
+    )
+
+
+def test_read_only_database(invoke: Invoke, folder: Path) -> None:
+    files = write(folder)
+    database = folder / "facts.sqlite3"
+    assert invoke("run", *files, "--repeats", 1, "--url", database).code == 0
+    before = database.read_bytes()
+    database.chmod(0o400)
+    text = (
+        f"error: cannot write {database}: the database is read-only\n  make it writable, or choose another place with FEINSUM_FUSE_DATABASE\n"
+    )
+    _fails(invoke, text, "run", *files, "--repeats", 1, "--url", database)
+    assert database.read_bytes() == before
+    assert sorted(file.name for file in folder.iterdir()) == ["arch.yaml", "facts.sqlite3", "mapping.yaml", "workload.yaml"]
+
+
+def test_no_mapping(invoke: Invoke, folder: Path) -> None:
+    workload, arch, _ = write(folder)
+    text = "error: A prediction needs an architecture and a mapping.\n  Give files with the keys arch and mapping.\n"
+    _fails(invoke, text, "predict", workload, arch)
+
+
+def test_a_template_variable_that_is_not_set(invoke: Invoke, folder: Path) -> None:
+    write(folder, workload=WORKLOAD.replace("| default(8)", ""))
+    text = "error: workload.yaml:3:16: The template variable 'M' is not defined.\n  Give it a value, or write M | default(...).\n"
+    _fails(invoke, text, "check", "workload.yaml")
+    assert invoke("check", "workload.yaml", "--set", "M=16").code == 0
+
+
+def test_import_of_what_is_no_fact(invoke: Invoke, folder: Path) -> None:
+    (folder / "facts.jsonl").write_text("{}\n")
+    ended = invoke("db", "import", "facts.jsonl", "--url", folder / "facts.sqlite3")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("importing ...\nerror: facts.jsonl:1: ")
+    assert not (folder / "facts.sqlite3").exists()

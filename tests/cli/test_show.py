@@ -1,0 +1,80 @@
+"""``check``, ``show`` and ``predict`` on the examples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.schedule.schedule import Schedule
+from tests.cli.conftest import Invoke
+
+
+@pytest.fixture
+def matvecs(root: Path) -> list[str]:
+    """The mapping documentation's LoopTree with its workload and architecture."""
+    return [str(root / "examples" / "matvecs" / f"{name}.yaml") for name in ("workload", "arch", "mapping")]
+
+
+def test_check_prints_the_cascade_and_the_tree(invoke: Invoke, matvecs: list[str]) -> None:
+    ended = invoke("check", *matvecs)
+    assert (ended.code, ended.err) == (0, "")
+    assert "EinsumA  A[nA] = I[nI] * WA[nI, nA]  add over nI" in ended.out
+    assert "└ ComputeUnit computes EinsumB" in ended.out
+    assert ended.out.endswith("\nok: workload, arch, mapping, opencl\n")
+
+
+def test_check_as_json(invoke: Invoke, matvecs: list[str]) -> None:
+    found = json.loads(invoke("check", *matvecs, "--json", "--set", "N=12").out)
+    assert found["tensors"]["WA"] == {"shape": [12, 12], "dtype": "float32"}
+    assert (found["inputs"], found["intermediates"], found["outputs"]) == (["I", "WA", "WB"], ["A"], ["B"])
+
+
+def test_show_prints_cascade_tree_and_schedule(invoke: Invoke, matvecs: list[str]) -> None:
+    ended = invoke("show", *matvecs)
+    assert ended.code == 0
+    assert [line for line in ended.out.splitlines() if line.isupper()] == ["CASCADE", "TREE", "SCHEDULE"]
+    assert "ShareLoop" in ended.out
+
+
+def test_the_schedule_that_show_prints_as_json_is_the_one_that_runs(invoke: Invoke, matvecs: list[str]) -> None:
+    text = json.dumps(json.loads(invoke("show", *matvecs, "--schedule", "--json").out)["schedule"])
+    assert Schedule.from_json(text) == ff.lower(ff.load(*matvecs))
+
+
+def test_every_prefix_of_the_schedule_can_be_shown(invoke: Invoke, matvecs: list[str]) -> None:
+    steps = len(ff.lower(ff.load(*matvecs)))
+    for count in (0, 1, steps - 1, steps):
+        ended = invoke("show", *matvecs, "--kernel", "--upto", count)
+        assert ended.code == 0
+        assert "EinsumA" in ended.out
+    assert invoke("show", *matvecs, "--source").out == invoke("show", *matvecs, "--source", "--upto", steps).out
+
+
+def test_the_source_is_opencl(invoke: Invoke, matvecs: list[str]) -> None:
+    assert "__kernel void" in invoke("show", *matvecs, "--source").out
+
+
+def test_show_draws(invoke: Invoke, matvecs: list[str], tmp_path: Path) -> None:
+    for name, files in (("tree", matvecs), ("cascade", matvecs[:1])):
+        drawing = tmp_path / f"{name}.svg"
+        ended = invoke("show", *files, "--svg", drawing)
+        assert (ended.code, ended.out, ended.err) == (0, "", f"wrote {drawing}\n")
+        assert ElementTree.parse(drawing).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_predict_prints_what_the_model_says(invoke: Invoke, matvecs: list[str]) -> None:
+    prediction = ff.predict(ff.load(*matvecs))
+    assert invoke("predict", *matvecs).out == f"{prediction}\n"
+    found = json.loads(invoke("predict", *matvecs, "--json").out)
+    assert found["mapping"]["latency"] == prediction.latency
+
+
+def test_predict_takes_several_mappings(invoke: Invoke, matvecs: list[str], root: Path) -> None:
+    ended = invoke("predict", *matvecs, root / "examples" / "matvecs" / "mapping_unfused.yaml", "--json")
+    found = json.loads(ended.out)
+    assert list(found) == ["mapping", "unfused"]
+    assert found["mapping"]["latency"] < found["unfused"]["latency"]
