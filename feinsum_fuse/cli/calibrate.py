@@ -58,6 +58,10 @@ def calibrated(device: cl.Device, file: Path, *, quick: bool) -> Spec:
     from ..spec.writer import arch_data, opencl_data
     from ..spec.yaml_text import yaml_text
 
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeviceError(f"cannot write {file}: there is no folder {file.parent}", hint="Give another place with --output.") from error
     spec = calibrate(device, quick=quick)
     assert spec.arch is not None and spec.opencl is not None
     text = f"# Measured by feinsum-fuse calibrate on {DeviceInfo.of(device)}.\n"
@@ -65,7 +69,6 @@ def calibrated(device: cl.Device, file: Path, *, quick: bool) -> Spec:
     text += yaml_text({"arch": arch_data(spec.arch), "opencl": opencl_data(spec.opencl)})
     scratch = file.with_name(f".{file.name}.new")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         scratch.write_text(text)
         scratch.replace(file)
     except OSError as error:

@@ -106,7 +106,8 @@ def test_read_only_database(invoke: Invoke, folder: Path) -> None:
     before = database.read_bytes()
     database.chmod(0o400)
     text = (
-        f"error: cannot write {database}: the database is read-only\n  make it writable, or choose another place with FEINSUM_FUSE_DATABASE\n"
+        f"error: cannot write {database}: the database is read-only\n"
+        "  make it writable, or choose another place with FEINSUM_FUSE_DATABASE\n"
     )
     _fails(invoke, text, "run", *files, "--repeats", 1, "--url", database)
     assert database.read_bytes() == before

@@ -74,9 +74,8 @@ def test_nothing_is_recorded_on_request(invoke: Invoke, root: Path, database: Pa
 
 def test_other_sizes_change_every_figure(invoke: Invoke, root: Path, database: Path) -> None:
     workload, arch, *_, off_chip = _matvecs(root)
-    found = [
-        json.loads(invoke("run", workload, arch, off_chip, "--set", f"NA={n}", "--repeats", 1, "--no-record", "--json").out) for n in (16, 48)
-    ]
+    common = ("--repeats", 1, "--no-record", "--json")
+    found = [json.loads(invoke("run", workload, arch, off_chip, "--set", f"NA={n}", *common).out) for n in (16, 48)]
     small, large = (one["mappings"]["a_off_chip"] for one in found)
     assert large["intermediate_bytes"] == 3 * small["intermediate_bytes"]
     assert large["predicted_time_s"] == pytest.approx(3 * small["predicted_time_s"], rel=0.05)
