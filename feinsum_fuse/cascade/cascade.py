@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from pymbolic.typing import Expression
 
+    from ..spec.workload import Workload
     from .canonical import Canonical
 
 
@@ -59,7 +60,7 @@ class Access:
         return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Einsum:
     """``output = populate (reduce) reduce over points of map(operands)``.
 
@@ -102,6 +103,11 @@ class Einsum:
         bare = [index.bare for index in self.output.indices]
         return None not in bare and len(set(bare)) == len(bare)
 
+    def __repr__(self) -> str:
+        from .printing import einsum_text
+
+        return einsum_text(self)
+
     @cached_property
     def reduces(self) -> bool:
         """Whether several points can meet in one output element, as ISL decides it."""
@@ -122,7 +128,7 @@ class Rewriting(Protocol):
         """The rewritten cascade, which records the rewriting; :class:`CascadeError` if the precondition does not hold."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cascade:
     """Einsums in an order in which every tensor is written before it is read."""
 
@@ -155,6 +161,18 @@ class Cascade:
     def intermediates(self) -> tuple[str, ...]:
         """The tensors that are written and are no outputs."""
         return tuple(dict.fromkeys(e.output.tensor for e in self.einsums if e.output.tensor not in self.outputs))
+
+    def __repr__(self) -> str:
+        from .printing import cascade_text
+
+        return cascade_text(self)
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The cascade as a workload, for :func:`feinsum_fuse.spec`: :func:`feinsum_fuse.cascade.workload.workload`."""
+        from .workload import workload
+
+        return workload(self)
 
     @cached_property
     def size_parameters(self) -> tuple[str, ...]:

@@ -1,0 +1,155 @@
+"""Batched einsums: several outputs over the same indices, as in feinsum's definition."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from constantdict import constantdict
+from pymbolic import primitives as p
+from pymbolic import var
+from pymbolic.typing import Expression
+
+from ..errors import CascadeError
+from ..spec.affine import Affine
+from ..spec.workload import operand_name
+from .cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from .element_types import checked, computing_type, default_accumulator
+
+Entry = Tensor | tuple[Tensor, ...] | list[Tensor]
+Rho = Callable[..., Expression]
+
+
+def array(name: str, shape: Sequence[int | str | float | SizeParam], dtype: str = "float64") -> Tensor:
+    """A tensor by name, shape and element type; a length is a number, a name (symbolic), or infinity (symbolic, named by its index)."""
+    lengths: list[Size] = []
+    for axis, length in enumerate(shape):
+        if isinstance(length, SizeParam) or (isinstance(length, int) and length > 0):
+            lengths.append(length)
+        elif isinstance(length, str) and length.isidentifier():
+            lengths.append(SizeParam(length))
+        elif isinstance(length, float) and math.isinf(length):
+            lengths.append(SizeParam(""))
+        else:
+            raise CascadeError(f"axis {axis} of {name} has the length {length!r}", hint="Give a positive number, a name, or infinity.")
+    return Tensor(name, tuple(lengths), checked(dtype))
+
+
+@dataclass(frozen=True, repr=False)
+class BatchedEinsum(Cascade):
+    """A cascade of independent Einsums over the same indices: the definition's 4-tuple of an indexing expression, an argument matrix,
+    element types and shapes."""
+
+    subscripts: str = ""
+    """The indexing expression, one letter per index, as in ``numpy.einsum``."""
+    arguments: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    """The argument matrix: per output and operand, the arrays whose elements at the operand's indices make its value."""
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """Input array -> element type."""
+        return {name: self.tensors[name].dtype for name in self.inputs}
+
+    @property
+    def shapes(self) -> dict[str, tuple[Size, ...]]:
+        """Input array -> shape."""
+        return {name: self.tensors[name].shape for name in self.inputs}
+
+
+def batched_einsum(
+    subscripts: str,
+    rows: Sequence[Sequence[Entry]],
+    *,
+    rho: Sequence[Sequence[Rho | None]] | None = None,
+    names: Sequence[str] | None = None,
+) -> BatchedEinsum:
+    """One Einsum per row of ``rows``, all with the same indices: ``batched_einsum("xre,rij,xej->ei", [[J, D, u], [J, D, v]])``.
+
+    An entry is a :class:`Tensor` (see :func:`array`) or several, which all have the operand's indices. ``rho``: per row and operand, a
+    function from its elements (pymbolic expressions) to its value; ``None`` is their product. ``names``: the outputs' names.
+    Raises :class:`CascadeError` for subscripts that are not explicit, and for lengths or types that contradict each other.
+    """
+    inputs, output = _parsed(subscripts)
+    matrix = [[tuple(entry) if isinstance(entry, tuple | list) else (entry,) for entry in row] for row in rows]
+    for number, row in enumerate(matrix):
+        if len(row) != len(inputs) or not all(isinstance(tensor, Tensor) for entry in row for tensor in entry):
+            raise CascadeError(f"row {number} of a batched einsum needs {len(inputs)} tensors, one for each operand of {subscripts!r}")
+    if not matrix:
+        raise CascadeError("a batched einsum needs at least one row")
+    tensors: dict[str, Tensor] = {}
+    lengths: dict[str, Size] = {}
+    for row in matrix:
+        for indices, entry in zip(inputs, row, strict=True):
+            for tensor in entry:
+                _add(tensor, indices, tensors, lengths)
+    outputs = tuple(names) if names is not None else tuple(f"R{number}" for number in range(len(matrix)))
+    if len(set(outputs)) != len(matrix) or tensors.keys() & set(outputs):
+        raise CascadeError(f"{len(matrix)} different names are needed for the outputs that no input has, not {', '.join(outputs)}")
+    functions = rho if rho is not None else [[None] * len(inputs)] * len(matrix)
+    einsums = []
+    for name, row, row_functions in zip(outputs, matrix, functions, strict=True):
+        einsum = _row(name, inputs, output, row, row_functions, lengths)
+        stored = computing_type(tuple(tensor.dtype for entry in row for tensor in entry), "int8", False)
+        tensors[name] = Tensor(name, tuple(lengths[index] for index in output), stored, _ranks(output))
+        einsums.append(dataclasses.replace(einsum, accumulate=default_accumulator(stored)))
+    return BatchedEinsum(
+        tuple(einsums),
+        constantdict(tensors),
+        subscripts=f"{','.join(inputs)}->{output}",
+        arguments=tuple(tuple(tuple(tensor.name for tensor in entry) for entry in row) for row in matrix),
+    )
+
+
+def _parsed(subscripts: str) -> tuple[list[str], str]:
+    text = subscripts.replace(" ", "")
+    left, arrow, output = text.partition("->")
+    inputs = left.split(",")
+    if not arrow or not all(letter.isalpha() for letter in left.replace(",", "") + output):
+        raise CascadeError(f"{subscripts!r} is no indexing expression", hint="Write letters for indices, and an arrow: 'mk,kn->mn'.")
+    lost = [index for index in output if index not in left]
+    if lost or len(set(output)) != len(output):
+        problem = f"the output's index {lost[0]} is in no operand" if lost else "an index of the output is repeated"
+        raise CascadeError(f"{subscripts!r} is no indexing expression: {problem}")
+    return inputs, output
+
+
+def _ranks(indices: str) -> tuple[str, ...]:
+    upper = tuple(index.upper() for index in indices)
+    return upper if len(set(upper)) == len(upper) else ()
+
+
+def _add(tensor: Tensor, indices: str, tensors: dict[str, Tensor], lengths: dict[str, Size]) -> None:
+    """Enter a tensor and the lengths of its indices; infinite ones become symbolic sizes named after the index."""
+    if len(tensor.shape) != len(indices):
+        raise CascadeError(f"{tensor.name} has {len(tensor.shape)} axes and is indexed by {indices!r}")
+    shape = tuple(SizeParam(f"n_{index}") if size == SizeParam("") else size for index, size in zip(indices, tensor.shape, strict=True))
+    known = Tensor(tensor.name, shape, tensor.dtype, tensor.ranks or _ranks(indices))
+    other = tensors.setdefault(tensor.name, known)
+    if (other.shape, other.dtype) != (known.shape, known.dtype):
+        raise CascadeError(f"{tensor.name} has two shapes or element types: {other.dtype}{other.shape} and {known.dtype}{known.shape}")
+    for index, size in zip(indices, shape, strict=True):
+        if lengths.setdefault(index, size) != size:
+            raise CascadeError(f"the index {index} has the lengths {lengths[index]} and {size} (in {tensor.name})")
+
+
+def _row(
+    name: str, inputs: list[str], output: str, row: list[tuple[Tensor, ...]], functions: Sequence[Rho | None], lengths: dict[str, Size]
+) -> Einsum:
+    operands: list[Access] = []
+    factors: list[Expression] = []
+    for indices, entry, function in zip(inputs, row, functions, strict=True):
+        elements = []
+        for tensor in entry:
+            elements.append(var(operand_name(len(operands))))
+            operands.append(Access(tensor.name, tuple(map(Affine.variable, indices))))
+        factors += elements if function is None else [function(*elements)]
+    order = dict.fromkeys((*output, *"".join(inputs)))
+    return Einsum(
+        name,
+        Access(name, tuple(map(Affine.variable, output))),
+        tuple(operands),
+        factors[0] if len(factors) == 1 else p.Product(tuple(factors)),
+        constantdict({index: lengths[index] for index in order}),
+    )
