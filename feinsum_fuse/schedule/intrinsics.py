@@ -99,6 +99,8 @@ def definition(name: str) -> str:
     if what in {"vmax", "vmin"}:
         prefix = "f" if element in {"float", "double"} else ""
         return f"#define {name}(x, y) {prefix}{what[1:]}(({vector})(x), ({vector})(y))"
+    if what == "vdiv":
+        return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
     what, space = what.split("_")
     pointer = f"__{space} {element} "
     if what == "vload":

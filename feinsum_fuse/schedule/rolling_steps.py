@@ -60,19 +60,19 @@ class RollingUpdate(Step):
                     copy = self._statement(
                         nest, largest, f"{self.maximum}.before", Place(old.name, largest.target.indices), [largest.target]
                     )
-                    body += _under(chains[einsum], self.loops, f"{self.maximum}.before", copy, nest)
+                    body += _under(chains[einsum], self.loops, loop.name, f"{self.maximum}.before", copy, nest)
                 else:
                     total = computing(nest, einsum)
-                    factor = _row(nest, einsum, exponentials, old.name, largest)
+                    factor = _row(nest, einsum, exponentials, old.name, largest, self)
                     rescale = self._statement(nest, total, f"{einsum}.rescale", total.target, [factor], reduce=True)
-                    body += _under(chains[einsum], self.loops, f"{einsum}.rescale", rescale, nest)
+                    body += _under(chains[einsum], self.loops, loop.name, f"{einsum}.rescale", rescale, nest)
             body.append(node)
             if self.maximum in einsums:
                 place = Place(old.name, largest.target.indices)
                 scale = self._statement(nest, largest, f"{self.maximum}.scale", place, [place, largest.target])
                 difference = Sum((var(operand_name(0)), Product((-1, var(operand_name(1))))))
                 scale = dataclasses.replace(scale, value=var("exp")(difference))
-                body += _under(chains[self.maximum], self.loops, f"{self.maximum}.scale", scale, nest)
+                body += _under(chains[self.maximum], self.loops, loop.name, f"{self.maximum}.scale", scale, nest)
         nest = nest.replace(body=replace_loop(nest.body, loop.name, (with_body(loop, tuple(body)),)))
         return nest.replace(body=rebuilt(nest.body, lambda n: (self._finite(nest, n),)))
 
@@ -157,39 +157,34 @@ def _is_linear(nest: Nest, statement: Statement, exponentials: Sequence[str]) ->
     )
 
 
-def _row(nest: Nest, einsum: str, exponentials: Sequence[str], array: str, largest: Statement) -> Place:
+def _row(nest: Nest, einsum: str, exponentials: Sequence[str], array: str, largest: Statement, step: Step) -> Place:
     """The factor that belongs to an element of a sum: the maximum's indices, through the exponential that both touch."""
     total = computing(nest, einsum)
     for name in exponentials:
         exponential = computing(nest, name)
         read = next(place for place in exponential.operands if place.source == largest.target.source)
         used = next((place for place in total.operands if place.source == exponential.target.source), None)
-        if used is not None:
-            # The exponential's loops, expressed by the sum's: both index the same element of the same array.
-            values = {}
-            for ours, theirs in zip(exponential.target.indices, used.indices, strict=True):
-                values.update(_matched(ours, theirs))
-            return Place(array, tuple(index.substituted(values) for index in read.indices))
-    raise AssertionError(einsum)
+        if used is None:
+            continue
+        axes = dict(zip(exponential.target.indices, used.indices, strict=True))
+        if all(index in axes for index in read.indices):
+            return Place(array, tuple(axes[index] for index in read.indices))
+    raise IncompleteReductionError(
+        f"{step}: which maximum belongs to an element of {einsum} is not one of its indices", hint="Leave the loop unshared."
+    )
 
 
-def _matched(ours: Affine, theirs: Affine) -> dict[str, Affine]:
-    """Which of our loops are which of theirs, in two sums of the same tile sizes."""
-    left = sorted(ours.terms, key=lambda term: -abs(term[1]))
-    right = sorted(theirs.terms, key=lambda term: -abs(term[1]))
-    return {
-        name: Affine.variable(other) for (name, factor), (other, theirs_factor) in zip(left, right, strict=False) if factor == theirs_factor
-    }
-
-
-def _under(chain: Sequence[For], refs: Sequence[LoopRef], einsum: str, statement: Statement, nest: Nest) -> Iterator[Node]:
+def _under(
+    chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, einsum: str, statement: Statement, nest: Nest
+) -> Iterator[Node]:
     """The statement under copies of an Einsum's loops inside the shared one, reduction loops left out, with references of its own."""
     start = next(i for i, loop in enumerate(chain) if any(ref in loop.refs for ref in refs)) + 1
     used = {v for place in (statement.target, *statement.operands) for index in place.indices for v in index.variables}
     kept = [loop for loop in chain[start:] if loop.name in used]
     names = {loop.name: nest.fresh(f"{loop.name}_{einsum.replace('.', '_')}") for loop in kept}
     values = {name: Affine.variable(new) for name, new in names.items()}
-    body: tuple[Node, ...] = (statement.substituted(values),)
+    # The first tile has nothing to rescale, and what an accumulator below holds then may not be set yet.
+    body: tuple[Node, ...] = (dataclasses.replace(statement.substituted(values), later=(shared_loop,)),)
     for loop in reversed(kept):
         limits = tuple(limit.substituted(values) for limit in loop.limits)
         refs_here = tuple(LoopRef(einsum, ref.variable, ref.path) for ref in loop.refs)

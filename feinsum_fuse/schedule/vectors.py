@@ -9,7 +9,7 @@ from loopy.symbolic import SubstitutionMapper
 from pymbolic import var
 from pymbolic.mapper import IdentityMapper
 from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Comparison, Expression, If, Max, Min, Variable
+from pymbolic.primitives import Call, Comparison, Expression, If, Max, Min, Quotient, Variable
 
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
@@ -176,6 +176,12 @@ class _OnVectors(IdentityMapper):  # type: ignore[misc]
             first, second = (self.rec(p) for p in expr.parameters)
             return self.writer.call(f"v{name}", first, second)
         return super().map_call(expr)
+
+    def map_quotient(self, expr: Quotient) -> Expression:
+        # loopy casts both sides of a division to a scalar type.
+        if not self._is_vector(expr):
+            return super().map_quotient(expr)
+        return self.writer.call("vdiv", self.rec(expr.numerator), self.rec(expr.denominator))
 
     def map_max(self, expr: Max) -> Expression:
         return self._nested("vmax", expr) if self._is_vector(expr) else super().map_max(expr)
