@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ CONSTANTS = {"inf": math.inf, "pi": math.pi}
 NAME = re.compile(r"[A-Za-z_]\w*")
 RANK_VARIABLE = re.compile(r"[a-z$@#][A-Za-z0-9_]*")
 RANK = re.compile(r"[A-Z][A-Za-z0-9_]*")
+_SETS = ("All", "Tensors", "Nothing", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "Other")
+_NOT_TENSORS = frozenset((*_SETS, *keyword.kwlist))
 _RESERVED = frozenset(("EQ", "NE", "LT", "GT", "LE", "GE", "NG", "NL", "AND", "OR"))
 
 
@@ -48,6 +51,13 @@ def check_rank_variable(name: str) -> None:
     if not RANK_VARIABLE.fullmatch(name):
         hint = f"Rank variables begin with a lowercase letter: write {name[:1].lower()}{name[1:]}." if name[:1].isupper() else ""
         raise SpecError(f"{name!r} cannot be a rank variable.", hint=hint)
+
+
+def check_tensor(name: str) -> None:
+    """:class:`SpecError` unless the name can be a tensor's, which set expressions must be able to write."""
+    if not NAME.fullmatch(name) or name in _NOT_TENSORS:
+        hint = "Use letters, digits and underscores, and no word of set expressions."
+        raise SpecError(f"{name!r} cannot be the name of a tensor.", hint=hint)
 
 
 def parse_affine(text: str) -> Affine:
@@ -125,6 +135,7 @@ def _subscript(node: ast.expr) -> tuple[str, Projection] | None:
     indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not indices:
         raise SpecError(f"Tensor {node.value.id} has no index.", hint="Tensors have at least one rank.")
+    check_tensor(node.value.id)
     return node.value.id, parse_projection(indices, node.value.id)
 
 

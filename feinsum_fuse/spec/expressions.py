@@ -375,7 +375,8 @@ def names_in(text: str) -> tuple[str, ...]:
     """The names that an expression reads, in order of first appearance, without those of its own comprehensions."""
     tree = parse_expression(text)
     own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return tuple(dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id not in own))
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in own]
+    return tuple(dict.fromkeys(node.id for node in sorted(found, key=lambda node: (node.lineno, node.col_offset))))
 
 
 def substituted(text: str, values: Mapping[str, object]) -> str:

@@ -17,6 +17,7 @@ from .einsum_text import (
     Projection,
     check_rank,
     check_rank_variable,
+    check_tensor,
     parse_affine,
     parse_einsum,
     parse_map,
@@ -207,6 +208,8 @@ class WorkloadReader:
         return {"persistent": access.persistent, "backing_storage_size_scale": float(scale)}
 
     def _access(self, access: AccessInput, path: Path) -> TensorAccess:
+        with self.document.blame((*path, "name")):
+            check_tensor(access.name)
         if access.projection is None:
             raise self.document.error(path, "The field 'projection' is missing.")
         projection = self._projection(access, (*path, "projection"))

@@ -51,42 +51,31 @@ def _flow(value: YamlData) -> str:
     return _scalar(value)
 
 
-def _lines(value: YamlData, indent: int) -> list[str]:
-    """Block style; the first line is without its indentation, for whoever puts a dash or a key before it."""
-    margin = " " * indent
-    flow = _flow(value)
+def _fits(value: YamlData, indent: int) -> bool:
+    """Whether a value is written in one line: it is short and has no nodes below it."""
     content = value.fields if isinstance(value, Tagged) else value
-    nested = isinstance(content, Mapping) and "nodes" in content and isinstance(content["nodes"], Sequence) and len(content["nodes"]) > 0
-    if len(flow) + indent <= WIDTH and not nested:
-        return [flow]
-    if isinstance(value, Tagged):
-        return [f"!{value.tag}", *(margin + line for line in _block(value.fields, indent))]
-    if isinstance(value, Mapping | Sequence) and not isinstance(value, str) and len(value):
-        block = _block(value, indent)
-        return [block[0], *(margin + line for line in block[1:])]
-    return [flow]
+    if not isinstance(content, Mapping | Sequence) or isinstance(content, str) or not content:
+        return True
+    return not (isinstance(content, Mapping) and content.get("nodes")) and len(_flow(value)) + indent <= WIDTH
 
 
 def _block(value: YamlData, indent: int) -> list[str]:
-    """The lines of a mapping or list, without the indentation of their own level."""
-    result: list[str] = []
+    """The lines of a mapping or list that is not written in one line, relative to its own indentation."""
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            result += _entry(f"{_scalar(key)}:", item, indent)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for item in value:
-            first, *rest = _lines(item, indent + 2)
-            result += [f"- {first}", *(line[indent:] for line in rest)]
-    return result
+        return [line for key, item in value.items() for line in _entry(f"{_scalar(key)}:", item, indent)]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [line for item in value for line in _entry("-", item, indent)]
+    return [_flow(value)]
 
 
-def _entry(key: str, item: YamlData, indent: int) -> list[str]:
-    lines = _lines(item, indent + 2)
-    if len(lines) == 1:
-        return [f"{key} {lines[0]}"]
+def _entry(lead: str, item: YamlData, indent: int) -> list[str]:
+    """A key or a dash, and what stands after or below it."""
+    if _fits(item, indent + 2):
+        return [f"{lead} {_flow(item)}"]
+    below = [f"  {line}" for line in _block(item.fields if isinstance(item, Tagged) else item, indent + 2)]
     if isinstance(item, Tagged):
-        return [f"{key} {lines[0]}", *(line[indent:] for line in lines[1:])]
-    return [key, f"  {lines[0]}", *(line[indent:] for line in lines[1:])]
+        return [f"{lead} !{item.tag}", *below]
+    return [f"{lead} {below[0].lstrip()}", *below[1:]] if lead == "-" else [lead, *below]
 
 
 def yaml_text(data: Mapping[str, YamlData]) -> str:
