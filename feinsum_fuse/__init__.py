@@ -27,7 +27,8 @@ from .errors import (
 
 if TYPE_CHECKING:
     from .archive.recording import record
-    from .archive.retrieval import query
+    from .archive.retrieval import query, retrieve
+    from .cascade.match import match
     from .cascade.reading import cascade
     from .device.calibration import calibrate
     from .device.harness import measure
@@ -57,11 +58,13 @@ __all__ = [
     "load",
     "loads",
     "lower",
+    "match",
     "measure",
     "predict",
     "predict_many",
     "query",
     "record",
+    "retrieve",
     "spec",
 ]
 
@@ -73,11 +76,13 @@ _MODULES = {
     "load": "spec.load",
     "loads": "spec.load",
     "lower": "lowering",
+    "match": "cascade.match",
     "measure": "device.harness",
     "predict": "model.predict",
     "predict_many": "model.predict",
     "query": "archive.retrieval",
     "record": "archive.recording",
+    "retrieve": "archive.retrieval",
     "spec": "spec.building",
 }
 """Public name -> the module that defines it; a name that is also a subpackage's makes that subpackage callable."""
