@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ..spec.arch import Memory
 from ..spec.mapping import Mapping as LoopTree
 from ..spec.mapping import Nested, Node, Sequential, Storage
 from ..spec.spec import Spec
 from .footprint import Path, Place, line_bits, together
+from .lines import whole_lines
 from .nest import Loop
 from .relevance import Relevance
 
@@ -30,8 +32,11 @@ Wanted = dict[tuple[str, str], list[Place]]
 """(memory, tensor) -> the positions before which a storage node is wanted."""
 
 
-def place_caches(spec: Spec) -> Spec:
+def place_caches(spec: Spec, *, cold: bool = False) -> Spec:
     """The spec with storage nodes for its memories bound as ``cache``, and for operands that fit into registers.
+
+    Memories count the whole lines that they move (:mod:`feinsum_fuse.model.lines`). ``cold`` says that no cache holds anything at first;
+    else what a run before left in a cache that all units share is found there, if everything that the mapping touches fits.
 
     A spec without such bindings, or whose mapping names its caches itself, is returned as it is. The result is for the model: lowering
     wants the mapping as the user wrote it.
@@ -39,6 +44,58 @@ def place_caches(spec: Spec) -> Spec:
     managed = managed_memories(spec)
     if spec.mapping is None or not managed:
         return spec
+    warm = None if cold else _warm(spec, managed)
+    if warm is not None:
+        spec = _rehomed(spec, warm)
+        managed = managed[managed.index(warm) + 1 :]
+    return whole_lines(_placed(spec, managed))
+
+
+def _warm(spec: Spec, managed: Sequence[Memory]) -> Memory | None:
+    """The innermost cache above every spatial loop that holds all that the mapping touches."""
+    assert spec.mapping is not None and spec.opencl is not None
+    paths = [Path(spec, placed) for placed in spec.mapping.paths()]
+    found = None
+    for memory in managed:
+        on_way = all(memory.name in {leaf.name for leaf in path.nest.components} for path in paths)
+        if spec.opencl.memories.get(memory.name) != "cache" or not on_way:
+            continue
+        fits = together(paths, None, memory.name, line_bits(spec)) <= capacity(spec, memory)
+        if fits and all(_may_hold_all(spec, path, memory) for path in paths):
+            found = memory
+    return found
+
+
+def _may_hold_all(spec: Spec, path: Path, memory: Memory) -> bool:
+    """Whether a path's tensors may live in a cache: all units share it, and only the global memory is further out."""
+    assert spec.opencl is not None
+    kinds, depth = spec.opencl.memories, path.nest.depth
+    names = {name for tensor in path.nest.einsum.tensors for _, name in path.holders(tensor) if kinds.get(name) != "global"}
+    shared = not any(path.above(loop, memory.name) for _, loop in path.loops)
+    return shared and all(depth(name) > depth(memory.name) for name in names)
+
+
+def _rehomed(spec: Spec, memory: Memory) -> Spec:
+    """The spec with a cache in the place of the memory that its tensors live in."""
+    assert spec.mapping is not None and spec.arch is not None and spec.opencl is not None
+    outer = {name for name, kind in spec.opencl.memories.items() if kind == "global"}
+
+    def change(nodes: Sequence[Node]) -> tuple[Node, ...]:
+        return tuple(
+            replace(node, component=memory.name)
+            if isinstance(node, Storage) and node.component in outer
+            else replace(node, nodes=change(node.nodes))
+            if isinstance(node, Sequential | Nested)
+            else node
+            for node in nodes
+        )
+
+    return spec.replace(mapping=LoopTree(change(spec.mapping.nodes), spec.mapping.title))
+
+
+def _placed(spec: Spec, managed: Sequence[Memory]) -> Spec:
+    """The spec with the storage nodes of these memories."""
+    assert spec.mapping is not None
     paths = [Path(spec, placed) for placed in spec.mapping.paths()]
     wanted: Wanted = {}
     for memory in managed:

@@ -22,21 +22,21 @@ CHUNK = 4096
 """Assignments evaluated together: their arrays stay in a core's own cache."""
 
 
-def predict(spec: Spec) -> Prediction:
+def predict(spec: Spec, *, cold: bool = False) -> Prediction:
     """AccelForge's figures for a spec with workload, architecture and mapping (accelforge.md, section 5).
 
     Memories that the ``opencl`` key binds as ``cache`` and that the mapping does not use are used as the hardware would: the figures are
-    those of :func:`~feinsum_fuse.model.caches.place_caches`.
+    those of :func:`~feinsum_fuse.model.caches.place_caches`, with caches empty at first if ``cold``.
 
     Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
     """
-    placed = place_caches(spec)
+    placed = place_caches(spec, cold=cold)
     return _prediction(placed, estimate(placed))
 
 
-def predicted_seconds(spec: Spec) -> float:
+def predicted_seconds(spec: Spec, *, cold: bool = False) -> float:
     """Seconds that one instance takes on a calibrated device: the prediction's latency, and starting kernels and groups."""
-    return predict(spec).latency / spec.workload.n_instances + launch_seconds(spec)
+    return predict(spec, cold=cold).latency / spec.workload.n_instances + launch_seconds(spec)
 
 
 def _number(figure: Number) -> float:

@@ -17,7 +17,7 @@ from tests.sweeps import SEED, sweep_size
 
 DEVICE = """
 arch:
-  variables: {launch_seconds: 1e-5, group_seconds: 1e-8}
+  variables: {launch_seconds: 1e-5, group_seconds: 1e-8, line_bytes: LINE}
   nodes:
   - !Memory {name: Main, size: 1e12, leak_power: 0, area: 0,
       actions: [{name: read, energy: 0, throughput: 1e11}, {name: write, energy: 0, throughput: 1e11}]}
@@ -38,14 +38,14 @@ opencl:
 """
 
 
-def device(large: float = 1e9, small: float = 1e6) -> str:
-    return DEVICE.replace("LARGE", f"{large:g}").replace("SMALL", f"{small:g}")
+def device(large: float = 1e9, small: float = 1e6, line: int = 64) -> str:
+    return DEVICE.replace("LARGE", f"{large:g}").replace("SMALL", f"{small:g}").replace("LINE", str(line))
 
 
-def product(nodes: list[str], large: float, small: float, m: int = 64, n: int = 64, k: int = 64) -> Spec:
+def product(nodes: list[str], large: float, small: float, m: int = 64, n: int = 64, k: int = 64, line: int = 64) -> Spec:
     einsum = "Z[m, n] = A[m, k] * B[k, n]"
     workload = f"workload: {{rank_sizes: {{M: {m}, N: {n}, K: {k}}}, bits_per_value: {{All: 32}}, einsums: ['{einsum}']}}\n"
-    return loads(workload + device(large, small) + "mapping:\n  nodes:\n" + "\n".join(f"  - {node}" for node in nodes))
+    return loads(workload + device(large, small, line) + "mapping:\n  nodes:\n" + "\n".join(f"  - {node}" for node in nodes))
 
 
 WHOLE = "!Storage {tensors: [A, B, Z], component: Main}"
@@ -68,16 +68,16 @@ def stored(spec: Spec, memory: str) -> dict[str, int]:
 
 
 def test_what_fits_whole_is_kept_whole() -> None:
-    placed = place_caches(product([WHOLE, *ORDER, COMPUTE], large=1e9, small=1e6))
+    placed = place_caches(product([WHOLE, *ORDER, COMPUTE], large=1e9, small=1e6), cold=True)
     assert stored(placed, "L3") == {"A": 0, "B": 0, "Z": 0}
     assert stored(placed, "L1") == {"A": 0, "B": 0, "Z": 0}
 
 
 def test_a_row_at_a_time_keeps_the_other_operand() -> None:
     """All of B and a row of A and of Z fit: B stays for all rows, the others come row by row."""
-    spec = product([WHOLE, *ORDER, COMPUTE], large=1e9, small=2 * (64 * 64 + 2 * 64) * 32)
+    spec = product([WHOLE, *ORDER, COMPUTE], large=1e3, small=2 * (64 * 64 + 2 * 64) * 32)
     assert stored(place_caches(spec), "L1") == {"A": 1, "B": 0, "Z": 1}
-    less = product([WHOLE, *ORDER, COMPUTE], large=1e9, small=2 * (64 * 64 + 2 * 64) * 32 - 1)
+    less = product([WHOLE, *ORDER, COMPUTE], large=1e3, small=2 * (64 * 64 + 2 * 64) * 32 - 1)
     assert stored(place_caches(less), "L1") == {"A": 1, "B": 2, "Z": 2}
 
 
@@ -121,6 +121,22 @@ def test_placing_twice_changes_nothing() -> None:
     assert place_caches(placed) == placed
 
 
+def test_a_warm_cache_serves_what_a_run_before_left() -> None:
+    spec = product([WHOLE, *ORDER, COMPUTE], large=1e9, small=1e3)
+    assert predict(spec, cold=True).actions["Z", "Main", "A", "read"] == 64 * 64 * 32
+    assert predict(spec).actions["Z", "Main", "A", "read"] == 0
+    assert predict(spec).actions["Z", "L3", "A", "read"] >= 64 * 64 * 32
+    small = product([WHOLE, *ORDER, COMPUTE], large=1e5, small=1e3)
+    assert predict(small) == predict(small, cold=True)
+
+
+def test_tiles_that_are_not_contiguous_cost_whole_lines() -> None:
+    """A column of B at a time: each of its values brings a line of 16."""
+    nodes = [WHOLE, "!Temporal {rank_variable: n, tile_shape: 1}", "!Storage {tensors: [B], component: Scratch}", *ORDER[::2], COMPUTE]
+    spec = product(nodes, large=1e3, small=1e3)
+    assert predict(spec).actions["Z", "Main", "B", "read"] == 64 * 64 * 32 * 16
+
+
 def random_nodes(chance: random.Random) -> list[str]:
     sizes = dict.fromkeys("mnk", 16)
     tensors = ["A", "B", "Z"]
@@ -155,8 +171,8 @@ def random_nodes(chance: random.Random) -> list[str]:
 def test_caches_never_hurt(number: int) -> None:
     chance = random.Random(SEED * 30_000 + number)
     large = chance.choice([1e3, 1e4, 1e5, 1e6])
-    spec = product(random_nodes(chance), large, large / chance.choice([1, 4, 16]), m=16, n=16, k=16)
-    plain, placed = estimate(spec).einsums["Z"].actions, predict(spec).actions
+    spec = product(random_nodes(chance), large, large / chance.choice([1, 4, 16]), m=16, n=16, k=16, line=4)
+    plain, placed = estimate(spec).einsums["Z"].actions, predict(spec, cold=True).actions
     for tensor in "ABZ":
         for action in ("read", "write"):
             assert placed["Z", "Main", tensor, action] <= plain["Main", tensor, action]  # type: ignore[operator]
