@@ -24,7 +24,8 @@ FRAGMENTS = [
     *MARKS.split(),
     *WORDS.split(),
     *("&a ", "!include x", "!Memory ", "- ", ": ", "9" * 30, "= ", "0 <= m < 5", "exists (a: m = 2*a)", "operations: {map: A}"),
-    *("\n", "\n  ", "\t", "\x00", "\u2028", "é", "😀", "{% for i in range(3) %}", "{% endfor %}", "{{ x | default(3) }}", "{{ 1/0 }}", "---\n", "...\n"),
+    *("\n", "\n  ", "---\n", "...\n", "\t", "\x00", "\u2028", "é", "😀", "{% for i in range(3) %}", "{% endfor %}", "{{ x | default(3) }}"),
+    "{{ 1/0 }}",
     "%YAML 1.1\n---\n",
 ]
 
