@@ -19,6 +19,8 @@ from ..errors import ArchiveError
 from .device_identity import device_identity
 from .fact import Fact
 from .question import Question, about_match, require_legal
+from .recognition import matching
+from .surroundings import separated, untagged
 
 SEED = 20261
 _verified: set[tuple[str, str, str]] = set()
@@ -28,28 +30,37 @@ _verified: set[tuple[str, str, str]] = set()
 def apply_fact(fact: Fact, kernel: lp.TranslationUnit, instructions: Iterable[str] | None = None) -> lp.TranslationUnit:
     """The caller's own kernel after the fact's schedule, verified.
 
-    ``instructions`` are the ids of the instructions that the fact is about (default: all). Only their loops are rearranged; arguments,
-    other instructions, substitution rules and callees stay. Both kernels are then run on random data on the device that was asked about,
-    in child processes, and everything that they write is compared.
+    ``instructions`` are the ids of the instructions that the fact is about; by default those that it was retrieved for, or the only ones
+    that fit. Only their loops are rearranged; arguments, other instructions, substitution rules and callees stay. Both kernels are then
+    run on random data on the device that was asked about, in child processes, and everything that they write is compared.
 
     Raises :class:`~feinsum_fuse.errors.ArchiveError` if nothing was found or the kernel computes something of another structure,
     :class:`~feinsum_fuse.errors.MatchError` if it is no cascade, :class:`~feinsum_fuse.errors.ScheduleError` if a step is not legal at its
     sizes, and :class:`~feinsum_fuse.device.outcome.KernelError` if the transformed kernel fails or computes something else.
     """
     record = fact.known
-    matched = match(kernel, None if instructions is None else list(instructions))
-    asked = about_match(matched, kernel, fact.device)
-    answered = asked.answer(record, fact.source)
+    given = fact.instructions if instructions is None else tuple(instructions)
+
+    def answer(matched: Match) -> tuple[Question, Fact | None]:
+        asked = about_match(matched, kernel, fact.device)
+        answered = asked.answer(record, fact.source)
+        return asked, None if answered is None else answered[1]
+
+    if given is None or not set(given) <= set(kernel.default_entrypoint.id_to_insn):
+        matched = matching(kernel, len(record.cascade.einsums), lambda candidate: answer(candidate)[1] is not None)
+    else:
+        matched = match(kernel, given)
+    asked, answered = answer(matched)
     if answered is None:
         raise ArchiveError(
-            "the fact is about a cascade of another structure, other element types or other strides than the kernel",
+            "the fact is about a cascade of another structure, other element types or other strides than these instructions",
             hint="retrieve a fact for this very kernel: retrieve(kernel, device).apply(kernel)",
         )
-    schedule = answered[1].schedule
+    schedule = answered.schedule
     if schedule is None:
         raise ArchiveError("the fact has no schedule: its mapping was rejected", hint="retrieve a fact whose outcome is ok")
     require_legal(schedule, kernel, matched.names, fact.device)
-    transformed = schedule.apply(kernel, matched.names)
+    transformed = separated(schedule.apply(untagged(kernel), matched.names), kernel, matched.names.instructions.values())
     _require_same(kernel, transformed, matched, asked, record.key.sizes)
     return transformed
 
@@ -66,11 +77,10 @@ def _require_same(
     if proof in _verified:
         return
     generator = np.random.default_rng(SEED)
-    updated = _updated_in_place(before)
-    inputs = {a.name: random_array(a.shape, a.dtype, generator) for a in old.arguments if a.role == "input" or a.name in updated}
+    inputs = {a.name: random_array(a.shape, a.dtype, generator) for a in old.arguments if a.role != "temporary"}
     tolerance = _tolerance(matched, old, sizes)
-    expected = _expected(old, inputs, updated, matched, asked.device)
-    result = _run(new, inputs, updated, asked.device)
+    expected = _expected(old, inputs, matched, asked.device)
+    result = _run(new, inputs, asked.device)
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, f"the transformed kernel failed its check: {result.message}")
     check = verify({name: result.outputs[name] for name in expected}, expected, tolerance)
@@ -91,18 +101,9 @@ def _tolerance(matched: Match, before: Executable, sizes: Mapping[str, int]) -> 
     return dict.fromkeys((a.name for a in before.arguments), max(arrays.values())) | arrays
 
 
-def _updated_in_place(kernel: lp.TranslationUnit) -> frozenset[str]:
-    """Arguments that the kernel both reads from its caller and writes."""
-    inner = kernel.default_entrypoint
-    read = {name for insn in inner.instructions for name in insn.read_dependency_names()}
-    return frozenset(inner.get_written_variables() & read & inner.arg_dict.keys() & {a.name for a in inner.args if a.is_input})
-
-
-def _expected(
-    before: Executable, inputs: dict[str, np.ndarray], updated: frozenset[str], matched: Match, device: DeviceInfo
-) -> Mapping[str, np.ndarray]:
+def _expected(before: Executable, inputs: dict[str, np.ndarray], matched: Match, device: DeviceInfo) -> Mapping[str, np.ndarray]:
     """What the caller's kernel writes; if it is too slow as it stands, what NumPy computes for its matched instructions."""
-    result = _run(before, inputs, updated, device)
+    result = _run(before, inputs, device)
     if result.outcome is Outcome.timeout:
         return matched.reference(**inputs)
     if result.outcome is not Outcome.ok:
@@ -110,18 +111,17 @@ def _expected(
     return result.outputs
 
 
-def _run(program: Executable, inputs: dict[str, np.ndarray], updated: frozenset[str], device: DeviceInfo) -> Result:
-    given = {name: array for name, array in inputs.items() if name not in updated}
-    given |= {f"{name}_before": array for name, array in inputs.items() if name in updated}
-    return run_isolated(_with_initial_values(program, updated), given, device)
+def _run(program: Executable, inputs: dict[str, np.ndarray], device: DeviceInfo) -> Result:
+    """Run once; arrays that the kernel writes hold their part of ``inputs`` before, since it may read them, or write only a part."""
+    written = {argument.name for argument in program.outputs}
+    given = {f"{name}_before" if name in written else name: array for name, array in inputs.items()}
+    return run_isolated(_with_initial_values(program), given, device)
 
 
-def _with_initial_values(program: Executable, updated: frozenset[str]) -> Executable:
-    """The program after launches that copy ``<array>_before`` into each array that it updates in place."""
+def _with_initial_values(program: Executable) -> Executable:
+    """The program after launches that copy ``<array>_before`` into each array that it returns."""
     sources, launches, arguments = [program.source], list(program.launches), list(program.arguments)
-    for argument in program.arguments:
-        if argument.name not in updated:
-            continue
+    for argument in program.outputs:
         name, start = f"restore_{argument.name}", f"{argument.name}_before"
         sources.append(
             f"__kernel void {name}(__global uchar *to, __global const uchar *from) {{ to[get_global_id(0)] = from[get_global_id(0)]; }}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
@@ -82,7 +83,9 @@ class Fact:
     schedule: Schedule | None = None
     """The record's schedule in the names of the cascade that was asked about."""
     source: str = ""
-    """The database, or the shipped file, that holds the record."""
+    """The database that holds the record, or the package."""
+    instructions: tuple[str, ...] | None = None
+    """The instructions of the kernel that was asked about, if it was one."""
 
     def __bool__(self) -> bool:
         return self.record is not None
@@ -104,7 +107,7 @@ class Fact:
         """What a model said of it, if it was asked."""
         return self.known.prediction
 
-    def apply(self, kernel: lp.TranslationUnit, instructions: tuple[str, ...] | None = None) -> lp.TranslationUnit:
+    def apply(self, kernel: lp.TranslationUnit, instructions: Iterable[str] | None = None) -> lp.TranslationUnit:
         """The caller's own kernel, transformed by this fact's schedule and verified; see :func:`.application.apply_fact`."""
         from .application import apply_fact
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import loopy as lp
 
 from ..cascade.cascade import Cascade, Tensor
-from ..cascade.match import Match, match
+from ..cascade.match import Match
 from ..cascade.names import Names
 from ..cascade.reading import cascade as cascade_of
 from ..device.catalogue import DeviceInfo, device_of, limits
@@ -24,9 +24,11 @@ from ..spec.spec import Spec
 from .device_identity import Device, described, device_family, device_identity
 from .fact import Fact, Found, Record
 from .identity import Identity, identify, renamed_schedule
+from .recognition import recognised
+from .surroundings import untagged
 
-Subject: TypeAlias = Cascade | Spec | lp.TranslationUnit
-"""What can be asked about: a cascade, a Spec, or a loopy kernel, which is matched first."""
+Subject: TypeAlias = Cascade | Spec | Match | lp.TranslationUnit
+"""What can be asked about: a cascade, a Spec, what a kernel was matched to, or a loopy kernel, which is matched first."""
 Rank = tuple[int, float]
 """How well a record fits, least best: the place in :class:`~.fact.Found`, and the distance of the sizes."""
 
@@ -51,6 +53,8 @@ class Question:
     def answer(self, record: Record, source: str) -> tuple[Rank, Fact] | None:
         """The record as a fact, or ``None`` if it says nothing about this question."""
         same_device = record.key.device == device_identity(self.device)
+        if record.key.structure != self.identity.structure:
+            return None
         if not same_device and device_family(record.device) != device_family(self.device):
             return None
         fitting = [
@@ -65,7 +69,8 @@ class Question:
         detail = "; ".join(filter(None, (_size_detail(nearest, record), "" if same_device else f"recorded on {record.device}")))
         schedule = None if record.schedule is None else renamed_schedule(record.schedule, nearest.renaming.inverse())
         rank = (list(Found).index(found), distance)
-        return rank, Fact(found, detail, self.device, record, schedule, source)
+        instructions = None if self.names is None else tuple(self.names.instructions.values())
+        return rank, Fact(found, detail, self.device, record, schedule, source, instructions)
 
     def require(self, fact: Fact) -> None:
         """Raise the :class:`~feinsum_fuse.errors.ScheduleError` of the step that is not legal here; what was recorded here is legal."""
@@ -75,7 +80,7 @@ class Question:
 
 def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:
     """Apply all steps to a kernel and compare what it allocates with the device's limits."""
-    nest = schedule.nest(kernel if names is None else tagged(kernel, names))
+    nest = schedule.nest(kernel if names is None else tagged(untagged(kernel), names))
     check_limits(nest, _limits(device))
 
 
@@ -108,7 +113,9 @@ def question(x: Subject, device: Device) -> Question:
     """
     info = described(device)
     if isinstance(x, lp.TranslationUnit):
-        return about_match(match(x), x, info)
+        return about_match(recognised(x), x, info)
+    if isinstance(x, Match):
+        return Question(x.cascade, identify(x.cascade), info)
     if isinstance(x, Spec):
         x = cascade_of(x)
     if not isinstance(x, Cascade):
