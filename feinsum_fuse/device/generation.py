@@ -23,6 +23,7 @@ from pyopencl import cltypes
 from ..errors import LoweringError, UnsupportedTypeError
 from ..schedule.naming import commented
 from .executable import Argument, Executable, Launch, Role
+from .half import PRAGMA, uses_half, with_half_constants
 
 OPTIONS = ("-cl-mad-enable",)
 """Lets compilers contract to fused multiply-adds; looser options cost accuracy and gain nothing."""
@@ -35,6 +36,9 @@ def executable(t_unit: TranslationUnit, *, outputs: Collection[str] | None = Non
     other written global arrays become temporaries. Raises :class:`~feinsum_fuse.errors.LoweringError`
     for sizes that are not numbers, for write races, for loops on the host, and for whatever else loopy refuses.
     """
+    has_half = uses_half(t_unit)
+    if has_half:
+        t_unit = with_half_constants(t_unit)
     try:
         # loopy prints a kernel that fails its checks; the error says enough.
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -53,6 +57,7 @@ def executable(t_unit: TranslationUnit, *, outputs: Collection[str] | None = Non
         raise LoweringError(f"cannot return {', '.join(missing)}: {held}", hint=f"Global arrays of this kernel: {', '.join(passed)}.")
     written = kernel.get_written_variables()
     order = {name: position for position, name in enumerate([a.name for a in kernel.args])}
+    source = PRAGMA + source if has_half else source
     names = sorted(passed, key=lambda name: (order.get(name, len(order)), name))
     return Executable(source, options, tuple(_argument(kernel, name, written, wanted) for name in names), launches)
 

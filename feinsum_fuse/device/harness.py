@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyopencl as cl
 
-from ..errors import LoweringError, MappingError, ScheduleError
+from ..errors import LoweringError, MappingError, ScheduleError, UnsupportedTypeError
 from .catalogue import DeviceInfo, find_device
 from .contexts import queue_of
 from .eviction import Eviction
@@ -125,7 +125,7 @@ def _attempt(item: Spec | Program | HostFunction, device: cl.Device, timeout_s: 
         return Bound(item if isinstance(item, Program) else compile(item, device, timeout_s=timeout_s))
     except KernelError as error:
         return Measurement(error.outcome, error.stage, error.reason, origin, subject=_subject(item))
-    except (ScheduleError, LoweringError, MappingError) as error:
+    except (ScheduleError, LoweringError, MappingError, UnsupportedTypeError) as error:
         return Measurement(Outcome.rejected, "lower", str(error), origin, subject=_subject(item))
 
 

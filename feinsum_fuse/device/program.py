@@ -20,6 +20,7 @@ from .companion import unfused_schedule
 from .example import Example, example
 from .executable import Executable
 from .generation import executable
+from .half import check_types
 from .isolation import TIMEOUT, Result, run_isolated
 from .outcome import KernelError, Outcome
 from .runner import Array, Runner
@@ -127,6 +128,7 @@ def build(
     arrays = chosen_names(cascade).arrays
     generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs])
     generated = generated.renamed({array: tensor for tensor, array in arrays.items()})
+    check_types(generated.arguments, device)
     trial = example(cascade)
     tolerance = cascade.tolerance()
     result = run_isolated(generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance)

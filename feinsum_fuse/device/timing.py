@@ -106,6 +106,8 @@ def _runs_in_a_sample(subject: Timed) -> int:
     runs = 1
     while True:
         seconds, _ = _sample(subject, runs)
+        if seconds >= SHORTEST_SAMPLE:  # which one hiccup can feign
+            seconds = min(seconds, *(_sample(subject, runs)[0] for _ in range(2)))
         if seconds >= SHORTEST_SAMPLE:
             return runs
         runs = max(2 * runs, min(100 * runs, int(runs * 1.2 * SHORTEST_SAMPLE / max(seconds, 1e-9))))

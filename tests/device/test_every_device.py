@@ -11,8 +11,10 @@ from feinsum_fuse.device.harness import measure
 from feinsum_fuse.device.isolation import run_isolated
 from feinsum_fuse.device.outcome import Outcome
 from feinsum_fuse.device.program import compile
+from feinsum_fuse.errors import UnsupportedTypeError
+from feinsum_fuse.spec.load import loads
 from tests.device.programs import program
-from tests.device.test_program import FUSED, UNFUSED, chain
+from tests.device.test_program import CHAIN, FUSED, UNFUSED, chain
 
 every_device = pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
 A = np.arange(1, 65, dtype=np.float32)
@@ -28,6 +30,24 @@ def test_compile_call_and_measure(device: cl.Device, mapping: str) -> None:
     m = measure(compiled, repeats=3)
     assert m.outcome is Outcome.ok
     assert m.provenance.device == DeviceInfo.of(device)
+
+
+@every_device
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int32", "uint8", "int64"])
+def test_element_types(device: cl.Device, dtype: str) -> None:
+    spec = loads(CHAIN.replace("SIZE", "1048576").replace("opencl: {", f"opencl: {{dtypes: {{All: {dtype}}}, ") + FUSED)
+    if dtype == "float16" and "cl_khr_fp16" not in device.extensions:
+        with pytest.raises(UnsupportedTypeError) as caught:
+            compile(spec, device)
+        assert str(caught.value) == (
+            f"{device.name} ({device.platform.name}) has no float16, which is the type of A, B, C, Z\n"
+            "  Choose another type under opencl: dtypes, or another device."
+        )
+        assert measure(spec, device=device).outcome is Outcome.rejected
+        return
+    m = measure(spec, device=device, repeats=2)
+    assert m.outcome is Outcome.ok, m
+    assert {argument.dtype for argument in m.arguments} == {dtype}
 
 
 @every_device
@@ -56,7 +76,7 @@ def test_limits(device: cl.Device) -> None:
     ],
 )
 def test_outcomes(device: cl.Device, body: str, outcome: Outcome) -> None:
-    timeout = 3 if outcome is Outcome.timeout else 60
+    timeout = 2 if outcome is Outcome.timeout else 60
     result = run_isolated(program(body), {"A": A}, device, timeout_s=timeout, expected={"C": 2.0 * A}, tolerance=1e-6)
     assert result.outcome is outcome, result
 
