@@ -16,7 +16,8 @@ from pymbolic import var
 from pymbolic.mapper.coefficient import CoefficientCollector
 from pymbolic.mapper.evaluator import UnknownVariableError
 from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Expression, Product, Subscript, Sum, Variable
+from pymbolic.primitives import Call, Product, Subscript, Sum, Variable
+from pymbolic.typing import Expression
 
 from ..cascade.reductions import neutral_element
 from ..cascade.tags import EinsumTag, RankVariableTag, TensorTag
@@ -254,8 +255,8 @@ def _joined(kernel: lp.LoopKernel, names: Sequence[str]) -> isl.Set:
 
 def _extent(domain: isl.BasicSet, name: str) -> int | None:
     """The number of values from 0 on, if it is a number."""
-    position = domain.find_dim_by_name(isl.dim_type.set, name)
-    largest = domain.dim_max(position) if isinstance(domain, isl.Set) else isl.Set.from_basic_set(domain).dim_max(position)
+    points = domain.to_set()
+    largest = points.dim_max(points.find_dim_by_name(isl.dim_type.set, name))
     if not largest.is_cst():
         return None
     values: list[int] = []

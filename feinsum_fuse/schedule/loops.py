@@ -61,14 +61,35 @@ def computing(nest: Nest, einsum: str) -> Statement:
 
 
 def interval(index: Affine, loops: Sequence[For]) -> tuple[int | None, int | None]:
-    """Bounds of an expression over loops of known extent; limits are not looked at, and ``None`` means unknown."""
+    """Bounds of an expression over these loops, from their extents and, one at a time, their limits; ``None`` means unknown.
+
+    A limit is >= 0, so that adding a multiple of it bounds the expression from above, and subtracting one from below; the multiples
+    that cancel a term are tried.
+    """
+    low, high = _box(index, loops)
+    for limit in dict.fromkeys(limit for loop in loops for limit in loop.limits):
+        coefficients = limit.coefficients
+        for name, factor in index.terms:
+            times, left = divmod(factor, coefficients.get(name, 0) or factor + 1)
+            if left or not times:
+                continue
+            # What is left after cancelling: an upper bound if the limit was added, a lower one if it was subtracted.
+            least, most = _box(index - limit * times, loops)
+            if times < 0 and most is not None:
+                high = most if high is None else min(high, most)
+            elif times > 0 and least is not None:
+                low = least if low is None else max(low, least)
+    return low, high
+
+
+def _box(index: Affine, loops: Sequence[For]) -> tuple[int | None, int | None]:
+    """Bounds by the loops' extents alone; a symbolic loop starts at 0, and where it ends is not known."""
     extents = {loop.name: loop.extent for loop in loops}
     low: int | None = index.constant
     high: int | None = index.constant
     for name, factor in index.terms:
         extent = extents.get(name)
         if extent is None:
-            # A symbolic loop starts at 0; where it ends is not known.
             low, high = (None if factor < 0 else low), (None if factor > 0 else high)
             continue
         reach = factor * (extent - 1)

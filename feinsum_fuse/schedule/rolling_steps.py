@@ -10,7 +10,8 @@ from typing import cast
 import numpy as np
 from constantdict import constantdict
 from pymbolic import var
-from pymbolic.primitives import Call, Expression, Product, Sum, Variable
+from pymbolic.primitives import Call, Product, Sum, Variable
+from pymbolic.typing import Expression
 
 from ..cascade.functions import variables_in
 from ..spec.affine import Affine

@@ -55,7 +55,7 @@ def region(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[st
 
 
 def check_dense(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> None:
-    """:class:`NestOrderError` if a tile would have gaps: what lies there belongs to other iterations, which a write-back would overwrite."""
+    """:class:`NestOrderError` if a tile would have gaps, whose elements other iterations own and a write-back would overwrite."""
     for above, place in accesses:
         extents = {loop.name: loop.extent or 1 for loop in above if loop.name not in scope}
         for index in place.indices:

@@ -9,7 +9,8 @@ from loopy.symbolic import SubstitutionMapper
 from pymbolic import var
 from pymbolic.mapper import IdentityMapper
 from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Comparison, Expression, If, Max, Min, Quotient, Variable
+from pymbolic.primitives import Call, Comparison, If, Max, Min, Quotient, Variable
+from pymbolic.typing import Expression
 
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
