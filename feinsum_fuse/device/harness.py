@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyopencl as cl
 
+from ..cascade.reading import cascade as cascade_of
 from ..errors import LoweringError, MappingError, ScheduleError, UnsupportedTypeError
-from .catalogue import DeviceInfo, find_device
+from ..lowering import lower
+from .catalogue import DeviceInfo, find_device, limits
 from .contexts import queue_of
 from .eviction import Eviction
 from .isolation import TIMEOUT
 from .loaded import Loaded, Value
 from .measurement import Measurement, Provenance, Subject
 from .outcome import KernelError, Outcome
-from .program import Program, compile
+from .program import Program, build
 from .timing import Samples, time_together
 from .verification import verify
 
@@ -120,21 +122,20 @@ def _attempt(item: Spec | Program | HostFunction, device: cl.Device, timeout_s: 
     """What can be timed, or the measurement that says why nothing can."""
     if isinstance(item, HostFunction):
         return item
-    origin = Provenance.now(DeviceInfo.of(item.device if isinstance(item, Program) else device))
-    try:
-        return Bound(item if isinstance(item, Program) else compile(item, device, timeout_s=timeout_s))
-    except KernelError as error:
-        return Measurement(error.outcome, error.stage, error.reason, origin, subject=_subject(item))
-    except (ScheduleError, LoweringError, MappingError, UnsupportedTypeError) as error:
-        return Measurement(Outcome.rejected, "lower", str(error), origin, subject=_subject(item))
-
-
-def _subject(item: Spec | Program) -> Subject | None:
     if isinstance(item, Program):
-        return Subject(item.cascade, item.schedule, item.spec)
-    from ..cascade.reading import cascade
-
-    return Subject(cascade(item), None, item)
+        return Bound(item)
+    info = DeviceInfo.of(device)
+    subject = Subject(cascade_of(item), None, item)
+    try:
+        subject = dataclasses.replace(subject, schedule=lower(item, limits(device)))
+        assert subject.schedule is not None
+        return Bound(build(subject.cascade, subject.schedule, device, spec=item, timeout_s=timeout_s))
+    except KernelError as error:
+        failed = error.executable
+        origin = Provenance.now(info, failed.source_hash, failed.options)
+        return Measurement(error.outcome, error.stage, error.reason, origin, arguments=failed.arguments, subject=subject)
+    except (ScheduleError, LoweringError, MappingError, UnsupportedTypeError) as error:
+        return Measurement(Outcome.rejected, "lower", str(error), Provenance.now(info), subject=subject)
 
 
 def _judged(attempt: Bound | HostFunction, samples: Samples) -> Measurement:
@@ -158,7 +159,7 @@ def _judged(attempt: Bound | HostFunction, samples: Samples) -> Measurement:
         error=worst.error if worst else None,
         tolerance=worst.tolerance if worst else None,
         arguments=program.executable.arguments,
-        subject=_subject(program),
+        subject=Subject(program.cascade, program.schedule, program.spec),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ..errors import DeviceError
+from .executable import Executable
 
 
 class Outcome(StrEnum):
@@ -26,10 +27,11 @@ class Outcome(StrEnum):
 
 
 class KernelError(DeviceError):
-    """A kernel that failed on its first run; ``outcome`` and ``stage`` say how and where."""
+    """A kernel that failed on its first run; ``outcome`` and ``stage`` say how and where, ``executable`` is what failed."""
 
-    def __init__(self, outcome: Outcome, stage: str, message: str) -> None:
+    def __init__(self, outcome: Outcome, stage: str, message: str, executable: Executable) -> None:
         self.outcome = outcome
         self.stage = stage
-        super().__init__(f"{outcome} in stage {stage}: {message}")
         self.reason = message
+        self.executable = executable
+        super().__init__(f"{outcome} in stage {stage}: {message}")

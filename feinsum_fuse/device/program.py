@@ -133,5 +133,5 @@ def build(
     tolerance = cascade.tolerance()
     result = run_isolated(generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance)
     if result.outcome is not Outcome.ok:
-        raise KernelError(result.outcome, result.stage, result.message)
+        raise KernelError(result.outcome, result.stage, result.message, generated)
     return Program(cascade, schedule, kernel, generated, device, trial, result, spec)

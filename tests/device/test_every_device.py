@@ -15,6 +15,7 @@ from feinsum_fuse.errors import UnsupportedTypeError
 from feinsum_fuse.spec.load import loads
 from tests.device.programs import program
 from tests.device.test_program import CHAIN, FUSED, UNFUSED, chain
+from tests.sweeps import sweep_size
 
 every_device = pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
 A = np.arange(1, 65, dtype=np.float32)
@@ -33,7 +34,7 @@ def test_compile_call_and_measure(device: cl.Device, mapping: str) -> None:
 
 
 @every_device
-@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int32", "uint8", "int64"])
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int32", "uint8", "int64"][: sweep_size(60)])
 def test_element_types(device: cl.Device, dtype: str) -> None:
     spec = loads(CHAIN.replace("SIZE", "1048576").replace("opencl: {", f"opencl: {{dtypes: {{All: {dtype}}}, ") + FUSED)
     if dtype == "float16" and "cl_khr_fp16" not in device.extensions:

@@ -205,7 +205,9 @@ def test_broken_kernel_is_an_error_of_compile_and_a_result_of_measure(fault: str
     assert (caught.value.outcome, caught.value.stage) == (outcome, stage)
     m = measure(chain(UNFUSED), repeats=2)
     assert (m.outcome, m.stage, m.samples_ns) == (outcome, stage, ())
-    assert m.message and m.subject is not None
+    assert m.message and m.subject is not None and m.subject.schedule is not None
+    assert m.provenance.source_hash == caught.value.executable.source_hash
+    assert [argument.name for argument in m.arguments] == ["A", "B", "C", "Z", "T"]
 
 
 def test_failures_do_not_stop_the_others(fused: Program, monkeypatch: pytest.MonkeyPatch) -> None:
