@@ -44,7 +44,7 @@ from .inputs import (
 )
 from .messages import SpecWarning
 from .numbers import at_least, number, scalar, whole
-from .sets import symbols
+from .sets import Symbols
 from .workload import Workload
 
 DIRECTIONS = ("up", "down", "up_and_down")
@@ -327,7 +327,8 @@ class ArchReader:
 
     def check_constraints(self, workload: Workload) -> None:
         """Refuse set expressions that cannot be read, and names in the mapper's constraints that nothing has."""
-        known = {name for einsum in workload.einsums for name in symbols(workload, einsum)}
+        known = {name for einsum in workload.einsums for name in einsum.renames}
+        known |= {name for einsum in workload.einsums[:1] for name in Symbols(workload, einsum)}
         for leaf in self.components.values():
             path = self.paths[leaf.name]
             for field, text in _set_texts(leaf):

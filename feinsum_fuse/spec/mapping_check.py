@@ -41,6 +41,7 @@ class _Check:
         self.locate = locate
         self.parts = {part: einsum for einsum in workload.einsums for part in softmax_parts(einsum)}
         self.tensors = {*workload.tensors, *self.parts}
+        self.einsums = {einsum.name: einsum for einsum in workload.einsums} | self.parts
 
     def error(self, position: tuple[int, ...], message: str, hint: str = "", *field: str | int) -> MappingError:
         return MappingError(message, location=self.locate(position, field), hint=hint)
@@ -90,9 +91,8 @@ class _Check:
                     raise self.error(placed.position, f"No Einsum has a tensor {tensor}.", hint, "tensors", index)
             self._component(placed, node.component, Memory if isinstance(node, Storage) else TollUnit)
         elif isinstance(node, Compute):
-            known = [*(einsum.name for einsum in self.workload.einsums), *self.parts]
-            if node.einsum not in known:
-                raise self.error(placed.position, f"There is no Einsum {node.einsum}.", nearest(node.einsum, known), "einsum")
+            if node.einsum not in self.einsums:
+                raise self.error(placed.position, f"There is no Einsum {node.einsum}.", nearest(node.einsum, self.einsums), "einsum")
             self._component(placed, node.component, ComputeUnit)
         else:
             self._loop_names(placed, node)
@@ -110,13 +110,13 @@ class _Check:
         raise self.error(placed.position, f"The architecture has no {kind.__name__} {name}.", nearest(name, fitting), "component")
 
     def _loop_names(self, placed: Placed, node: Temporal) -> None:
-        variables = {v for einsum in self.workload.einsums for v in einsum.rank_variables}
+        variables = self.workload.rank_variables
         if isinstance(node.rank_variable, str):
             if node.rank_variable not in variables:
                 message = f"No Einsum has a rank variable {node.rank_variable}."
                 raise self.error(placed.position, message, nearest(node.rank_variable, variables), "rank_variable")
         else:
-            einsums = {einsum.name: einsum for einsum in self.workload.einsums} | self.parts
+            einsums = self.einsums
             for name, variable in node.rank_variable.items():
                 if name not in einsums:
                     raise self.error(placed.position, f"There is no Einsum {name}.", nearest(name, einsums), "rank_variable", name)
@@ -158,10 +158,6 @@ class _Check:
                 hint = f"A mapping names all of {', '.join(parts)} and {einsum.name}, or only {einsum.name}."
                 raise self.error(found[einsum.name], f"The part {missing[0]} of the softmax {einsum.name} has no Compute node.", hint)
 
-    def einsum(self, name: str) -> Einsum:
-        """The Einsum that a Compute node names; parts of a softmax stand for the whole."""
-        return self.parts[name] if name in self.parts else self.workload.einsum(name)
-
     def _loops_have_a_use(self, paths: list[tuple[Placed, ...]]) -> None:
         used: set[tuple[int, ...]] = set()
         loops: dict[tuple[int, ...], Temporal] = {}
@@ -170,7 +166,7 @@ class _Check:
             for placed in path:
                 if isinstance(placed.node, Temporal) and isinstance(compute, Compute):
                     loops[placed.position] = placed.node
-                    if placed.node.variable(compute.einsum) in self.einsum(compute.einsum).rank_variables:
+                    if placed.node.variable(compute.einsum) in self.einsums[compute.einsum].rank_variables:
                         used.add(placed.position)
         for position, loop in loops.items():
             if position not in used:
@@ -187,7 +183,7 @@ class _PathCheck:
         compute = path[-1].node
         assert isinstance(compute, Compute)
         self.compute = compute
-        self.einsum = check.einsum(compute.einsum)
+        self.einsum = check.einsums[compute.einsum]
         self.is_part = compute.einsum in check.parts
         self.split = self.is_part or bool(softmax_parts(self.einsum) and any(c.einsum in check.parts for c in check.mapping.computes))
 

@@ -13,7 +13,7 @@ from .document import Document, Path
 from .expressions import evaluate, nearest
 from .inputs import RenameInput, Renames, RenamesInput, read_input
 from .numbers import scalar
-from .sets import ElementSet, symbols
+from .sets import ElementSet, Symbols
 from .spec import EinsumRename
 from .workload import Einsum, Workload
 
@@ -74,7 +74,7 @@ def check_top_level(document: Document, renames: tuple[EinsumRename, ...], workl
 class _RenameScope(Mapping[str, object]):
     """The symbols of an Einsum and its renames, each evaluated when it is first asked for."""
 
-    def __init__(self, base: dict[str, ElementSet], sources: dict[str, tuple[str, int | str | None, bool]]) -> None:
+    def __init__(self, base: Mapping[str, ElementSet], sources: dict[str, tuple[str, int | str | None, bool]]) -> None:
         self.base = base
         self.sources = sources
         self.done: dict[str, ElementSet] = {}
@@ -129,7 +129,7 @@ def einsum_renames(workload: Workload, einsum: Einsum, own: tuple[Rename, ...], 
                     sources.setdefault(name, (source, count, False))
                 for name, source, count in item.rank_variables:
                     sources.setdefault(name, (source, count, True))
-    scope = _RenameScope(symbols(workload, einsum), sources)
+    scope = _RenameScope(Symbols(workload, einsum), sources)
     result: dict[str, frozenset[str]] = {}
     of_variables = set()
     for name in sources:

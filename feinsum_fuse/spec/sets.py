@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -91,45 +91,60 @@ class ElementSet:
         return widths.pop()
 
 
-def symbols(workload: Workload, einsum: Einsum) -> dict[str, ElementSet]:
-    """All names that a set expression may use for this Einsum (accelforge.md, section 2).
+class Symbols(Mapping[str, ElementSet]):
+    """All names that a set expression may use for an Einsum (accelforge.md, section 2), each built when it is asked for.
 
     ``All``/``Tensors``, ``Nothing``, ``Inputs``, ``Outputs``, ``Intermediates``, ``Shared``, ``Persistent``, every tensor and rank variable
     of the workload (empty if this Einsum lacks it), and the Einsum's renames.
     """
-    tensors = frozenset(einsum.tensors)
-    variables = frozenset(einsum.rank_variables)
 
-    def of_tensors(elements: frozenset[str]) -> ElementSet:
-        return ElementSet(elements & tensors, "tensors", tensors, einsum)
+    def __init__(self, workload: Workload, einsum: Einsum) -> None:
+        self.workload = workload
+        self.einsum = einsum
+        self.own = frozenset(einsum.tensors)
+        self.variables = frozenset(einsum.rank_variables)
+        self.known = frozenset(workload.tensors)
 
-    def of_variables(elements: frozenset[str]) -> ElementSet:
-        return ElementSet(elements & variables, "rank variables", variables, einsum)
+    def _tensors(self, elements: frozenset[str]) -> ElementSet:
+        return ElementSet(elements & self.own, "tensors", self.own, self.einsum)
 
-    touched: dict[str, int] = {}
-    for other in workload.einsums:
-        for tensor in other.tensors:
-            touched[tensor] = touched.get(tensor, 0) + 1
-    table = {v: of_variables(frozenset({v})) for other in workload.einsums for v in other.rank_variables}
-    table |= {tensor: of_tensors(frozenset({tensor})) for tensor in touched}
-    table |= {
-        "All": of_tensors(tensors),
-        "Tensors": of_tensors(tensors),
-        "Nothing": of_tensors(frozenset()),
-        "Inputs": of_tensors(frozenset(access.name for access in einsum.inputs)),
-        "Outputs": of_tensors(frozenset(access.name for access in einsum.outputs)),
-        "Intermediates": of_tensors(workload.intermediates),
-        "Shared": of_tensors(frozenset(tensor for tensor, count in touched.items() if count > 1)),
-        "Persistent": of_tensors(frozenset(access.name for access in einsum.tensor_accesses if access.persistent)),
-    }
-    for name, elements in einsum.renames.items():
-        table[name] = of_variables(elements) if name in einsum.rank_variable_renames else of_tensors(elements)
-    return table
+    def _variables(self, elements: frozenset[str]) -> ElementSet:
+        return ElementSet(elements & self.variables, "rank variables", self.variables, self.einsum)
+
+    def __getitem__(self, name: str) -> ElementSet:
+        if name in self.einsum.renames:
+            elements = self.einsum.renames[name]
+            return self._variables(elements) if name in self.einsum.rank_variable_renames else self._tensors(elements)
+        if name in _SETS:
+            return self._tensors(_SETS[name](self.workload, self.einsum))
+        if name in self.known:
+            return self._tensors(frozenset({name}))
+        if name in self.workload.rank_variables:
+            return self._variables(frozenset({name}))
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self.einsum.renames, *_SETS, *self.workload.tensors, *sorted(self.workload.rank_variables)]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+_SETS: dict[str, Callable[[Workload, Einsum], frozenset[str]]] = {
+    "All": lambda workload, einsum: frozenset(einsum.tensors),
+    "Tensors": lambda workload, einsum: frozenset(einsum.tensors),
+    "Nothing": lambda workload, einsum: frozenset(),
+    "Inputs": lambda workload, einsum: frozenset(access.name for access in einsum.inputs),
+    "Outputs": lambda workload, einsum: frozenset(access.name for access in einsum.outputs),
+    "Intermediates": lambda workload, einsum: workload.intermediates,
+    "Shared": lambda workload, einsum: workload.shared,
+    "Persistent": lambda workload, einsum: frozenset(access.name for access in einsum.tensor_accesses if access.persistent),
+}
 
 
 def element_set(expression: str, workload: Workload, einsum: Einsum) -> ElementSet:
     """What a set expression denotes for an Einsum, tensors or rank variables; :class:`SpecError` if it denotes no set."""
-    value = evaluate(expression, symbols(workload, einsum))
+    value = evaluate(expression, Symbols(workload, einsum))
     if not isinstance(value, ElementSet):
         raise SpecError(f"The expression {expression!r} is {value!r} for Einsum {einsum.name}, not a set of tensors or rank variables.")
     return value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
@@ -114,7 +116,7 @@ class Workload:
                 return einsum
         raise KeyError(name)
 
-    @property
+    @cached_property
     def tensors(self) -> tuple[str, ...]:
         """All tensors, in order of first appearance."""
         return tuple(dict.fromkeys(tensor for einsum in self.einsums for tensor in einsum.tensors))
@@ -127,10 +129,22 @@ class Workload:
         """The names of the Einsums that read this tensor."""
         return tuple(e.name for e in self.einsums if any(a.name == tensor for a in e.inputs))
 
-    @property
+    @cached_property
     def intermediates(self) -> frozenset[str]:
         """Tensors that some Einsum writes and some Einsum reads."""
-        return frozenset(t for t in self.tensors if self.producers(t) and self.consumers(t))
+        written = {access.name for einsum in self.einsums for access in einsum.outputs}
+        return frozenset(access.name for einsum in self.einsums for access in einsum.inputs if access.name in written)
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """Tensors that more than one Einsum touches."""
+        counts = Counter(tensor for einsum in self.einsums for tensor in einsum.tensors)
+        return frozenset(tensor for tensor, count in counts.items() if count > 1)
+
+    @cached_property
+    def rank_variables(self) -> frozenset[str]:
+        """The rank variables of all Einsums."""
+        return frozenset(variable for einsum in self.einsums for variable in einsum.rank_variables)
 
     def shape(self, tensor: str) -> dict[str, int]:
         """Rank -> size of a tensor, ranks in the order of the access that produces it, or of its first access.
