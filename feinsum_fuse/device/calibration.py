@@ -11,7 +11,7 @@ import pyopencl as cl
 from constantdict import constantdict
 
 from ..spec.arch import DEFAULT_TOTAL_LATENCY, Action, Arch, ArchNode, Compute, Container, Fanout, Memory
-from ..spec.opencl import MemoryKind, OpenCL
+from ..spec.opencl import FanoutKind, MemoryKind, OpenCL
 from ..spec.spec import Spec
 from ..spec.workload import Workload
 from .caches import Cache, caches
@@ -34,11 +34,11 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> S
     """The architecture of a device as measured now, with its ``opencl`` key and an empty workload.
 
     MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
-    (local memory), Register (private memory), the fanout Lane, and MAC. Throughputs are bits and multiply-adds a second: of all units
-    together above Core, of one below it, and of one lane at MAC. ``arch.variables`` holds what has no component: ``launch_seconds``,
-    ``group_seconds``, rates by type, and with ``quick=False`` what one unit does a second: exponentials, multiply-adds that wait for one
-    another, scalars loaded into all lanes, lines read for one element, and bytes alone at each level. Energies are assumed
-    (``assumed_energies``), not measured.
+    (local memory), Register (private memory), the fanout Lane, and MAC; on others than CPUs the fanout WorkItem above Register.
+    Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
+    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, rates by type, and with ``quick=False`` what
+    one unit does a second: exponentials, multiply-adds that wait for one another, scalars loaded into all lanes, lines read for one
+    element, and bytes alone at each level. Energies are assumed (``assumed_energies``), not measured.
 
     About 5 s if quick, below 60 s if not. Warns if samples spread by more than 20 %.
     """
@@ -48,20 +48,7 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> S
     noise = max(session.rate(name).spread for name in session.probes if not name.startswith("launch"))
     if noise > NOISY:
         warnings.warn(f"calibrated on a busy machine: samples spread by up to {noise:.0%}, and rates may be too low", stacklevel=2)
-    levels = session.levels
-    nodes: list[ArchNode] = [session.memory("MainMemory", 8.0 * int(chosen.global_mem_size), shared=True)]
-    nodes += [session.memory(cache.name, 8.0 * cache.size, shared=True) for cache in levels if cache.shared]
-    nodes.append(Container(name="Core", spatial=(Fanout("core", session.units),)))
-    own = [session.memory(cache.name, 8.0 * cache.size, shared=False) for cache in levels if not cache.shared]
-    nodes += [*own, _scratchpad(chosen, own), Memory(name="Register", size=8.0 * limits(chosen).private_bytes, actions=_free("Register"))]
-    nodes.append(Container(name="Lane", spatial=(Fanout("lane", session.bench.lanes),)))
-    variables = session.variables()
-    rate = variables["multiply_adds_float32"] / session.bench.lanes
-    nodes.append(Compute(name="MAC", actions=(Action("compute", energy=ENERGY["MAC"], throughput=rate),)))
-    memories: dict[str, MemoryKind] = {"MainMemory": "global", "Scratchpad": "local", "Register": "private"}
-    memories.update({cache.name: "cache" for cache in levels})
-    opencl = OpenCL(memories=constantdict(memories), fanouts=constantdict({"Core": "group.0", "Lane": "vector"}))
-    return Spec(Workload(()), arch=Arch(tuple(nodes), constantdict(variables)), opencl=opencl)
+    return session.spec()
 
 
 @dataclass
@@ -82,7 +69,7 @@ class _Session:
         self.probes |= dict(self._memories())
         self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
         if device.double_fp_config:
-            wide = Bench(device, "float64", max(1, self.bench.lanes // 2))
+            wide = Bench(device, "float64", max(1, self.bench.lanes // 2), self.bench.group)
             self.probes |= self._of_units("multiply_adds_float64", wide.multiply_adds(1), wide.multiply_adds(self.groups))
         if not self.quick:
             self.probes |= self._of_units("exponentials_float32", self.bench.exponentials(1), self.bench.exponentials(self.groups))
@@ -138,6 +125,29 @@ class _Session:
         latency = OVERLAP if abs(copy - together) < abs(copy - apart) else DEFAULT_TOTAL_LATENCY
         actions = tuple(Action(n, energy=ENERGY[name], throughput=_rounded(8 * v)) for n, v in (("read", read), ("write", write)))
         return Memory(name=name, size=bits, actions=actions, total_latency=latency)
+
+    def spec(self) -> Spec:
+        """What was measured, as an architecture."""
+        device, bench = self.bench.device, self.bench
+        nodes: list[ArchNode] = [self.memory("MainMemory", 8.0 * int(device.global_mem_size), shared=True)]
+        nodes += [self.memory(cache.name, 8.0 * cache.size, shared=True) for cache in self.levels if cache.shared]
+        nodes.append(Container(name="Core", spatial=(Fanout("core", self.units),)))
+        own = [self.memory(cache.name, 8.0 * cache.size, shared=False) for cache in self.levels if not cache.shared]
+        nodes += [*own, _scratchpad(device, own)]
+        fanouts: dict[str, FanoutKind] = {"Core": "group.0"}
+        if bench.group > 1:
+            nodes.append(Container(name="WorkItem", spatial=(Fanout("item", bench.group),)))
+            fanouts["WorkItem"] = "local.0"
+        nodes.append(Memory(name="Register", size=8.0 * limits(device).private_bytes, actions=_free("Register")))
+        nodes.append(Container(name="Lane", spatial=(Fanout("lane", bench.lanes),)))
+        fanouts["Lane"] = "vector"
+        variables = self.variables()
+        rate = variables["multiply_adds_float32"] / (bench.lanes * bench.group)
+        nodes.append(Compute(name="MAC", actions=(Action("compute", energy=ENERGY["MAC"], throughput=rate),)))
+        memories: dict[str, MemoryKind] = {"MainMemory": "global", "Scratchpad": "local", "Register": "private"}
+        memories.update({cache.name: "cache" for cache in self.levels})
+        opencl = OpenCL(memories=constantdict(memories), fanouts=constantdict(fanouts))
+        return Spec(Workload(()), arch=Arch(tuple(nodes), constantdict(variables)), opencl=opencl)
 
     def variables(self) -> dict[str, float]:
         """Costs and rates that no component carries."""

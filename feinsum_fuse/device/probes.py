@@ -173,17 +173,13 @@ def sample_in_turns(probes: Iterable[Probe], seconds: float, least: int = 5) -> 
 
 @dataclass
 class Bench:
-    """Makes probes for one element type on one device; ``lanes`` is how many elements a vector has."""
+    """Makes probes for one element type on one device, with groups of ``group`` work-items on vectors of ``lanes`` elements."""
 
     device: cl.Device
     dtype: str
     lanes: int
+    group: int = 1
     _buffers: dict[int, tuple[cl.Buffer, cl.Buffer]] = field(default_factory=dict, repr=False)
-
-    @property
-    def group(self) -> int:
-        """Work-items in a group."""
-        return 1 if self.device.type & cl.device_type.CPU else 256
 
     @property
     def _step(self) -> int:
@@ -266,12 +262,12 @@ class Bench:
 
 
 def best_bench(device: cl.Device, dtype: str) -> Bench:
-    """The bench with the vector length that multiplies and adds fastest; the shortest within 10 %, and 1 where work-items fill lanes.
+    """The bench with the vector length that multiplies and adds fastest, the shortest within 10 %; on others than CPUs groups of scalars.
 
     The length that a driver prefers is no guide: PoCL reports that of the processor and compiles for half of it.
     """
     if not device.type & cl.device_type.CPU:
-        return Bench(device, dtype, 1)
+        return Bench(device, dtype, 1, min(256, int(device.max_work_group_size)))
     widest = 64 // np.dtype(dtype).itemsize
     candidates = [Bench(device, dtype, lanes) for lanes in (widest // 4, widest // 2, widest)]
     probes = [bench.multiply_adds(1) for bench in candidates]

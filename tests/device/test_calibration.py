@@ -55,6 +55,18 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     assert variables["multiply_adds_float64"] < 1.5 * variables["multiply_adds_float32"]
 
 
+def test_device_whose_work_items_fill_the_lanes() -> None:
+    session = calibration._Session(Bench(find_device(), "float32", 1, group=16), quick=True)
+    sample_in_turns(session.probes.values(), 0.1)
+    spec = session.spec()
+    assert spec.arch is not None and spec.opencl is not None
+    names = [component.name for component in spec.arch.components]
+    assert names[-5:] == ["Scratchpad", "WorkItem", "Register", "Lane", "MAC"]
+    assert dict(spec.opencl.fanouts) == {"Core": "group.0", "WorkItem": "local.0", "Lane": "vector"}
+    mac = spec.arch.component("MAC").actions[0].throughput
+    assert mac == pytest.approx(spec.arch.variables["multiply_adds_float32"] / 16)
+
+
 def test_calibration_is_an_ordinary_file(calibrated: Spec) -> None:
     again = loads(calibrated.to_yaml())
     assert again.arch == calibrated.arch
