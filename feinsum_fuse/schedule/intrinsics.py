@@ -78,6 +78,15 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 #endif"""
 
 
+_MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
+"""Element type -> that of what comparing its vectors gives."""
+_OPERATORS = {"ge": ">=", "gt": ">", "eq": "==", "ne": "!="}
+
+
+def _iota(element: str, lanes: int) -> str:
+    return f"(({element}{lanes})({', '.join(map(str, range(lanes)))}))"
+
+
 def parts(name: str) -> tuple[str, str, int]:
     """(what, C element type, lanes) of an intrinsic's name."""
     found = re.fullmatch(r"(\w+?)_(u?[a-z]+)(\d+)", name)
@@ -99,6 +108,18 @@ def definition(name: str) -> str:
     if what in {"vmax", "vmin"}:
         prefix = "f" if element in {"float", "double"} else ""
         return f"#define {name}(x, y) {prefix}{what[1:]}(({vector})(x), ({vector})(y))"
+    if what == "vpow":
+        return f"#define {name}(x, y) pow(({vector})(x), ({vector})(y))"
+    if what == "viota":
+        return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
+    if what.startswith(("vindex", "vwhere")):
+        operator = _OPERATORS[what[6:]]
+        mask = f"{_MASKS[element]}{lanes}"
+        values = f"({vector})(otherwise), ({vector})(then)"
+        if what.startswith("vwhere"):
+            return f"#define {name}(x, y, then, otherwise) select({values}, ({vector})(x) {operator} ({vector})(y))"
+        lane = f"convert_{mask}({_iota('int', lanes)} * (int)(step) + (int)(first))"
+        return f"#define {name}(first, step, then, otherwise) select({values}, {lane} {operator} 0)"
     if what == "vdiv":
         return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
     what, space = what.split("_")

@@ -54,17 +54,6 @@ class Vectorize(Step):
         for r in loop.refs:
             if is_reduction(nest, loop, r.einsum):
                 raise ReductionBindingError(f"{self}: {r} is a reduction loop", hint="Insert RFactor first.")
-        for _, statement in statements((loop,)):
-            if any(loop.name in value.variables for name, value in statement.values.items() if _mentions(statement, name)):
-                raise VectorAccessError(
-                    f"{self}: the map of {statement.einsum} depends on the lane", hint="Choose another loop for the lanes."
-                )
-
-
-def _mentions(statement: Statement, name: str) -> bool:
-    from ..cascade.functions import variables_in
-
-    return name in variables_in(statement.value)
 
 
 def accesses(nest: Nest, name: str) -> Iterator[tuple[tuple[For, ...], Statement, Place]]:

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 from loopy.symbolic import SubstitutionMapper
 from pymbolic import var
-from pymbolic.mapper import IdentityMapper
 from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Comparison, If, Max, Min, Quotient, Variable
+from pymbolic.primitives import Comparison, If
 from pymbolic.typing import Expression
 
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .intrinsics import c_type
 from .nest import For, Nest, Place, Statement
+from .vector_maps import OnVectors
 from .vector_steps import lane_axis
 
 
@@ -112,9 +112,9 @@ class VectorWriter:
         operands = {operand_name(k): self.operand(p) for k, p in enumerate(s.operands)}
         loops = {name: self.expression(v) for name, v in s.values.items()}
         vectorial = {name for name, p in zip(operands, s.operands, strict=True) if any(self.lane in i.variables for i in p.indices)}
-        value = _OnVectors(self, vectorial)(s.value)
-        value = SubstitutionMapper(make_subst_func({**loops, **operands}))(value)
-        if not vectorial:
+        mapper = OnVectors(self.call, self.expression, self.lane, vectorial, s.values)
+        value = SubstitutionMapper(make_subst_func({**loops, **operands}))(mapper(s.value))
+        if not mapper.is_vector(s.value):
             value = self.call("splat", value)
         if s.reduce is None:
             return value
@@ -156,42 +156,3 @@ class VectorWriter:
 
     def _dtype_of(self, source: str) -> str:
         return self.nest.tiles[source].dtype if source in self.nest.tiles else self.nest.sources[source].dtype
-
-
-class _OnVectors(IdentityMapper):  # type: ignore[misc]
-    """Functions of two arguments, which OpenCL wants on two vectors or two scalars, as intrinsics on vectors."""
-
-    def __init__(self, writer: VectorWriter, vectorial: set[str]) -> None:
-        super().__init__()
-        self.writer = writer
-        self.vectorial = vectorial
-
-    def _is_vector(self, expression: Expression) -> bool:
-        from ..cascade.functions import variables_in
-
-        return bool(variables_in(expression) & self.vectorial)
-
-    def map_call(self, expr: Call) -> Expression:
-        name = expr.function.name if isinstance(expr.function, Variable) else ""
-        if name in {"min", "max"} and self._is_vector(expr):
-            first, second = (self.rec(p) for p in expr.parameters)
-            return self.writer.call(f"v{name}", first, second)
-        return super().map_call(expr)
-
-    def map_quotient(self, expr: Quotient) -> Expression:
-        # loopy casts both sides of a division to a scalar type.
-        if not self._is_vector(expr):
-            return super().map_quotient(expr)
-        return self.writer.call("vdiv", self.rec(expr.numerator), self.rec(expr.denominator))
-
-    def map_max(self, expr: Max) -> Expression:
-        return self._nested("vmax", expr) if self._is_vector(expr) else super().map_max(expr)
-
-    def map_min(self, expr: Min) -> Expression:
-        return self._nested("vmin", expr) if self._is_vector(expr) else super().map_min(expr)
-
-    def _nested(self, what: str, expr: Max | Min) -> Expression:
-        first, *rest = (self.rec(child) for child in expr.children)
-        for other in rest:
-            first = self.writer.call(what, first, other)
-        return first
