@@ -82,10 +82,10 @@ def _require_same(
     expected = _expected(old, inputs, matched, asked.device)
     result = _run(new, inputs, asked.device)
     if result.outcome is not Outcome.ok:
-        raise KernelError(result.outcome, result.stage, f"the transformed kernel failed its check: {result.message}")
+        raise KernelError(result.outcome, result.stage, f"the transformed kernel failed its check: {result.message}", new)
     check = verify({name: result.outputs[name] for name in expected}, expected, tolerance)
     if not check.passed:
-        raise KernelError(Outcome.wrong_result, "verify", f"the transformed kernel computes something else: {check}")
+        raise KernelError(Outcome.wrong_result, "verify", f"the transformed kernel computes something else: {check}", new)
     _verified.add(proof)
 
 
@@ -107,7 +107,7 @@ def _expected(before: Executable, inputs: dict[str, np.ndarray], matched: Match,
     if result.outcome is Outcome.timeout:
         return matched.reference(**inputs)
     if result.outcome is not Outcome.ok:
-        raise KernelError(result.outcome, result.stage, f"the kernel fails before it is transformed: {result.message}")
+        raise KernelError(result.outcome, result.stage, f"the kernel fails before it is transformed: {result.message}", before)
     return result.outputs
 
 

@@ -63,6 +63,8 @@ class Record:
     """``None`` if the mapping was rejected before there was one."""
     measurement: Measurement
     prediction: Prediction | None = None
+    mapping: str = ""
+    """The LoopTree from which the schedule was lowered, in YAML and in the names of whoever measured it; empty if there was none."""
 
     @property
     def device(self) -> DeviceInfo:

@@ -112,6 +112,7 @@ class FactLine(StrictModel):
     schedule: Annotated[list[dict[str, JsonValue]], Field(max_length=100_000)] | None
     measurement: MeasurementLine
     prediction: PredictionLine | None
+    mapping: Text = ""
 
 
 def line_of(record: Record) -> FactLine:
@@ -125,6 +126,7 @@ def line_of(record: Record) -> FactLine:
                 "schedule": json.loads(schedule_to_text(record.schedule)),
                 "measurement": json.loads(record.measurement.to_json()),
                 "prediction": None if record.prediction is None else _prediction_to_data(record.prediction),
+                "mapping": record.mapping,
             }
         )
     )
@@ -136,7 +138,7 @@ def record_from_line(line: FactLine) -> Record:
     schedule = schedule_from_text(json.dumps(line.schedule))
     prediction = None if line.prediction is None else _prediction_of(line.prediction)
     subject = Subject(cascade_of(line.cascade), schedule)
-    return record_from(dataclasses.replace(measurement, subject=subject), prediction, FactId(line.fact))
+    return record_from(dataclasses.replace(measurement, subject=subject), prediction, FactId(line.fact), line.mapping)
 
 
 def _prediction_to_data(prediction: Prediction) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ..errors import ArchiveError, Error
 from ..lowering import lower
 from ..model.prediction import Prediction
 from ..schedule.schedule import Schedule
+from ..spec.writer import mapping_text
 from .address import locate
 from .device_identity import device_identity
 from .fact import FactId, FactKey, Record
@@ -34,7 +35,9 @@ def record(measurement: Measurement, prediction: Prediction | None = None, url: 
     returns, the fact is on disk. Raises :class:`~feinsum_fuse.errors.ArchiveError` if it cannot be written, or if the measurement does
     not say what was measured.
     """
-    made = record_from(measurement, prediction)
+    spec = measurement.subject.spec if measurement.subject else None
+    mapping = mapping_text(spec.mapping) if spec is not None and spec.mapping is not None else ""
+    made = record_from(measurement, prediction, mapping=mapping)
     tell(locate(url), lambda connection: insert_all(connection, (made,)))
     return made.id
 
@@ -46,7 +49,9 @@ def insert_all(connection: Connection, records: tuple[Record, ...]) -> None:
             insert(session, made)
 
 
-def record_from(measurement: Measurement, prediction: Prediction | None = None, fact: FactId | None = None) -> Record:
+def record_from(
+    measurement: Measurement, prediction: Prediction | None = None, fact: FactId | None = None, mapping: str = ""
+) -> Record:
     """The record of a measurement: cascade, schedule and arguments in canonical names, with a new identifier if none is given."""
     subject = measurement.subject
     if subject is None:
@@ -65,7 +70,8 @@ def record_from(measurement: Measurement, prediction: Prediction | None = None, 
     arguments = tuple(dataclasses.replace(argument, name=renaming.tensors[argument.name]) for argument in arguments)
     stored = dataclasses.replace(measurement, arguments=arguments, error=error, subject=None)
     key = key_from(identity, measurement, schedule)
-    return Record(fact or FactId(uuid.uuid4().hex), key, cascade.key, renamed_cascade(cascade, renaming), schedule, stored, prediction)
+    identifier = fact or FactId(uuid.uuid4().hex)
+    return Record(identifier, key, cascade.key, renamed_cascade(cascade, renaming), schedule, stored, prediction, mapping)
 
 
 def canonical_names(identity: Identity, schedule: Schedule | None) -> Renaming:

@@ -62,6 +62,7 @@ def insert(session: Session, record: Record) -> None:
         error=fields.pop("error"),
         tolerance=fields.pop("tolerance"),
         date=date,
+        mapping=record.mapping,
         document=compact(fields),
     )
     if record.prediction is not None:
@@ -129,4 +130,5 @@ def record_of(row: MeasurementRow) -> Record:
         schedule_from_text(row.schedule.document),
         measurement_of(row),
         None if row.prediction is None else Prediction.from_json(row.prediction.document),
+        row.mapping,
     )

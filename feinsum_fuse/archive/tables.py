@@ -58,7 +58,10 @@ class ProvenanceRow(Base):
 
 
 class MeasurementRow(Base):
-    """One measurement, failed ones included; times in nanoseconds, raw samples kept; ``error`` and ``tolerance`` of the check."""
+    """One measurement, failed ones included; times in nanoseconds, raw samples kept; ``error`` and ``tolerance`` of the check.
+
+    ``mapping`` is the LoopTree that asked for the schedule, in YAML and in the names of whoever measured it; empty where there was none.
+    """
 
     __tablename__ = "measurements"
 
@@ -81,6 +84,7 @@ class MeasurementRow(Base):
     error: Mapped[float | None] = mapped_column(Double)
     tolerance: Mapped[float | None] = mapped_column(Double)
     date: Mapped[str] = mapped_column(String(40))
+    mapping: Mapped[str] = mapped_column(Text, server_default="")
     document: Mapped[str] = mapped_column(Text)
 
     cascade: Mapped[CascadeRow] = relationship(lazy="joined", innerjoin=True)

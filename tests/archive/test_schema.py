@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -16,9 +17,11 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, func, insert, select
 
-from feinsum_fuse.archive import database, schema, tables
+from feinsum_fuse.archive import database, export_facts, query, record, schema, tables
 from feinsum_fuse.archive.address import Address, default_file, locate
 from feinsum_fuse.errors import ArchiveError
+
+from .samples import HERE, measurement, product
 
 
 def count(connection: Connection) -> int:
@@ -124,6 +127,52 @@ def test_a_newer_schema_is_refused_for_reading_and_writing(address: Address, tmp
         add(address, "b")
     assert str(reading.value) == str(writing.value) == expected
     assert trace(tmp_path).keys() == before.keys()
+
+
+def test_an_older_schema_is_migrated_after_a_backup(address: Address, tmp_path: Path) -> None:
+    """A file of the first release, with a fact in it."""
+    assert address.file is not None
+    record(measurement(), url=str(address.file))
+    lines = list(export_facts(address.file))
+    with closing(sqlite3.connect(str(address.file))) as connection, connection:
+        connection.execute("ALTER TABLE measurements DROP COLUMN mapping")
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    before = trace(tmp_path)
+    assert list(export_facts(address.file)) == lines
+    assert len(query(product(), HERE, url=address.file)) == 1
+    assert trace(tmp_path) == before
+    content = address.file.read_bytes()
+    record(measurement(median_ns=5.0), url=address.file)
+    assert len(query(product(), HERE, url=address.file)) == 2
+    (backup,) = address.file.parent.glob("*.backup")
+    assert re.fullmatch(r"facts%20\.sqlite3\.schema-0001\.\d{8}T\d{6}\.backup", backup.name)
+    assert list(export_facts(backup)) == lines
+    with closing(sqlite3.connect(str(backup))) as copy:
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+    assert len(content) == len(backup.read_bytes())
+    assert len(list(address.file.parent.iterdir())) == 2
+    assert schema.migrate(address) is None
+
+
+def test_every_older_schema_can_be_migrated_to_the_newest(tmp_path: Path) -> None:
+    for old in schema.REVISIONS:
+        engine = database.memory_engine()
+        with engine.begin() as connection:
+            schema.upgrade(connection, old)
+            schema.upgrade(connection)
+            assert compare_metadata(MigrationContext.configure(connection), tables.Base.metadata) == []
+
+
+def test_a_migration_that_fails_leaves_the_old_file(address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert address.file is not None
+    record(measurement(), url=str(address.file))
+    with closing(sqlite3.connect(str(address.file))) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    with pytest.raises(ArchiveError, match=r"cannot write .*: duplicate column name: mapping"):
+        record(measurement(), url=str(address.file))
+    with closing(sqlite3.connect(str(address.file))) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+        assert connection.execute("SELECT COUNT(*) FROM measurements").fetchone() == (1,)
 
 
 def test_other_peoples_databases_are_refused_and_unchanged(address: Address, tmp_path: Path) -> None:
