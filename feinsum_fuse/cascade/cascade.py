@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -173,6 +173,35 @@ class Cascade:
         from .workload import workload
 
         return workload(self)
+
+    def contract(self, einsum: str, path: Sequence[Sequence[int]] | None = None, optimize: str = "optimal") -> Cascade:
+        """The cascade with an Einsum of several factors made pairwise, along opt_einsum's best path or the given one.
+
+        See :class:`feinsum_fuse.cascade.contraction_order.ContractionOrder`.
+        """
+        from .contraction_order import ContractionOrder, best_order
+
+        if path is None:
+            return best_order(self.einsum(einsum), optimize).apply(self)
+        return ContractionOrder(einsum, tuple(tuple(step) for step in path)).apply(self)
+
+    def online(self, einsum: str) -> Cascade:
+        """The cascade with one pass over what a softmax or maximum runs over: :class:`feinsum_fuse.cascade.online.Online`."""
+        from .online import Online
+
+        return Online(einsum).apply(self)
+
+    def batch(self, *einsums: str) -> Cascade:
+        """The cascade with these Einsums over common rank variables: :class:`feinsum_fuse.cascade.batching.Batch`."""
+        from .batching import Batch
+
+        return Batch(einsums).apply(self)
+
+    def unbatch(self, einsum: str) -> Cascade:
+        """The cascade with rank variables of this Einsum's own: :class:`feinsum_fuse.cascade.batching.Unbatch`."""
+        from .batching import Unbatch
+
+        return Unbatch(einsum).apply(self)
 
     @cached_property
     def size_parameters(self) -> tuple[str, ...]:

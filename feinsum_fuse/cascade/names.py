@@ -18,7 +18,7 @@ _WORDS = (
     "size_t ptrdiff_t intptr_t uintptr_t kernel global local constant private read_only write_only read_write image1d_t image2d_t "
     "image3d_t sampler_t event_t and or not true false min max exp log sqrt rsqrt tanh erf abs sin cos pow sum prod product reduce "
     "simul_reduce any all argmax argmin segmented_sum segmented_product where select fma mad clamp floor ceil lambda None True False "
-    "inf nan gid lid M_PI M_E INFINITY NAN HUGE_VAL MAXFLOAT I "
+    "inf nan gid lid M_PI M_E INFINITY NAN HUGE_VAL MAXFLOAT "
 )
 _RESERVED = frozenset(_WORDS.split())
 

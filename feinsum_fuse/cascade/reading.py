@@ -118,11 +118,11 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
     einsums = tuple(_einsum(einsum, spaces[einsum.name], axes, sums[einsum.name]) for einsum in ordered)
     result = Cascade(einsums, constantdict(tensors))
     online = {einsum.name for einsum in workload.einsums if einsum.operation.online}
-    for einsum in result.einsums:
-        if einsum.name in online:
-            result = Online(einsum.name).apply(result)
-        elif softmax_arguments(einsum) is not None:
-            result = ExpandSoftmax(einsum.name).apply(result)
+    for read in result.einsums:
+        if read.name in online:
+            result = Online(read.name).apply(result)
+        elif softmax_arguments(read) is not None:
+            result = ExpandSoftmax(read.name).apply(result)
     return result
 
 
