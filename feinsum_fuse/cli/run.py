@@ -63,9 +63,7 @@ def to_data(trials: Trials) -> dict[str, object]:
         "device": str(trials.device),
         "operations": trials.operations,
         "mappings": {trial.label: _trial_data(trial, trials.operations) for trial in trials.trials},
-        "numpy": None
-        if peer is None
-        else {
+        "numpy": {
             "median_s": peer.measurement.median,
             "spread_s": peer.measurement.spread,
             "gflops": trials.operations / peer.measurement.median / 1e9,
@@ -93,6 +91,7 @@ def _trial_data(trial: Trial, operations: int) -> dict[str, object]:
         "intermediate_bytes": trial.intermediate_bytes,
         "predicted_time_s": predicted.predicted_time if predicted else None,
         "predicted_intermediate_bytes": predicted.predicted_intermediate_bytes if predicted else None,
+        "predicted_floor_s": predicted.predicted_floor if predicted else None,
         "predicted_over_measured": predicted.predicted_time / found.median if predicted else None,
         "n_instances": predicted.n_instances if predicted else 1,
         "prediction_note": trial.note,

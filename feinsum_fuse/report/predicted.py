@@ -6,10 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
+from constantdict import constantdict
 
 from ..cascade.cascade import Cascade
 from ..lowering.binding import Bindings
+from ..model.bounds import bounds
 from ..model.component import actions_per_value, bits_per_value, localised
+from ..model.launches import launch_seconds
 from ..model.predict import predict
 from ..model.prediction import Prediction
 from ..spec.arch import Action, Memory
@@ -35,6 +38,14 @@ def _runs_under(einsum: Einsum, cascade: Cascade) -> bool:
     return all(access.name in cascade.tensors for access in einsum.tensor_accesses)
 
 
+def without_caches(spec: Spec) -> Spec:
+    """The Spec with no memory bound as a cache, so that the model counts accesses as the kernel makes them."""
+    if spec.opencl is None:
+        return spec
+    memories = constantdict({name: kind for name, kind in spec.opencl.memories.items() if kind != "cache"})
+    return dataclasses.replace(spec, opencl=dataclasses.replace(spec.opencl, memories=memories))
+
+
 @dataclass(frozen=True)
 class Predicted:
     """A prediction of one instance of a workload; ``note`` says what it rests on."""
@@ -43,16 +54,20 @@ class Predicted:
     predicted_time: float
     """Seconds."""
     predicted_intermediate_bytes: float
-    """Bytes of intermediates read from and written to memories that are global on the device."""
+    """Bytes of intermediates read from and written to memories that are global on the device, as the mapping says; caches keep none."""
+    predicted_floor: float
+    """Seconds below which the roofline says that no mapping on these levels can be."""
     n_instances: int = 1
 
     @classmethod
-    def of(cls, spec: Spec, cascade: Cascade) -> Predicted:
+    def of(cls, spec: Spec, cascade: Cascade, *, cold: bool = False) -> Predicted:
         """The prediction beside a measurement of this Spec; raises :class:`~feinsum_fuse.errors.ModelError`."""
         ran = as_run(spec, cascade)
-        prediction = predict(ran)
         count = ran.workload.n_instances
-        return cls(prediction, prediction.latency / count, _intermediate_bytes(ran, cascade, prediction) / count, count)
+        prediction = predict(ran, cold=cold)
+        seconds = prediction.latency / count + launch_seconds(ran)
+        moved = _intermediate_bytes(ran, cascade, predict(without_caches(ran)))
+        return cls(prediction, seconds, moved / count, bounds(ran).latency / count, count)
 
 
 def _intermediate_bytes(spec: Spec, cascade: Cascade, prediction: Prediction) -> float:

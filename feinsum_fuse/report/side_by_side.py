@@ -20,29 +20,30 @@ def side_by_side(trials: Trials) -> str:
 
 def header(trials: Trials) -> list[str]:
     """The names of the columns."""
-    return [trial.label for trial in trials.trials] + (["NumPy"] if trials.peer else [])
+    return [*(trial.label for trial in trials.trials), "NumPy"]
 
 
 def table(trials: Trials) -> list[tuple[str, list[str]]]:
     """The rows: a name, and a cell for each column."""
     ours, peer = trials.trials, trials.peer
-    host = peer.measurement if peer else None
+    host = peer.measurement
 
     def row(name: str, cells: list[str], numpy: str = "") -> tuple[str, list[str]]:
-        return name, [*cells, *([numpy] if peer else [])]
+        return name, [*cells, numpy]
 
     def measured(figure: str) -> tuple[list[str], str]:
-        return [_time(t.measurement, figure) for t in ours], _time(host, figure) if host else ""
+        return [_time(t.measurement, figure) for t in ours], _time(host, figure)
 
     rows = [
-        row("outcome", [str(t.measurement.outcome) for t in ours], str(host.outcome) if host else ""),
-        row("largest relative error", [_error(t.measurement.error) for t in ours], _error(peer.error if peer else None)),
+        row("outcome", [str(t.measurement.outcome) for t in ours], str(host.outcome)),
+        row("largest relative error", [_error(t.measurement.error) for t in ours], _error(peer.error)),
         row("measured time, median", *measured("median")),
         row("  spread (interquartile range)", *measured("spread")),
-        row("GFLOP/s", [_rate(trials.operations, t.measurement) for t in ours], _rate(trials.operations, host) if host else ""),
+        row("GFLOP/s", [_rate(trials.operations, t.measurement) for t in ours], _rate(trials.operations, host)),
         row("intermediates through main memory", [_bytes(t.intermediate_bytes) for t in ours]),
         row("  predicted", [_bytes(t.predicted.predicted_intermediate_bytes if t.predicted else None) for t in ours]),
         row("predicted time", [time_text(t.predicted.predicted_time) if t.predicted else "-" for t in ours]),
+        row("  roofline floor", [time_text(t.predicted.predicted_floor) if t.predicted else "-" for t in ours]),
         row("predicted / measured", [_ratio(t.predicted.predicted_time if t.predicted else math.nan, t.measurement.median) for t in ours]),
     ]
     if any(t.earlier for t in ours):
@@ -59,7 +60,7 @@ def remarks(trials: Trials) -> list[str]:
             lines += ["", f"{trial.label}: no prediction: {trial.note}"]
         if trial.predicted and trial.predicted.n_instances > 1:
             lines += ["", f"{trial.label}: one instance of {trial.predicted.n_instances}"]
-    if trials.peer and trials.peer.note:
+    if trials.peer.note:
         lines += ["", f"NumPy: {trials.peer.note}"]
     if trials.database:
         lines += ["", f"recorded in {trials.database}{_history(trials.trials)}"]

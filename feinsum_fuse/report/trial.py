@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,13 +18,11 @@ from ..cascade.reading import cascade as cascade_of
 from ..device.catalogue import DeviceInfo
 from ..device.example import example
 from ..device.harness import HostFunction, measure_together
-from ..device.measurement import Measurement, Provenance, Subject
-from ..device.outcome import KernelError, Outcome
-from ..device.program import Program
-from ..device.program import compile as compile_program
+from ..device.measurement import Measurement
+from ..device.outcome import Outcome
 from ..device.traffic import intermediate_bytes
 from ..device.verification import verify
-from ..errors import CascadeError, LoweringError, MappingError, ModelError, ScheduleError
+from ..errors import CascadeError, LoweringError, ModelError
 from ..spec.spec import Spec
 from .history import Earlier, earlier
 from .operations import operations
@@ -75,7 +72,7 @@ class Trials:
     cascade: Cascade = field(repr=False)
     device: DeviceInfo
     trials: tuple[Trial, ...]
-    peer: Peer | None
+    peer: Peer
     operations: int
     """By the naive count, of one instance."""
     database: str = ""
@@ -119,69 +116,49 @@ def run(
     first = cascades[labels[0]]
     if others := [label for label in labels if cascades[label] != first]:
         raise CascadeError(f"{others[0]} and {labels[0]} compute different cascades", hint="Run them one by one: times are compared.")
-    predictions = {label: _predicted(spec, first, must_predict) for label, spec in specs.items()}
+    predictions = {label: _predicted(spec, first, must_predict, cold) for label, spec in specs.items()}
     if recording:
         tell(locate(url), lambda _: None)
-    attempts: dict[str, Program | Measurement] = {}
-    for label, spec in specs.items():
-        with progress(f"{label}: lowering, building and verifying"):
-            attempts[label] = _attempt(spec, device)
-    with progress("measuring in turns with NumPy"):
-        measured, peer = _measured(first, attempts, device, repeats=repeats, cold=cold)
+    with progress("lowering, building, verifying, and measuring in turns with NumPy"):
+        measured, peer = _measured(first, specs, device, repeats=repeats, cold=cold)
     trials = []
-    for label, attempt in attempts.items():
+    for label, found in measured.items():
         predicted, note = predictions[label]
-        found = measured[label]
-        moved = _intermediate_bytes(attempt) if isinstance(attempt, Program) else None
         before = earlier(found, url)
         fact = record(found, predicted.prediction if predicted else None, url) if recording else ""
-        trials.append(Trial(label, specs[label], found, predicted, note, moved, before, fact))
+        trials.append(Trial(label, specs[label], found, predicted, note, _intermediate_bytes(found), before, fact))
     return Trials(first, DeviceInfo.of(device), tuple(trials), peer, operations(first), str(locate(url)) if recording else "")
 
 
-def _attempt(spec: Spec, device: cl.Device) -> Program | Measurement:
-    """The verified program, or the measurement that says why there is none."""
-    try:
-        return compile_program(spec, device)
-    except KernelError as error:
-        outcome, stage, message = error.outcome, error.stage, error.reason
-    except (ScheduleError, LoweringError, MappingError) as error:
-        outcome, stage, message = Outcome.rejected, "lower", str(error)
-    subject = Subject(cascade_of(spec), None, spec)
-    return Measurement(outcome, stage, message, Provenance.now(DeviceInfo.of(device)), subject=subject)
-
-
 def _measured(
-    cascade: Cascade, attempts: Mapping[str, Program | Measurement], device: cl.Device, *, repeats: int | None, cold: bool
-) -> tuple[dict[str, Measurement], Peer | None]:
+    cascade: Cascade, specs: Mapping[str, Spec], device: cl.Device, *, repeats: int | None, cold: bool
+) -> tuple[dict[str, Measurement], Peer]:
     """Label -> measurement, all programs and NumPy taken in turns."""
-    failures = {label: dataclasses.replace(a, label=label) for label, a in attempts.items() if isinstance(a, Measurement)}
-    if len(failures) == len(attempts):
-        return failures, None
     trial = example(cascade)
     numpy = NumpyPeer(cascade, trial.inputs)
-    programs = {label: attempt for label, attempt in attempts.items() if isinstance(attempt, Program)}
-    items: Sequence[Program | HostFunction] = [*programs.values(), HostFunction("NumPy", numpy)]
-    *times, host = measure_together(items, repeats=repeats, device=device, cold=cold, labels=[*programs, "NumPy"])
-    measured = dict(zip(programs, times, strict=True))
+    items: Sequence[Spec | HostFunction] = [*specs.values(), HostFunction("NumPy", numpy)]
+    *times, host = measure_together(items, repeats=repeats, device=device, cold=cold, labels=[*specs, "NumPy"])
     check = verify(numpy(), trial.expected, cascade.tolerance())
     error = max((tensor.error for tensor in check.tensors), default=0.0)
-    return measured | failures, Peer(host, error, numpy.note)
+    return dict(zip(specs, times, strict=True)), Peer(host, error, numpy.note)
 
 
-def _predicted(spec: Spec, cascade: Cascade, must: bool) -> tuple[Predicted | None, str]:
+def _predicted(spec: Spec, cascade: Cascade, must: bool, cold: bool) -> tuple[Predicted | None, str]:
     """The prediction, or why there is none."""
     try:
-        return Predicted.of(spec, cascade), ""
+        return Predicted.of(spec, cascade, cold=cold), ""
     except ModelError as error:
         if must:
             raise
         return None, str(error)
 
 
-def _intermediate_bytes(program: Program) -> int | None:
-    """``None`` where the count depends on data."""
+def _intermediate_bytes(measurement: Measurement) -> int | None:
+    """``None`` where there was no kernel, and where the count depends on data."""
+    subject = measurement.subject
+    if subject is None or subject.schedule is None or measurement.outcome is Outcome.rejected:
+        return None
     try:
-        return intermediate_bytes(program.kernel, program.cascade.intermediates)
+        return intermediate_bytes(subject.schedule.apply(subject.cascade.kernel()), subject.cascade.intermediates)
     except LoweringError:
         return None

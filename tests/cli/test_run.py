@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from feinsum_fuse.device import harness
+from feinsum_fuse.device.executable import Executable
 from feinsum_fuse.device.outcome import KernelError, Outcome
-from feinsum_fuse.report import trial
 from tests.cli.conftest import Invoke
 from tests.cli.files import ARCH, MAPPING, write
 
@@ -86,11 +87,11 @@ def test_other_sizes_change_every_figure(invoke: Invoke, root: Path, database: P
 def test_a_kernel_that_fails_is_recorded_and_exits_with_3(
     invoke: Invoke, tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome
 ) -> None:
-    def fail(*_: object) -> None:
-        raise KernelError(outcome, "launch", "it broke")
+    def fail(*_: object, **__: object) -> None:
+        raise KernelError(outcome, "launch", "it broke", Executable("", (), (), ()))
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(trial, "compile_program", fail)
+    monkeypatch.setattr(harness, "build", fail)
     ended = invoke("run", *write(tmp_path), "--url", database)
     assert ended.code == 3
     assert ended.err.splitlines()[-1] == f"error: mapping: {outcome}: it broke"
