@@ -19,7 +19,7 @@ import pyopencl as cl
 from ..errors import DeviceError
 from . import compiler_cache, runtimes
 from .catalogue import DeviceInfo
-from .executable import Executable
+from .executable import Argument, Executable
 from .outcome import Outcome
 from .verification import Verification, verify
 
@@ -56,13 +56,17 @@ def run_isolated(
     Raises :class:`~feinsum_fuse.errors.DeviceError` for inputs that are missing or of the wrong shape.
     """
     info = device if isinstance(device, DeviceInfo) else DeviceInfo.of(device)
-    with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", ignore_cleanup_errors=True) as name:
-        directory = Path(name)
-        _write_job(directory, executable, inputs, info)
-        result = _run(directory, timeout_s)
-        if result.outcome is not Outcome.ok:
-            return result
-        outputs = {a.name: np.load(directory / f"output-{a.name}.npy", allow_pickle=False) for a in executable.outputs}
+    arrays = {argument.name: _input(argument, inputs) for argument in executable.inputs}
+    try:
+        with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", ignore_cleanup_errors=True) as name:
+            directory = Path(name)
+            _write_job(directory, executable, arrays, info)
+            result = _run(directory, timeout_s)
+            if result.outcome is not Outcome.ok:
+                return result
+            outputs = {a.name: np.load(directory / f"output-{a.name}.npy", allow_pickle=False) for a in executable.outputs}
+    except OSError as error:
+        return Result(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
     if expected is None:
         return Result(Outcome.ok, "done", outputs=outputs)
     verification = verify(outputs, expected, tolerance)
@@ -71,14 +75,19 @@ def run_isolated(
     return Result(Outcome.wrong_result, "verify", str(verification), outputs, verification)
 
 
-def _write_job(directory: Path, executable: Executable, inputs: Mapping[str, np.ndarray], info: DeviceInfo) -> None:
-    for argument in executable.inputs:
-        if argument.name not in inputs:
-            raise DeviceError(f"input {argument.name} is missing")
-        array = np.asarray(inputs[argument.name], argument.dtype)
-        if array.shape != argument.shape:
-            raise DeviceError(f"input {argument.name} has shape {array.shape}, expected {argument.shape}")
-        np.save(directory / f"input-{argument.name}.npy", np.ascontiguousarray(array) if array.ndim else array)
+def _input(argument: Argument, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """An input in its element type, C-contiguous."""
+    if argument.name not in inputs:
+        raise DeviceError(f"input {argument.name} is missing")
+    array = np.asarray(inputs[argument.name], argument.dtype)
+    if array.shape != argument.shape:
+        raise DeviceError(f"input {argument.name} has shape {array.shape}, expected {argument.shape}")
+    return np.ascontiguousarray(array) if array.ndim else array
+
+
+def _write_job(directory: Path, executable: Executable, arrays: Mapping[str, np.ndarray], info: DeviceInfo) -> None:
+    for name, array in arrays.items():
+        np.save(directory / f"input-{name}.npy", array)
     (directory / "job.json").write_text(json.dumps({"executable": executable.to_json(), "device": info.to_json()}))
 
 

@@ -23,7 +23,7 @@ class Outcome(StrEnum):
     crashed = "crashed"
     """The process died: a signal, or an exit from inside the runtime."""
     wrong_result = "wrong_result"
-    """It ran, and an output is wrong or unwritten, or memory beyond the arrays was written."""
+    """It ran, and an output is wrong or unwritten, or memory outside the arrays was written."""
 
 
 class KernelError(DeviceError):

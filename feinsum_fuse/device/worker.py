@@ -7,6 +7,7 @@ process imports neither loopy nor anything that does.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -26,8 +27,10 @@ from .loaded import Loaded, Value
 from .outcome import Outcome
 from .poison import is_poison, poisoned
 
-PADDING = 64
-"""Elements of poison behind every array: a kernel must not write there, and reads NaN if it reads there."""
+FRONT_BYTES = 4096
+"""Poison before every array (more than any device's alignment of sub-buffers): nobody may write there, and who reads there gets NaN."""
+BEHIND = 64
+"""Elements of poison behind every array."""
 
 
 class _Failure(Exception):
@@ -41,6 +44,7 @@ class _Job:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.whole: dict[str, cl.Buffer] = {}
         job = json.loads((directory / "job.json").read_text())
         self.executable = Executable.from_json(job["executable"])
         self.info = DeviceInfo.from_json(job["device"])
@@ -77,7 +81,7 @@ class _Job:
         self.status("check")
         self.check(values)
         for argument in self.executable.outputs:
-            np.save(self.directory / f"output-{argument.name}.npy", self.read(values[argument.name], argument))
+            np.save(self.directory / f"output-{argument.name}.npy", self.read(argument))
 
     def allocate(self) -> dict[str, Value]:
         """Device memory for every array, padded, and the scalars; inputs are uploaded."""
@@ -86,36 +90,46 @@ class _Job:
             if argument.by_value:
                 values[argument.name] = np.dtype(argument.dtype).type(self.arrays[argument.name][()])
                 continue
-            dtype = np.dtype(argument.dtype)
-            values[argument.name] = self.loaded.buffer(argument.name, padding=PADDING * dtype.itemsize)
+            behind = BEHIND * np.dtype(argument.dtype).itemsize
+            whole = self.loaded.buffer(argument.name, padding=FRONT_BYTES + behind)
+            self.whole[argument.name] = whole
+            values[argument.name] = whole.get_sub_region(FRONT_BYTES, argument.nbytes + behind)
             if argument.role == "input":
-                flat = poisoned(dtype, argument.elements + PADDING)
-                argument.view(flat)[...] = self.arrays[argument.name]
-                cl.enqueue_copy(self.queue, values[argument.name], flat)
+                around = self.poison(argument, 0)
+                argument.view(around[self.front(argument) :])[...] = self.arrays[argument.name]
+                cl.enqueue_copy(self.queue, whole, around)
         return values
+
+    def front(self, argument: Argument) -> int:
+        """Elements of poison before an array."""
+        return FRONT_BYTES // np.dtype(argument.dtype).itemsize
+
+    def poison(self, argument: Argument, which: int) -> np.ndarray:
+        """An array's whole buffer, what stands before and behind it included, full of a pattern."""
+        return poisoned(np.dtype(argument.dtype), self.front(argument) + argument.elements + BEHIND, which)
 
     def launch(self, values: Mapping[str, Value], which: int) -> None:
         """Poison whatever the kernel is to write with pattern ``which``, and run it to its end."""
         for argument in self.executable.arguments:
             if argument.role != "input":
-                cl.enqueue_copy(self.queue, values[argument.name], poisoned(np.dtype(argument.dtype), argument.elements + PADDING, which))
+                cl.enqueue_copy(self.queue, self.whole[argument.name], self.poison(argument, which))
         self.queue.finish()
         self.loaded.bind(values)
         self.loaded.enqueue(self.queue)
         self.queue.finish()
 
-    def flat(self, value: Value, argument: Argument) -> np.ndarray:
-        """The whole buffer, padding included."""
-        host = np.empty(argument.elements + PADDING, argument.dtype)
-        cl.enqueue_copy(self.queue, host, value)
+    def around(self, argument: Argument) -> np.ndarray:
+        """An array's whole buffer as it is now."""
+        host = np.empty(self.front(argument) + argument.elements + BEHIND, argument.dtype)
+        cl.enqueue_copy(self.queue, host, self.whole[argument.name])
         return host
 
-    def read(self, value: Value, argument: Argument) -> np.ndarray:
+    def read(self, argument: Argument) -> np.ndarray:
         """The array that an argument's buffer holds, C-contiguous."""
-        return np.ascontiguousarray(argument.view(self.flat(value, argument)))
+        return np.ascontiguousarray(argument.view(self.around(argument)[self.front(argument) :]))
 
     def check(self, values: Mapping[str, Value]) -> None:
-        """Refuse unwritten outputs, changed inputs, and writes behind an array.
+        """Refuse unwritten outputs, changed inputs, and writes before or behind an array.
 
         An element that holds the first pattern may do so by right, so such outputs are judged by a second run on the second pattern.
         """
@@ -123,10 +137,12 @@ class _Job:
         for argument in self.executable.arguments:
             if argument.by_value:
                 continue
-            flat = self.flat(values[argument.name], argument)
-            if not is_poison(flat[argument.elements :]).all():
+            around, front = self.around(argument), self.front(argument)
+            if not is_poison(around[:front]).all():
+                raise _Failure(Outcome.wrong_result, f"the kernel wrote before the start of {argument.name}")
+            if not is_poison(around[front + argument.elements :]).all():
                 raise _Failure(Outcome.wrong_result, f"the kernel wrote behind the end of {argument.name}")
-            array = np.ascontiguousarray(argument.view(flat))
+            array = np.ascontiguousarray(argument.view(around[front:]))
             if argument.role == "input" and array.tobytes() != np.asarray(self.arrays[argument.name], argument.dtype).tobytes():
                 raise _Failure(Outcome.wrong_result, f"the kernel changed its input {argument.name}")
             if argument.role == "output" and (untouched := is_poison(array)).any():
@@ -135,7 +151,7 @@ class _Job:
             return
         self.launch(values, which=1)
         for argument, untouched in doubtful.items():
-            again = untouched & is_poison(self.read(values[argument.name], argument), 1)
+            again = untouched & is_poison(self.read(argument), 1)
             if again.any():
                 first = tuple(int(i) for i in np.argwhere(again)[0])
                 text = f"output {argument.name} was left unwritten in {int(again.sum())} of {again.size} elements, first at {list(first)}"
@@ -143,8 +159,10 @@ class _Job:
 
 
 def _die_with_parent() -> None:
-    """Leave no core file, and do not outlive a parent that was killed."""
+    """Leave no core file, do not outlive a parent that was killed, and be the first to go if memory runs out."""
     if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +103,56 @@ def test_success_is_handed_to_the_shared_compiler_cache_and_heals_it(tmp_path: P
 def test_write_behind_an_array() -> None:
     result = run("C[i] = 2*A[i]; if (i == 0) C[64] = 1;")
     assert (result.outcome, result.message) == (Outcome.wrong_result, "the kernel wrote behind the end of C")
+
+
+def test_write_before_an_array() -> None:
+    result = run("C[i] = 2*A[i]; if (i == 0) C[-1000] = 1;")
+    assert (result.outcome, result.message) == (Outcome.wrong_result, "the kernel wrote before the start of C")
+
+
+def test_reading_outside_an_array_shows_as_not_a_number() -> None:
+    for index in ("i - 1", "i + 1"):
+        result = run(f"C[i] = A[i] + A[{index}] - A[i == 0 || i == 63 ? {index} : i];")
+        assert result.outcome is Outcome.wrong_result and "got nan" in result.message
+
+
+def test_disk_that_is_full_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    result = run("C[i] = 2*A[i];")
+    assert (result.outcome, result.stage) == (Outcome.launch_failed, "start")
+    assert "No space left on device" in result.message
+
+
+def test_child_dies_with_its_parent(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np\nfrom tests.device.test_isolation import run\n"
+        "run('for (volatile int go = 1; go; ) C[i] = A[i];', timeout_s=100)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    parent = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=Path(__file__).parents[2])
+    end = time.monotonic() + 60
+    while not list(tmp_path.glob("feinsum-fuse-*/status.json")) and time.monotonic() < end:
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    (job,) = tmp_path.glob("feinsum-fuse-*")
+    while _runs(str(job)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not _runs(str(job))
+
+
+def _runs(argument: str) -> bool:
+    """Whether any process has this argument."""
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if argument.encode() in command.read_bytes().split(b"\0"):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def test_changed_input() -> None:
