@@ -20,6 +20,8 @@ FEWEST_REPEATS, LEAST_REPEATS, MOST_REPEATS = 3, 7, 50
 """Samples where their number is left open: 50 if they fit into the budget, at least 7, and 3 of programs that take seconds."""
 BUDGET = 2.0
 """Seconds for one program's samples."""
+LONG = 1e8
+"""Nanoseconds of a run beside which filling the caches does not count."""
 
 
 class Timed(Protocol):
@@ -58,8 +60,9 @@ def time_together(
     """Samples of all subjects, taken in turns after a warm-up, so that a machine that slows down slows all of them.
 
     ``repeats`` is the number of samples of each (default: 3 to 50, as time allows). With ``evict``, it is called before each sample, and a
-    sample is one run (cold); without, short programs are run repeatedly in a sample (warm). Raises
-    :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
+    sample is one run (cold); without, short programs are run repeatedly in a sample, and once more before it, since the others' turns
+    have filled the caches with their data (warm). Raises :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the
+    clock.
     """
     if repeats is not None and repeats < 1:
         raise DeviceError(f"{repeats} repeats measure nothing", hint="Give at least 1.")
@@ -76,6 +79,8 @@ def time_together(
         for position in _turn(len(subjects), count):
             if evict:
                 evict()
+            elif len(subjects) > 1 and host[position][-1:] < [LONG]:
+                subjects[position].run(1)
             seconds, own = _sample(subjects[position], runs[position])
             if seconds < shortest:
                 hint = "Measure it warm: then several runs make a sample." if evict else ""

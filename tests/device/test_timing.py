@@ -36,9 +36,10 @@ def test_samples_are_taken_in_turns() -> None:
     log: list[str] = []
     samples = time_together([Sleeper("a", 0.003, log), Sleeper("b", 0.004, log)], repeats=6)
     assert [len(s.host_ns) for s in samples] == [6, 6]
-    turns = log[8:]  # after warming up and finding the number of runs
-    assert all({turns[k], turns[k + 1]} == {"a", "b"} for k in range(0, 12, 2))
-    assert turns[0] != turns[2]
+    turns = log[8:]  # after warming up and finding the number of runs; each turn is a run to fill the caches, and the sample
+    assert all(turns[k] == turns[k + 1] for k in range(0, 24, 2))
+    assert all({turns[k], turns[k + 2]} == {"a", "b"} for k in range(0, 24, 4))
+    assert turns[0] != turns[4]
     assert samples[0].event_ns == pytest.approx([3e6] * 6)
     assert all(3e6 <= ns < 30e6 for ns in samples[0].host_ns)
 
