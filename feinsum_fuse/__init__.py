@@ -28,6 +28,7 @@ from .errors import (
 if TYPE_CHECKING:
     from .archive.recording import record
     from .archive.retrieval import query, retrieve
+    from .cascade.batched import array, batched_einsum
     from .cascade.match import match
     from .cascade.reading import cascade
     from .device.calibration import calibrate
@@ -51,6 +52,8 @@ __all__ = [
     "ScheduleError",
     "SpecError",
     "UnsupportedTypeError",
+    "array",
+    "batched_einsum",
     "bounds",
     "calibrate",
     "cascade",
@@ -69,6 +72,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "array": "cascade.batched",
+    "batched_einsum": "cascade.batched",
     "bounds": "model.bounds",
     "calibrate": "device.calibration",
     "cascade": "cascade.reading",

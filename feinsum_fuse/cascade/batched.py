@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from constantdict import constantdict
 from pymbolic import primitives as p
 from pymbolic import var
@@ -18,11 +20,26 @@ from ..spec.workload import operand_name
 from .cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from .element_types import checked, computing_type, default_accumulator
 
-Entry = Tensor | tuple[Tensor, ...] | list[Tensor]
 Rho = Callable[..., Expression]
+Length = int | str | float | SizeParam
 
 
-def array(name: str, shape: Sequence[int | str | float | SizeParam], dtype: str = "float64") -> Tensor:
+@runtime_checkable
+class ArrayLike(Protocol):
+    """Anything with a shape and an element type, such as a NumPy array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+
+Argument = Tensor | str | ArrayLike
+Entry = Argument | tuple[Argument, ...] | list[Argument]
+
+
+def array(name: str, shape: Sequence[Length], dtype: str = "float64") -> Tensor:
     """A tensor by name, shape and element type; a length is a number, a name (symbolic), or infinity (symbolic, named by its index)."""
     lengths: list[Size] = []
     for axis, length in enumerate(shape):
@@ -64,20 +81,22 @@ def batched_einsum(
     *,
     rho: Sequence[Sequence[Rho | None]] | None = None,
     names: Sequence[str] | None = None,
+    sizes: Mapping[str, Length] | None = None,
+    dtype: str = "float64",
 ) -> BatchedEinsum:
     """One Einsum per row of ``rows``, all with the same indices: ``batched_einsum("xre,rij,xej->ei", [[J, D, u], [J, D, v]])``.
 
-    An entry is a :class:`Tensor` (see :func:`array`) or several, which all have the operand's indices. ``rho``: per row and operand, a
-    function from its elements (pymbolic expressions) to its value; ``None`` is their product. ``names``: the outputs' names.
-    Raises :class:`CascadeError` for subscripts that are not explicit, and for lengths or types that contradict each other.
+    An entry is a tensor (see :func:`array`), a NumPy array (one object is one tensor, called ``A0``, ``A1``, ...), or a name, whose shape
+    and type are those of ``sizes`` (index -> length) and ``dtype``; or several of these, which all have the operand's indices.
+    ``rho``: per row and operand, a function from its elements (pymbolic expressions) to its value; ``None`` is their product.
+    ``names``: the outputs' names. Raises :class:`CascadeError` for subscripts that are not explicit, and for lengths or types that
+    contradict each other.
     """
     inputs, output = _parsed(subscripts)
-    matrix = [[tuple(entry) if isinstance(entry, tuple | list) else (entry,) for entry in row] for row in rows]
-    for number, row in enumerate(matrix):
-        if len(row) != len(inputs) or not all(isinstance(tensor, Tensor) for entry in row for tensor in entry):
-            raise CascadeError(f"row {number} of a batched einsum needs {len(inputs)} tensors, one for each operand of {subscripts!r}")
-    if not matrix:
-        raise CascadeError("a batched einsum needs at least one row")
+    if not rows or any(len(row) != len(inputs) for row in rows):
+        raise CascadeError(f"a batched einsum needs rows of {len(inputs)} arguments, one for each operand of {subscripts!r}")
+    arguments = _Arguments(sizes or {}, dtype)
+    matrix = [[arguments.entry(entry, indices) for indices, entry in zip(inputs, row, strict=True)] for row in rows]
     tensors: dict[str, Tensor] = {}
     lengths: dict[str, Size] = {}
     for row in matrix:
@@ -100,6 +119,33 @@ def batched_einsum(
         subscripts=f"{','.join(inputs)}->{output}",
         arguments=tuple(tuple(tuple(tensor.name for tensor in entry) for entry in row) for row in matrix),
     )
+
+
+class _Arguments:
+    """Turns what a caller gives for an array into tensors."""
+
+    def __init__(self, sizes: Mapping[str, Length], dtype: str) -> None:
+        self.sizes = sizes
+        self.dtype = dtype
+        self.arrays: dict[int, tuple[object, Tensor]] = {}
+
+    def entry(self, entry: Entry, indices: str) -> tuple[Tensor, ...]:
+        """The tensors of an operand."""
+        return tuple(self.tensor(one, indices) for one in (entry if isinstance(entry, tuple | list) else (entry,)))
+
+    def tensor(self, given: Argument, indices: str) -> Tensor:
+        if isinstance(given, Tensor):
+            return given
+        if isinstance(given, str):
+            lost = [index for index in indices if index not in self.sizes]
+            if lost:
+                raise CascadeError(f"the length of the index {lost[0]} of {given} is not known", hint="Give it in sizes.")
+            return array(given, [self.sizes[index] for index in indices], self.dtype)
+        if isinstance(given, ArrayLike):
+            if id(given) not in self.arrays:
+                self.arrays[id(given)] = (given, array(f"A{len(self.arrays)}", tuple(map(int, given.shape)), str(given.dtype)))
+            return self.arrays[id(given)][1]
+        raise CascadeError(f"{given!r:.80} is no tensor, array or name")
 
 
 def _parsed(subscripts: str) -> tuple[list[str], str]:
