@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from loopy.symbolic import TypeCast
+from loopy.symbolic import TypeCast, get_dependencies
 from pymbolic.mapper import IdentityMapper
 from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Max, Min, Power, Quotient, Variable
 from pymbolic.typing import Expression
 
-from ..cascade.functions import variables_in
 from ..spec.affine import Affine
 from .errors import NormalFormError, VectorAccessError
 from .explicate import affine
@@ -44,7 +43,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
 
     def is_vector(self, expression: Expression) -> bool:
         """Whether the value differs from lane to lane."""
-        return bool(variables_in(expression) & (self.vectorial | self.varying))
+        return bool(get_dependencies(expression) & (self.vectorial | self.varying))
 
     def map_variable(self, expr: Variable) -> Expression:
         return self._lanes(self.values[expr.name]) if expr.name in self.varying else expr
@@ -63,7 +62,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
 
     def _index(self, expr: Expression) -> Affine | None:
         """An expression over rank variables alone as an affine one over loops."""
-        if not variables_in(expr) <= self.values.keys():
+        if not get_dependencies(expr) <= self.values.keys():
             return None
         try:
             return affine(expr).substituted(self.values)

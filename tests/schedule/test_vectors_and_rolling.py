@@ -1,0 +1,189 @@
+"""Lanes and rolling updates: stepwise equivalence at awkward sizes, what the code looks like, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.cascade.online import Online
+from feinsum_fuse.device.generation import executable
+from feinsum_fuse.schedule.errors import IncompleteReductionError, NestOrderError, ReductionBindingError, VectorAccessError
+from feinsum_fuse.schedule.explicate import Explicate
+from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
+from feinsum_fuse.schedule.rolling_steps import RollingUpdate
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.step import Step
+from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
+from feinsum_fuse.schedule.vector_steps import Vectorize
+
+from .runs import outputs_of, run, whole_numbers
+from .scripts import product, ref, refs, split
+
+ATTENTION = [
+    "S[m,p] = where(p <= m, Q[m,e] * K[p,e], -inf)",
+    "X[m] = max(S[m,p])",
+    "P[m,p] = exp(S[m,p] - X[m])",
+    "L[m] = P[m,p]",
+    "N[m,f] = P[m,p] * V[p,f]",
+    "O[m,f] = N[m,f] / L[m]",
+]
+
+
+def attention(sizes: tuple[int, int, int, int]) -> Cascade:
+    """Scores, softmax in four Einsums with late division, and values."""
+    m, p, e, f = sizes
+    texts = ["R[m,p] = Q[m,e] * K[p,e]", "S[m,p] = where(p <= m, R[m,p], -inf)", *ATTENTION[1:]]
+    return Online("X").apply(ff.cascade(texts, sizes={"M": m, "P": p, "E": e, "F": f}))
+
+
+def one_pass(sizes: tuple[int, int, int, int], m_tile: int, p_tile: int) -> list[Step]:
+    """All Einsums but the division under one loop over tiles of keys."""
+    m, p, _, _ = sizes
+    inner = {"R": "p/1 e", "S": "p/1", "X": "p/1", "P": "p/1", "L": "p/1", "N": "f p/1"}
+    steps: list[Step] = [Explicate()]
+    for name, rest in inner.items():
+        steps += [split(f"{name}.m", m_tile, m), split(f"{name}.p", p_tile, p)]
+        order = " ".join(f"{name}.{part}" for part in rest.split())
+        steps.append(Reorder(name, refs(f"{name}.m/0 {name}.p/0 {name}.m/1 {order}")))
+    steps.append(split("O.m", m_tile, m))
+    steps.append(ShareLoop(refs("R.m/0 S.m/0 X.m/0 P.m/0 L.m/0 N.m/0 O.m/0")))
+    steps.append(RollingUpdate(refs("R.p/0 S.p/0 X.p/0 P.p/0 L.p/0 N.p/0"), "X"))
+    steps += [ComputeAt(t, ref("X.m/0"), "local") for t in ("X", "X.scale", "L", "N")]
+    steps += [ComputeAt(t, ref("R.p/0"), "local") for t in ("R", "S", "P")]
+    return steps
+
+
+@pytest.mark.parametrize("sizes", [(7, 11, 3, 5), (1, 1, 1, 1), (13, 13, 2, 3)], ids=str)
+def test_rolling_update_keeps_the_results(sizes: tuple[int, int, int, int]) -> None:
+    """The kernel after each prefix agrees with the float64 reference, masks and tiles that they exclude included."""
+    cascade = attention(sizes)
+    generator = np.random.default_rng(1)
+    inputs = {t: generator.uniform(-30, 30, cascade.fixed_shape(t)).astype(np.float32) for t in cascade.inputs}
+    expected = cascade.reference(**inputs)["O"]
+    steps = one_pass(sizes, 4, 3)
+    first = next(i for i, step in enumerate(steps) if isinstance(step, RollingUpdate))
+    for count in (first, first + 1, len(steps)):
+        found = run(cascade, Schedule(tuple(steps[:count])), inputs)["O"]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+def test_scores_of_any_size_do_not_overflow() -> None:
+    """Scores up to 1e4 in both directions: the running maximum keeps every exponential at most 1."""
+    sizes = (5, 64, 1, 2)
+    cascade = attention(sizes)
+    inputs = {
+        "Q": np.full((5, 1), 1e4, np.float32),
+        "K": np.linspace(-1, 1, 64, dtype=np.float32)[:, None],
+        "V": np.arange(128, dtype=np.float32).reshape(64, 2),
+    }
+    found = run(cascade, Schedule(tuple(one_pass(sizes, 2, 5))), inputs)["O"]
+    np.testing.assert_allclose(found, cascade.reference(**inputs)["O"], rtol=1e-5)
+
+
+def test_rolling_update_as_text() -> None:
+    """The old maximum is kept, and sums are rescaled by a factor from the second tile on."""
+    text = str(Schedule(tuple(one_pass((8, 8, 2, 2), 4, 4))).nest(attention((8, 8, 2, 2)).kernel()))
+    assert "X_scale_local[m_X_1_X_before] = X_local[m_X_1_X_before]  if not first of p_R_0" in text
+    assert "X_scale_local[m_X_1_X_scale] = exp(X_scale_local[m_X_1_X_scale] + (-1)*X_local[m_X_1_X_scale])  if not first of p_R_0" in text
+    assert "L_local[m_L_1_L_rescale] *= X_scale_local[m_L_1_L_rescale]  if not first of p_R_0" in text
+    assert "X_local[m_X_1_i] = -3.4028235e+38" in text
+
+
+def test_a_shared_key_loop_without_rolling_update_is_refused() -> None:
+    """An ordinary shared loop would read an unfinished maximum."""
+    steps = [s if not isinstance(s, RollingUpdate) else ShareLoop(s.loops) for s in one_pass((8, 8, 2, 2), 4, 4)]
+    with pytest.raises(IncompleteReductionError, match=r"P would read X\[.*\] before X has summed over X\.p/0"):
+        Schedule(tuple(steps)).nest(attention((8, 8, 2, 2)).kernel())
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("P[m,p] = exp(2*S[m,p] - 3*X[m])", "uses the maximum other than as exp"),
+        ("L[m] = max(P[m,p])", "is no sum of products with the exponentials"),
+        ("L[m] = P[m,p] * P[m,p]", "is no sum of products with the exponentials"),
+    ],
+)
+def test_what_one_pass_cannot_correct_is_refused(line: str, reason: str) -> None:
+    """The precondition is the algebra: exp(x - max) in sums, linearly."""
+    texts = ["S[m,p] = A[m,p]", "X[m] = max(S[m,p])", "P[m,p] = exp(S[m,p] - X[m])", "L[m] = P[m,p]"]
+    texts = [line if text.split("[")[0] == line.split("[")[0] else text for text in texts]
+    cascade = ff.cascade(texts, sizes={"M": 8, "P": 8})
+    steps = [Explicate(), *(Reorder(n, refs(f"{n}.p {n}.m")) for n in "SXPL"), RollingUpdate(refs("S.p X.p P.p L.p"), "X")]
+    with pytest.raises(IncompleteReductionError, match=reason):
+        Schedule(tuple(steps)).nest(cascade.kernel())
+
+
+def lanes_product(sizes: tuple[int, int, int, int]) -> list[Step]:
+    """A register tile of vectors over a packed tile in local memory."""
+    return [
+        Explicate(),
+        split("Z.m", 3, sizes[0]),
+        Split(ref("Z.n"), 16),
+        Split(ref("Z.n/1"), 8),
+        Reorder("Z", refs("Z.m/0 Z.n/0 Z.k Z.m/1 Z.n/1/0 Z.n/1/1")),
+        Bind(ref("Z.m/0"), "group.0"),
+        CacheRead(("Z",), "B", ref("Z.n/0"), "local"),
+        CacheWrite("Z", ref("Z.n/0"), "private"),
+        Vectorize(refs("Z.n/1/1")),
+        Unroll(ref("Z.m/1")),
+        Unroll(ref("Z.n/1/0")),
+    ]
+
+
+@pytest.mark.parametrize("sizes", [(5, 16, 3, 1), (7, 37, 5, 1), (3, 23, 1, 1), (1, 17, 7, 1)], ids=str)
+def test_lanes_keep_the_results(sizes: tuple[int, int, int, int]) -> None:
+    """Whole and partial vectors, tiles of vectors, packed tiles and arguments."""
+    cascade = product(sizes)
+    inputs = whole_numbers(cascade)
+    expected = cascade.reference(**inputs)["Z"]
+    steps = lanes_product(sizes)
+    for count in range(8, len(steps) + 1):
+        np.testing.assert_array_equal(run(cascade, Schedule(tuple(steps[:count])), inputs)["Z"], expected)
+
+
+@pytest.mark.parametrize("variable", ["m", "n"])
+def test_lanes_over_either_axis(variable: str) -> None:
+    """Lanes that do not lie next to one another in an argument are gathered and scattered."""
+    sizes = (19, 21, 3, 1)
+    cascade = product(sizes)
+    inputs = whole_numbers(cascade)
+    other = "n" if variable == "m" else "m"
+    order = refs(f"Z.{other} Z.{variable}/0 Z.k Z.{variable}/1")
+    steps = (Explicate(), Split(ref(f"Z.{variable}"), 8), Reorder("Z", order), CacheWrite("Z", order[1], "private"), Vectorize(order[3:]))
+    np.testing.assert_array_equal(run(cascade, Schedule(steps), inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
+@pytest.mark.parametrize("text", ["Z[m,n] = max(A[m,n], 2*B[m,n])", "Z[m,n] = where(n <= m, A[m,n]/4, n*B[m,n])", "Z[m,n] = exp(A[m,n])"])
+def test_maps_on_lanes(text: str) -> None:
+    """Functions, divisions, conditions and rank variables on vectors."""
+    cascade = ff.cascade([text], sizes={"M": 5, "N": 29})
+    inputs = whole_numbers(cascade)
+    steps = (Explicate(), Split(ref("Z.n"), 8), Vectorize(refs("Z.n/1")))
+    found = outputs_of(Schedule(steps).apply(cascade.kernel()), cascade, inputs)["Z"]
+    np.testing.assert_allclose(found, cascade.reference(**inputs)["Z"], rtol=1e-6)
+
+
+def test_the_code_is_vectors() -> None:
+    """No loop over lanes is left, and the accumulator is an array of vectors."""
+    source = executable(Schedule(tuple(lanes_product((6, 32, 4, 1)))).apply(product((6, 32, 4, 1)).kernel())).source
+    assert "float8 Z_private[3 * 2];" in source
+    assert "vload_local_float8(B_local[" in source
+    assert "n_2" not in source.split("__kernel")[1]
+
+
+def test_what_cannot_be_lanes_is_refused() -> None:
+    """Each precondition has its error."""
+    kernel = product((8, 8, 8, 1)).kernel()
+
+    def nest(*steps: Step) -> None:
+        Schedule((Explicate(), *steps)).nest(kernel)
+
+    with pytest.raises(ReductionBindingError, match=r"Z\.k/1 is a reduction loop"):
+        nest(Split(ref("Z.k"), 4), Reorder("Z", refs("Z.m Z.n Z.k/0 Z.k/1")), Vectorize(refs("Z.k/1")))
+    with pytest.raises(NestOrderError, match=r"Z\.n is not innermost"):
+        nest(Vectorize(refs("Z.n")))
+    with pytest.raises(VectorAccessError, match=r"Z\.n has 3 iterations; OpenCL has no such vectors"):
+        Schedule((Explicate(), Reorder("Z", refs("Z.m Z.k Z.n")), Vectorize(refs("Z.n")))).nest(product((8, 3, 8, 1)).kernel())
