@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
@@ -26,7 +27,7 @@ from .arch import (
     Toll,
 )
 from .document import ARCH_TAGS, TYPE_KEYS, Document, Path
-from .expressions import names_in, nearest, parse_expression, substituted
+from .expressions import CONSTANTS, FUNCTIONS, names_in, nearest, parse_expression
 from .inputs import (
     ActionInput,
     ArchInput,
@@ -79,9 +80,10 @@ class Scope(Mapping[str, object]):
         if name in self.open:
             raise SpecError(f"The fields {', '.join(self.open)} refer to each other.")
         self.open.append(name)
-        value = scalar(self.own[name], self)
-        self.open.pop()
-        return value
+        try:
+            return scalar(self.own[name], self)
+        finally:
+            self.open.pop()
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self.outer, **self.own})
@@ -90,22 +92,33 @@ class Scope(Mapping[str, object]):
         return len({**self.outer, **self.own})
 
 
-def read_variables(document: Document, path: Path, outer: Mapping[str, object]) -> dict[str, float]:
-    """A table of variables, each a number or an expression over the others."""
-    value, found = document.value(path)
-    data = value.plain() if value is not None and found else None
-    if data is None:
+def read_variables(document: Document, path: Path, outer: Mapping[str, object]) -> dict[str, object]:
+    """A table of variables: numbers, quoted texts, lists, and expressions over the others."""
+    table, found = document.value(path)
+    if table is None or not found or table.content is None:
         return {}
-    if not isinstance(data, dict):
+    if not isinstance(table.content, dict):
         raise document.error(path, "Variables are {name: number or expression}.")
-    scope = Scope(data, outer)
-    result = {}
-    for name in data:
+    literals: dict[str, object] = {}
+    for name, value in table.content.items():
+        if not name.isidentifier():
+            raise document.error((*path, name), f"{name!r} cannot be a variable's name.", key=True)
+        if isinstance(value.content, dict):
+            raise document.error((*path, name), f"The variable {name} is a mapping; a number, text or list is expected.")
+        if isinstance(value.content, list) or value.quoted:
+            literals[name] = value.plain()
+    expressions = {name: value.content for name, value in table.content.items() if name not in literals}
+    scope = Scope(expressions, {**outer, **literals})
+    result: dict[str, object] = {}
+    for name in table.content:
         with document.blame((*path, name)):
-            if not name.isidentifier():
-                raise SpecError(f"{name!r} cannot be a variable's name.")
-            result[name] = number(scope[name] if name in scope.own else data[name], scope, f"The variable {name}")
+            result[name] = literals[name] if name in literals else scope[name]
     return result
+
+
+def numbers_of(variables: Mapping[str, object]) -> constantdict[str, float]:
+    """The variables that are numbers; the others have done their work once everything is evaluated."""
+    return constantdict({name: value for name, value in variables.items() if isinstance(value, int | float)})
 
 
 @dataclass
@@ -114,6 +127,7 @@ class ArchReader:
 
     document: Document
     variables: Mapping[str, object]
+    workload: Workload
 
     def __post_init__(self) -> None:
         self.components: dict[str, Leaf] = {}
@@ -136,7 +150,7 @@ class ArchReader:
             self.ignored["extra_attributes_for_all_component_models"] = None
         if self.ignored:
             warnings.warn(f"In the architecture these are read but not modelled: {', '.join(self.ignored)}.", SpecWarning, stacklevel=2)
-        return Arch(nodes, constantdict(own))
+        return Arch(nodes, numbers_of(own))
 
     def _nodes(self, items: list[object], path: Path) -> tuple[ArchNode, ...]:
         return tuple(self._node(item, (*path, index)) for index, item in enumerate(items))
@@ -185,7 +199,7 @@ class ArchReader:
 
         def value(name: str, read: NumberReader = _NOT_NEGATIVE) -> float:
             with self.document.blame((*path, name)):
-                return read(getattr(given, name), scope, f"{name} of {given.name}")
+                return self._number(getattr(given, name), scope, f"{name} of {given.name}", read)
 
         dummy = given.component_class == DUMMY
         common: dict[str, object] = {
@@ -201,7 +215,7 @@ class ArchReader:
         }
         if given.leak_power is None and not dummy and kind != "Container":
             raise self.document.error(path, f"{given.name} has no leak_power.", f"Give leak_power: 0, or component_class: {DUMMY}.")
-        for field in ("component_model", "extra_attributes_for_component_model", "latency_scale"):
+        for field in ("component_model", "extra_attributes_for_component_model", "latency_scale", "support_concurrent_binding"):
             if getattr(given, field):
                 self.ignored[f"{field} of {given.name}"] = None
         if given.component_class not in (None, DUMMY):
@@ -221,6 +235,26 @@ class ArchReader:
         if isinstance(given, ComputeInput):
             return Compute(**common, skip_initial_output_write=given.skip_initial_output_write)  # type: ignore[arg-type]
         return Container(**common)  # type: ignore[arg-type]
+
+    def _number(self, value: object, scope: Scope, what: str, read: NumberReader) -> float:
+        """A number; an expression may also use the sets of the Einsums (``weight.bits_per_value if weight else 0``).
+
+        If Einsums disagree the largest holds, with a warning: a component has one size here.
+        """
+        try:
+            return read(value, scope, what)
+        except SpecError as error:
+            if not isinstance(value, str) or not self.workload.einsums:
+                raise
+            found = []
+            for einsum in self.workload.einsums:
+                try:
+                    found.append(read(value, Scope(scope.own, ChainMap(dict(scope.outer), dict(Symbols(self.workload, einsum)))), what))
+                except SpecError as inner:
+                    raise (inner if any(name in Symbols(self.workload, einsum) for name in names_in(value)) else error) from None
+        if len(set(found)) > 1:
+            warnings.warn(f"{what} differs between Einsums; the largest value, {max(found):g}, is used for all.", SpecWarning, stacklevel=2)
+        return max(found)
 
     def _holding(self, given: HolderInput, path: Path, scope: Scope) -> dict[str, object]:
         def table(field: str, read: NumberReader) -> dict[str, float]:
@@ -250,10 +284,12 @@ class ArchReader:
         if given.total_latency is None:
             return DEFAULT_TOTAL_LATENCY
         text = " ".join(given.total_latency.split())
+        known = {"actions", *self.variables, *FUNCTIONS, *CONSTANTS}
         with self.document.blame((*path, "total_latency")):
-            outside = [name for name in names_in(text) if name in self.variables]
-            if outside:
-                text = substituted(text, {name: self.variables[name] for name in outside})
+            for name in names_in(text):
+                if name not in known:
+                    hint = "It is an expression over actions, each with name, n_calls, throughput and energy, and over variables."
+                    raise SpecError(f"{name!r} is not known in total_latency.", hint=hint)
         return text
 
     def _actions(self, kind: str, given: ComponentInput, path: Path, scope: Scope) -> tuple[Action, ...]:
@@ -325,8 +361,9 @@ class ArchReader:
             result[item.name] = Fanout(item.name, fanout, item.may_reuse, item.reuse, least, scale, item.power_gateable)
         return tuple(result.values())
 
-    def check_constraints(self, workload: Workload) -> None:
+    def check_constraints(self) -> None:
         """Refuse set expressions that cannot be read, and names in the mapper's constraints that nothing has."""
+        workload = self.workload
         known = {name for einsum in workload.einsums for name in einsum.renames}
         known |= {name for einsum in workload.einsums[:1] for name in Symbols(workload, einsum)}
         for leaf in self.components.values():
@@ -340,10 +377,14 @@ class ArchReader:
                     self._check_names(constraints.get(field, "Nothing"), {*known, "Nothing"})
 
     def _check_names(self, text: str, known: set[str]) -> None:
+        """Names that look like a slip are refused; names that this workload merely lacks draw a warning, as no model reads them."""
         names = {*known, "Above", *self.components}
         for name in names_in(text):
-            if name not in names and name not in ("len", "min", "max", "inf"):
-                raise SpecError(f"{name!r} is neither a set nor a memory.", hint=nearest(name, names))
+            if name in names or name in FUNCTIONS or name in CONSTANTS:
+                continue
+            if (hint := nearest(name, names, cutoff=0.8)).startswith("Did"):
+                raise SpecError(f"{name!r} is neither a set nor a memory.", hint=hint)
+            warnings.warn(f"{name!r} in the constraint {text!r} is neither a set of this workload nor a memory.", SpecWarning, stacklevel=2)
 
 
 def _set_texts(leaf: Leaf) -> Iterator[tuple[str, str]]:

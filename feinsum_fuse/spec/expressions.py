@@ -24,10 +24,10 @@ MAX_LENGTH = 20_000
 _FAILED = "Cannot evaluate"
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
+def nearest(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str:
     """A hint that names the closest valid names, or lists them all if they are few and none is close."""
     known = sorted({str(v) for v in valid})
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.6) or [v for v in known if v.lower() == name.lower()]
+    close = difflib.get_close_matches(name, known, n=2, cutoff=cutoff) or [v for v in known if v.lower() == name.lower()]
     close.sort(key=lambda v: (-difflib.SequenceMatcher(None, v, name).ratio(), v))
     if close:
         return f"Did you mean {' or '.join(close)}?"
@@ -377,14 +377,3 @@ def names_in(text: str) -> tuple[str, ...]:
     own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in own]
     return tuple(dict.fromkeys(node.id for node in sorted(found, key=lambda node: (node.lineno, node.col_offset))))
-
-
-def substituted(text: str, values: Mapping[str, object]) -> str:
-    """The expression with names replaced by the numbers that they stand for."""
-
-    class Replace(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.AST:
-            value = values.get(node.id)
-            return ast.Constant(value) if isinstance(value, int | float) else node
-
-    return ast.unparse(Replace().visit(ast.parse(ast.unparse(parse_expression(text)), mode="eval")))

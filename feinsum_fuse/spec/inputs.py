@@ -161,6 +161,7 @@ class ComponentInput(Input):
     latency_scale: Number | None = None
     n_parallel_instances: Number = 1.0
     total_latency: Text | None = None
+    support_concurrent_binding: Any = None
     extra_attributes_for_component_model: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -245,6 +246,7 @@ class ComputeNodeInput(NodeInput):
 class NodesInput(NodeInput):
     type: str = "Nested"
     nodes: list[Any]
+    binding: Any = None
 
 
 class MappingInput(Input):

@@ -6,10 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
-from constantdict import constantdict
-
 from ..errors import SpecError
-from .arch_reader import ArchReader, read_variables
+from .arch_reader import ArchReader, numbers_of, read_variables
 from .document import Document
 from .expressions import nearest
 from .files import read_files, read_string
@@ -54,16 +52,16 @@ def read_spec(document: Document) -> Spec:
     workload = _workload(document, variables, renames)
     arch = None
     if "arch" in document.root:
-        arch_reader = ArchReader(document, variables)
+        arch_reader = ArchReader(document, variables, workload)
         arch = arch_reader.read()
-        arch_reader.check_constraints(workload)
+        arch_reader.check_constraints()
     mapping = None
     if "mapping" in document.root:
         reader = MappingReader(document)
         mapping = reader.read()
         check_mapping(mapping, workload, arch, lambda at, field: document.locate((*reader.places.get(at, ("mapping",)), *field)))
     opencl = read_opencl(document, workload, arch) if "opencl" in document.root else None
-    return Spec(workload, arch, mapping, renames, opencl, constantdict(variables))
+    return Spec(workload, arch, mapping, renames, opencl, numbers_of(variables))
 
 
 def _ignore(document: Document) -> None:
@@ -78,7 +76,7 @@ def _ignore(document: Document) -> None:
         warnings.warn(f"The top key {key!r} is accepted and has no effect.", SpecWarning, stacklevel=2)
 
 
-def _workload(document: Document, variables: Mapping[str, float], renames: tuple[EinsumRename, ...]) -> Workload:
+def _workload(document: Document, variables: Mapping[str, object], renames: tuple[EinsumRename, ...]) -> Workload:
     if "workload" not in document.root:
         if "arch" in document.root and "mapping" not in document.root and not renames:
             return Workload(())

@@ -83,8 +83,6 @@ class _Check:
     def _names(self, placed: Placed) -> None:
         node = placed.node
         if isinstance(node, Storage | Toll):
-            if not node.tensors:
-                raise self.error(placed.position, f"The {type(node).__name__} in {node.component} names no tensors.")
             for index, tensor in enumerate(node.tensors):
                 if tensor not in self.tensors:
                     hint = nearest(tensor, self.tensors)

@@ -97,9 +97,9 @@ class MappingReader:
         return self._built(kind, given, path, position)
 
     def _built(self, kind: str, given: Input, path: Path, position: tuple[int, ...]) -> Node:
+        if isinstance(given, StorageInput | NodesInput) and given.binding is not None:
+            warnings.warn(f"binding at {self.document.locate(path)} is read but not modelled.", SpecWarning, stacklevel=2)
         if isinstance(given, StorageInput):
-            if given.binding is not None:
-                warnings.warn(f"binding at {self.document.locate(path)} is read but not modelled.", SpecWarning, stacklevel=2)
             return Storage(tuple(given.tensors), given.component, given.persistent, text=given.text)
         if isinstance(given, TollNodeInput):
             return Toll(tuple(given.tensors), given.component, text=given.text)

@@ -77,7 +77,7 @@ def test_all_kinds_and_expressions() -> None:
     assert (dram.size, dram.leak_power, dram.area) == (math.inf, 0.5, 3)
     assert dram.actions == (Action("read", 4.0, 1e9, bits_per_action=32), Action("write", 5, 4.0))
     assert dram.tensors == {"keep": "~Intermediates", "may_keep": "All"}
-    assert dram.total_latency == "max((a.n_calls / a.throughput for a in actions)) * 2"
+    assert dram.total_latency == "max(a.n_calls / a.throughput for a in actions) * scale"
     assert isinstance(link, Toll)
     assert link.direction == {"Inputs": "down", "Other": "up_and_down"}
     assert link.bits_per_action == 64
@@ -127,6 +127,47 @@ arch:
     array = read.nodes[1]
     assert isinstance(array, Array)
     assert (array.name, array.spatial[0].fanout) == ("Chips", 2)
+
+
+SETS = """
+renames: {einsums: [{name: default, tensor_accesses: {weight: B}}]}
+variables:
+  name: "a text"
+  table: [1, 2, 4]
+  width: table[2] * len(name)
+arch:
+  nodes:
+  - !Memory {name: Outer, component_class: Dummy, size: width, tensors: {keep: ~Intermediates}}
+  - !Memory {name: Register, component_class: Dummy, size: weight.bits_per_value if weight else 0, tensors: {keep: weight & Above | Outer}}
+  - !Compute {name: MAC, component_class: Dummy, enabled: len(All) == 3}
+"""
+
+
+def test_expressions_may_use_the_einsums_sets() -> None:
+    register = arch(SETS).component("Register")
+    assert isinstance(register, Memory)
+    assert register.size == 8
+    with pytest.warns(SpecWarning, match="size of Register differs between Einsums; the largest value, 8, is used for all"):
+        second = ff.loads(MATMUL + '  - "Y[m, n] = Z[m, n]"\n' + SETS).arch
+    assert second is not None
+    assert second.component("Register") == register
+    with pytest.raises(ff.SpecError, match="The name 'wieght' is not known"):
+        load(SETS.replace("size: weight.", "size: wieght."))
+
+
+def test_variables_may_be_texts_and_lists() -> None:
+    spec = load(SETS)
+    assert dict(spec.variables) == {"width": 24}
+    assert ff.loads(spec.to_yaml()) == spec
+
+
+def test_names_in_constraints_that_the_workload_lacks() -> None:
+    with pytest.warns(SpecWarning, match="'input' in the constraint 'input' is neither a set of this workload nor a memory"):
+        load(SETS.replace("keep: ~Intermediates", "keep: input"))
+    with pytest.raises(ff.SpecError, match="'Intermediate' is neither a set nor a memory"):
+        load(SETS.replace("keep: ~Intermediates", "keep: ~Intermediate"))
+    with pytest.raises(ff.SpecError, match="'read_latency' is not known in total_latency"):
+        load(SETS.replace("name: MAC,", "name: MAC, total_latency: max(read_latency, 1),"))
 
 
 def test_a_device_needs_no_workload() -> None:

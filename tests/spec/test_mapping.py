@@ -213,7 +213,6 @@ COMPUTE = "  - !Compute {einsum: Z, component: MAC}\n"
         ("component: MAC", "component: GlobalBuffer", "GlobalBuffer is a Memory of the architecture; a Compute is needed here."),
         ("component: GlobalBuffer", "component: MAC", "MAC is a Compute of the architecture; a Memory is needed here."),
         ("[A, B, Z], component: Main", "[A, B, Q], component: Main", "No Einsum has a tensor Q."),
-        ("[A, B, Z], component: Main", "[], component: Main", "The Storage in MainMemory names no tensors."),
         ("rank_variable: n", "rank_variable: q", "No Einsum has a rank variable q."),
         ("tile_shape: 4", "tile_shape: 0", "The tile shape 0 is not positive."),
         ("tile_shape: 4", "tile_shape: -4", "The tile shape -4 is not positive."),
