@@ -225,8 +225,8 @@ def test_mapping_beyond_the_device_is_rejected() -> None:
 
 def test_time_limit_covers_building_and_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, "{", "{ for (volatile int go = 1; go; ) ;")
-    m = measure(chain(UNFUSED), repeats=2, timeout_s=3)
-    assert (m.outcome, m.stage) == (Outcome.timeout, "launch"), m
+    m = measure(chain(UNFUSED), repeats=2, timeout_s=2)
+    assert m.outcome is Outcome.timeout, m
 
 
 def test_values_stay_near_one_along_a_long_cascade() -> None:
