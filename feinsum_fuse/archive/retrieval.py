@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
 from ..device.measurement import Measurement
@@ -74,12 +74,13 @@ def retrieve(x: Subject, device: Device, url: Url | None = None) -> Fact:
 def history(measurement: Measurement, url: Url | None = None) -> tuple[Measurement, ...]:
     """Earlier recorded measurements of the same cascade, schedule and device, oldest first: what today's figures are compared with.
 
-    Only successes in the same cache state and of the same harness count, and not ``measurement`` itself. Reads only.
+    Only successes in the same cache state and of the same harness count, and not ``measurement`` itself, nor what ships with the package:
+    that was measured on another machine, if one of the same kind. Reads only.
     """
     today = record_from(measurement)
     same = [
         record.measurement
-        for record, _ in _records(today.key.structure, url)
+        for record, _ in _own_records(today.key.structure, url)
         if (record.cascade_key, record.key) == (today.cascade_key, today.key)
         and record.measurement.outcome is Outcome.ok
         and record.measurement.cache_state == measurement.cache_state
@@ -89,20 +90,23 @@ def history(measurement: Measurement, url: Url | None = None) -> tuple[Measureme
     return tuple(sorted(same, key=lambda earlier: earlier.provenance.date))
 
 
+def _own_records(structure: str, url: Url | None) -> list[tuple[Record, str]]:
+    """The records of a structure in the user's database, with that database's name."""
+    address = locate(url)
+    return [(record, str(address)) for record in ask(address, lambda connection: _of_structure(connection, structure)) or ()]
+
+
 def _records(structure: str, url: Url | None) -> list[tuple[Record, str]]:
     """All records of a structure with where each was found: the user's database, and beneath it what ships with the package."""
+    with shipped_database().begin() as connection:
+        beneath = {record.id: (record, SHIPPED) for record in _of_structure(connection, structure)}
+    return list({**beneath, **{record.id: (record, source) for record, source in _own_records(structure, url)}}.values())
 
-    def wanted(connection: Connection) -> list[Record]:
-        with Session(connection) as session:
-            rows = session.scalars(select(MeasurementRow).join(CascadeRow).where(CascadeRow.structure == structure)).unique()
-            return list(_readable(rows))
 
-    address = locate(url)
-    own = {record.id: (record, str(address)) for record in ask(address, wanted) or ()}
-    shipped: Engine = shipped_database()
-    with shipped.begin() as connection:
-        beneath = {record.id: (record, SHIPPED) for record in wanted(connection)}
-    return list({**beneath, **own}.values())
+def _of_structure(connection: Connection, structure: str) -> list[Record]:
+    with Session(connection) as session:
+        rows = session.scalars(select(MeasurementRow).join(CascadeRow).where(CascadeRow.structure == structure)).unique()
+        return list(_readable(rows))
 
 
 def _readable(rows: Iterable[MeasurementRow]) -> Iterable[Record]:

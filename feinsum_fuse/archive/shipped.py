@@ -30,9 +30,9 @@ def shipped_files() -> tuple[Traversable, ...]:
 
 
 def shipped_records() -> Iterator[Record]:
-    """All shipped facts; :class:`~feinsum_fuse.errors.ArchiveError` with file and line if one is damaged."""
+    """All shipped facts that this version can replay; :class:`~feinsum_fuse.errors.ArchiveError` with file and line if one is damaged."""
     for file in shipped_files():
-        yield from read_facts(file.read_text(encoding="utf-8").splitlines(), file.name)
+        yield from read_facts(file.read_text(encoding="utf-8").splitlines(), file.name, skip_unknown_steps=True)
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
-from ..errors import ArchiveError, Error, Location
+from ..errors import ArchiveError, Error, Location, ScheduleError
 from .address import locate
 from .fact import Record
 from .line import FactLine, line_of, record_from_line
@@ -56,8 +56,8 @@ def lines_of(records: Iterable[Record]) -> Iterator[str]:
         yield compact(line_of(record).model_dump(mode="json"))
 
 
-def read_facts(lines: Iterable[str], name: str) -> Iterator[Record]:
-    """The records in the lines of a file called ``name``; blank lines are skipped.
+def read_facts(lines: Iterable[str], name: str, *, skip_unknown_steps: bool = False) -> Iterator[Record]:
+    """The records in the lines of a file called ``name``; blank lines are skipped, and on request schedules of another version.
 
     Raises :class:`ArchiveError` with file and line for anything that is no fact of ours; nothing in a line is executed.
     """
@@ -71,6 +71,9 @@ def read_facts(lines: Iterable[str], name: str) -> Iterator[Record]:
             yield record_from_line(FactLine.model_validate_json(line))
         except ValidationError as error:
             raise ArchiveError(_first_problem(error), location=place, hint=f"{error.error_count()} problems in this line") from error
+        except ScheduleError as error:
+            if not skip_unknown_steps:
+                raise ArchiveError(f"the line is no fact: {error}", location=place) from error
         except (Error, ValueError, TypeError, KeyError, RecursionError) as error:
             raise ArchiveError(f"the line is no fact: {error}", location=place) from error
 

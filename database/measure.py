@@ -1,0 +1,130 @@
+"""Measure the standard workloads on a device and add the facts to this folder: ``python -m feinsum_fuse.database.measure [DEVICE]``.
+
+Run it in a checkout: workloads and mappings are those of ``examples/``. Programs are made from canonical cascades, so that a replay of
+a shipped fact gives the very source that was measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyopencl as cl
+
+import feinsum_fuse as ff
+from feinsum_fuse.archive.fact import Record
+from feinsum_fuse.archive.identity import identify, renamed_cascade, renamed_schedule
+from feinsum_fuse.archive.recording import canonical_names, record_from
+from feinsum_fuse.archive.text import lines_of, read_facts
+from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, limits
+from feinsum_fuse.device.harness import measure_together
+from feinsum_fuse.device.measurement import Measurement, Provenance, Subject
+from feinsum_fuse.device.outcome import KernelError, Outcome
+from feinsum_fuse.device.program import Program, build
+from feinsum_fuse.schedule.explicate import Explicate
+from feinsum_fuse.schedule.loop_steps import Bind, Reorder, Split
+from feinsum_fuse.schedule.nest import LoopRef
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite
+from feinsum_fuse.schedule.vector_steps import Vectorize
+from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.spec.writer import mapping_text
+
+FOLDER = Path(__file__).resolve().parent
+EXAMPLES = FOLDER.parent / "examples"
+
+
+def mappings() -> Iterator[tuple[str, Spec]]:
+    """Label -> Spec: the examples, at several sizes."""
+    chain = EXAMPLES / "three_matmuls"
+    for rows, width in ((65536, 64), (65536, 32), (8192, 64)):
+        for name in ("fused", "unfused"):
+            spec = ff.load(chain / "workload.yaml", chain / f"mapping_{name}.yaml", variables={"M": rows, "N": width})
+            yield f"three products, {rows} x {width}, {name}", spec
+    pair = EXAMPLES / "matvecs"
+    for file in sorted(pair.glob("mapping*.yaml")):
+        yield f"two matrix-vector products, {file.stem}", ff.load(pair / "workload.yaml", pair / "arch.yaml", file)
+
+
+def divergence(elements: int, nodes: int) -> Cascade:
+    """The divergence of a discontinuous Galerkin method on tetrahedra."""
+    sizes = {"X": 3, "R": 3, "I": nodes, "J": nodes, "E": elements}
+    return ff.cascade(["Z[e,i] = J[x,r,e] * D[r,i,j] * u[x,e,j]"], sizes=sizes, dtypes={"All": "float32"})
+
+
+def divergence_schedule(lanes: int) -> Schedule:
+    """Elements side by side in the lanes of vectors, their inputs transposed on the way into registers."""
+
+    def part(variable: str, path: str = "") -> LoopRef:
+        return LoopRef("Z", variable, path)
+
+    return Schedule(
+        (
+            Explicate(("Z",)),
+            Split(part("e"), lanes),
+            Reorder("Z", (part("e", "0"), part("i"), part("x"), part("r"), part("j"), part("e", "1"))),
+            Bind(part("e", "0"), "group.0"),
+            CacheRead(("Z",), "u", part("e", "0"), "private", (0, 2, 1)),
+            CacheRead(("Z",), "J", part("e", "0"), "private"),
+            CacheWrite("Z", part("i"), "private"),
+            Vectorize((part("e", "1"),)),
+        )
+    )
+
+
+def subjects(device: cl.Device) -> Iterator[tuple[str, Cascade, Schedule, str]]:
+    """(label, cascade, schedule, mapping) of everything that is measured."""
+    for label, spec in mappings():
+        assert spec.mapping is not None
+        yield label, ff.cascade(spec), ff.lower(spec, limits(device)), mapping_text(spec.mapping)
+    for elements, nodes in ((50000, 35), (50000, 20), (5000, 20)):
+        for lanes in (8, 16):
+            label = f"divergence, {elements} elements, {nodes} nodes, {lanes} lanes"
+            yield label, divergence(elements, nodes), divergence_schedule(lanes), ""
+
+
+def measured(device: cl.Device) -> Iterator[Record]:
+    """The records of all subjects, failures included."""
+    for label, cascade, schedule, mapping in subjects(device):
+        identity = identify(cascade)
+        renaming = canonical_names(identity, schedule)
+        canonical, steps = renamed_cascade(cascade, renaming), renamed_schedule(schedule, renaming)
+        found = attempt(canonical, steps, device)
+        print(f"{label}: {found}", flush=True)
+        yield record_from(dataclasses.replace(found, label=label), mapping=mapping)
+
+
+def attempt(cascade: Cascade, schedule: Schedule, device: cl.Device) -> Measurement:
+    """The measurement of a program, or of how it failed."""
+    try:
+        program: Program = build(cascade, schedule, device)
+    except KernelError as error:
+        origin = Provenance.now(DeviceInfo.of(device), error.executable.source_hash, error.executable.options)
+        return Measurement(Outcome(error.outcome), error.stage, error.reason, origin, subject=Subject(cascade, schedule))
+    return measure_together([program], repeats=11)[0]
+
+
+def file_of(info: DeviceInfo) -> Path:
+    """The file of a device's facts."""
+    name = re.sub(r"[^a-z0-9]+", "-", f"{info.platform} {info.name} {info.units} units".lower()).strip("-")
+    return FOLDER / f"{name}.jsonl"
+
+
+def main(name: str | None) -> None:
+    """Measure, and merge with what the device's file holds of other subjects."""
+    device = find_device(name)
+    path = file_of(DeviceInfo.of(device))
+    new = list(measured(device))
+    known = list(read_facts(path.read_text(encoding="utf-8").splitlines(), path.name)) if path.exists() else []
+    replaced = {record.key for record in new}
+    kept = [record for record in known if record.key not in replaced]
+    path.write_text("".join(f"{line}\n" for line in lines_of([*kept, *new])), encoding="utf-8")
+    print(f"{path}: {len(kept)} facts kept, {len(new)} added")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else None)
