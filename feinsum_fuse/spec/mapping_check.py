@@ -22,10 +22,24 @@ def nowhere(position: tuple[int, ...], field: tuple[str | int, ...]) -> None:
     """The location of nodes that no file holds."""
 
 
-def softmax_parts(einsum: Einsum) -> tuple[str, ...]:
-    """The Einsums that a softmax expands to before itself: ``SM.max``, ``SM.exp``, ``SM.sum``; a mapping may name them, or ``SM`` alone."""
-    function = getattr(einsum.operation.map, "function", None)
-    return tuple(f"{einsum.name}.{part}" for part in SOFTMAX_PARTS) if getattr(function, "name", "") == SOFTMAX else ()
+def is_softmax(einsum: Einsum) -> bool:
+    """Whether the Einsum's map is a softmax, which expands to several Einsums."""
+    return getattr(getattr(einsum.operation.map, "function", None), "name", "") == SOFTMAX
+
+
+def parts_of(einsum: Einsum, workload: Workload) -> tuple[str, ...]:
+    """The Einsums that come before this one when softmaxes are expanded; a mapping may name them, or the Einsum alone.
+
+    They are ``SM.max``, ``SM.exp``, ``SM.sum`` for a softmax, and ``AV.sum`` for a sum that reads a softmax taken online.
+    """
+    if is_softmax(einsum):
+        return tuple(f"{einsum.name}.{part}" for part in SOFTMAX_PARTS)
+    return (f"{einsum.name}.sum",) if _divides_late(einsum, workload) else ()
+
+
+def _divides_late(einsum: Einsum, workload: Workload) -> bool:
+    online = {a.name for e in workload.einsums if is_softmax(e) and e.operation.online for a in e.outputs}
+    return any(access.name in online for access in einsum.inputs)
 
 
 def check_mapping(mapping: Mapping, workload: Workload, arch: Arch | None, locate: Locate = nowhere) -> None:
@@ -39,7 +53,7 @@ class _Check:
         self.workload = workload
         self.arch = arch
         self.locate = locate
-        self.parts = {part: einsum for einsum in workload.einsums for part in softmax_parts(einsum)}
+        self.parts = {part: einsum for einsum in workload.einsums for part in parts_of(einsum, workload)}
         self.tensors = {*workload.tensors, *self.parts}
         self.einsums = {einsum.name: einsum for einsum in workload.einsums} | self.parts
 
@@ -147,14 +161,17 @@ class _Check:
                     raise self.error(path[-1].position, message, "Each Einsum is computed in exactly one place.")
                 found[node.einsum] = path[-1].position
         for einsum in self.workload.einsums:
+            if is_softmax(einsum) and einsum.operation.online and set(parts_of(einsum, self.workload)) <= found.keys():
+                continue  # Its division comes after the sums that read it.
             if einsum.name not in found:
                 hint = f"Add !Compute {{einsum: {einsum.name}, component: ...}}."
                 raise self.error((), f"Einsum {einsum.name} has no Compute node.", hint)
-            parts = softmax_parts(einsum)
+            parts = parts_of(einsum, self.workload)
             missing = [part for part in parts if part not in found]
             if missing and len(missing) < len(parts):
+                what = f"the softmax {einsum.name}" if is_softmax(einsum) else einsum.name
                 hint = f"A mapping names all of {', '.join(parts)} and {einsum.name}, or only {einsum.name}."
-                raise self.error(found[einsum.name], f"The part {missing[0]} of the softmax {einsum.name} has no Compute node.", hint)
+                raise self.error(found[einsum.name], f"The part {missing[0]} of {what} has no Compute node.", hint)
 
     def _loops_have_a_use(self, paths: list[tuple[Placed, ...]]) -> None:
         used: set[tuple[int, ...]] = set()
@@ -183,7 +200,12 @@ class _PathCheck:
         self.compute = compute
         self.einsum = check.einsums[compute.einsum]
         self.is_part = compute.einsum in check.parts
-        self.split = self.is_part or bool(softmax_parts(self.einsum) and any(c.einsum in check.parts for c in check.mapping.computes))
+        self.split = self.is_part or any(c.einsum in check.parts for c in check.mapping.computes)
+        # What is left of a late division once its sum has a Compute of its own runs over the output alone.
+        named = {c.einsum for c in check.mapping.computes}
+        divides = not self.is_part and f"{self.einsum.name}.sum" in named and not is_softmax(self.einsum)
+        kept = {v for access in self.einsum.outputs for v in access.rank_variables} if divides else set(self.einsum.bounds)
+        self.bounds = {variable: size for variable, size in self.einsum.bounds.items() if variable in kept}
 
     def run(self) -> None:
         self._tiles()
@@ -197,11 +219,11 @@ class _PathCheck:
         for placed in self.path:
             if isinstance(placed.node, Temporal):
                 variable = placed.node.variable(self.compute.einsum)
-                if variable in self.einsum.bounds:
+                if variable in self.bounds:
                     yield placed, placed.node, str(variable)
 
     def _tiles(self) -> None:
-        current = dict(self.einsum.bounds)
+        current = dict(self.bounds)
         first = set(current)
         for placed, loop, variable in self._loops():
             if loop.tile_shape > current[variable]:
@@ -259,7 +281,7 @@ class _PathCheck:
                 above[tensor] = (level, node.component)
 
     def _fanouts(self, arch: Arch) -> None:
-        current = dict(self.einsum.bounds)
+        current = dict(self.bounds)
         used: dict[tuple[str, str], int] = {}
         for placed, loop, variable in self._loops():
             iterations = -(-current[variable] // loop.tile_shape)
