@@ -11,14 +11,13 @@ from ..spec.opencl import FANOUT_KINDS, FanoutKind
 from .errors import (
     BindingConflictError,
     DifferentExtentsError,
-    IncompleteReductionError,
     NestOrderError,
-    ProducerConsumerError,
     ReductionBindingError,
     TileShapeError,
 )
-from .loops import chain_of, computing, find, guarded, interval, is_reduction, output_indices, replace_loop, with_body
+from .loops import chain_of, computing, find, guarded, is_reduction, replace_loop, with_body
 from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, substituted, walk
+from .sharing import Pace, Sharing, common_limits
 from .step import Step
 
 
@@ -129,6 +128,7 @@ class ShareLoop(Step):
 
     Before: ``for i: A(i)`` then ``for j: B(j)``. After: ``for i: A(i); B(i)``. Invariant: every value that B reads in an iteration was
     finished in that iteration or before it. Loops of different length run as long as the longest; the others' statements are guarded.
+    Where B reads a window that is wider than what A writes in an iteration, A runs ahead by the difference (a halo) and B waits for it.
     """
 
     loops: tuple[LoopRef, ...]
@@ -146,67 +146,29 @@ def shared(nest: Nest, refs: Sequence[LoopRef], step: Step, unfinished: Containe
     siblings = _siblings(nest.body, names)
     if siblings is None:
         raise NestOrderError(f"{step}: the loops do not stand one after another in one place")
-    for position, producer_loop in enumerate(loops):
-        for _, producer in statements((producer_loop,)):
-            if producer.role in {"update", "map"} and producer.einsum not in unfinished:
-                for consumer_loop in loops[position + 1 :]:
-                    _check_pair(nest, producer_loop, producer, consumer_loop, step)
+    above = next(a[: a.index(loops[0])] for a, _ in statements(nest.body) if loops[0] in a)
+    sharing = Sharing(nest, loops, above, step, unfinished)
+    paces = sharing.paces()
     extents = [loop.extent for loop in loops]
     longest = None if None in extents else max(e for e in extents if e is not None)
-    if longest is None and (len(set(extents)) > 1 or len({_limits_of(loop, names[0]) for loop in loops}) > 1):
+    if longest is None and (len(set(extents)) > 1 or len({_limits_of(loop, names[0]) for loop in loops}) > 1 or set(paces) != {Pace()}):
         raise DifferentExtentsError(f"{step}: loops of symbolic size are shared only if their bounds are the same")
-    body: tuple[Node, ...] = ()
-    for loop in loops:
-        part = loop.body
-        own = loop.limits if longest is not None else ()
-        if longest is not None and loop.extent is not None and loop.extent < longest:
-            own += (Affine((), loop.extent - 1) - Affine.variable(loop.name),)
-        body += substituted(guarded(part, own), {loop.name: Affine.variable(names[0])})
-    merged = For(names[0], longest, body, () if longest is not None else loops[0].limits, tuple(r for loop in loops for r in loop.refs))
+    merged = _joined(loops, longest) if set(paces) == {Pace()} else sharing.paced(paces)
     start, stop = siblings
     return nest.replace(body=_merged(nest.body, names, start, stop, merged))
 
 
-def _check_pair(nest: Nest, producer_loop: For, producer: Statement, consumer_loop: For, step: Step) -> None:
-    """Refuse a consumer that reads what the producer has not finished or not written by then."""
-    written = output_indices(nest, producer)
-    inner_producer = [n for n in walk(producer_loop.body) if isinstance(n, For)]
-    inner_consumer = [n for n in walk(consumer_loop.body) if isinstance(n, For)]
-    for _, consumer in statements((consumer_loop,)):
-        for place in consumer.operands:
-            if place.source != producer.target.source:
-                continue
-            if is_reduction(nest, producer_loop, producer.einsum):
-                raise IncompleteReductionError(
-                    f"{step}: {consumer.einsum} would read {place} before {producer.einsum} has summed over {producer_loop.refs[0]}",
-                    hint="Move the loop below the branch, or the consumer out of it.",
-                )
-            for ours, theirs in zip(written, place.indices, strict=True):
-                pace = ours.coefficients.get(producer_loop.name, 0)
-                if pace != theirs.coefficients.get(consumer_loop.name, 0):
-                    if _covers(ours, producer_loop, theirs, consumer_loop):
-                        continue
-                    raise ProducerConsumerError(
-                        f"{step}: in one iteration {producer.einsum} writes {ours} and {consumer.einsum} reads {theirs}; "
-                        "they do not advance together",
-                        hint="Cut both with tiles that cover the same elements.",
-                    )
-                reach = interval(ours.restricted({n.name for n in inner_producer}), inner_producer)[1]
-                need = interval(theirs.restricted({n.name for n in inner_consumer}), inner_consumer)[1]
-                if not pace or reach is None or need is None:
-                    continue
-                beyond = need + theirs.constant - reach - ours.constant
-                if beyond > 0:
-                    raise ProducerConsumerError(
-                        f"{step}: {consumer.einsum} reads {place}, {beyond} elements beyond what {producer.einsum} has written by "
-                        "then (a halo)",
-                        hint="Keep the whole intermediate above this loop, or leave the Einsums unfused.",
-                    )
-
-
-def _covers(ours: Affine, producer_loop: For, theirs: Affine, consumer_loop: For) -> bool:
-    """Whether neither side moves along this axis with the shared loop, so that the whole axis is there in every iteration."""
-    return producer_loop.name not in ours.variables and consumer_loop.name not in theirs.variables
+def _joined(loops: Sequence[For], longest: int | None) -> For:
+    """One loop as long as the longest; limits that are not common to all move inside."""
+    name = loops[0].name
+    kept = common_limits(loops)
+    body: tuple[Node, ...] = ()
+    for loop in loops:
+        own = tuple(limit for limit in loop.limits if limit.renamed({loop.name: name}) not in kept)
+        if longest is not None and loop.extent is not None and loop.extent < longest:
+            own += (Affine((), loop.extent - 1) - Affine.variable(loop.name),)
+        body += substituted(guarded(loop.body, own), {loop.name: Affine.variable(name)})
+    return For(name, longest, body, kept, tuple(r for loop in loops for r in loop.refs))
 
 
 def _limits_of(loop: For, name: str) -> tuple[Affine, ...]:

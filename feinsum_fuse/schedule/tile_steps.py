@@ -133,7 +133,8 @@ class Mover:
             found = moved_limits(self.above, self.scope, Affine(inner.terms), name)
             shift = self.region.base[axis].constant - inner.constant
             found = tuple(limit - Affine.of({}, shift * -limit.coefficients[name]) for limit in found)
-            limits.append(found or (self._bounds(axis, there.indices[axis], name) if value is None else ()))
+            bounds = self._bounds(axis, there.indices[axis], name) if value is None else ()
+            limits.append((*found, *(bound for bound in bounds if not found or bound == there.indices[axis])))
         statement = Statement(
             einsum,
             role,

@@ -1,0 +1,50 @@
+"""Loops, guards and accesses as integer sets and relations (ISL)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from ..spec.affine import Affine
+from .nest import For
+
+
+def _constraints(above: Sequence[For], guards: Sequence[Affine]) -> list[str]:
+    texts = []
+    for loop in above:
+        texts.append(f"0 <= {loop.name}" if loop.extent is None else f"0 <= {loop.name} < {loop.extent}")
+        texts += [f"{limit} >= 0" for limit in loop.limits]
+    return texts + [f"{guard} >= 0" for guard in guards]
+
+
+def _parameters(above: Sequence[For], expressions: Sequence[Affine]) -> str:
+    names = {loop.name for loop in above}
+    mentioned = {v for loop in above for limit in loop.limits for v in limit.variables} | {v for e in expressions for v in e.variables}
+    return ", ".join(sorted(mentioned - names))
+
+
+def relation(above: Sequence[For], outer: Sequence[str], indices: Sequence[Affine], guards: Sequence[Affine] = ()) -> isl.Map:
+    """From the values of the ``outer`` loops to what the index expressions take while the other loops run."""
+    inner = [loop.name for loop in above if loop.name not in outer]
+    targets = [f"x{axis}" for axis in range(len(indices))]
+    texts = _constraints(above, guards) + [f"{target} = {index}" for target, index in zip(targets, indices, strict=True)]
+    condition = " and ".join(texts) or "true"
+    exists = f"exists {', '.join(inner)}: {condition}" if inner else condition
+    parameters = _parameters(above, [*indices, *guards])
+    return isl.Map(f"[{parameters}] -> {{ [{', '.join(outer)}] -> [{', '.join(targets)}] : {exists} }}")
+
+
+def points(above: Sequence[For], guards: Sequence[Affine] = ()) -> isl.Set:
+    """All iterations of these loops that satisfy the guards."""
+    condition = " and ".join(_constraints(above, guards)) or "true"
+    return isl.Set(f"[{_parameters(above, list(guards))}] -> {{ [{', '.join(loop.name for loop in above)}] : {condition} }}")
+
+
+def extremes(index: Affine, above: Sequence[For], guards: Sequence[Affine] = ()) -> tuple[int | None, int | None]:
+    """The least and the largest value of an expression over the loops; ``None`` where it depends on a symbolic size."""
+    values = relation(above, (), (index,), guards).range()
+    if values.is_empty():
+        return None, None
+    low, high = values.dim_min_val(0), values.dim_max_val(0)
+    return (int(low.to_python()) if low.is_int() else None), (int(high.to_python()) if high.is_int() else None)
