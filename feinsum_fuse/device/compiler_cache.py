@@ -23,8 +23,17 @@ def shared_cache() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "pocl" / "kcache"
 
 
-def hand_over(private: Path) -> None:
-    """Move the entries of a child's cache to the shared one, in place of entries that lack a compiled file.
+def has_survived(program: str) -> bool:
+    """Whether the shared cache holds what a child made of this program (a hash of source and device), so that nothing is compiled again."""
+    return _mark(program).exists()
+
+
+def _mark(program: str) -> Path:
+    return shared_cache() / "feinsum-fuse" / program
+
+
+def hand_over(private: Path, program: str) -> None:
+    """Move the entries of a child's cache to the shared one, in place of entries that lack a compiled file, and remember the program.
 
     A shared cache that cannot be written is left as it is: then the caller's process compiles for itself.
     """
@@ -33,6 +42,9 @@ def hand_over(private: Path) -> None:
         if entry.is_dir():
             with contextlib.suppress(OSError):
                 _replace(entry, shared / entry.parent.name / entry.name)
+    with contextlib.suppress(OSError):
+        _mark(program).parent.mkdir(parents=True, exist_ok=True)
+        _mark(program).touch()
 
 
 def _replace(entry: Path, destination: Path) -> None:

@@ -7,6 +7,7 @@ import io
 import warnings
 from collections.abc import Collection
 
+import islpy as isl
 import loopy as lp
 import numpy as np
 from loopy.check import WriteRaceConditionWarning
@@ -45,7 +46,7 @@ def executable(t_unit: TranslationUnit, *, outputs: Collection[str] | None = Non
             warnings.simplefilter("ignore", WriteRaceConditionWarning)
             linear = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(t_unit), expect_completion=True))
             source = commented(lp.generate_code_v2(linear).device_code(), t_unit)
-    except LoopyError as error:
+    except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     kernel = linear.default_entrypoint
     _refuse_write_races(kernel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -61,7 +62,7 @@ def run_isolated(
         with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", ignore_cleanup_errors=True) as name:
             directory = Path(name)
             _write_job(directory, executable, arrays, info)
-            result = _run(directory, timeout_s)
+            result = _run(directory, timeout_s, _identity(executable, info))
             if result.outcome is not Outcome.ok:
                 return result
             outputs = {a.name: np.load(directory / f"output-{a.name}.npy", allow_pickle=False) for a in executable.outputs}
@@ -91,7 +92,12 @@ def _write_job(directory: Path, executable: Executable, arrays: Mapping[str, np.
     (directory / "job.json").write_text(json.dumps({"executable": executable.to_json(), "device": info.to_json()}))
 
 
-def _run(directory: Path, timeout_s: float) -> Result:
+def _identity(executable: Executable, info: DeviceInfo) -> str:
+    """A hash of what is compiled, and of the compiler."""
+    return hashlib.sha256(f"{executable.source_hash} {info.to_json()}".encode()).hexdigest()
+
+
+def _run(directory: Path, timeout_s: float, program: str) -> Result:
     """Start the child, wait, and read off how it ended."""
     runtimes.announce()
     root = str(Path(__file__).resolve().parents[2])
@@ -99,7 +105,8 @@ def _run(directory: Path, timeout_s: float) -> Result:
     environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
     cache = directory / "cache"
     cache.mkdir()
-    environment[compiler_cache.VARIABLE] = str(cache)
+    if not compiler_cache.has_survived(program):
+        environment[compiler_cache.VARIABLE] = str(cache)
     command = [sys.executable, "-m", "feinsum_fuse.device.worker", str(directory)]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -115,7 +122,7 @@ def _run(directory: Path, timeout_s: float) -> Result:
             process.wait()
     result = _judge(directory, code, timeout_s)
     if result.outcome is Outcome.ok:
-        compiler_cache.hand_over(cache)
+        compiler_cache.hand_over(cache, program)
     return result
 
 
