@@ -1,0 +1,62 @@
+"""What README.rst and doc/ show is what happens: their Python runs, and the demo's table has the rows that they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from feinsum_fuse.cli.main import VERBS
+from tests.conftest import ROOT
+
+PAGES = sorted(page for page in (ROOT / "README.rst", *(ROOT / "doc").glob("*.rst")))
+
+
+def python_blocks(page: Path) -> str:
+    """All Python code blocks of a page, as one script."""
+    found = re.findall(r"^\.\. code-block:: python\n(?: +:.*\n)*\n((?:(?: +.*)?\n)+)", page.read_text() + "\n", re.MULTILINE)
+    return "\n".join(textwrap.dedent(block) for block in found)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a page's script runs: the examples, and one of them as the files that pages name without a folder."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for name in ("workload", "arch", "mapping"):
+        (tmp_path / f"{name}.yaml").symlink_to(ROOT / "examples" / "matmul" / f"{name}.yaml")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page).strip()], ids=lambda page: page.name)
+def test_the_python_in_the_documentation_runs(page: Path, folder: Path) -> None:
+    environment = {**os.environ, "FEINSUM_FUSE_DATABASE": str(folder / "facts.sqlite3"), "PYTHONPATH": str(ROOT)}
+    script = python_blocks(page)
+    answer = subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, f"{script}\n{answer.stderr}"
+
+
+def test_the_readme_has_a_python_example_of_ten_lines_or_so() -> None:
+    lines = [line for line in python_blocks(ROOT / "README.rst").splitlines() if line and not line.startswith("import")]
+    assert 8 <= len(lines) <= 12
+
+
+def test_the_readme_shows_the_rows_that_the_demo_prints() -> None:
+    from feinsum_fuse.report import side_by_side
+
+    source = Path(side_by_side.__file__).read_text()
+    names = re.findall(r'row\("([^"]+)"', source)
+    text = (ROOT / "README.rst").read_text()
+    always = [name for name in names if "recorded" not in name]
+    assert len(always) >= 9
+    assert [name for name in always if f"\n    {name} " not in text] == []
+
+
+def test_every_verb_is_documented() -> None:
+    readme, reference = (ROOT / "README.rst").read_text(), (ROOT / "doc" / "commandline.rst").read_text()
+    assert [verb for verb in VERBS if f"``feinsum-fuse {verb}" not in readme] == []
+    assert [verb for verb in VERBS if f"\n``{verb}" not in reference] == []
