@@ -86,6 +86,8 @@ def match(t_unit: lp.TranslationUnit, instructions: Iterable[str] | None = None,
 
     Raises :class:`MatchError` with the instruction and the reason if any of them is no Einsum.
     """
+    if not isinstance(t_unit, lp.TranslationUnit):
+        raise MatchError(f"a {type(t_unit).__name__} cannot be matched", hint="Give the TranslationUnit that lp.make_kernel returns.")
     try:
         kernel = t_unit[kernel_name] if kernel_name is not None else t_unit.default_entrypoint
         types = Types(t_unit, kernel)
