@@ -185,6 +185,9 @@ class Arch:
             raise KeyError(compute)
         return tuple(found)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         from .text_tables import arch_text
 

@@ -162,6 +162,9 @@ class Mapping:
                 return path
         raise KeyError(einsum)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         from .text_tables import mapping_text
 

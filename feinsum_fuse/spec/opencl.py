@@ -25,6 +25,9 @@ class OpenCL:
     dtypes: constantdict[str, str] = field(default_factory=constantdict)
     accumulate: constantdict[str, str] = field(default_factory=constantdict)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         from .text_tables import opencl_text
 

@@ -73,6 +73,9 @@ class Spec:
 
         save_mapping(self, Path(path))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         parts = [str(self.workload)]
         parts += [str(part) for part in (self.arch, self.mapping, self.opencl) if part is not None]

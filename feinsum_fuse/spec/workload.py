@@ -161,6 +161,9 @@ class Workload:
             return max(given, default=self.rank_sizes.get(rank, 1))
         return max(access.projection[rank].largest(einsum.bounds) + 1 for einsum, access in accesses)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         from .text_tables import workload_text
 
