@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..cascade.expansion import expanded
 from ..errors import ModelError
 from ..spec.arch import Memory
 from ..spec.mapping import Temporal
@@ -30,7 +31,7 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
 
     Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
     """
-    placed = place_caches(spec, cold=cold)
+    placed = place_caches(expanded(spec), cold=cold)
     return _prediction(placed, estimate(placed))
 
 
@@ -115,6 +116,7 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -
     mapping says, nothing is placed.
     Raises :class:`ModelError` if a position is no loop or the lengths differ.
     """
+    spec = expanded(spec)
     given = _arrays(spec, tile_shapes)
     length = len(next(iter(given.values())))
     possible = np.all([array >= 1 for array in given.values()], axis=0)

@@ -9,6 +9,7 @@ import numpy as np
 from constantdict import constantdict
 
 from ..cascade.cascade import Cascade
+from ..cascade.expansion import expanded
 from ..lowering.binding import Bindings
 from ..model.bounds import bounds
 from ..model.component import actions_per_value, bits_per_value, localised
@@ -30,6 +31,7 @@ def as_run(spec: Spec, cascade: Cascade) -> Spec:
         )
         return dataclasses.replace(einsum, tensor_accesses=accesses)
 
+    spec = expanded(spec)
     einsums = tuple(widened(einsum) if _runs_under(einsum, cascade) else einsum for einsum in spec.workload.einsums)
     return dataclasses.replace(spec, workload=dataclasses.replace(spec.workload, einsums=einsums))
 
