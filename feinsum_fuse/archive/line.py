@@ -108,6 +108,8 @@ class FactLine(StrictModel):
 
     format: Literal[1]
     fact: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+    structure: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    """The hash of the cascade's structure, by which lines can be picked out of a file; an import computes it anew."""
     cascade: CascadeText
     schedule: Annotated[list[dict[str, JsonValue]], Field(max_length=100_000)] | None
     measurement: MeasurementLine
@@ -122,6 +124,7 @@ def line_of(record: Record) -> FactLine:
             {
                 "format": 1,
                 "fact": record.id,
+                "structure": record.key.structure,
                 "cascade": json.loads(cascade_to_json(record.cascade)),
                 "schedule": json.loads(schedule_to_text(record.schedule)),
                 "measurement": json.loads(record.measurement.to_json()),

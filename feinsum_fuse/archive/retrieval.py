@@ -19,7 +19,7 @@ from .fact import Fact, FactKey, Found, Record
 from .question import Question, Rank, Subject, question
 from .recording import record_from
 from .schema import ask
-from .shipped import SHIPPED, shipped_database
+from .shipped import SHIPPED, shipped_records
 from .storage import record_of
 from .tables import CascadeRow, MeasurementRow
 
@@ -98,8 +98,7 @@ def _own_records(structure: str, url: Url | None) -> list[tuple[Record, str]]:
 
 def _records(structure: str, url: Url | None) -> list[tuple[Record, str]]:
     """All records of a structure with where each was found: the user's database, and beneath it what ships with the package."""
-    with shipped_database().begin() as connection:
-        beneath = {record.id: (record, SHIPPED) for record in _of_structure(connection, structure)}
+    beneath = {record.id: (record, SHIPPED) for record in shipped_records(structure)}
     return list({**beneath, **{record.id: (record, source) for record, source in _own_records(structure, url)}}.values())
 
 

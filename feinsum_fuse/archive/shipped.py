@@ -1,19 +1,13 @@
-"""The facts that ship with the package, as a database in memory beneath the user's."""
+"""The facts that ship with the package: read from its files as they are, beneath the user's database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from sqlalchemy import Engine
-
-from .database import memory_engine
 from .fact import Record
-from .recording import insert_all
-from .schema import upgrade
 from .text import read_facts
 
 PACKAGE = "feinsum_fuse.database"
@@ -29,17 +23,25 @@ def shipped_files() -> tuple[Traversable, ...]:
     return tuple(sorted((file for file in folder.iterdir() if file.name.endswith(".jsonl")), key=lambda file: file.name))
 
 
-def shipped_records() -> Iterator[Record]:
-    """All shipped facts that this version can replay; :class:`~feinsum_fuse.errors.ArchiveError` with file and line if one is damaged."""
-    for file in shipped_files():
-        yield from read_facts(file.read_text(encoding="utf-8").splitlines(), file.name, skip_unknown_steps=True)
-
-
 @lru_cache(maxsize=1)
-def shipped_database() -> Engine:
-    """The shipped facts in tables; read once in a process."""
-    engine = memory_engine()
-    with engine.begin() as connection:
-        upgrade(connection)
-        insert_all(connection, tuple(shipped_records()))
-    return engine
+def _texts() -> tuple[tuple[str, str], ...]:
+    return tuple((file.name, file.read_text(encoding="utf-8")) for file in shipped_files())
+
+
+@lru_cache(maxsize=256)
+def shipped_records(structure: str) -> tuple[Record, ...]:
+    """The shipped facts of a structure that this version can replay.
+
+    Other lines are not looked at. Raises :class:`~feinsum_fuse.errors.ArchiveError` with file and line if one of them is damaged.
+    """
+    found: list[Record] = []
+    for name, text in _texts():
+        lines = (line if f'"structure":"{structure}"' in line else "" for line in text.splitlines())
+        found += read_facts(lines, name, skip_unknown_steps=True)
+    return tuple(found)
+
+
+def forget() -> None:
+    """Read the files anew at the next question."""
+    _texts.cache_clear()
+    shipped_records.cache_clear()

@@ -259,7 +259,7 @@ LANES = Schedule(
 def dg_database(url: str, device: cl.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Knows the plain product at another number of elements."""
     monkeypatch.setenv("FEINSUM_FUSE_DATABASE", url)
-    record(ff.measure(build(divergence(800), LANES, device), repeats=3))
+    record(ff.measure(build(divergence(4000), LANES, device), repeats=3))
     yield url
 
 
@@ -268,7 +268,7 @@ def test_a_compilers_view(dg_database: str, device: cl.Device, capsys: pytest.Ca
     kernel = dg_kernel(4003)
     fast = optimised(kernel, device)
     assert capsys.readouterr().out.startswith(
-        "same structure at the nearest applicable sizes (recorded at iel = 800 for 4003): median "
+        "same structure at the nearest applicable sizes (recorded at iel = 4000 for 4003): median "
     )
     runners = [Runner(executable(k, outputs=["divergence", "mean"]), device) for k in (kernel, fast)]
     generator = np.random.default_rng(0)

@@ -34,9 +34,9 @@ def one_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     record(measurement(median_ns=10.0), url=folder / "facts.sqlite3")
     (folder / "device.jsonl").write_text("\n".join(export_facts(folder / "facts.sqlite3")))
     monkeypatch.setattr(shipped, "shipped_files", lambda: (folder / "device.jsonl",))
-    shipped.shipped_database.cache_clear()
+    shipped.forget()
     yield folder / "device.jsonl"
-    shipped.shipped_database.cache_clear()
+    shipped.forget()
 
 
 def test_shipped_facts_are_found_without_a_database(one_shipped: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_users_facts_lie_above(one_shipped: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_shipped_file_is_named(one_shipped: Path, tmp_path: Path) -> None:
-    one_shipped.write_text(one_shipped.read_text() + "\n{}")
+    one_shipped.write_text(one_shipped.read_text() + "\n" + one_shipped.read_text().replace('"samples_ns":[10.0]', '"samples_ns":"fast"'))
     with pytest.raises(ArchiveError, match=r"device\.jsonl:2: "):
         retrieve(product(), HERE, tmp_path / "none")
 
