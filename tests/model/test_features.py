@@ -240,3 +240,28 @@ def test_persistent_tensors_are_alive_throughout() -> None:
     lines = (WHOLE, "- !Storage {tensors: [B], component: Buffer, persistent: true}", ONES, END)
     prediction = predict(spec(*lines, m=4, k=2, n=2, more="\n  n_instances: 3"))
     assert prediction.occupancy["Z", "Buffer", "B"] == 3 * 2 * 2 * 8 == prediction.peak["Buffer"]
+
+
+def test_a_first_tile_of_its_own_is_refused_where_it_would_mean_something() -> None:
+    text = """
+workload:
+  iteration_space_shape: {p: 0 <= p < 8, r: 0 <= r < 3}
+  bits_per_value: {All: 8}
+  einsums: ["T[p] = I[H: p + r] * F[r]", "O[p] = T[p]"]
+mapping:
+  nodes:
+  - !Storage {tensors: [O, I, F], component: Main}
+  - !Temporal {rank_variable: p, tile_shape: 4, initial_tile_shape: 6}
+  - !Storage {tensors: [T], component: Buffer}
+  - !Sequential
+    nodes:
+    - !Nested
+      nodes:
+      - !Temporal {rank_variable: p, tile_shape: 1}
+      - !Temporal {rank_variable: r, tile_shape: 1}
+      - !Compute {einsum: T, component: MAC}
+    - !Nested {nodes: [!Temporal {rank_variable: p, tile_shape: 1}, !Compute {einsum: O, component: MAC}]}
+"""
+    with pytest.raises(ModelError, match="initial_tile_shape"):
+        predict(loads(text + arch()))
+    assert predict(loads(text.replace(", initial_tile_shape: 6", "") + arch())).occupancy["T", "Buffer", "T"] == 4 * 8
