@@ -18,12 +18,13 @@ from ..lowering import lower
 from .catalogue import DeviceInfo, find_device, limits
 from .contexts import queue_of
 from .eviction import Eviction
+from .interference import Interference
 from .isolation import TIMEOUT
 from .loaded import Loaded, Value
 from .measurement import Measurement, Provenance, Subject
 from .outcome import KernelError, Outcome
 from .program import Program, build
-from .timing import Samples, time_together
+from .timing import CacheState, Samples, time_together
 from .verification import verify
 
 if TYPE_CHECKING:
@@ -108,13 +109,17 @@ def measure_together(
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     attempts = [_attempt(item, chosen, timeout_s) for item in items]
     timed = [attempt for attempt in attempts if not isinstance(attempt, Measurement)]
-    samples = iter(time_together(timed, repeats=repeats, evict=Eviction(chosen) if cold and timed else None) if timed else ())
+    evict = Eviction(chosen) if cold and timed else None
+    watch = Interference()
+    samples = iter(time_together(timed, repeats=repeats, evict=evict) if timed else ())
+    others = watch.share()
     names = [*labels, *[""] * (len(items) - len(labels))]
     results = []
     for attempt, label in zip(attempts, names, strict=True):
         found = attempt if isinstance(attempt, Measurement) else _judged(attempt, next(samples))
         text = label or (attempt.label if isinstance(attempt, HostFunction) else "")
-        results.append(dataclasses.replace(found, label=text, cache_state="cold" if cold else "warm"))
+        state: CacheState = "cold" if cold else "warm"
+        results.append(dataclasses.replace(found, label=text, cache_state=state, interference=others if found.samples_ns else None))
     return tuple(results)
 
 

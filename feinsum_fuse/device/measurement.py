@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HARNESS = 1
 """Raised with every change of how times are taken; times of different harnesses are not compared."""
+BUSY = 0.1
+"""The share of the processors from which on other processes are mentioned beside a time."""
 PACKAGES = ("feinsum_fuse", "loopy", "islpy", "pyopencl", "numpy")
 
 
@@ -84,6 +86,8 @@ class Measurement:
     tolerance: float | None = None
     arguments: tuple[Argument, ...] = ()
     label: str = ""
+    interference: float | None = None
+    """What other processes had of all processors while the samples were taken, from 0 to 1; ``None`` where the system does not say."""
     subject: Subject | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -138,7 +142,8 @@ class Measurement:
         times = f"median {time_text(self.median)}, minimum {time_text(self.minimum)}, spread {time_text(self.spread)}"
         own = f", device's own median {time_text(self.event_median)}" if self.event_ns else ""
         verified = f"; relative error {self.error:.1e} of {self.tolerance:.1e} allowed" if self.error is not None else ""
-        return f"{head}{times}{own} ({self.cache_state}, {count}; {where}){verified}"
+        busy = f"; other processes had {self.interference:.0%} of the processors" if (self.interference or 0) > BUSY else ""
+        return f"{head}{times}{own} ({self.cache_state}, {count}; {where}){verified}{busy}"
 
 
 def interquartile_range(values: tuple[float, ...]) -> float:

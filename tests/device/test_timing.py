@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +17,7 @@ from constantdict import constantdict
 from feinsum_fuse.device import timing
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.executable import Argument
+from feinsum_fuse.device.interference import Interference
 from feinsum_fuse.device.measurement import Measurement, Provenance, interquartile_range, time_text
 from feinsum_fuse.device.outcome import Outcome
 from feinsum_fuse.device.timing import time_together
@@ -119,6 +123,20 @@ def test_provenance_of_now_names_the_packages() -> None:
     provenance = Provenance.now(DeviceInfo.of(find_device()), "hash", ("-O",))
     assert {"loopy", "islpy", "pyopencl", "numpy"} <= set(provenance.versions)
     assert provenance.threads >= 1
+
+
+def test_other_processes_are_noticed() -> None:
+    watch = Interference()
+    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        time.sleep(1.0)
+        share = watch.share()
+    finally:
+        hog.kill()
+        hog.wait()
+    assert share is not None and 0.3 / (os.cpu_count() or 1) < share <= 1
+    assert Interference().share() is None, "too short to tell"
+    assert "other processes had 75% of the processors" in str(measurement(interference=0.75))
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(1.5, "1.5 s"), (2e-3, "2 ms"), (3.25e-6, "3.25 us"), (5e-9, "5 ns")])
