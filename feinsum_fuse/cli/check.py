@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from .console import emit, emit_json
-from .options import FilesArgument, JsonOption, SetOption, variables
+from .inputs import with_dtypes
+from .options import DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
 
 
-def command(files: FilesArgument, set_: SetOption = None, as_json: JsonOption = False) -> None:
+def command(files: FilesArgument, set_: SetOption = None, dtype: DtypeOption = None, as_json: JsonOption = False) -> None:
     """Load and validate files, and print the cascade and the LoopTree that they describe."""
     import feinsum_fuse as ff
 
-    spec = ff.load(*files, variables=variables(set_))
+    spec = with_dtypes(ff.load(*files, variables=variables(set_)), dtypes(dtype))
     meaning = ff.cascade(spec)
     if as_json:
         emit_json(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from constantdict import constantdict
 
 from .console import note, progress
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+    from ..spec.spec import Spec
 
 _TOP_KEY = r"^{}\s*:"
 
@@ -44,13 +49,40 @@ def _label(file: Path) -> str:
     return file.stem.removeprefix("mapping_") or file.stem
 
 
-def with_arch(files: Sequence[Path], device: str | cl.Device | None, *, measure_now: bool = False) -> list[Path]:
-    """``files``, and unless they have an arch, the device file: of an earlier calibration, or of a quick one now.
+def specs(
+    files: Sequence[Path],
+    given: Mapping[str, object],
+    *,
+    device: str | cl.Device | None = None,
+    dtypes: Mapping[str, str] | None = None,
+    measure_now: bool = False,
+) -> tuple[dict[str, Spec], bool]:
+    """Label -> Spec of each variant, and whether their architecture is the user's own.
 
-    A calibration is made if there is none yet, or if ``measure_now``.
+    Without one, it comes from the device file: that of an earlier calibration, or of a quick one now if there is none or ``measure_now``.
     """
-    if any(has_top_key(file, "arch") for file in files):
-        return list(files)
+    from ..spec.load import load
+
+    shared, mappings = variants(files)
+    result = {label: load(*shared, *own, variables=given) for label, own in mappings.items()}
+    theirs = all(spec.arch is not None for spec in result.values())
+    if not theirs:
+        file = device_file(device, measure_now=measure_now)
+        result = {label: load(*shared, *own, file, variables=given) for label, own in mappings.items()}
+    return {label: with_dtypes(spec, dtypes) for label, spec in result.items()}, theirs
+
+
+def with_dtypes(spec: Spec, dtypes: Mapping[str, str] | None) -> Spec:
+    """The Spec with these element types instead of its own; ``dtypes``: set expression -> NumPy type name."""
+    if not dtypes:
+        return spec
+    from ..spec.opencl import OpenCL
+
+    return spec.replace(opencl=dataclasses.replace(spec.opencl or OpenCL(), dtypes=constantdict(dtypes)))
+
+
+def device_file(device: str | cl.Device | None, *, measure_now: bool = False) -> Path:
+    """The architecture file of a device; it is measured if that was never done, or if ``measure_now``."""
     from ..device.catalogue import find_device
     from .calibrate import calibrated, default_file
 
@@ -60,4 +92,4 @@ def with_arch(files: Sequence[Path], device: str | cl.Device | None, *, measure_
         with progress("measuring the device"):
             calibrated(chosen, file, quick=True)
         note(f"device file: {file}")
-    return [*files, file]
+    return file

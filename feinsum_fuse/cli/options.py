@@ -18,10 +18,24 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 DeviceOption = Annotated[
     str | None, typer.Option("--device", "-d", metavar="NAME", help="Choose the device by a part of its name; see `devices`.")
 ]
+DtypeOption = Annotated[
+    list[str] | None,
+    typer.Option("--dtype", metavar="[TENSORS=]TYPE", help="Element type of all tensors, or of those of a set expression; repeatable."),
+]
 UrlOption = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="The database: a file, or a SQLAlchemy URL. Default: $FEINSUM_FUSE_DATABASE, else your own."),
 ]
+
+
+def dtypes(choices: Sequence[str] | None) -> dict[str, str]:
+    """``TYPE`` and ``TENSORS=TYPE`` texts as set expression -> type; a bare type is for all tensors that the others leave over."""
+    pairs = [choice.rpartition("=") for choice in choices or ()]
+    rest = "Other" if len(pairs) > 1 else "All"
+    result = {tensors.strip() if equals else rest: dtype.strip() for tensors, equals, dtype in pairs}
+    if len(result) < len(pairs):
+        raise typer.BadParameter("two types for the same tensors", param_hint="--dtype")
+    return result
 
 
 def variables(assignments: Sequence[str] | None) -> dict[str, int | float | str | bool]:

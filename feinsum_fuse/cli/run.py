@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import emit, emit_json, fail, progress
-from .inputs import has_top_key, variants, with_arch
-from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
+from .inputs import specs
+from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, variables
 
 if TYPE_CHECKING:
     from ..report.trial import Trial, Trials
@@ -19,6 +19,7 @@ def command(
     files: FilesArgument,
     set_: SetOption = None,
     device: DeviceOption = None,
+    dtype: DtypeOption = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure the device now (some 5 s) for the prediction, where FILES have no arch.")
     ] = False,
@@ -33,19 +34,13 @@ def command(
     If several of FILES have a mapping, each is a column: they are measured in turns, in one run. Without an arch in FILES, the
     prediction uses a device file: measured before (see `calibrate`), or now. An arch in FILES must be one that the mapping fits.
     """
-    import feinsum_fuse as ff
-
     from ..device.catalogue import find_device
     from ..report.side_by_side import side_by_side
     from ..report.trial import run
 
     chosen = find_device(device)
-    given = variables(set_)
-    shared, mappings = variants(files)
-    theirs = any(has_top_key(file, "arch") for file in files)
-    shared = with_arch(shared, chosen, measure_now=calibrate)
-    specs = {label: ff.load(*shared, *own, variables=given) for label, own in mappings.items()}
-    trials = run(specs, chosen, repeats=repeats, cold=cold, url=url, recording=record, must_predict=theirs, progress=progress)
+    mappings, theirs = specs(files, variables(set_), device=chosen, dtypes=dtypes(dtype), measure_now=calibrate)
+    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, must_predict=theirs, progress=progress)
     if as_json:
         emit_json(to_data(trials))
     elif len(trials.rejected) < len(trials.trials):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import ScheduleError
+from .. import Error, ScheduleError
 from .console import emit, emit_json, note, progress
-from .options import DeviceOption, FilesArgument, JsonOption, SetOption, variables
+from .inputs import specs, with_dtypes
+from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
 
 if TYPE_CHECKING:
-    from ..cascade.cascade import Cascade
     from ..schedule.schedule import Schedule
     from ..spec.spec import Spec
+
+GENERATED = ("schedule", "kernel", "source", "model")
+"""The parts that need an architecture."""
 
 
 def command(
@@ -24,73 +28,94 @@ def command(
     schedule: Annotated[bool, typer.Option("--schedule", help="The schedule, one step a line.")] = False,
     kernel: Annotated[bool, typer.Option("--kernel", help="The loopy kernel.")] = False,
     source: Annotated[bool, typer.Option("--source", help="The OpenCL source.")] = False,
+    model: Annotated[bool, typer.Option("--model", help="The LoopTree as the model sees it, with the caches that hardware fills.")] = False,
     upto: Annotated[int | None, typer.Option("--upto", metavar="N", min=0, help="Apply only the first N steps.")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the LoopTree (without a mapping: the cascade).")] = None,
     set_: SetOption = None,
     device: DeviceOption = None,
+    dtype: DtypeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the cascade, LoopTree, schedule, loopy kernel or OpenCL source; without a choice, cascade, LoopTree and schedule."""
+    """Show the cascade, LoopTree, schedule, loopy kernel or OpenCL source; without a choice, cascade, LoopTree and schedule.
+
+    Without an arch in FILES, schedules are for the device file of --device, as `run` has it.
+    """
     import feinsum_fuse as ff
 
-    spec = ff.load(*files, variables=variables(set_))
-    meaning = ff.cascade(spec)
+    flags = {"cascade": cascade, "tree": tree, "schedule": schedule, "kernel": kernel, "source": source, "model": model}
+    wanted = [name for name, flag in flags.items() if flag]
+    spec = with_dtypes(ff.load(*files, variables=variables(set_)), dtypes(dtype))
     if svg is not None:
-        _draw(spec, meaning, svg)
-    wanted = {"cascade": cascade, "tree": tree, "schedule": schedule, "kernel": kernel, "source": source}
-    if not any(wanted.values()):
-        if svg is not None:
-            return
-        wanted |= {"cascade": True, "tree": spec.mapping is not None, "schedule": spec.mapping is not None}
-    steps = _schedule(spec, device, upto) if wanted["schedule"] or wanted["kernel"] or wanted["source"] else None
-    parts: dict[str, object] = {}
-    if wanted["cascade"]:
-        parts["cascade"] = str(spec.workload)
-    if wanted["tree"]:
-        parts["tree"] = str(spec.mapping)
-    if steps is not None and wanted["schedule"]:
-        parts["schedule"] = steps
-    if steps is not None and (wanted["kernel"] or wanted["source"]):
-        with progress("applying the schedule"):
-            parts |= _generated(meaning, steps, kernel=wanted["kernel"], source=wanted["source"])
-    _print(parts, as_json)
+        _draw(spec, svg)
+    elif not wanted:
+        wanted = ["cascade"] if spec.mapping is None else ["cascade", "tree", "schedule"]
+    if any(name in GENERATED for name in wanted):
+        found, _ = specs(files, variables(set_), device=device, dtypes=dtypes(dtype))
+        (spec,) = found.values()
+    _print(_parts(spec, wanted, device, upto), as_json)
 
 
-def _draw(spec: Spec, meaning: Cascade, file: Path) -> None:
+def _draw(spec: Spec, file: Path) -> None:
     drawing = spec.mapping if spec.mapping is not None else spec
-    file.write_text(drawing._repr_svg_())
+    try:
+        file.write_text(drawing._repr_svg_())
+    except OSError as error:
+        raise Error(f"cannot write {file}: {error.strerror}") from error
     note(f"wrote {file}")
+
+
+def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None) -> dict[str, object]:
+    """Name -> what prints itself, in the order in which it comes about."""
+    parts: dict[str, object] = {}
+    if "cascade" in wanted:
+        parts["cascade"] = str(spec.workload)
+    if "tree" in wanted:
+        parts["tree"] = str(spec.mapping)
+    if "model" in wanted:
+        from ..model.caches import place_caches
+
+        parts["model"] = str(place_caches(spec).mapping)
+    if any(name in GENERATED for name in wanted if name != "model"):
+        steps = _schedule(spec, device, upto)
+        if "schedule" in wanted:
+            parts["schedule"] = steps
+        if "kernel" in wanted or "source" in wanted:
+            parts |= _generated(spec, steps, wanted)
+    return parts
 
 
 def _schedule(spec: Spec, device: str | None, upto: int | None) -> Schedule:
     """The schedule of this mapping, cut after ``upto`` steps, as it comes back from its JSON."""
     import feinsum_fuse as ff
 
+    from ..device.catalogue import find_device, limits
     from ..schedule.schedule import Schedule
 
     with progress("lowering"):
-        schedule = ff.lower(spec)
+        schedule = ff.lower(spec, limits(find_device(device)) if device else None)
     again = Schedule.from_json(schedule.to_json())
     if again != schedule:
         raise ScheduleError("the schedule does not survive its own JSON", hint="This is a defect of feinsum_fuse: please report it.")
     return again if upto is None else again.upto(upto)
 
 
-def _generated(meaning: Cascade, steps: Schedule, *, kernel: bool, source: bool) -> dict[str, object]:
+def _generated(spec: Spec, steps: Schedule, wanted: list[str]) -> dict[str, object]:
+    import feinsum_fuse as ff
+
     from ..device.generation import executable
 
-    transformed = steps.apply(meaning.kernel())
-    parts: dict[str, object] = {}
-    if kernel:
-        parts["kernel"] = str(transformed)
-    if source:
-        parts["source"] = executable(transformed, outputs=meaning.outputs).source
+    with progress("applying the schedule"):
+        cascade = ff.cascade(spec)
+        transformed = steps.apply(cascade.kernel())
+        parts: dict[str, object] = {}
+        if "kernel" in wanted:
+            parts["kernel"] = str(transformed)
+        if "source" in wanted:
+            parts["source"] = executable(transformed).source
     return parts
 
 
 def _print(parts: dict[str, object], as_json: bool) -> None:
-    import json
-
     from ..schedule.schedule import Schedule
 
     if as_json:

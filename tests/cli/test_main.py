@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +51,19 @@ def test_the_module_runs() -> None:
     answer = subprocess.run([sys.executable, "-m", "feinsum_fuse.cli", "nonsense"], capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "Traceback" not in answer.stderr
+
+
+def test_an_interrupt_exits_with_130(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("feinsum_fuse.spec.load.load", interrupted)
+    monkeypatch.setattr("feinsum_fuse.load", interrupted)
+    assert invoke("check", "x.yaml").code == 130
+
+
+def test_a_reader_that_goes_away_is_no_traceback(root: Path) -> None:
+    file = root / "examples" / "three_matmuls" / "workload.yaml"
+    command = f"{sys.executable} -m feinsum_fuse.cli check {file} --json | head -c 1"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=root)
+    assert (answer.stdout, answer.stderr) == ("{", "")

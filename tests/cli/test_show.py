@@ -78,3 +78,35 @@ def test_predict_takes_several_mappings(invoke: Invoke, matvecs: list[str], root
     found = json.loads(ended.out)
     assert list(found) == ["mapping", "unfused"]
     assert found["mapping"]["latency"] < found["unfused"]["latency"]
+
+
+def test_element_types_from_the_command_line(invoke: Invoke, matvecs: list[str]) -> None:
+    def types(*choices: str) -> dict[str, str]:
+        arguments = [word for choice in choices for word in ("--dtype", choice)]
+        found = json.loads(invoke("check", matvecs[0], "--json", *arguments).out)
+        return {name: tensor["dtype"] for name, tensor in found["tensors"].items()}
+
+    assert set(types().values()) == {"float32"}
+    assert set(types("float64").values()) == {"float64"}
+    assert types("I=float64", "float32") == {"I": "float64"} | dict.fromkeys(("WA", "A", "WB", "B"), "float32")
+    assert "double const *" in invoke("show", *matvecs, "--source", "--dtype", "float64").out
+    ended = invoke("check", matvecs[0], "--dtype", "float99")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("error: there is no element type 'float99'\n  Supported are float16, ")
+    assert invoke("check", matvecs[0], "--dtype", "float32", "--dtype", "float64").code == 2
+
+
+def test_the_model_shows_the_caches_that_it_fills(invoke: Invoke, root: Path, tmp_path: Path) -> None:
+    folder = root / "examples" / "matmul"
+    arch = (folder / "arch.yaml").read_text().replace("name: GlobalBuffer", "name: L1")
+    mapping = "\n".join(line for line in (folder / "mapping.yaml").read_text().splitlines() if "GlobalBuffer" not in line)
+    text = f"{(folder / 'workload.yaml').read_text()}\n{arch}\n{mapping}\nopencl: {{memories: {{MainMemory: global, L1: cache}}}}\n"
+    (tmp_path / "all.yaml").write_text(text)
+    assert "L1 holds" in invoke("show", tmp_path / "all.yaml", "--model").out
+    assert "L1 holds" not in invoke("show", tmp_path / "all.yaml", "--tree").out
+
+
+def test_a_picture_that_cannot_be_written(invoke: Invoke, matvecs: list[str], tmp_path: Path) -> None:
+    ended = invoke("show", *matvecs, "--svg", tmp_path / "none" / "tree.svg")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == f"error: cannot write {tmp_path / 'none' / 'tree.svg'}: No such file or directory\n"
