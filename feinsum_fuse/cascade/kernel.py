@@ -20,6 +20,8 @@ of the reduction have a domain each. An Einsum takes one of three forms:
 * *gathered*: anything else, for example ``Z[p+r] = A[p]*B[r]`` or an output that is larger than what is written. The nest runs over the
   elements of the output, and the reduction over the points that reach the element, an equality in its domain; a variable that the
   equality determines is replaced by its value inside the rules (``A_0_Z(o0, r) := A_tensor(o0 - r)``, where ``0 <= o0_Z - r_Z < P``).
+  Where an equality with other coefficients than 1 and -1 remains, all conditions become ``if(conditions, map, neutral)`` inside the
+  reduction.
   A loop over an axis that ``v`` or ``v + constant`` indexes has that variable's name and tag, but runs over the whole axis; one over any
   other axis is called ``o<axis>_<einsum>`` and has no tag. An element that no point reaches gets the initial value.
 * *recurrent*: as above, and the output is read through a rule as well, as ``if(t_S - 1 >= 0, S_0_S(t_S), populate)``.
@@ -49,7 +51,7 @@ from .element_types import computing_type
 from .functions import is_fractional, primitive
 from .names import Identifiers, Names, chosen_names
 from .nests import Nest, nest_of
-from .reductions import combines_populate, initial_value, is_recurrence
+from .reductions import combines_populate, initial_value, is_recurrence, neutral_element
 from .tags import EinsumTag, RankVariableTag, TensorTag
 from .typed_map import Reads, cast_to, number, typed_map
 
@@ -128,7 +130,8 @@ class _Builder:
         if nest.outer:
             self.domains.append(self.domain(nest.outer, ()))
         if nest.inner:
-            self.domains.append(self.domain(nest.inner, tuple(nest.outer), nest))
+            inner = self.domain(nest.inner, tuple(nest.outer), nest)
+            self.domains.append(self.domain(nest.inner, ()) if _has_gaps(inner) else inner)
         for iname, variable in nest.tags.items():
             self.inames[iname] = Iname(iname, frozenset({RankVariableTag(einsum.name, variable)}))
         reads = {operand.tensor for operand in einsum.operands} - {einsum.output.tensor}
@@ -169,12 +172,14 @@ class _Builder:
             storing = einsum.accumulate
         if computing != storing:
             result = cast_to(storing, result)
+        if nest.inner and _has_gaps(self.domain(nest.inner, tuple(nest.outer), nest)):
+            result = self.guarded(nest, result, number(storing, neutral_element(einsum.reduce, storing)), (*nest.outer, *nest.inner))
         if nest.inner:
             result = Reduction(self.operation(einsum), tuple(nest.inner), result, allow_simultaneous=False)
         if combines_populate(einsum) and einsum.populate is not None:
             result = combined(einsum.reduce, number(storing, einsum.populate), result)
         if not nest.inner or is_recurrence(einsum):
-            result = self.guarded(nest, result, number(storing, initial_value(einsum, storing)))
+            result = self.guarded(nest, result, number(storing, initial_value(einsum, storing)), tuple(nest.outer))
         return result
 
     def operation(self, einsum: Einsum) -> operations.ReductionOperation:
@@ -186,15 +191,15 @@ class _Builder:
             )
         return _OPERATIONS["add" if einsum.reduce == "none" else einsum.reduce]()
 
-    def guarded(self, nest: Nest, value: Expression, initial: Expression) -> Expression:
-        """The value where the conditions on the outer loops hold, else the initial value."""
-        outer = nest.outer.keys()
-        conditions = [p.Comparison(affine_expression(low), ">=", 0) for low in nest.conditions if outer >= set(low.variables)]
-        bounds = [(high, size) for high, size in nest.bounds if outer >= set(high.variables)]
+    def guarded(self, nest: Nest, value: Expression, otherwise: Expression, loops: tuple[str, ...]) -> Expression:
+        """The value where the nest's conditions on these loops hold, else another one."""
+        known = frozenset(loops)
+        conditions = [p.Comparison(affine_expression(low), ">=", 0) for low in nest.conditions if known >= set(low.variables)]
+        bounds = [(high, size) for high, size in nest.bounds if known >= set(high.variables)]
         conditions += [p.Comparison(affine_expression(high), "<", self.size(size)) for high, size in bounds]
         if not conditions:
             return value
-        return p.If(conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions)), value, initial)
+        return p.If(conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions)), value, otherwise)
 
     def read(self, einsum: Einsum, position: int, operand: Access, nest: Nest) -> Expression:
         """A call of the operand's rule with bare inames; makes the rule, and the tensor's own where the access is not bare."""
@@ -228,6 +233,16 @@ class _Builder:
             arguments = tuple(local(rank.lower()) for rank in (known.ranks or [f"d{axis}" for axis in range(len(known.shape))]))
             self.rules[name] = SubstitutionRule(name, arguments, var(self.names.arrays[tensor])[tuple(map(var, arguments))])
         return self.tensor_rules[tensor]
+
+
+def _has_gaps(domain: isl.BasicSet) -> bool:
+    """Whether an equality such as ``2*v = o`` holds for some loops only: loopy 2025.2 solves it for ``v`` and forgets that."""
+    loops = range(domain.dim(isl.dim_type.set))
+    for constraint in domain.detect_equalities().get_constraints():
+        factors = [int(constraint.get_coefficient_val(isl.dim_type.set, k).to_python()) for k in loops]
+        if constraint.is_equality() and any(abs(factor) > 1 for factor in factors):
+            return True
+    return False
 
 
 def combined(reduce: str, *values: Expression) -> Expression:
