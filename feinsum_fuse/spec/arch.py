@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from constantdict import constantdict
 
@@ -149,6 +150,30 @@ class Arch:
     def components(self) -> tuple[Leaf, ...]:
         """All leaves, in document order."""
         return tuple(_leaves(self.nodes))
+
+    @cached_property
+    def fanouts(self) -> dict[str, tuple[Fanout, ...]]:
+        """Component or array -> its spatial dimensions, for all that have any."""
+
+        def walk(nodes: tuple[ArchNode, ...]) -> Iterator[tuple[str, tuple[Fanout, ...]]]:
+            for node in nodes:
+                if not isinstance(node, Hierarchical | Fork):
+                    yield node.name, node.spatial
+                if isinstance(node, Hierarchical | Fork | Array):
+                    yield from walk(node.nodes)
+
+        return {name: spatial for name, spatial in walk(self.nodes) if spatial}
+
+    def arrays_around(self, compute: str) -> tuple[str, ...]:
+        """The names of the arrays that contain this compute unit, outermost first."""
+
+        def walk(nodes: tuple[ArchNode, ...]) -> tuple[str, ...]:
+            for node in nodes:
+                if isinstance(node, Hierarchical | Fork | Array) and any(leaf.name == compute for leaf in _leaves(node.nodes)):
+                    return ((node.name,) if isinstance(node, Array) else ()) + walk(node.nodes)
+            return ()
+
+        return walk(self.nodes)
 
     def component(self, name: str) -> Leaf:
         """The component of this name; ``KeyError`` if there is none."""

@@ -12,7 +12,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YamlNode
 
-from ..errors import Location, SpecError
+from ..errors import Location, MappingError, SpecError
 from .expressions import MAX_BITS, nearest, shortened
 from .source import Source
 
@@ -98,8 +98,9 @@ class Document:
         found, _ = self.value(path)
         return found.location(path_text(path)) if found else Location(self.file, path=path_text(path))
 
-    def error(self, path: Path, message: str, hint: str = "", *, kind: type[SpecError] = SpecError, key: bool = False) -> SpecError:
-        """An error about the value (or key) at a path."""
+    def error(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> SpecError:
+        """An error about the value (or key) at a path; a :class:`MappingError` inside a mapping."""
+        kind = MappingError if path[:1] == ("mapping",) else SpecError
         return kind(message, location=self.locate(path, key=key), hint=hint)
 
 
@@ -111,7 +112,7 @@ class Document:
         except SpecError as error:
             if error.location is not None:
                 raise
-            raise self.error(path, error.message, error.hint, kind=type(error), key=key) from None
+            raise self.error(path, error.message, error.hint, key=key) from None
 
 
 _INTEGER = re.compile(r"[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)")

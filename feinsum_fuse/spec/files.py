@@ -29,18 +29,31 @@ def read_text(path: Path, shown: str) -> str:
     try:
         if path.stat().st_size > MAX_FILE:
             raise SpecError(f"{shown} has more than {MAX_FILE} bytes.")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise SpecError(f"{shown} is not UTF-8 text: byte {error.start} cannot be read.") from None
     except OSError as error:
         raise SpecError(f"{shown} cannot be read: {error.strerror}.") from None
 
 
+def _plain(name: str, value: object) -> object:
+    """A template variable as plain data; NumPy scalars become Python's."""
+    item = getattr(value, "item", None)
+    found = item() if callable(item) else value
+    if isinstance(found, list | tuple):
+        return [_plain(name, element) for element in found]
+    if isinstance(found, dict):
+        return {str(key): _plain(name, element) for key, element in found.items()}
+    if found is not None and not isinstance(found, str | int | float):
+        raise SpecError(f"The template variable {name} is a {type(found).__name__}; numbers, texts, lists and mappings can be given.")
+    return found
+
+
 class Loader:
     """One load: its variables, the budget of its templates, the folders that it may read, and the files included so far."""
 
     def __init__(self, variables: Mapping[str, object], folders: Sequence[Path]) -> None:
-        self.variables = dict(variables)
+        self.variables = {name: _plain(name, value) for name, value in variables.items()}
         self.folders = [folder.resolve() for folder in folders]
         self.budget = Budget()
         self.loaded: dict[str, Value] = {}

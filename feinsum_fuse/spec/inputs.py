@@ -299,7 +299,8 @@ def _complaint(errors: list[ErrorDetails], document: Document, path: Path) -> Sp
     expected = [d["msg"] if d["type"] == "expected" else _EXPECTED.get(d["type"].partition("_")[0], d["msg"]) for d in same_place]
     given = document.value(where)[0]
     shown = shortened(str(given.plain() if given else details["input"]), 60)
-    return document.error(where, f"{' or '.join(dict.fromkeys(expected))} is expected, not {shown!r}.".capitalize())
+    wanted = " or ".join(dict.fromkeys(expected))
+    return document.error(where, f"{wanted[:1].upper()}{wanted[1:]} is expected, not {shown!r}.")
 
 
 def _existing(document: Document, path: Path, steps: list[str | int]) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
 from ..errors import SpecError
-from .arch_reader import ArchReader, numbers_of, read_variables
+from .arch_reader import ArchReader
 from .document import Document
 from .expressions import nearest
 from .files import read_files, read_string
@@ -17,6 +17,7 @@ from .messages import SpecWarning
 from .opencl_reader import read_opencl
 from .renames import check_top_level, read_top_level
 from .spec import EinsumRename, Spec
+from .variables import numbers_of, read_variables
 from .workload import Workload
 from .workload_reader import WorkloadReader
 

@@ -140,16 +140,15 @@ class _Check:
             message = f"The tile shape {node.tile_shape} is not positive."
             raise self.error(placed.position, message, "Tiles hold at least one value.", "tile_shape")
         if isinstance(node, Spatial) and self.arch is not None:
-            owners = {leaf.name: leaf for leaf in self.arch.components}
-            if node.component not in owners:
-                message = f"The architecture has no component {node.component}."
-                hint = nearest(node.component, [owner.name for owner in owners.values() if owner.spatial])
-                raise self.error(placed.position, message, hint, "component")
-            dimensions = [fanout.name for fanout in owners[node.component].spatial]
+            fanouts = self.arch.fanouts
+            if node.component not in fanouts:
+                known = node.component in (leaf.name for leaf in self.arch.components)
+                message = f"{node.component} has no fanout." if known else f"The architecture has no component {node.component}."
+                raise self.error(placed.position, message, nearest(node.component, fanouts), "component")
+            dimensions = [fanout.name for fanout in fanouts[node.component]]
             if node.name not in dimensions and (node.name or len(dimensions) != 1):
                 message = f"{node.component} has no fanout dimension {node.name!r}."
-                hint = nearest(node.name, dimensions) or f"{node.component} has no fanout at all."
-                raise self.error(placed.position, message, hint, "name")
+                raise self.error(placed.position, message, nearest(node.name, dimensions), "name")
 
     def _one_compute_each(self, paths: list[tuple[Placed, ...]]) -> None:
         found: dict[str, tuple[int, ...]] = {}
@@ -263,10 +262,11 @@ class _PathCheck:
 
     def _hierarchy(self, arch: Arch) -> None:
         order = {leaf.name: index for index, leaf in enumerate(arch.path(self.compute.component))}
+        fanned = {*order, *arch.arrays_around(self.compute.component)}
         above: dict[str, tuple[int, str]] = {}
         for placed in self.path:
             node = placed.node
-            if isinstance(node, Storage | Toll | Spatial) and node.component not in order:
+            if isinstance(node, Storage | Toll | Spatial) and node.component not in (fanned if isinstance(node, Spatial) else order):
                 message = f"{node.component} does not lie on the way to {self.compute.component} in the architecture."
                 raise self.check.error(placed.position, message, "", "component")
             if not isinstance(node, Storage | Toll):
@@ -288,7 +288,7 @@ class _PathCheck:
             current[variable] = loop.tile_shape
             if not isinstance(loop, Spatial):
                 continue
-            dimensions = {fanout.name: fanout.fanout for fanout in arch.component(loop.component).spatial}
+            dimensions = {fanout.name: fanout.fanout for fanout in arch.fanouts[loop.component]}
             name = loop.name or next(iter(dimensions))
             used[loop.component, name] = used.get((loop.component, name), 1) * iterations
             if used[loop.component, name] > dimensions[name]:

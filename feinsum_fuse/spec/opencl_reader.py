@@ -8,7 +8,7 @@ from typing import TypeVar
 from constantdict import constantdict
 
 from ..errors import SpecError
-from .arch import Arch, Array, Fork, Hierarchical, Memory
+from .arch import Arch, Memory
 from .document import Document, Path
 from .expressions import nearest
 from .inputs import OpenCLInput, read_input
@@ -43,14 +43,7 @@ def read_opencl(document: Document, workload: Workload, arch: Arch | None) -> Op
 def _bindable(arch: Arch) -> tuple[list[str], list[str]]:
     memories = [leaf.name for leaf in arch.components if isinstance(leaf, Memory)]
     fanouts: list[str] = []
-    owners: list[tuple[str, tuple[str, ...]]] = [(leaf.name, tuple(f.name for f in leaf.spatial)) for leaf in arch.components]
-    pending = list(arch.nodes)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Hierarchical | Fork | Array):
-            pending += node.nodes
-            if isinstance(node, Array):
-                owners.append((node.name, tuple(f.name for f in node.spatial)))
+    owners = [(name, [fanout.name for fanout in spatial]) for name, spatial in arch.fanouts.items()]
     for name, dimensions in owners:
         fanouts += [name] if len(dimensions) == 1 else []
         fanouts += [f"{name}.{dimension}" for dimension in dimensions]

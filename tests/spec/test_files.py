@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import feinsum_fuse as ff
@@ -158,3 +159,16 @@ def test_reading_needs_regular_utf8_files(tmp_path: Path) -> None:
         read_files([], {})
     with pytest.raises(ff.SpecError, match="No file matches"):
         read_files([tmp_path / "*.none"], {})
+
+
+def test_variables_may_be_numpy_scalars_and_must_be_data() -> None:
+    text = MATMUL.replace("M: 32", "M: {{ M }}")
+    assert ff.loads(text, {"M": np.int64(32)}) == ff.loads(MATMUL)
+    assert ff.loads(text.replace("{{ M }}", "{{ M[0].size }}"), {"M": [{"size": np.int32(32)}]}) == ff.loads(MATMUL)
+    with pytest.raises(ff.SpecError, match="The template variable M is a builtin_function_or_method"):
+        ff.loads(text, {"M": print})
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(MATMUL, encoding="utf-8-sig")
+    assert ff.load(tmp_path / "spec.yaml") == ff.loads(MATMUL)
