@@ -86,8 +86,11 @@ class Measurement:
     tolerance: float | None = None
     arguments: tuple[Argument, ...] = ()
     label: str = ""
-    interference: float | None = None
-    """What other processes had of all processors while the samples were taken, from 0 to 1; ``None`` where the system does not say."""
+    interference: float | None = field(default=None, compare=False)
+    """What other processes had of all processors while the samples were taken, from 0 to 1; ``None`` where the system does not say.
+
+    For whoever looks at the measurement now; no part of the JSON.
+    """
     subject: Subject | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -111,11 +114,11 @@ class Measurement:
         return statistics.median(self.event_ns) * 1e-9 if self.event_ns else math.nan
 
     def to_json(self) -> str:
-        """JSON text of every field but ``subject``; :meth:`from_json` gives back an equal value."""
+        """JSON text of every field but ``subject`` and ``interference``; :meth:`from_json` gives back an equal value."""
         plain = dataclasses.replace(self, subject=None)
         data = dataclasses.asdict(plain)
         data["provenance"]["versions"] = dict(self.provenance.versions)
-        del data["subject"]
+        del data["subject"], data["interference"]
         return json.dumps(data, sort_keys=True, allow_nan=False)
 
     @classmethod
