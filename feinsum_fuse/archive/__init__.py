@@ -5,6 +5,7 @@ from __future__ import annotations
 from .fact import Fact, FactId, FactKey, Found, Record
 from .recording import record
 from .retrieval import history, query, retrieve
+from .schema import migrate
 from .text import Merge, export_facts, import_facts, merge
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "history",
     "import_facts",
     "merge",
+    "migrate",
     "query",
     "record",
     "retrieve",

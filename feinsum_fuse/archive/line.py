@@ -7,7 +7,7 @@ import json
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints
 
 from ..device.measurement import Measurement, Subject
 from ..device.outcome import Outcome
@@ -29,7 +29,14 @@ def _outcome(text: str) -> str:
     return Outcome(text).value
 
 
-class DeviceLine(StrictModel):
+class OpenModel(StrictModel):
+    """Like a dataclass of ours that may have got further plain fields since; the dataclass itself refuses those that it does not have."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    __pydantic_extra__: dict[str, Text | int | Finite | bool | None] = Field(init=False)
+
+
+class DeviceLine(OpenModel):
     """The fields of :class:`~feinsum_fuse.device.catalogue.DeviceInfo`."""
 
     platform: Word
@@ -45,7 +52,7 @@ class DeviceLine(StrictModel):
     local_bytes: Count
 
 
-class ProvenanceLine(StrictModel):
+class ProvenanceLine(OpenModel):
     """The fields of :class:`~feinsum_fuse.device.measurement.Provenance`."""
 
     device: DeviceLine
@@ -57,7 +64,7 @@ class ProvenanceLine(StrictModel):
     harness: Count
 
 
-class ArgumentLine(StrictModel):
+class ArgumentLine(OpenModel):
     """The fields of :class:`~feinsum_fuse.device.executable.Argument`."""
 
     name: Word
@@ -68,7 +75,7 @@ class ArgumentLine(StrictModel):
     by_value: bool
 
 
-class MeasurementLine(StrictModel):
+class MeasurementLine(OpenModel):
     """The fields of :class:`~feinsum_fuse.device.measurement.Measurement`."""
 
     outcome: Annotated[str, AfterValidator(_outcome)]

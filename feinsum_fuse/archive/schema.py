@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine, inspect, text
 
 from ..errors import ArchiveError
-from .address import Address
+from .address import Address, locate
 from .database import back_up, copy_in_memory, read, reporting, writing
 
 T = TypeVar("T")
@@ -53,11 +54,15 @@ def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
     command.upgrade(config, target)
 
 
-def migrate(address: Address) -> Path | None:
-    """Make the tables, or bring older ones up to date after a backup; the backup's path if one was made.
+def migrate(url: str | os.PathLike[str] | None = None) -> Path | None:
+    """Make the tables of a database, or bring older ones up to date after a backup; the backup's path if one was made.
 
     A database that is up to date is left alone. A server's database is migrated without a backup, which is its administrator's to make.
     """
+    return _migrate(locate(url))
+
+
+def _migrate(address: Address) -> Path | None:
     found = read(address, lambda connection: revision(address, connection))
     if found == REVISIONS[-1]:
         return None
@@ -88,7 +93,7 @@ def tell(address: Address, action: Callable[[Connection], T]) -> T:
             return action(connection)
     if address.file is None:
         raise _too_old(address, found)
-    migrate(address)
+    _migrate(address)
     with writing(address) as connection:
         return action(connection)
 

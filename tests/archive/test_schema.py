@@ -151,7 +151,7 @@ def test_an_older_schema_is_migrated_after_a_backup(address: Address, tmp_path: 
         assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
     assert len(content) == len(backup.read_bytes())
     assert len(list(address.file.parent.iterdir())) == 2
-    assert schema.migrate(address) is None
+    assert schema.migrate(address.file) is None
 
 
 def test_every_older_schema_can_be_migrated_to_the_newest(tmp_path: Path) -> None:

@@ -113,6 +113,14 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "cut off": (lambda line: line[:100], "Invalid JSON"),
     "no object": (lambda line: "[1, 2]", "Input should be an object"),
     "an unknown field": (lambda line: changed(line, "run", to="rm"), "run: Extra inputs are not permitted"),
+    "an unknown field of a measurement": (
+        lambda line: changed(line, "measurement", "run", to="rm"),
+        "got an unexpected keyword argument 'run'",
+    ),
+    "a field of a measurement that is no plain value": (
+        lambda line: changed(line, "measurement", "run", to={"a": 1}),
+        "measurement.run",
+    ),
     "an unknown format": (lambda line: changed(line, "format", to=2), "format: Input should be 1"),
     "an identifier that is a path": (lambda line: changed(line, "fact", to="../../etc"), "fact: String should match pattern"),
     "a made-up outcome": (lambda line: changed(line, "measurement", "outcome", to="fine"), "measurement.outcome: "),
