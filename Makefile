@@ -11,10 +11,10 @@ PYTHON ?=
 demo: $(VENV)/installed
 	@$(BIN)/feinsum-fuse run --calibrate $(addprefix examples/three_matmuls/,workload.yaml mapping_unfused.yaml mapping_fused.yaml)
 
-test: $(VENV)/installed-test
+test: lint
 	$(BIN)/python -m pytest
 
-test-slow: $(VENV)/installed-test
+test-slow: lint
 	@echo "seed $${FEINSUM_FUSE_SEED:-20261}, commit $$(git rev-parse HEAD 2>/dev/null || echo unknown)"
 	FEINSUM_FUSE_SLOW=1 $(BIN)/python -m pytest
 
