@@ -16,7 +16,7 @@ from ..spec.opencl import MEMORY_KINDS, FanoutKind, MemoryKind, OpenCL
 from ..spec.spec import Spec
 from ..spec.workload import Workload
 from .random_workloads import KINDS, WorkloadKind
-from .shared_loops import shareable
+from .shared_loops import shareable, windows
 
 MEMORIES = ("MainMemory", "Cache", "Scratchpad", "Register")
 """From the outermost; global, cache, local and private."""
@@ -106,6 +106,9 @@ class _State:
     """The innermost memory that holds a tile: below a local one no groups are bound, below a private one no work-items."""
     spread: frozenset[tuple[str, str]] = frozenset()
     """(Einsum, rank variable) that a loop in space runs over."""
+
+    windows: frozenset[tuple[str, str]] = frozenset()
+    """(Einsum, rank variable) that a shared loop with a halo or a stride runs over."""
 
     def cut(self, variables: dict[str, str], tile: int, dimension: tuple[str, str] | None) -> _State:
         """After a loop over these rank variables (Einsum -> variable), in time or over a fanout."""
@@ -203,14 +206,23 @@ class _Grower:
         candidates = []
         for variables in shareable(self.workload, names):
             current = [state.tiles[item] for item in variables.items()]
+            read = windows(self.workload, variables)
+            if read and (any(t not in state.levels for t in read) or state.windows.intersection(variables.items())):
+                continue
+            if read and any(v not in self.output_variables(e) for e, v in variables.items()):
+                continue
             if max(current) > 1 or (self.chance(0.05) and not state.spread.intersection(variables.items())):
-                candidates.append((variables, min(current)))
+                candidates.append((variables, min(current), bool(read)))
         if not candidates:
             return [], state
-        variables, current_tile = self.random.choice(candidates)
+        variables, current_tile, windowed = self.random.choice(candidates)
         tile = self.tile(current_tile)
         reduced = [e for e, v in variables.items() if v not in self.output_variables(e)]
         name = next(iter(variables.values())) if len(set(variables.values())) == 1 else constantdict(variables)
+        if windowed:
+            # Later iterations read what earlier ones wrote, so they run one after another, and the rank is shared once.
+            state = replace(state.cut(variables, tile, None), windows=state.windows | frozenset(variables.items()))
+            return [Temporal(name, tile)], state
         return self.loop(name, tile, variables, bool(reduced), state)
 
     def loop(

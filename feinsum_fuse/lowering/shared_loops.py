@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..spec.affine import Affine
 from ..spec.workload import Einsum, Workload
 
 Item = tuple[str, str]
@@ -56,9 +57,26 @@ def ties(one: Einsum, variable: str, other: Einsum) -> list[str]:
                 continue
             for rank, index in mine.projection.items():
                 if index.bare == variable and theirs.projection[rank].terms:
-                    # Along a sum the first term moves the window, the others stay inside it.
-                    found.append(theirs.projection[rank].bare or max(theirs.projection[rank].terms, key=lambda term: abs(term[1]))[0])
+                    found.append(theirs.projection[rank].bare or _moving(other, theirs.projection[rank]))
     return list(dict.fromkeys(found))
+
+
+def _moving(einsum: Einsum, index: Affine) -> str:
+    """The variable that moves a window: one of the output if there is one; the others stay inside it."""
+    kept = {v for access in einsum.outputs for v in access.rank_variables}
+    return max(index.terms, key=lambda term: (term[0] in kept, abs(term[1])))[0]
+
+
+def windows(workload: Workload, chosen: dict[str, str]) -> set[str]:
+    """The tensors that one of these Einsums reads in windows while the loop over these variables moves them."""
+    found = set()
+    for producer in map(workload.einsum, chosen):
+        for consumer in map(workload.einsum, chosen):
+            for access in consumer.inputs:
+                if access.name in {a.name for a in producer.outputs}:
+                    index = next((i for i in access.projection.values() if chosen[consumer.name] in i.variables), None)
+                    found |= {access.name} if index is not None and index.bare is None else set()
+    return found
 
 
 def _reduces_too_early(einsums: list[Einsum], chosen: dict[str, str]) -> bool:

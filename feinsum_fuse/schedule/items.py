@@ -28,9 +28,25 @@ def shared_scope(nest: Nest, einsum: str, depth: int, step: Step) -> tuple[Nest,
         last = max(position for position, found in enumerate(over_items) if found)
         if last == depth - 1:
             depth -= 1
+            parts = tuple(_around(chain[last], part) for part in _parts(chain[last].body))
+            if len(parts) > 1:
+                nest = nest.replace(body=replace_chain(nest.body, chain[: last + 1], parts))
             continue
         path = [loop.name for loop in chain[last + 1 :]]
         nest = nest.replace(body=replace_chain(nest.body, chain[: last + 1], _inside(chain[last], chain[last].body, path)))
+
+
+def _parts(body: tuple[Node, ...]) -> list[list[Node]]:
+    """The nodes in runs that work for the same Einsums: what moves a tile may have to stand between two of them."""
+    parts: list[list[Node]] = []
+    before: set[str] = set()
+    for node in body:
+        einsums = {s.einsum for _, s in statements((node,))}
+        if einsums != before:
+            parts.append([])
+        parts[-1].append(node)
+        before = einsums
+    return parts
 
 
 def _inside(loop: For, body: tuple[Node, ...], path: Sequence[str]) -> tuple[Node, ...]:

@@ -12,11 +12,13 @@ from .errors import (
     BindingConflictError,
     DifferentExtentsError,
     NestOrderError,
+    ParallelDependenceError,
     ReductionBindingError,
     TileShapeError,
 )
-from .loops import chain_of, computing, find, guarded, is_reduction, replace_loop, with_body
+from .loops import chain_of, computing, find, guarded, is_reduction, output_indices, replace_loop, with_body
 from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, substituted, walk
+from .polyhedra import carried
 from .sharing import Pace, Sharing, common_limits
 from .step import Step
 
@@ -227,7 +229,54 @@ class Bind(Step):
         below = [node for node in walk(loop.body) if isinstance(node, For)]
         if any(other.binding == self.axis for other in (*around, *below)):
             raise BindingConflictError(f"{self}: a loop around or inside it is bound to {self.axis} already")
+        self._check_independent(nest, loop, tuple(node for node in around if isinstance(node, For)))
+        for ref in loop.refs:
+            nest = _with_init_inside(nest, ref, self)
+        loop = find(nest, self.loop, self)
         return nest.replace(body=replace_loop(nest.body, loop.name, (bound(loop, self.axis),)))
+
+    def _check_independent(self, nest: Nest, loop: For, around: tuple[For, ...]) -> None:
+        """:class:`ParallelDependenceError` if an iteration touches what another one writes."""
+        found = carried(nest, loop, around)
+        if found is not None:
+            raise ParallelDependenceError(
+                f"{self}: iterations of {loop.refs[0]} depend on one another through {found}",
+                hint="Leave the loop in time, or bind one over another rank.",
+            )
+
+
+def _with_init_inside(nest: Nest, ref: LoopRef, step: Step) -> Nest:
+    """The nest in which the iteration that sums an element up also sets its initial value, at the first of the outer reductions.
+
+    Before: ``for i: init Z[i]`` then ``for k: for i: Z[i] += ...``. After: ``for k: for i: init Z[i] at the first k; Z[i] += ...``.
+    """
+    chain = chain_of(nest, ref.einsum, step)
+    position = next(p for p, loop in enumerate(chain) if ref in loop.refs)
+    inits = [(above, s) for above, s in statements(nest.body) if s.einsum == ref.einsum and s.role == "init"]
+    reductions = tuple(loop.name for loop in chain[:position] if is_reduction(nest, loop, ref.einsum))
+    if len(inits) != 1 or not reductions or chain[position] in inits[0][0] or inits[0][1].target.source in nest.tiles:
+        return nest
+    if any(limit.coefficients.get(name, 0) > 0 for name in reductions for loop in chain for limit in loop.limits):
+        # The first iteration of a reduction that starts late is not the one at 0.
+        return nest
+    update = computing(nest, ref.einsum)
+    below = [loop for loop in chain[position + 1 :] if any(loop.name in index.variables for index in output_indices(nest, update))]
+    inside = {loop.name for loop in chain if is_reduction(nest, loop, ref.einsum)} - set(reductions)
+    guards = _without(update.guards, inside | set(reductions))
+    init = dataclasses.replace(inits[0][1], target=update.target, guards=guards, first=reductions)
+    fresh = _initial(init, below, {loop.name: _without(loop.limits, inside | set(reductions)) for loop in below})
+
+    def change(node: Node) -> tuple[Node, ...]:
+        if node is inits[0][1]:
+            return ()
+        return (node,)
+
+    target = chain[position].name
+
+    def place(node: Node) -> tuple[Node, ...]:
+        return (with_body(node, (*fresh, *node.body)),) if isinstance(node, For) and node.name == target else (node,)
+
+    return nest.replace(body=rebuilt(rebuilt(nest.body, change), place))
 
 
 def bound(loop: For, axis: str) -> For:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import islpy as isl
 
 from ..spec.affine import Affine
-from .nest import For
+from .nest import For, Nest, Place, statements
 
 
 def _constraints(above: Sequence[For], guards: Sequence[Affine]) -> list[str]:
@@ -48,3 +48,30 @@ def extremes(index: Affine, above: Sequence[For], guards: Sequence[Affine] = ())
         return None, None
     low, high = values.dim_min_val(0), values.dim_max_val(0)
     return (int(low.to_python()) if low.is_int() else None), (int(high.to_python()) if high.is_int() else None)
+
+
+def carried(nest: Nest, loop: For, around: Sequence[For]) -> str | None:
+    """An access to what another iteration of this loop writes while the loops around it stand still; ``None`` if there is none.
+
+    Initial values that are set before the loop, and tiles, whose scope is checked where they are placed, are left out.
+    """
+    outer = [*(other.name for other in around), loop.name]
+    seen: list[tuple[bool, Place, isl.Map]] = []
+    for above, statement in statements((loop,)):
+        for place in (statement.target, *statement.operands):
+            if place.source not in nest.tiles:
+                written = place is statement.target
+                seen.append((written, place, relation((*around, *above), outer, place.indices, statement.guards)))
+    for written, place, map_ in seen:
+        for _, other, other_map in seen:
+            if written and other.source == place.source:
+                pairs = map_.apply_range(other_map.reverse())
+                space = pairs.get_space()
+                same = isl.Map.universe(space)
+                for position in range(len(outer) - 1):
+                    same = same.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
+                differ = pairs & same
+                equal = differ.equate(isl.dim_type.in_, len(outer) - 1, isl.dim_type.out, len(outer) - 1)
+                if not differ.subtract(equal).is_empty():
+                    return str(other)
+    return None
