@@ -3,7 +3,7 @@
 The cascade becomes a graph with coloured vertices for tensors, Einsums, accesses, rank variables, symbolic sizes, guards and the nodes of
 maps. Axes, coefficients, element types, lengths, reductions and constants are colours of vertices or labels of edges, so they stay;
 names and the order of operands, Einsums and guards are not in the graph, so they go. Rank variables belong to one Einsum each: two
-Einsums may use one name, or not.
+Einsums may use one name, or not. That an Einsum is a copy says how its transport is counted, not what it computes, and is left out.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _CascadeGraph:
         """The vertices of one Einsum."""
         graph = self.graph
         reduce, populate = self.reductions[einsum.name]
-        center = graph.vertex(f"einsum {reduce} {populate} {einsum.accumulate} {einsum.is_copy}")
+        center = graph.vertex(f"einsum {reduce} {populate} {einsum.accumulate}")
         self.einsums[einsum.name] = center
         for variable, size in einsum.sizes.items():
             vertex = self.variables[einsum.name, variable] = graph.vertex(f"variable {_length(size)}")
@@ -294,7 +294,7 @@ def _text(cascade: Cascade, maps: Mapping[str, str]) -> str:
     for tensor in cascade.tensors.values():
         lines.append(f"{tensor.name} {tensor.dtype} {_listed(tensor.shape)}")
     for einsum in cascade.einsums:
-        lines.append(f"{einsum.name} {einsum.reduce} {einsum.populate} {einsum.accumulate} {einsum.is_copy} {maps[einsum.name]}")
+        lines.append(f"{einsum.name} {einsum.reduce} {einsum.populate} {einsum.accumulate} {maps[einsum.name]}")
         lines.append(" ".join(map(str, (einsum.output, *einsum.operands))))
         lines.append(" ".join(f"{variable}={_listed((size,))}" for variable, size in einsum.sizes.items()))
         lines.append(" ".join(map(str, einsum.guards)))

@@ -21,12 +21,14 @@ _WORDS = (
     "inf nan gid lid M_PI M_E INFINITY NAN HUGE_VAL MAXFLOAT "
 )
 _RESERVED = frozenset(_WORDS.split())
+_CONSTANTS = ("M_", "FLT_", "DBL_", "INT_", "LONG_")
+"""loopy takes every name that starts like this for a constant of OpenCL's."""
 
 
 def identifier(name: str) -> str:
     """A valid C and loopy identifier made from any name: the name itself if it is one."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    if not text or text[0].isdigit() or text.startswith(("__", "_lp")):
+    if not text or text[0].isdigit() or text.startswith(("__", "_lp", *_CONSTANTS)):
         text = f"x{text}"
     return f"{text}_" if text in _RESERVED or re.fullmatch(r"(u?(char|short|int|long)|float|double|half)\d+", text) else text
 

@@ -47,6 +47,21 @@ WRITTEN = {
         ["QK[m,p] = 0.5 * Q[m,e] * K[p,e]", "P[m,p] = softmax(where(p <= m, QK[m,p], -inf), p)", "O[m,f] = P[m,p] * V[p,f]"],
         {"M": 6, "P": 6, "E": 3, "F": 4},
     ),
+    "transformer layer": (
+        [
+            {"einsum": "I[b,m,d] = I_in[b,m,d]", "is_copy_operation": True},
+            "V[b,m,h,e] = I[b,m,d] * WV[h,e,d]",
+            "K[b,m,h,e] = I[b,m,d] * WK[h,e,d]",
+            "Q[b,m,h,e] = I[b,m,d] * WQ[h,e,d]",
+            "QK[b,m,p,h] = 0.5 * Q[b,m,h,e] * K[b,M:p,h,e]",
+            "QK_softmax[b,m,p,h] = softmax(where(p <= m, QK[b,m,p,h], -inf), p)",
+            "AV[b,m,h,f] = QK_softmax[b,m,p,h] * V[b,M:p,h,E:f]",
+            "Z[b,m,g] = AV[b,m,h,f] * WZ[h,f,g]",
+            "FFA[b,m,c] = gelu(Z[b,m,g]) * WFFA[g,c]",
+            "FFB[b,m,j] = FFA[b,m,c] * WFFB[c,j]",
+        ],
+        {"B": 2, "M": 5, "P": 5, "H": 3, "E": 4, "F": 4, "D": 12, "G": 6, "C": 7, "J": 6},
+    ),
     "names": (["float[m] = kernel[m] * sum[m]", "exp[m] = float[m] + I[m]"], {"M": 4}),
 }
 

@@ -276,6 +276,34 @@ def test_parameters_stay_apart() -> None:
     assert match(single).cascade.key != found.cascade.key
 
 
+CONTRACTIONS = [
+    *("acd,dbc->ab", "acd,db->abc", "acd,dcb->ab", "aebf,dfce->abcd", "ea,ebcd->abcd", "dega,gfbc->abcdef", "gdab,efgc->abcdef"),
+    *("dbea,ec->abcd", "ij,j->i", "ij,ij->ij", "eij,ej->ei", "ij,ej->ei", "ijk,ijk->ijk", "ij->i"),
+]
+
+
+@pytest.mark.parametrize("subscripts", CONTRACTIONS)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_tensor_contractions(subscripts: str, rows: int) -> None:
+    operands = subscripts.split("->")[0].split(",")
+    sizes = {letter: 2 + k % 3 for k, letter in enumerate(sorted(set("".join(operands))))}
+    names = [[f"T{k}" if k else f"S{row}" for k in range(len(operands))] for row in range(rows)]
+    batch = ff.batched_einsum(subscripts, names, sizes=sizes, dtype="float32")
+    found = match(batch.kernel())
+    assert found.cascade.key == batch.key
+    arrays = random_inputs(batch, 0)
+    check_single(batch.kernel(), found, **arrays)
+    for row in range(rows):
+        expected = np.einsum(subscripts, *(arrays[name].astype(float) for name in names[row]))
+        np.testing.assert_allclose(found.reference(**arrays)[f"R{row}"], expected, rtol=1e-10, atol=1e-12)
+
+
+def check_single(t_unit: lp.TranslationUnit, found: Match, **arrays: np.ndarray) -> None:
+    got, tolerance = run(t_unit, **arrays), found.cascade.tolerance()
+    for array, expected in found.reference(**arrays).items():
+        assert largest_error(got[array], expected) <= tolerance[array]
+
+
 def test_base_kernels_are_matched_back() -> None:
     texts = ["S[h,m,p] = 0.5*Q[h,m,e]*K[h,p,e]", "P[h,m,p] = softmax(where(p <= m, S[h,m,p], -inf), p)", "O[h,m,f] = P[h,m,p]*V[h,p,f]"]
     for sizes in ({"H": 2, "M": 4, "P": 5, "E": 3, "F": 3}, {"H": 2, "M": "n", "P": "k", "E": 3, "F": 3}):
