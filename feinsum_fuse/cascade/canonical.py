@@ -28,6 +28,8 @@ from .renaming import Renaming
 
 _FORMAT = "feinsum_fuse cascade 1"
 """Part of every key: a change of the canonical form changes it."""
+_COPY = False
+"""What format 1 says of every Einsum where it could say that it is a copy."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class _CascadeGraph:
         """The vertices of one Einsum."""
         graph = self.graph
         reduce, populate = self.reductions[einsum.name]
-        center = graph.vertex(f"einsum {reduce} {populate} {einsum.accumulate}")
+        center = graph.vertex(f"einsum {reduce} {populate} {einsum.accumulate} {_COPY}")
         self.einsums[einsum.name] = center
         for variable, size in einsum.sizes.items():
             vertex = self.variables[einsum.name, variable] = graph.vertex(f"variable {_length(size)}")
@@ -294,7 +296,7 @@ def _text(cascade: Cascade, maps: Mapping[str, str]) -> str:
     for tensor in cascade.tensors.values():
         lines.append(f"{tensor.name} {tensor.dtype} {_listed(tensor.shape)}")
     for einsum in cascade.einsums:
-        lines.append(f"{einsum.name} {einsum.reduce} {einsum.populate} {einsum.accumulate} {maps[einsum.name]}")
+        lines.append(f"{einsum.name} {einsum.reduce} {einsum.populate} {einsum.accumulate} {_COPY} {maps[einsum.name]}")
         lines.append(" ".join(map(str, (einsum.output, *einsum.operands))))
         lines.append(" ".join(f"{variable}={_listed((size,))}" for variable, size in einsum.sizes.items()))
         lines.append(" ".join(map(str, einsum.guards)))
