@@ -11,6 +11,7 @@ from ..spec.arch import Action, Arch, Memory, Toll
 from ..spec.spec import Spec
 from .component import actions_per_value, energy_per_action
 from .energy import leak_energy
+from .incore import InCore, is_calibrated
 from .latency import component_latency
 from .legality import Legality
 from .nest import Holder, Nest
@@ -138,11 +139,15 @@ class EinsumModel:
         """Component -> seconds, of all components that hold a tensor or compute."""
         names: dict[str, object] = {**self.spec.variables, **self.arch.variables}
         active = dict.fromkeys(name for name, _ in calls)
-        return {
+        result = {
             component.name: component_latency(component, {a: n for (name, a), n in calls.items() if name == component.name}, names)
             for component in self.nest.components
             if component.name in active
         }
+        if is_calibrated(self.spec):
+            unit = self.nest.compute.name
+            result[unit] = largest([result[unit], InCore(self.spec, self.nest, self.tiles).seconds])
+        return result
 
     def _usage(self) -> dict[tuple[str, str], Number]:
         """(component, dimension) -> the fraction of a fanout in use; refuses more than there is."""

@@ -1,0 +1,123 @@
+"""The in-core term of a calibrated device: what bounds the innermost loops besides multiply-adds (DESIGN.md, section 7).
+
+Processors are assumed to start two multiply-adds, two loads and one store a cycle, with a latency of four cycles, unless ``arch.variables``
+has ``multiply_add_latency_seconds``. A multiply-add's rate is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..spec.arch import Memory
+from ..spec.spec import Spec
+from .caches import REGISTERS
+from .component import throughput_of
+from .nest import Holder, Loop, Nest
+from .quantity import Number, largest, product, value
+from .relevance import Relevance, relevance
+from .tile import Tiling, shapes_below, values
+
+LATENCY = 8
+"""Multiply-adds that are started while one is under way: two a cycle, four cycles."""
+FOR_OPERANDS = 2
+"""Vector registers that accumulators leave to operands."""
+IN_FLIGHT = 64
+"""Operations that a processor looks ahead over: so many independent short reductions overlap."""
+
+
+def is_calibrated(spec: Spec) -> bool:
+    """Whether the architecture was measured: it says what a launch costs, and what its components are on a device."""
+    return spec.opencl is not None and spec.arch is not None and "launch_seconds" in spec.arch.variables
+
+
+@dataclass(frozen=True)
+class InCore:
+    """One Einsum's innermost loops on one core."""
+
+    spec: Spec
+    nest: Nest
+    tiles: Tiling
+
+    @property
+    def seconds(self) -> Number:
+        """The largest of the bounds; 0 for a copy, and for a compute unit without a rate."""
+        action = self.nest.compute.action("compute")
+        rate = throughput_of(self.nest.compute, action) if action is not None else math.inf
+        if self.nest.einsum.is_copy_operation or not 0 < rate < math.inf:
+            return 0
+        latency = self._variable("multiply_add_latency_seconds", LATENCY / rate)
+        return largest([self.chained_steps * latency, self.loads / rate, self.spills * 2 / rate])
+
+    def _variable(self, name: str, default: float) -> float:
+        assert self.spec.arch is not None
+        return float(self.spec.arch.variables.get(name, default))
+
+    @property
+    def steps(self) -> Number:
+        """Operations of one core, all lanes of a vector together."""
+        return self._trips(loop for loop in self.nest.loops if loop.fanout is None)
+
+    @property
+    def chained_steps(self) -> Number:
+        """Operations one after another: each accumulator waits for its last addition, all the others go on meanwhile."""
+        output = self.nest.einsum.outputs[0]
+        loops = [loop for loop in self.nest.loops if loop.fanout is None and self._turns(loop)]
+        reducing = [loop for loop in loops if relevance(output, loop.variable) is Relevance.NONE]
+        if not reducing:
+            return 0
+        last = reducing[-1].index
+        accumulators = self._trips(loop for loop in loops if loop.index > last)
+        outside = max((loop.index for loop in loops if loop not in reducing and loop.index < last), default=-1)
+        length = self._trips(loop for loop in reducing if loop.index > outside)
+        return self.steps / largest([accumulators, IN_FLIGHT / length, 1])
+
+    @property
+    def loads(self) -> Number:
+        """Load instructions of one core: what is fetched into registers, by vectors where the lanes need different values."""
+        count: Number = 0
+        for access in self.nest.einsum.inputs:
+            holder = self._private(access.name)
+            if holder is None:
+                count = count + self.steps
+                continue
+            above = tuple(loop for loop in self.nest.loops if loop.index < holder.index and not self._lane(loop))
+            tile = values(access, shapes_below(access, above, self.tiles))
+            arrivals = self._trips(loop for loop in above if loop.fanout is None)
+            count = count + tile * arrivals / self._lanes(access.name)
+        return count
+
+    @property
+    def spills(self) -> Number:
+        """Operations that load and store their accumulator, because the accumulators alive do not fit into the registers."""
+        output = self.nest.einsum.outputs[0]
+        holder = self._private(output.name)
+        if holder is None:
+            return 0
+        above = tuple(loop for loop in self.nest.loops if loop.index < holder.index and not self._lane(loop))
+        vectors = values(output, shapes_below(output, above, self.tiles)) / self._lanes(output.name)
+        return self.steps if bool(vectors > REGISTERS - FOR_OPERANDS) else 0
+
+    def _private(self, tensor: str) -> Holder | None:
+        assert self.spec.opencl is not None
+        kinds = self.spec.opencl.memories
+        found = [h for h in self.nest.holders if h.tensor == tensor and isinstance(h.component, Memory)]
+        return next((h for h in found if kinds.get(h.component.name) == "private"), None)
+
+    def _lane(self, loop: Loop) -> bool:
+        assert self.spec.opencl is not None
+        kinds = self.spec.opencl.fanouts
+        return loop.fanout is not None and "vector" in (kinds.get(loop.fanout[0]), kinds.get(".".join(loop.fanout)))
+
+    def _lanes(self, tensor: str) -> Number:
+        """Lanes that one vector of a tensor's values fills."""
+        access = self.nest.access(tensor)
+        return self._trips(loop for loop in self.nest.loops if self._lane(loop) and relevance(access, loop.variable) is not Relevance.NONE)
+
+    def _turns(self, loop: Loop) -> bool:
+        outer, tile = self.tiles.trips(loop)
+        return bool(outer > tile)
+
+    def _trips(self, loops: Iterable[Loop]) -> Number:
+        return value(product(self.tiles.trips(loop) for loop in loops))

@@ -1,0 +1,68 @@
+"""What bounds the innermost loops of a calibrated device besides multiply-adds."""
+
+from __future__ import annotations
+
+import pytest
+
+from feinsum_fuse.model import predict
+from feinsum_fuse.model.incore import IN_FLIGHT, LATENCY, is_calibrated
+from tests.model.test_caches import COMPUTE, WHOLE, product
+
+RATE = 1e9
+"""Multiply-adds of a lane and second in the test device."""
+LANES = "!Spatial {rank_variable: n, tile_shape: 1, name: lane, component: Lane}"
+
+
+def loop(variable: str, tile: int) -> str:
+    return f"!Temporal {{rank_variable: {variable}, tile_shape: {tile}}}"
+
+
+def held(memory: str = "Register") -> str:
+    return f"!Storage {{tensors: [Z], component: {memory}}}"
+
+
+def seconds(*nodes: str) -> float:
+    """Of the multiplier, for a product of 64 x 64 x 64."""
+    spec = product([WHOLE, *nodes, COMPUTE], 1e9, 1e6)
+    assert is_calibrated(spec)
+    return predict(spec).component_latency["Z", "MAC"]
+
+
+def test_one_accumulator_waits_for_itself() -> None:
+    assert seconds(loop("m", 1), loop("n", 1), held(), loop("k", 1)) == pytest.approx(64**3 * LATENCY / RATE)
+
+
+def test_enough_accumulators_hide_the_latency() -> None:
+    assert seconds(loop("m", 1), loop("k", 1), loop("n", 1)) == pytest.approx(64**3 * 65 / 64 / RATE)  # a load each, and A's once a row
+    few = seconds(loop("m", 1), loop("n", 2), held(), loop("k", 1), loop("n", 1))
+    assert few == pytest.approx(64**3 * LATENCY / 2 / RATE)
+
+
+def test_short_reductions_overlap() -> None:
+    spec = product([WHOLE, loop("m", 1), loop("n", 1), held(), loop("k", 1), COMPUTE], 1e9, 1e6, k=16)
+    overlapping = IN_FLIGHT / 16
+    assert predict(spec).component_latency["Z", "MAC"] == pytest.approx(64 * 64 * 16 * LATENCY / overlapping / RATE)
+
+
+def test_lanes_share_a_step() -> None:
+    tile = (loop("m", 2), loop("n", 16), held(), loop("k", 1), loop("m", 1), loop("n", 4), LANES)
+    assert seconds(*tile) == pytest.approx(64**3 / 4 / RATE)
+
+
+def test_accumulators_that_do_not_fit_are_stored_each_time() -> None:
+    tile = (loop("m", 8), loop("n", 8), held(), loop("k", 1), loop("m", 1), loop("n", 1))
+    assert seconds(*tile) == pytest.approx(64**3 * 2 / RATE)
+
+
+def test_operands_that_stay_in_no_register_are_loaded_each_time() -> None:
+    """Eight accumulators in one column: the row of B is one value, the column of A is eight."""
+    tile = (loop("m", 8), loop("n", 1), held(), loop("k", 1), loop("m", 1))
+    assert seconds(*tile) == pytest.approx(64**3 * 9 / 8 / RATE)
+
+
+def test_an_architecture_that_was_not_measured_has_no_such_term() -> None:
+    spec = product([WHOLE, loop("m", 1), loop("n", 1), held(), loop("k", 1), COMPUTE], 1e9, 1e6)
+    assert spec.arch is not None
+    plain = spec.replace(opencl=None)
+    assert not is_calibrated(plain)
+    assert predict(plain).component_latency["Z", "MAC"] == pytest.approx(64**3 / RATE)
