@@ -22,7 +22,7 @@ HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified Open
 Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong, 130 interrupted.
 """
 
-VERBS = ("check", "show", "predict", "run", "calibrate", "devices", "db")
+VERBS = ("check", "show", "predict", "run", "compare", "calibrate", "devices", "db")
 
 app = typer.Typer(
     name="feinsum-fuse",

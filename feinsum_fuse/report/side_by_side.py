@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..device.measurement import Measurement, time_text
+from ..device.measurement import BUSY, Measurement, time_text
 from ..model.prediction import columns
 from .trial import Trial, Trials
 
@@ -60,6 +60,9 @@ def remarks(trials: Trials) -> list[str]:
             lines += ["", f"{trial.label}: no prediction: {trial.note}"]
         if trial.predicted and trial.predicted.n_instances > 1:
             lines += ["", f"{trial.label}: one instance of {trial.predicted.n_instances}"]
+    others = max((trial.measurement.interference or 0.0 for trial in trials.trials), default=0.0)
+    if others > BUSY:
+        lines += ["", f"This machine was busy: other processes had {others:.0%} of its processors."]
     if trials.peer.note:
         lines += ["", f"NumPy: {trials.peer.note}"]
     if trials.database:
