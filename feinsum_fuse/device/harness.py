@@ -23,7 +23,7 @@ from .isolation import TIMEOUT
 from .loaded import Loaded, Value
 from .measurement import Measurement, Provenance, Subject
 from .outcome import KernelError, Outcome
-from .program import Program, build
+from .program import Program, build, with_mapping
 from .timing import CacheState, Samples, time_together
 from .verification import verify
 
@@ -132,9 +132,10 @@ def _attempt(item: Spec | Program | HostFunction, device: cl.Device, timeout_s: 
     info = DeviceInfo.of(device)
     subject = Subject(cascade_of(item), None, item)
     try:
-        subject = dataclasses.replace(subject, schedule=lower(item, limits(device)))
+        mapped = with_mapping(item, device)
+        subject = Subject(cascade_of(mapped), lower(mapped, limits(device)), mapped)
         assert subject.schedule is not None
-        return Bound(build(subject.cascade, subject.schedule, device, spec=item, timeout_s=timeout_s))
+        return Bound(build(subject.cascade, subject.schedule, device, spec=mapped, timeout_s=timeout_s))
     except KernelError as error:
         failed = error.executable
         origin = Provenance.now(info, failed.source_hash, failed.options)

@@ -14,6 +14,7 @@ from ..cascade.names import chosen_names
 from ..cascade.reading import cascade as cascade_of
 from ..errors import DeviceError
 from ..lowering import lower
+from ..lowering.default_mapping import default_spec
 from ..schedule.schedule import Schedule
 from .catalogue import find_device, limits
 from .companion import unfused_schedule
@@ -110,14 +111,20 @@ class Program:
 
 
 def compile(spec: Spec, device: cl.Device | str | None = None, *, timeout_s: float = TIMEOUT) -> Program:
-    """The Spec's workload by its mapping, lowered, and built and verified once in a child process.
+    """The Spec's workload by its mapping, lowered, and built and verified once in a child process; by the default mapping without one.
 
     ``device`` is a device or a part of its name (default: PoCL). Raises :class:`~feinsum_fuse.errors.Error` for what cannot be lowered,
     and :class:`~feinsum_fuse.device.outcome.KernelError`, which carries the :class:`~feinsum_fuse.device.outcome.Outcome`, for a kernel
     that fails or computes something else within ``timeout_s`` seconds.
     """
     chosen = device if isinstance(device, cl.Device) else find_device(device)
-    return build(cascade_of(spec), lower(spec, limits(chosen)), chosen, spec=spec, timeout_s=timeout_s)
+    mapped = with_mapping(spec, chosen)
+    return build(cascade_of(mapped), lower(mapped, limits(chosen)), chosen, spec=mapped, timeout_s=timeout_s)
+
+
+def with_mapping(spec: Spec, device: cl.Device) -> Spec:
+    """The Spec itself if it has a mapping; else its cascade's default mapping for the device, on the architecture that goes with it."""
+    return spec if spec.mapping is not None else default_spec(cascade_of(spec), limits(device))
 
 
 def build(

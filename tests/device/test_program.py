@@ -146,6 +146,13 @@ def test_intermediate_that_never_leaves_the_kernel_can_be_seen_all_the_same(fuse
         fused(**arrays, outputs=["Q"])
 
 
+def test_workload_without_a_mapping_gets_the_default(arrays: dict[str, np.ndarray]) -> None:
+    plain = compile(chain(""))
+    assert plain.spec is not None and plain.spec.mapping is not None
+    assert measure(chain(""), repeats=2).outcome is Outcome.ok
+    assert np.allclose(plain(**arrays)["Z"], arrays["A"] @ arrays["B"] @ arrays["C"], rtol=1e-4, atol=1e-4)
+
+
 def test_argument_errors_name_tensors(fused: Program, arrays: dict[str, np.ndarray]) -> None:
     with pytest.raises(DeviceError, match=r"^input C is missing\n  This program reads A, B, C\.$"):
         fused(A=arrays["A"], B=arrays["B"])
