@@ -8,6 +8,7 @@ from ..cascade.cascade import Cascade
 from ..cascade.online import Online
 from ..cascade.reading import cascade as cascade_of
 from ..errors import LoweringError
+from ..schedule.errors import ScopeError
 from ..schedule.explicate import Explicate
 from ..schedule.limits import DeviceLimits
 from ..schedule.loop_steps import Bind, Reorder, ShareLoop, Unroll
@@ -24,6 +25,10 @@ from .binding import Bindings
 from .branch import Branch, Position, check_order
 from .expanded import parts_of, paths_of
 from .registers import unrolled
+
+
+HIDDEN: dict[str, tuple[str, ...]] = {"local": ("group.",), "private": ("group.", "local.")}
+"""Memory -> the fanouts across which a tile in it is not seen."""
 
 
 def lower(spec: Spec, limits: DeviceLimits | None = None) -> Schedule:
@@ -186,11 +191,19 @@ class Lowering:
         kind = self.bindings.memory(node.component)
         index = {b.einsum.name: next(i for i, placed in enumerate(b.path) if placed.position == position) for b in users}
         backing = all((b.storages(tensor) or [index[b.einsum.name]])[0] == index[b.einsum.name] for b in users)
+        spread = {self.bindings.fanout(n.node) for b in users for n in b.path[index[b.einsum.name] :] if isinstance(n.node, Spatial)}
+        hidden = [f for f in sorted(spread) if f.startswith(HIDDEN.get(kind, ()))]
+        if hidden:
+            raise ScopeError(
+                f"{tensor} in {node.component} ({kind} memory) would have to be seen across {hidden[0]}, which a Spatial below binds",
+                hint="Move the Storage below that Spatial, or hold the tensor in a memory further out.",
+            )
         if backing and tensor in self.cascade.intermediates:
             branch = users[0]
             at = branch.scope(index[branch.einsum.name])
             if kind != "global" or at is not None:
-                memory = "local" if kind == "cache" else kind
+                # What a cache keeps for one group is an array of that group's; if groups share it, it is in global memory.
+                memory = kind if kind != "cache" else "global" if any(f.startswith("group.") for f in spread) else "local"
                 yield ComputeAt(tensor, at, memory)
                 for maximum in sorted(self.rolled):
                     if tensor == self.cascade.einsum(maximum).output.tensor:

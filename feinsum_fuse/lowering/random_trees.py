@@ -193,6 +193,9 @@ class _Grower:
             if self.chance(0.25):
                 extra, state = self.storage(names, state)
                 nodes += extra
+        if nodes and any(state.levels.get(t, 4) < 2 for t in self.exchanged(names)):
+            # Groups cannot wait for one another inside a kernel, so branches that exchange global data under a loop bind none.
+            state = replace(state, used=state.used | {d for d in FANOUTS if d[0] == "Core"})
         segments = self.parts(names, whole=False)
         for tensor in waiting:
             inside = any(tensor in self.exchanged(segment) for segment in segments)

@@ -135,12 +135,29 @@ def memory_of(nest: Nest, source: str) -> str:
     return nest.tiles[source].memory if source in nest.tiles else "global"
 
 
+def starts_kernel(nest: Nest, before: Sequence[Node], node: Node) -> bool:
+    """Whether groups must have finished what stands before at the root: they exchange global data with this node, and one is spread."""
+    return any(
+        (_is_grouped(node) or _is_grouped(other)) and any(memory_of(nest, s) == "global" for s in exchanged(nest, (other,), (node,)))
+        for other in before
+    )
+
+
+def _is_grouped(node: Node) -> bool:
+    return any(isinstance(n, For) and n.binding.startswith("group.") and n.extent != 1 for n in walk((node,)))
+
+
 def check_kernels(nest: Nest) -> None:
     """Refuse what would need groups to wait for one another inside a kernel, or tiles to survive from one kernel to the next."""
     if not axes_of(nest, "group"):
         return
-    for position, node in enumerate(nest.body):
-        for source in exchanged(nest, nest.body[:position], (node,)):
+    earlier: list[Node] = []
+    kernel: list[Node] = []
+    for node in nest.body:
+        if starts_kernel(nest, kernel, node):
+            earlier, kernel = [*earlier, *kernel], []
+        kernel.append(node)
+        for source in exchanged(nest, earlier, (node,)):
             if memory_of(nest, source) != "global":
                 raise CrossKernelStorageError(
                     f"{source} in {memory_of(nest, source)} memory would have to survive from one kernel to the next",

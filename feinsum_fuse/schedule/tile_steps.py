@@ -72,7 +72,8 @@ def check_dense(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequen
 def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, step: Step) -> tuple[Nest, tuple[For, ...]]:
     """The nest, and its loops from the root down to the place of a tile, the last the innermost; none for the root.
 
-    A local tile belongs to the whole group, so no loop over work-items encloses it: such loops move inwards.
+    A local tile belongs to the whole group, so no loop over work-items encloses it: such loops move inwards. A private tile belongs to a
+    work-item: loops over groups and work-items that stand right there enclose it.
     """
     if at is None:
         return nest, ()
@@ -81,7 +82,10 @@ def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, step: Step) ->
     depth = names.index(loop.name) + 1
     if memory == "local":
         nest, depth = shared_scope(nest, at.einsum, depth, step)
-    return nest, chain_of(nest, at.einsum, step)[:depth]
+    chain = chain_of(nest, at.einsum, step)
+    while memory == "private" and depth < len(chain) and chain[depth].binding.startswith(("group.", "local.")):
+        depth += 1
+    return nest, chain[:depth]
 
 
 def check_visible(memory: str, accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> None:

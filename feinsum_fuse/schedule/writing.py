@@ -21,7 +21,7 @@ from ..spec.workload import operand_name
 from .intrinsics import registered, vector_dtype
 from .naming import final_form
 from .nest import For, Nest, Node, Place, Source, Statement, Tile, statements, walk
-from .parallel import axes_of, check_kernels, exchanged, memory_of
+from .parallel import check_kernels, exchanged, memory_of, starts_kernel
 from .tags import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
 
@@ -130,18 +130,20 @@ class _Text:
         self.numbers: dict[str, int] = {}
         self.temporaries: dict[str, lp.TemporaryVariable] = {}
         self.intrinsics: set[str] = set()
-        self.groups = bool(axes_of(nest, "group"))
 
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says which memories those are in."""
         done: list[Node] = []
+        kernel: list[Node] = []
         fences: frozenset[str] = frozenset()
         for node in body:
-            memories = (
-                frozenset(memory_of(self.nest, s) for s in exchanged(self.nest, done, (node,))) - {"private"} if done else frozenset()
-            )
-            if memories and self._apart((*done, node), root=root):
-                self.barrier("global" if root and self.groups else "local", memories, above)
+            shared = exchanged(self.nest, done, (node,)) if done else set()
+            memories = frozenset(memory_of(self.nest, s) for s in shared) - {"private"}
+            if root and starts_kernel(self.nest, kernel, node):
+                self.barrier("global", memories, above)
+                done, kernel = [], []
+            elif memories and self._over_items((*done, node)):
+                self.barrier("local", memories, above)
                 fences |= memories
                 done = []
             if isinstance(node, For):
@@ -149,12 +151,12 @@ class _Text:
             else:
                 self.statement(node, above)
             done.append(node)
+            kernel.append(node)
         return fences
 
-    def _apart(self, body: tuple[Node, ...], *, root: bool) -> bool:
-        """Whether different groups (at the root) or work-items run parts of this."""
-        bindings = {n.binding.split(".")[0] for n in walk(body) if isinstance(n, For)}
-        return "local" in bindings or (root and "group" in bindings)
+    def _over_items(self, body: tuple[Node, ...]) -> bool:
+        """Whether different work-items run parts of this."""
+        return any(isinstance(n, For) and n.binding.startswith("local.") for n in walk(body))
 
     def loop(self, loop: For, above: tuple[str, ...]) -> None:
         if loop.binding == "vector":
