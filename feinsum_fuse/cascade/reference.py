@@ -40,14 +40,17 @@ def reference(cascade: Cascade, arrays: Mapping[str, ArrayLike], outputs: Iterab
     """
     values = _inputs(cascade, arrays)
     sizes = _sizes(cascade, values)
-    for einsum in cascade.einsums:
+    chosen = cascade.outputs if outputs is None else tuple(outputs)
+    unknown = [tensor for tensor in chosen if tensor not in cascade.tensors]
+    if unknown:
+        raise CascadeError(f"the cascade has no tensor {unknown[0]!r}", hint=f"It has {', '.join(cascade.tensors)}.")
+    last_use = {access.tensor: k for k, einsum in enumerate(cascade.einsums) for access in einsum.operands}
+    for number, einsum in enumerate(cascade.einsums):
         shape = cascade.fixed_shape(einsum.output.tensor, sizes)
         fixed = constantdict({v: sizes[size.name] if isinstance(size, SizeParam) else size for v, size in einsum.sizes.items()})
         values[einsum.output.tensor] = _Evaluated(einsum, fixed, cascade.tensors, values, shape).result()
-    chosen = cascade.outputs if outputs is None else tuple(outputs)
-    unknown = [tensor for tensor in chosen if tensor not in values]
-    if unknown:
-        raise CascadeError(f"the cascade has no tensor {unknown[0]!r}", hint=f"It has {', '.join(cascade.tensors)}.")
+        for tensor in [tensor for tensor, last in last_use.items() if last == number and tensor not in chosen]:
+            values.pop(tensor, None)
     return {tensor: values[tensor] for tensor in chosen}
 
 
@@ -135,7 +138,7 @@ class _Evaluated:
             else:
                 self.compute(self.region)
             out = self.out.astype(self.storing) if np.dtype(self.storing).kind in "iu" else self.out
-            out = out.astype(self.stored) if np.dtype(self.stored).kind in "iu" else out.astype(_wide(self.stored))
+            out = out.astype(self.stored if np.dtype(self.stored).kind in "iu" else _wide(self.stored), copy=False)
         return np.ascontiguousarray(out).reshape(out.shape)
 
     def compute(self, region: Region) -> None:
@@ -153,7 +156,7 @@ class _Evaluated:
             reached = self.reached(region, over)
         if combines_populate(self.einsum):
             total = _COMBINE[self.einsum.reduce](total, self.einsum.populate)
-        target[...] = np.where(reached, total.astype(self.out.dtype), target)
+        target[...] = total if reached.all() else np.where(reached, total, target)
 
     def is_simple_output(self, region: Region) -> bool:
         """Whether different values of the output's variables are different elements, none of them outside."""
@@ -201,7 +204,7 @@ class _Evaluated:
         total = np.full(over.shape, self.neutral, dtype=self.out.dtype)
         reached = np.zeros(over.shape, dtype=bool)
         for block in region.blocks(_BLOCK):
-            value = self.values(self.map, block).astype(self.out.dtype)
+            value = self.values(self.map, block).astype(self.out.dtype, copy=False)
             mask = self.mask(block, self.guards)
             value = np.broadcast_to(value if mask.all() else np.where(mask, value, self.out.dtype.type(self.neutral)), block.shape)
             part, axes = _part(block, over), _reduced(block, over)

@@ -176,6 +176,12 @@ def test_a_map_changes_the_key_alone() -> None:
     assert one.structure_key == other.structure_key
 
 
+def test_keys_of_this_format_do_not_change() -> None:
+    cascade = ff.cascade(["T[m,n] = A[m,k]*B[k,n]", "Z[m,p] = gelu(T[m,n])*C[n,p]"], {"M": 4, "N": 5, "K": 6, "P": 7})
+    assert cascade.key == "27b74ab536357533ee16fac4e55e5197fe9fd3274eeb2bd626923787a8446e4d"
+    assert cascade.structure_key == "df246ab528afdf1fc2fbe40ac821db0b9634f97f86885f708b590fab8c3f2934"
+
+
 def test_deep_maps_are_written_out_whole() -> None:
     deep = "tanh(sin(cos(abs(tanh(sin({} * A[m]))))))"
     assert written(f"Z[m] = {deep.format(2)}", M=5).key != written(f"Z[m] = {deep.format(3)}", M=5).key
