@@ -48,8 +48,8 @@ def read_variables(document: Document, path: Path, outer: Mapping[str, object]) 
     for name, value in table.content.items():
         if not name.isidentifier():
             raise document.error((*path, name), f"{name!r} cannot be a variable's name.", key=True)
-        if isinstance(value.content, dict):
-            raise document.error((*path, name), f"The variable {name} is a mapping; a number, text or list is expected.")
+        if isinstance(value.content, dict) or value.content is None:
+            raise document.error((*path, name), f"The variable {name} is no number, text or list.")
         if isinstance(value.content, list) or value.quoted:
             literals[name] = value.plain()
     expressions = {name: value.content for name, value in table.content.items() if name not in literals}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import feinsum_fuse as ff
+from feinsum_fuse.spec.files import read_string
+from feinsum_fuse.spec.yaml_text import yaml_text
 from tests.spec.cases import DOCUMENTS, WHOLE
 from tests.sweeps import SEED, sweep_size
 
@@ -106,6 +110,34 @@ def test_mutations_of_the_examples() -> None:
             raise
 
 
+REPLACEMENTS: list[object] = [
+    *(None, True, 0, -1, 1, 3, 2**70, 0.5, -0.5, float("inf"), float("nan")),
+    *("", "x", "m", "A", "All", "m + k", "2 * 3", "inf", "1/0", "A.b", "[0]"),
+    *([], {}, [[]], [None], ["m"], ["m", "m"], {"m": "m"}, {"": ""}, {"M": 2}, [{"name": "x"}], {"x": {"y": []}}, ["A", 3], {"All": "A"}),
+]
+
+
+def _places(tree: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    children = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [path, *(place for key, child in children for place in _places(child, (*path, key)))]
+
+
+def test_one_value_replaced_by_another_kind() -> None:
+    choose = random.Random(SEED)
+    trees = [{key: value.plain() for key, value in read_string(text, {}, DOCUMENTS).root.items()} for text in sources()[:1] + sources()[4:]]
+    for _ in range(sweep_size(4_000)):
+        tree = copy.deepcopy(choose.choice(trees))
+        *above, last = choose.choice(_places(tree)[1:])
+        target: Any = tree
+        for step in above:
+            target = target[step]
+        if choose.random() < 0.1:
+            del target[last]
+        else:
+            target[last] = copy.deepcopy(choose.choice(REPLACEMENTS))
+        load(yaml_text(tree))
+
+
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.sampled_from(FRAGMENTS))
 FIELDS = """workload einsums name rank_sizes bits_per_value tensor_accesses projection output arch nodes mapping type size actions energy
     spatial fanout tensors component tile_shape rank_variable einsum opencl renames M"""
@@ -120,8 +152,6 @@ TREES = st.recursive(
 @settings(max_examples=sweep_size(2_000))
 @given(st.dictionaries(st.sampled_from(["workload", "arch", "mapping", "opencl", "renames", "variables"]), TREES))
 def test_random_trees(tree: dict[str, object]) -> None:
-    from feinsum_fuse.spec.yaml_text import yaml_text
-
     load(yaml_text(tree))  # type: ignore[arg-type]
 
 
