@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..cascade.names import Names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schedule:
     """Steps in order; the first is :class:`Explicate`. It names Einsums, rank variables and tensors of a cascade, nothing of a kernel."""
 
@@ -79,5 +79,5 @@ class Schedule:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(f"{number:3d}  {step}" for number, step in enumerate(self.steps, 1))
