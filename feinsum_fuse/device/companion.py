@@ -8,34 +8,36 @@ from constantdict import constantdict
 
 from ..errors import LoweringError, ScheduleError
 from ..lowering import lower
+from ..schedule.explicate import Explicate
+from ..schedule.schedule import Schedule
 from ..spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ..spec.opencl import FanoutKind, MemoryKind, OpenCL
 from ..spec.workload import Einsum
 
 if TYPE_CHECKING:
     from ..schedule.limits import DeviceLimits
-    from ..schedule.schedule import Schedule
     from ..spec.spec import Spec
 
 _MEMORY, _FANOUT, _UNIT = "MainMemory", "Core", "MAC"
 
 
+PLAIN = Schedule((Explicate(),))
+"""One Einsum after the other in one work-item, which any cascade can be."""
+
+
 def unfused_schedule(spec: Spec, limits: DeviceLimits) -> Schedule:
-    """The plainest schedule of a workload: no tiles; work-groups over the first variable of each output where that can be lowered.
-
-    Raises :class:`~feinsum_fuse.errors.LoweringError` for a workload that cannot run Einsum by Einsum.
-    """
+    """A schedule without tiles: work-groups over the first variable of each output where that can be lowered, else :data:`PLAIN`."""
     try:
-        return lower(_unfused(spec, parallel=True), limits)
+        return lower(_unfused(spec), limits)
     except (LoweringError, ScheduleError):
-        return lower(_unfused(spec, parallel=False), limits)
+        return PLAIN
 
 
-def _unfused(spec: Spec, *, parallel: bool) -> Spec:
+def _unfused(spec: Spec) -> Spec:
     """The Spec with a mapping of its own, on an architecture of one memory."""
     nodes: tuple[Node, ...] = (
         Storage(tensors=spec.workload.tensors, component=_MEMORY),
-        Sequential(nodes=tuple(_branch(einsum, parallel) for einsum in spec.workload.einsums)),
+        Sequential(nodes=tuple(_branch(einsum) for einsum in spec.workload.einsums)),
     )
     given = spec.opencl or OpenCL()
     memories: constantdict[str, MemoryKind] = constantdict({_MEMORY: "global"})
@@ -44,13 +46,13 @@ def _unfused(spec: Spec, *, parallel: bool) -> Spec:
     return spec.replace(arch=None, opencl=opencl, mapping=Mapping(nodes))
 
 
-def _branch(einsum: Einsum, parallel: bool) -> Node:
+def _branch(einsum: Einsum) -> Node:
     """All loops of an Einsum, those of its output outside."""
     first = einsum.outputs[0].rank_variables
     order = [*first, *(variable for variable in einsum.rank_variables if variable not in first)]
     loops: list[Node] = []
     for position, variable in enumerate(order):
-        if parallel and position == 0 and first:
+        if position == 0 and first:
             loops.append(Spatial(rank_variable=variable, tile_shape=1, name="core", component=_FANOUT))
         else:
             loops.append(Temporal(rank_variable=variable, tile_shape=1))

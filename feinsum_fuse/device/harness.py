@@ -14,8 +14,7 @@ import pyopencl as cl
 
 from ..cascade.reading import cascade as cascade_of
 from ..errors import LoweringError, MappingError, ScheduleError, UnsupportedTypeError
-from ..lowering import lower
-from .catalogue import DeviceInfo, find_device, limits
+from .catalogue import DeviceInfo, find_device
 from .contexts import queue_of
 from .eviction import Eviction
 from .interference import Interference
@@ -23,7 +22,7 @@ from .isolation import TIMEOUT
 from .loaded import Loaded, Value
 from .measurement import Measurement, Provenance, Subject
 from .outcome import KernelError, Outcome
-from .program import Program, build, with_mapping
+from .program import Program, build, lowered
 from .timing import CacheState, Samples, time_together
 from .verification import verify
 
@@ -132,10 +131,9 @@ def _attempt(item: Spec | Program | HostFunction, device: cl.Device, timeout_s: 
     info = DeviceInfo.of(device)
     subject = Subject(cascade_of(item), None, item)
     try:
-        mapped = with_mapping(item, device)
-        subject = Subject(cascade_of(mapped), lower(mapped, limits(device)), mapped)
-        assert subject.schedule is not None
-        return Bound(build(subject.cascade, subject.schedule, device, spec=mapped, timeout_s=timeout_s))
+        mapped, schedule = lowered(item, device)
+        subject = Subject(cascade_of(mapped), schedule, mapped)
+        return Bound(build(subject.cascade, schedule, device, spec=mapped, timeout_s=timeout_s))
     except KernelError as error:
         failed = error.executable
         origin = Provenance.now(info, failed.source_hash, failed.options)

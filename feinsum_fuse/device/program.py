@@ -12,12 +12,12 @@ import pyopencl as cl
 from ..cascade.cascade import Cascade
 from ..cascade.names import chosen_names
 from ..cascade.reading import cascade as cascade_of
-from ..errors import DeviceError
+from ..errors import DeviceError, LoweringError
 from ..lowering import lower
 from ..lowering.default_mapping import default_spec
 from ..schedule.schedule import Schedule
 from .catalogue import find_device, limits
-from .companion import unfused_schedule
+from .companion import PLAIN, unfused_schedule
 from .example import Example, example
 from .executable import Executable
 from .generation import executable
@@ -118,13 +118,24 @@ def compile(spec: Spec, device: cl.Device | str | None = None, *, timeout_s: flo
     that fails or computes something else within ``timeout_s`` seconds.
     """
     chosen = device if isinstance(device, cl.Device) else find_device(device)
-    mapped = with_mapping(spec, chosen)
-    return build(cascade_of(mapped), lower(mapped, limits(chosen)), chosen, spec=mapped, timeout_s=timeout_s)
+    mapped, schedule = lowered(spec, chosen)
+    return build(cascade_of(mapped), schedule, chosen, spec=mapped, timeout_s=timeout_s)
 
 
-def with_mapping(spec: Spec, device: cl.Device) -> Spec:
-    """The Spec itself if it has a mapping; else its cascade's default mapping for the device, on the architecture that goes with it."""
-    return spec if spec.mapping is not None else default_spec(cascade_of(spec), limits(device))
+def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
+    """A Spec and the schedule that its mapping asks for.
+
+    Without a mapping the Spec returned has the cascade's default mapping for the device, on the architecture that goes with it; where no
+    default mapping can be lowered, it is the one given, with the plainest schedule.
+    """
+    allowed = limits(device)
+    if spec.mapping is not None:
+        return spec, lower(spec, allowed)
+    try:
+        mapped = default_spec(cascade_of(spec), allowed)
+        return mapped, lower(mapped, allowed)
+    except LoweringError:
+        return spec, PLAIN
 
 
 def build(

@@ -153,6 +153,21 @@ def test_workload_without_a_mapping_gets_the_default(arrays: dict[str, np.ndarra
     assert np.allclose(plain(**arrays)["Z"], arrays["A"] @ arrays["B"] @ arrays["C"], rtol=1e-4, atol=1e-4)
 
 
+def test_workload_that_no_mapping_can_express_runs_all_the_same() -> None:
+    scatter = loads(
+        """
+workload:
+  bits_per_value: {All: 64}
+  rank_sizes: {P: 15, R: 3}
+  einsums:
+  - "Z[H: p+r] = A[p]*B[r]"
+"""
+    )
+    rng = np.random.default_rng(1)
+    a, b = rng.random(15), rng.random(3)
+    assert np.allclose(compile(scatter)(A=a, B=b)["Z"], np.convolve(a, b))
+
+
 def test_argument_errors_name_tensors(fused: Program, arrays: dict[str, np.ndarray]) -> None:
     with pytest.raises(DeviceError, match=r"^input C is missing\n  This program reads A, B, C\.$"):
         fused(A=arrays["A"], B=arrays["B"])
