@@ -138,7 +138,8 @@ def _components(part: _Part, alone: NDArray[np.bool_]) -> list[Integers]:
     return [rest[chosen] for chosen in np.split(by_component, cuts)]
 
 
-def _labelled(part: _Part, colours: Hashes) -> _Found:
+def _labelled(part: _Part, colours: Hashes, exhaustive: bool = True) -> _Found:
+    """The least labelling of a part; if not ``exhaustive``, the one that the first vertex of every cell leads to."""
     colours = _refined(part, colours)
     _, cell, sizes = np.unique(colours, return_inverse=True, return_counts=True)
     alone = sizes[cell] == 1
@@ -156,9 +157,9 @@ def _labelled(part: _Part, colours: Hashes) -> _Found:
         if (ordered[1:] != ordered[:-1]).all():
             pieces.append(_Found(part.names[positions[by_own_colour]].tolist(), tuple(ordered.tolist())))
         elif len(positions) == len(part.names):
-            pieces.append(_searched(part, colours, sizes[cell]))
+            pieces.append(_searched(part, colours, sizes[cell], exhaustive))
         else:
-            pieces.append(_labelled(part.restricted(positions), own))
+            pieces.append(_labelled(part.restricted(positions), own, exhaustive))
     pieces.sort(key=lambda piece: piece.certificate)
     for number, piece in enumerate(pieces):
         found.order += piece.order
@@ -170,8 +171,12 @@ def _labelled(part: _Part, colours: Hashes) -> _Found:
     return found
 
 
-def _searched(part: _Part, colours: Hashes, cell_sizes: Integers) -> _Found:
-    """Label a connected part in which no vertex is alone: give each vertex of the smallest cell its own colour; the least result counts."""
+def _searched(part: _Part, colours: Hashes, cell_sizes: Integers, exhaustive: bool) -> _Found:
+    """Label a connected part in which no vertex is alone: give each vertex of the smallest cell its own colour; the least result counts.
+
+    Before a vertex is searched, one way down from it is compared with one way down from the first: if they end alike, an automorphism
+    maps one to the other.
+    """
     smallest = np.flatnonzero(cell_sizes == cell_sizes.min())
     cell = smallest[colours[smallest] == colours[smallest].min()]
     orbit = {int(name): int(name) for name in part.names}
@@ -181,6 +186,14 @@ def _searched(part: _Part, colours: Hashes, cell_sizes: Integers) -> _Found:
             vertex = orbit[vertex]
         return vertex
 
+    def branch_at(position: int, exhaustive: bool) -> _Found:
+        chosen = colours.copy()
+        chosen[position] ^= _ALONE
+        return _labelled(part, chosen, exhaustive)
+
+    first = branch_at(int(cell[0]), False)
+    if not exhaustive:
+        return _Found(first.order, first.certificate)
     best: _Found | None = None
     generators: list[Permutation] = []
     tried: list[int] = []
@@ -188,18 +201,24 @@ def _searched(part: _Part, colours: Hashes, cell_sizes: Integers) -> _Found:
         vertex = int(part.names[position])
         if root(vertex) in {root(other) for other in tried}:
             continue
+        leaf = branch_at(position, False) if tried else first
         tried.append(vertex)
-        chosen = colours.copy()
-        chosen[position] ^= _ALONE
-        branch = _labelled(part, chosen)
-        new = branch.generators
-        if best is not None and branch.certificate == best.certificate:
-            new = [*new, {a: b for a, b in zip(best.order, branch.order, strict=True) if a != b}]
-        elif best is None or branch.certificate < best.certificate:
-            best = branch
+        if leaf is not first and leaf.certificate == first.certificate:
+            new = [_mapping(first, leaf)]
+        else:
+            branch = branch_at(position, True)
+            new = branch.generators
+            if best is not None and branch.certificate == best.certificate:
+                new = [*new, _mapping(best, branch)]
+            elif best is None or branch.certificate < best.certificate:
+                best = branch
         generators += new
         for generator in new:
             for a, b in generator.items():
                 orbit[root(a)] = root(b)
     assert best is not None
     return _Found(best.order, best.certificate, generators)
+
+
+def _mapping(one: _Found, other: _Found) -> Permutation:
+    return {a: b for a, b in zip(one.order, other.order, strict=True) if a != b}
