@@ -72,7 +72,7 @@ class Record:
         return self.measurement.provenance.device
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fact:
     """An answer of the archive: a record and how it was found; ``record`` is ``None``, and the fact false, if there is none."""
 
@@ -115,7 +115,7 @@ class Fact:
 
         return apply_fact(self, kernel, instructions)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         if self.record is None:
             return f"nothing known: {self.detail}"
         measurement = self.record.measurement

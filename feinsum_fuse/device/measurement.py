@@ -66,7 +66,7 @@ class Subject:
     spec: Spec | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurement:
     """Times of one program, or how it failed. A failure has no samples, and no number stands in for its time.
 
@@ -135,7 +135,7 @@ class Measurement:
         data["samples_ns"], data["event_ns"] = tuple(data["samples_ns"]), tuple(data["event_ns"])
         return cls(provenance=provenance, arguments=arguments, **data)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         head = f"{self.label}: " if self.label else ""
         device = self.provenance.device
         where = f"{device.name} on {device.platform}, {self.provenance.threads} threads"
