@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeVar
 
+import islpy as isl
 import loopy as lp
 from loopy.kernel.data import HardwareConcurrentTag
 from loopy.kernel.instruction import BarrierInstruction
@@ -56,8 +57,35 @@ def separated(t_unit: lp.TranslationUnit, original: lp.TranslationUnit, matched:
                 name = kernel.get_instruction_id_generator()(f"fence_{place}")
                 barriers.append(BarrierInstruction(name, depends_on=frozenset(first), synchronization_kind="global"))
                 fences[place] = frozenset({name})
+    unbound = {insn.id for insn in kernel.instructions if not _is_bound(kernel, insn)}
     instructions = []
     for insn in kernel.instructions:
-        added = fences["before"] if insn.id in owned else fences["after"] if insn.id in after else frozenset()
-        instructions.append(insn.copy(depends_on=insn.depends_on | added) if added else insn)
-    return t_unit.with_kernel(kernel.copy(instructions=[*instructions, *barriers]))
+        if insn.id in owned:
+            insn = insn.copy(depends_on=insn.depends_on | fences["before"])
+        else:
+            part = before if insn.id in before else after
+            # One work-item runs them all in order; loopy sees axes elsewhere in the kernel and would ask for barriers.
+            alone = frozenset((other, "any") for other in part & unbound) if insn.id in unbound else frozenset()
+            waits = fences["after"] if insn.id in after else frozenset()
+            insn = insn.copy(depends_on=insn.depends_on | waits, no_sync_with=insn.no_sync_with | alone)
+        instructions.append(insn)
+    return t_unit.with_kernel(_with_foreign_loops(kernel.copy(instructions=[*instructions, *barriers]), original.default_entrypoint))
+
+
+def _is_bound(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> bool:
+    """Whether an instruction uses groups or work-items."""
+    return any(kernel.inames[name].tags_of_type(HardwareConcurrentTag) for name in insn.within_inames)
+
+
+def _with_foreign_loops(kernel: lp.LoopKernel, original: lp.LoopKernel) -> lp.LoopKernel:
+    """The kernel with what the original says of loops that belong to foreign instructions alone: arrays swept in calls, and order."""
+    foreign = [insn for insn in kernel.instructions if insn.id in original.id_to_insn]
+    swept = frozenset().union(*(insn.sub_array_ref_inames() for insn in foreign)) - kernel.inames.keys()
+    domains = list(kernel.domains)
+    for domain in original.domains:
+        if keep := [name for name in domain.get_var_names(isl.dim_type.set) if name in swept]:
+            domains.append(domain.project_out_except(keep, [isl.dim_type.set]))
+    theirs = frozenset().union(*(insn.within_inames for insn in foreign)) if foreign else frozenset()
+    order = frozenset(priority for priority in original.loop_priority if set(priority) <= theirs)
+    inames = {**{name: original.inames[name] for name in swept}, **kernel.inames}
+    return kernel.copy(domains=domains, inames=inames, loop_priority=kernel.loop_priority | order)

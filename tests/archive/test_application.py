@@ -150,7 +150,7 @@ def test_the_result_is_right(known: str, device: cl.Device) -> None:
 def test_instructions_may_be_named_or_found(known: str, device: cl.Device, ids: list[str] | None) -> None:
     fact = retrieve(product(m=64), device, known)
     assert fact.instructions is None
-    kernel = foreign_kernel(m=96)
+    kernel = foreign_kernel()
     assert fact.apply(kernel, ids) == fact.apply(kernel, ["product"])
 
 
@@ -296,3 +296,76 @@ def test_a_fact_of_another_device_of_the_family_is_applied_and_verified_here(url
     fact = retrieve(foreign_kernel(), device, url)
     assert fact.found is Found.device_family
     assert "product" not in fact.apply(foreign_kernel()).default_entrypoint.id_to_insn
+
+
+def test_a_kernel_of_symbolic_size(known: str, device: cl.Device) -> None:
+    """Checked at the recorded size; the result serves every other."""
+    kernel = lp.make_kernel(
+        ["{[x, y]: 0 <= x < rows and 0 <= y < 48}", "{[z]: 0 <= z < 32}"],
+        """
+        left(a, b) := P[a, b]
+        right(a, b) := Q[a, b]
+        out[x, y] = sum(z, left(x, z) * right(z, y))  {id=product}
+        """,
+        [
+            lp.GlobalArg("P", np.float32, shape="rows, 32"),
+            lp.GlobalArg("Q", np.float32, shape=(32, 48)),
+            lp.GlobalArg("out", np.float32, shape="rows, 48"),
+            lp.ValueArg("rows", np.int32),
+        ],
+        lang_version=(2018, 2),
+    )
+    fact = retrieve(kernel, device, known)
+    assert fact.detail == "recorded at x = 64 for symbolic"
+    fast = fact.apply(kernel)
+    for rows in (1, 13, 64):
+        program = executable(lp.fix_parameters(fast, rows=rows))
+        inputs = {a.name: np.random.default_rng(0).uniform(-1, 1, a.shape).astype(a.dtype) for a in program.inputs}
+        result = run_isolated(program, inputs, device, expected={"out": inputs["P"] @ inputs["Q"]}, tolerance=1e-5)
+        assert result.outcome is Outcome.ok, result.message
+
+
+def test_callees_and_the_order_of_foreign_loops_survive(known: str, device: cl.Device) -> None:
+    twice = lp.make_function(
+        "{[i]: 0 <= i < 48}",
+        "b[i] = 2 * a[i]",
+        [lp.GlobalArg("a, b", np.float32, shape=(48,))],
+        name="twice",
+        lang_version=(2018, 2),
+    )
+    caller = lp.make_kernel(
+        [
+            "{[x, y]: 0 <= x < 100 and 0 <= y < 48}",
+            "{[z]: 0 <= z < 32}",
+            "{[v, w]: 0 <= v, w < 48}",
+            "{[p, q]: 0 <= p < 5 and 0 <= q < 48}",
+        ],
+        """
+        left(a, b) := P[a, b]
+        right(a, b) := Q[a, b]
+        out[x, y] = sum(z, left(x, z) * right(z, y))  {id=product}
+        [w]: doubled[w] = twice([v]: out[3, v])  {id=call, dep=product}
+        copies[p, q] = doubled[q] + p  {id=copy, dep=call}
+        """,
+        [
+            lp.GlobalArg("P", np.float32, shape=(100, 32)),
+            lp.GlobalArg("Q", np.float32, shape=(32, 48)),
+            lp.GlobalArg("out", np.float32, shape=(100, 48)),
+            lp.GlobalArg("doubled", np.float32, shape=(48,)),
+            lp.GlobalArg("copies", np.float32, shape=(5, 48)),
+        ],
+        lang_version=(2018, 2),
+        name="caller",
+    )
+    kernel = lp.merge([lp.prioritize_loops(caller, "q, p"), twice])
+    fast = retrieve(kernel, device, known).apply(kernel)
+    assert fast.callables_table.keys() >= {"caller", "twice"}
+    assert fast["twice"].instructions == kernel["twice"].instructions
+    assert fast.default_entrypoint.id_to_insn["call"].expression == kernel.default_entrypoint.id_to_insn["call"].expression
+    assert ("q", "p") in fast.default_entrypoint.loop_priority
+    program = executable(fast)
+    inputs = {a.name: np.random.default_rng(0).uniform(-1, 1, a.shape).astype(a.dtype) for a in program.inputs}
+    result = run_isolated(program, inputs, device)
+    assert result.outcome is Outcome.ok, result.message
+    expected = 2 * (inputs["P"] @ inputs["Q"])[3] + np.arange(5, dtype=np.float32)[:, None]
+    np.testing.assert_allclose(result.outputs["copies"], expected, atol=1e-4)
