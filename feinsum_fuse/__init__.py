@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .device.harness import measure
     from .device.program import compile
     from .lowering import lower
+    from .lowering.default_mapping import default_mapping
     from .model.bounds import bounds
     from .model.predict import predict, predict_many
     from .spec.building import spec
@@ -58,6 +59,7 @@ __all__ = [
     "calibrate",
     "cascade",
     "compile",
+    "default_mapping",
     "load",
     "loads",
     "lower",
@@ -78,6 +80,7 @@ _MODULES = {
     "calibrate": "device.calibration",
     "cascade": "cascade.reading",
     "compile": "device.program",
+    "default_mapping": "lowering.default_mapping",
     "load": "spec.load",
     "loads": "spec.load",
     "lower": "lowering",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from constantdict import constantdict
 
+from .. import MappingError
 from .console import note, progress
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def variants(files: Sequence[Path]) -> tuple[list[Path], dict[str, list[Path]]]:
     mappings = [file for file in dict.fromkeys(files) if has_top_key(file, "mapping")]
     shared = [file for file in files if file not in mappings]
     if len(mappings) < 2:
-        label = _label(mappings[0]) if mappings else "no mapping"
+        label = _label(mappings[0]) if mappings else "default mapping"
         return shared, {label: list(mappings)}
     labels = [_label(file) for file in mappings]
     if len(set(labels)) < len(labels):
@@ -57,7 +58,7 @@ def specs(
     dtypes: Mapping[str, str] | None = None,
     measure_now: bool = False,
 ) -> tuple[dict[str, Spec], bool]:
-    """Label -> Spec of each variant, and whether their architecture is the user's own.
+    """Label -> Spec of each variant, and whether their architecture is the user's own. Without a mapping it is the default one.
 
     Without one, it comes from the device file: that of an earlier calibration, or of a quick one now if there is none or ``measure_now``.
     """
@@ -69,7 +70,26 @@ def specs(
     if not theirs:
         file = device_file(device, measure_now=measure_now)
         result = {label: load(*shared, *own, file, variables=given) for label, own in mappings.items()}
-    return {label: with_dtypes(spec, dtypes) for label, spec in result.items()}, theirs
+    return {label: with_mapping(with_dtypes(spec, dtypes), device) for label, spec in result.items()}, theirs
+
+
+def with_mapping(spec: Spec, device: str | cl.Device | None) -> Spec:
+    """The Spec with the default mapping if it has none; as it is if that does not fit the Spec's architecture.
+
+    Raises :class:`~feinsum_fuse.errors.LoweringError` for a workload that nothing can run.
+    """
+    if spec.mapping is not None:
+        return spec
+    from ..cascade.reading import cascade
+    from ..device.catalogue import find_device, limits
+    from ..lowering.default_mapping import default_mapping
+
+    chosen = find_device(device) if device is None or isinstance(device, str) else device
+    mapping = default_mapping(cascade(spec), limits(chosen))
+    try:
+        return spec.replace(mapping=mapping)
+    except MappingError:
+        return spec
 
 
 def with_dtypes(spec: Spec, dtypes: Mapping[str, str] | None) -> Spec:

@@ -33,6 +33,7 @@ def command(
 
     If several of FILES have a mapping, each is a column: they are measured in turns, in one run. Without an arch in FILES, the
     prediction uses a device file: measured before (see `calibrate`), or now. An arch in FILES must be one that the mapping fits.
+    Without a mapping, the default one runs.
     """
     from ..device.catalogue import find_device
     from ..report.side_by_side import side_by_side
@@ -40,7 +41,8 @@ def command(
 
     chosen = find_device(device)
     mappings, theirs = specs(files, variables(set_), device=chosen, dtypes=dtypes(dtype), measure_now=calibrate)
-    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, must_predict=theirs, progress=progress)
+    must = theirs and all(spec.mapping is not None for spec in mappings.values())
+    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, must_predict=must, progress=progress)
     if as_json:
         emit_json(to_data(trials))
     elif len(trials.rejected) < len(trials.trials):

@@ -114,3 +114,13 @@ def test_a_tile_that_no_device_holds_is_rejected_and_the_others_go_on(
     assert ended.err.splitlines()[-2].startswith("error: large: rejected: ")
     alone = invoke("run", workload, arch, "mapping_large.yaml", "--set", "M=100000", "--repeats", 1, "--url", database)
     assert (alone.code, alone.out) == (1, "")
+
+
+def test_without_a_mapping_the_default_one_runs(invoke: Invoke, root: Path, database: Path) -> None:
+    workload = root / "examples" / "matmul" / "workload.yaml"
+    ended = invoke("run", workload, "--repeats", 1, "--set", "M=37", "--url", database, "--json")
+    assert ended.code == 0
+    figures = json.loads(ended.out)["mappings"]["default mapping"]
+    assert figures["outcome"] == "ok"
+    assert figures["predicted_time_s"] > 0
+    assert "LoopTree\n" in invoke("show", workload, "--tree", "--schedule").out
