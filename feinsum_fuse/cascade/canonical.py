@@ -165,7 +165,10 @@ class _CascadeGraph:
             by_rank = sorted(einsum.variables, key=lambda v: rank[self.variables[einsum.name, v]])
             seen: dict[str, None] = {}
             for index in (index for access in accesses for index in access.indices):
-                seen |= dict.fromkeys(v for v in by_rank if v in index.variables)
+                if len(index.terms) == 1:
+                    seen[index.terms[0][0]] = None
+                else:
+                    seen |= dict.fromkeys(v for v in by_rank if v in index.coefficients)
             seen |= dict.fromkeys(by_rank)
             variables |= {(einsum.name, variable): f"i{k}" for k, variable in enumerate(seen)}
         return Renaming(
