@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from .arch import Arch, ArchNode, Array, Fork, Hierarchical, Memory
 from .arch import Toll as TollUnit
-from .map_text import access_text
 from .mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from .svg import LINE, PADDING, box, cylinder, document, ellipse, hexagon, line, right_arrow, text, text_width
+from .text_tables import einsum_text
 
 if TYPE_CHECKING:
     from .workload import Workload
@@ -209,10 +209,10 @@ def _layers(workload: Workload) -> list[list[tuple[str, str]]]:
 
 
 def workload_svg(workload: Workload) -> str:
-    """The cascade's data flow: Einsums as boxes, tensors as ovals, arrows labelled by how each tensor is indexed."""
+    """The cascade's data flow: Einsums as boxes with their index notation, tensors as ovals with their shapes."""
     layers = [layer for layer in _layers(workload) if layer]
     labels = {("tensor", t): f"{t} {' x '.join(map(str, workload.shape(t).values()))}" for t in workload.tensors}
-    labels |= {("einsum", e.name): e.name for e in workload.einsums}
+    labels |= {("einsum", e.name): f"{e.name}: {einsum_text(e)}" for e in workload.einsums}
     widths = [sum(text_width(labels[item]) + 3 * PADDING + GAP for item in layer) for layer in layers]
     width = max(widths, default=100.0) + 2 * GAP
     places: dict[tuple[str, str], tuple[float, float]] = {}
@@ -227,14 +227,10 @@ def workload_svg(workload: Workload) -> str:
             draw, fill = (ellipse, STORAGE_COLOUR) if item[0] == "tensor" else (box, COMPUTE_COLOUR)
             shapes += [draw(x, y, own, ROW * 0.8, fill), text(x, y, labels[item])]
     edges: list[str] = []
-    labels_drawn: list[str] = []
     for einsum in workload.einsums:
         ex, ey = places["einsum", einsum.name]
         for access in einsum.tensor_accesses:
             tx, ty = places["tensor", access.name]
             start, end = ((ex, ey + ROW * 0.4), (tx, ty - ROW * 0.4)) if access.output else ((tx, ty + ROW * 0.4), (ex, ey - ROW * 0.4))
             edges.append(line(*start, *end, arrow=True))
-            near = 0.3 if access.output else 0.7
-            at = (start[0] + (end[0] - start[0]) * near, start[1] + (end[1] - start[1]) * near)
-            labels_drawn.append(text(*at, access_text(access).removeprefix(access.name), halo=True))
-    return document(width, len(layers) * (ROW + 2 * GAP) + GAP, [*edges, *shapes, *labels_drawn], "Cascade")
+    return document(width, len(layers) * (ROW + 2 * GAP) + GAP, [*edges, *shapes], "Cascade")

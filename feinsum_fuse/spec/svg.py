@@ -16,10 +16,9 @@ def text_width(text: str) -> float:
     return len(text) * CHARACTER
 
 
-def text(x: float, y: float, content: str, *, halo: bool = False) -> str:
-    """A line of text centred at (x, y), on a white rim if ``halo``."""
-    rim = ' stroke="white" stroke-width="4" paint-order="stroke"' if halo else ""
-    return f'<text x="{x:.1f}" y="{y + FONT * 0.35:.1f}" text-anchor="middle"{rim}>{escape(content)}</text>'
+def text(x: float, y: float, content: str) -> str:
+    """A line of text centred at (x, y)."""
+    return f'<text x="{x:.1f}" y="{y + FONT * 0.35:.1f}" text-anchor="middle">{escape(content)}</text>'
 
 
 def box(x: float, y: float, width: float, height: float, fill: str) -> str:

@@ -63,7 +63,7 @@ def test_a_cascade_shows_tensors_einsums_and_subscripts() -> None:
     assert drawn.count(("ellipse", STORAGE_COLOUR)) == 7
     assert drawn.count(("rect", COMPUTE_COLOUR)) == 3
     assert "T0 128 x 128" in shown
-    assert "[m, n0]" in shown
+    assert "Matmul1: T1[m, n1] = T0[m, n0] * W0[n0, n1]" in shown
 
 
 def test_an_architecture_shows_tolls_and_forks() -> None:
