@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from constantdict import constantdict
@@ -30,10 +31,12 @@ VECTOR_BYTES = 32
 VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32"})
 ACCUMULATORS = 8
 """Vectors of a register tile: half of the 16 registers that most processors have."""
-BUDGET = 256 << 10
+BUDGET = 512 << 10
 """Bytes of tiles in a group, which should stay in the cache that belongs to a core."""
 LEAST_ROWS = 16
 REDUCTION_TILE = 256
+GROUPS = 16
+"""So many are enough for the cores to share the work evenly."""
 GROUP_POINTS = 1 << 16
 """Below this many points a group does not pay for its start."""
 
@@ -93,7 +96,7 @@ _BINDINGS = OpenCL(
 
 def _plans(cascade: Cascade, spec: Spec, limits: DeviceLimits) -> Iterator[_Plan]:
     """Plans to be tried, the fastest first, the plainest last."""
-    budget = min(BUDGET, limits.local_bytes // 2)
+    budget = min(BUDGET, limits.local_bytes * 3 // 4)
     width = _width(cascade)
     for lanes in dict.fromkeys((width, 1)):
         for share in (budget, budget // 4, 0):
@@ -141,7 +144,7 @@ class _Branch:
     def __init__(self, plan: _Plan, segment: Segment) -> None:
         self.plan = plan
         self.segment = segment
-        self.rows: Rows = segment.rows[0] if segment.rows and plan.groups else {}
+        self.rows: Rows = segment.main or {} if plan.groups else {}
         self.tile = self._tile() if self.rows else 1
         self.lanes = lanes_of(segment, self.rows, self.tile, plan.width).chosen
 
@@ -149,10 +152,8 @@ class _Branch:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two."""
         extent = self.segment.extent(self.rows)
         wanted = max(64, GROUP_POINTS * extent // max(1, self.segment.points()))
-        others = 1
-        for rows in self.segment.rows[1:]:
-            others *= self.segment.extent(rows)
-        wanted = min(wanted, max(LEAST_ROWS, extent * min(others, 16) // 16))
+        problems = prod(map(self.segment.extent, self.segment.batches))
+        wanted = min(wanted, max(LEAST_ROWS, extent * min(problems, GROUPS) // GROUPS))
         held = self.segment.row_bytes(self.rows)
         if held:
             wanted = min(wanted, max(LEAST_ROWS, self.plan.budget // held))
@@ -184,7 +185,7 @@ class _Branch:
         if not self.rows:
             return [], tiles
         nodes: list[Node] = []
-        for rows in self._outer():
+        for rows in self.segment.batches:
             nodes.append(Temporal(_name(rows), 1))
             for einsum, variable in rows.items():
                 tiles[einsum][variable] = 1
@@ -196,21 +197,6 @@ class _Branch:
             for einsum, variable in self.rows.items():
                 tiles[einsum][variable] = self.tile
         return nodes, tiles
-
-    def _outer(self) -> list[Rows]:
-        """Further shared variables that neither lanes nor a register tile need, up to the two axes of groups that are left."""
-        taken = {(e, v) for e, v in self.lanes.items()} | set(self.rows.items())
-        found = []
-        for rows in self.segment.rows[1:]:
-            spare = all(_others(self.segment.cascade.einsum(e), {v, self.rows[e]}) or self.lanes[e] == self.rows[e] for e, v in rows.items())
-            if not taken & set(rows.items()) and self.segment.extent(rows) > 1 and (spare or len(self.segment.names) == 1):
-                found.append(rows)
-                taken |= set(rows.items())
-        return found[:2]
-
-
-def _others(einsum: Einsum, used: set[str]) -> list[str]:
-    return [v for v in einsum.output_variables if v not in used]
 
 
 def _name(rows: Rows) -> str | constantdict[str, str]:

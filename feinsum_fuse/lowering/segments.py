@@ -15,6 +15,8 @@ from .shared_loops import shareable
 
 Rows = dict[str, str]
 """Einsum -> the rank variable that a common loop runs over."""
+BATCH_POINTS = 4096
+"""A problem of fewer points is no group of its own."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,23 @@ class Segment:
         found = [rows for rows in shareable(self.workload, self.names) if self._is_independent(rows)]
         return tuple(sorted(found, key=lambda rows: (-self._reused(rows), -self.extent(rows))))
 
+    @cached_property
+    def batches(self) -> tuple[Rows, ...]:
+        """Rows along which nothing is used again and nothing lies next to one another: each iteration is a problem of its own."""
+        found = tuple(rows for rows in self.rows if all(self._is_batch(e, rows[e.name]) for e in self.einsums))
+        rest = [rows for rows in self.rows if rows not in found]
+        alone = self.points() // max(1, prod(map(self.extent, found)))
+        return found if rest and alone >= BATCH_POINTS else ()
+
+    @cached_property
+    def main(self) -> Rows | None:
+        """The rows of which a group takes a tile."""
+        return next((rows for rows in self.rows if rows not in self.batches), None)
+
+    def _is_batch(self, einsum: Einsum, variable: str) -> bool:
+        accesses = (*einsum.operands, einsum.output)
+        return all(variable in a.variables and variable not in a.indices[-1].variables for a in accesses)
+
     def extent(self, rows: Rows) -> int:
         """The number of iterations."""
         size = self.einsums[0].sizes[rows[self.names[0]]]
@@ -56,7 +75,8 @@ class Segment:
 
     def row_bytes(self, rows: Rows) -> int:
         """What one iteration's share of the kept intermediates occupies."""
-        return sum(self.tensor_bytes(t) for t in self.kept) // max(1, self.extent(rows))
+        parts = self.extent(rows) * prod(map(self.extent, self.batches))
+        return sum(self.tensor_bytes(t) for t in self.kept) // max(1, parts)
 
     def tensor_bytes(self, tensor: str) -> int:
         """The size of a whole tensor."""
@@ -102,7 +122,8 @@ def segments(cascade: Cascade, workload: Workload, budget: int, least_rows: int)
         longer = Segment(cascade, workload, (*names, einsum.name))
         written = {cascade.einsum(name).output.tensor for name in names}
         chained = written & {a.tensor for a in einsum.operands}
-        if names and chained and longer.rows and longer.row_bytes(longer.rows[0]) * min(least_rows, longer.extent(longer.rows[0])) <= budget:
+        rows = longer.main if names and chained else None
+        if rows is not None and longer.row_bytes(rows) * min(least_rows, longer.extent(rows)) <= budget:
             names = longer.names
             continue
         if names:

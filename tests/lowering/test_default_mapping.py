@@ -1,0 +1,134 @@
+"""Default mappings: legal and right for any cascade, with groups, register tiles and lanes where there is something to gain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.cascade.reading import cascade as cascade_of
+from feinsum_fuse.lowering.default_mapping import default_mapping, default_spec
+from feinsum_fuse.lowering.random_workloads import KINDS
+from feinsum_fuse.schedule.limits import DeviceLimits
+from feinsum_fuse.spec.mapping import Spatial, Storage
+from feinsum_fuse.spec.spec import Spec
+from tests.sweeps import SEED, SLOW, sweep_size
+
+MATMUL = ["Z[m,n] = A[m,k] * B[k,n]"]
+CHAIN = ["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"]
+ATTENTION = [
+    "S[h,m,p] = Q[h,m,e] * K[h, P: p, e]",
+    "X[h,m] = max(S[h,m,p])",
+    "E[h,m,p] = exp(S[h,m,p] - X[h,m])",
+    "L[h,m] = E[h,m,p]",
+    "N[h,m,f] = E[h,m,p] * V[h, P: p, f]",
+    "O[h,m,f] = N[h,m,f] / L[h,m]",
+]
+
+
+def cases() -> Iterator[tuple[str, Cascade]]:
+    """Cascades at sizes where nothing divides, at size 1, and of every element type."""
+    yield "matmul", ff.cascade(MATMUL, sizes={"M": 67, "N": 45, "K": 33})
+    yield "long reduction", ff.cascade(MATMUL, sizes={"M": 70, "N": 37, "K": 1031})
+    yield "one element", ff.cascade(MATMUL, sizes={"M": 1, "N": 1, "K": 1})
+    yield "inner product", ff.cascade(["Z[o] = A[k] * B[k]"], sizes={"K": 1009, "O": 1})
+    yield "sum of everything", ff.cascade(["Z[o] = A[m,n]"], sizes={"M": 19, "N": 23, "O": 1})
+    yield "row sums", ff.cascade(["Z[m] = A[m,n]"], sizes={"M": 131, "N": 23})
+    yield "column sums", ff.cascade(["Z[n] = A[m,n]"], sizes={"M": 131, "N": 23})
+    yield "transpose", ff.cascade(["Z[n,m] = A[m,n]"], sizes={"M": 131, "N": 23})
+    yield "vector", ff.cascade(["Z[m] = relu(0.5*A[m] + 1)"], sizes={"M": 100_003})
+    yield "batched", ff.cascade(["Z[b,m,n] = A[b,m,k] * B[b,k,n]"], sizes={"B": 5, "M": 29, "N": 19, "K": 31})
+    yield "many small products", ff.cascade(["Z[b,m,n] = A[b,m,k] * B[b,k,n]"], sizes={"B": 997, "M": 3, "N": 4, "K": 5})
+    yield "chain", ff.cascade(CHAIN, sizes={"M": 211, "N": 17, "K": 35, "P": 20})
+    yield "attention", ff.cascade(ATTENTION, sizes={"H": 3, "M": 37, "P": 41, "E": 8, "F": 11})
+    yield "polynomial product", ff.cascade(["Z[Q: p+r] = A[p] * B[r]"], sizes={"P": 37, "R": 11})
+    yield "strided convolution", ff.cascade(["O[m,p] = I[c, H: 2*p+r] * W[m,c,r]"], sizes={"M": 16, "P": 41, "C": 3, "R": 5})
+    yield "gram matrix", ff.cascade(["Z[m,n] = A[M: m, k] * A[M: n, k]"], sizes={"M": 33, "N": 33, "K": 21})
+    yield "maximum", ff.cascade(["Z[m,n] = max(A[m,k] + B[k,n])"], sizes={"M": 67, "N": 45, "K": 33})
+    yield "names like constants", ff.cascade(["M[m,n] = INT_A[m,k] * M_B[k,n]"], sizes={"M": 20, "N": 20, "K": 20})
+    for dtype in ("float64", "int8", "int32") + (("int16", "int64", "uint8", "uint32") if SLOW else ()):
+        yield dtype, ff.cascade(CHAIN, sizes={"M": 43, "N": 17, "K": 9, "P": 20}, dtypes={"All": dtype})
+
+
+@pytest.mark.parametrize(("name", "cascade"), list(cases()), ids=[name for name, _ in cases()])
+def test_runs(name: str, cascade: Cascade) -> None:
+    """Compiling verifies against the reference."""
+    program = ff.compile(default_spec(cascade))
+    assert set(program.output_shapes) == set(cascade.outputs), name
+
+
+@pytest.mark.parametrize("number", range(sweep_size(20 * len(KINDS))))
+def test_kinds_of_workloads(number: int) -> None:
+    """Every kind of workload that the random trees know, at random small sizes."""
+    workload = KINDS[number % len(KINDS)].sized(Random(SEED + number))
+    spec = default_spec(cascade_of(Spec(workload)))
+    assert {compute.einsum for compute in spec.mapping.computes} == {e.name for e in workload.einsums} if spec.mapping else False
+    ff.lower(spec)
+    if SLOW:
+        ff.compile(spec)
+
+
+def loops_in_space(spec: Spec) -> set[str]:
+    """The fanouts that the mapping uses."""
+    assert spec.mapping is not None
+    return {placed.node.component for path in spec.mapping.paths() for placed in path if isinstance(placed.node, Spatial)}
+
+
+def held(spec: Spec, component: str) -> set[str]:
+    """The tensors that the mapping holds in this memory."""
+    assert spec.mapping is not None
+    nodes = [placed.node for path in spec.mapping.paths() for placed in path]
+    return {t for node in nodes if isinstance(node, Storage) and node.component == component for t in node.tensors}
+
+
+def test_a_product_gets_groups_registers_and_lanes() -> None:
+    spec = default_spec(ff.cascade(MATMUL, sizes={"M": 1000, "N": 1023, "K": 512}))
+    assert loops_in_space(spec) == {"Core", "Lane"}
+    assert held(spec, "Register") == {"Z"}
+    assert held(spec, "Scratchpad") == {"B"}
+
+
+def test_chains_are_fused_if_what_they_exchange_fits() -> None:
+    small = default_spec(ff.cascade(CHAIN, sizes={"M": 65536, "N": 64, "K": 64, "P": 64}))
+    assert "T" not in held(small, "MainMemory")
+    large = default_spec(ff.cascade(CHAIN, sizes={"M": 64, "N": 1 << 20, "K": 2, "P": 2}))
+    assert "T" in held(large, "MainMemory")
+
+
+def test_limits_are_kept() -> None:
+    cascade = ff.cascade(CHAIN, sizes={"M": 4096, "N": 512, "K": 64, "P": 64})
+    tight = DeviceLimits(local_bytes=16 << 10, private_bytes=4 << 10)
+    ff.lower(default_spec(cascade, tight), tight)
+
+
+def test_mapping_fits_the_cascades_workload() -> None:
+    cascade = ff.cascade(ATTENTION, sizes={"H": 2, "M": 64, "P": 64, "E": 16, "F": 16})
+    spec = default_spec(cascade)
+    assert default_mapping(cascade) == spec.mapping
+    assert ff.loads(spec.to_yaml()).mapping == spec.mapping
+
+
+def test_names_do_not_matter() -> None:
+    one = default_spec(ff.cascade(CHAIN, sizes={"M": 640, "N": 48, "K": 32, "P": 56}))
+    renamed = ["Q[x,y] = W[x,t] * R[t,y]", "Y[x,z] = Q[x,y] * S[y,z]"]
+    other = default_spec(ff.cascade(renamed, sizes={"X": 640, "Y": 48, "T": 32, "Z": 56}))
+    text = str(other.mapping)
+    for new, old in zip("QWRYS", "TABZC", strict=True):
+        text = text.replace(f" {new}", f" {old.lower()}*")
+    assert len(str(one.mapping).splitlines()) == len(text.splitlines())
+
+
+def test_sizes_that_are_not_known_are_refused() -> None:
+    with pytest.raises(ff.CascadeError, match="symbolic"):
+        default_mapping(ff.cascade(MATMUL, sizes={"M": "m", "N": 4, "K": 4}))
+
+
+def test_compile_without_a_mapping() -> None:
+    cascade = ff.cascade(CHAIN, sizes={"M": 130, "N": 17, "K": 35, "P": 20})
+    program = ff.compile(ff.spec(cascade))
+    arrays = {name: np.ones(shape, "float32") for name, shape in program.input_shapes.items()}
+    np.testing.assert_allclose(program(arrays)["Z"], np.full((130, 20), 17 * 35), rtol=1e-6)
