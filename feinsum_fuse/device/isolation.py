@@ -65,7 +65,9 @@ def run_isolated(
             result = _run(directory, timeout_s, _identity(executable, info))
             if result.outcome is not Outcome.ok:
                 return result
-            outputs = {a.name: np.load(directory / f"output-{a.name}.npy", allow_pickle=False) for a in executable.outputs}
+            outputs = {
+                a.name: np.load(directory / f"output-{k}.npy", allow_pickle=False) for k, a in enumerate(executable.outputs)
+            }
     except OSError as error:
         return Result(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
     if expected is None:
@@ -87,8 +89,8 @@ def _input(argument: Argument, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _write_job(directory: Path, executable: Executable, arrays: Mapping[str, np.ndarray], info: DeviceInfo) -> None:
-    for name, array in arrays.items():
-        np.save(directory / f"input-{name}.npy", array)
+    for k, array in enumerate(arrays.values()):
+        np.save(directory / f"input-{k}.npy", array)
     (directory / "job.json").write_text(json.dumps({"executable": executable.to_json(), "device": info.to_json()}))
 
 

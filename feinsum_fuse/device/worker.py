@@ -1,7 +1,7 @@
 """The child process that meets a new kernel first: ``python -m feinsum_fuse.device.worker JOB``.
 
-JOB is a directory that holds ``job.json`` (executable and device) and ``input-NAME.npy``. At each stage ``status.json`` is replaced, so
-that the parent knows where a process was when it died; at the end it holds the outcome, and ``output-NAME.npy`` hold the results. The
+JOB is a directory that holds ``job.json`` (executable and device) and ``input-0.npy`` and so on. At each stage ``status.json`` is replaced, so
+that the parent knows where a process was when it died; at the end it holds the outcome, and ``output-0.npy`` and so on hold the results. The
 process imports neither loopy nor anything that does.
 """
 
@@ -48,7 +48,9 @@ class _Job:
         job = json.loads((directory / "job.json").read_text())
         self.executable = Executable.from_json(job["executable"])
         self.info = DeviceInfo.from_json(job["device"])
-        self.arrays = {a.name: np.load(directory / f"input-{a.name}.npy", allow_pickle=False) for a in self.executable.inputs}
+        self.arrays = {
+            a.name: np.load(directory / f"input-{k}.npy", allow_pickle=False) for k, a in enumerate(self.executable.inputs)
+        }
 
     def status(self, stage: str, outcome: Outcome | None = None, message: str = "") -> None:
         """Record where we are; an outcome ends the job."""
@@ -80,8 +82,8 @@ class _Job:
             raise _Failure(Outcome.launch_failed, str(error)) from error
         self.status("check")
         self.check(values)
-        for argument in self.executable.outputs:
-            np.save(self.directory / f"output-{argument.name}.npy", self.read(argument))
+        for k, argument in enumerate(self.executable.outputs):
+            np.save(self.directory / f"output-{k}.npy", self.read(argument))
 
     def allocate(self) -> dict[str, Value]:
         """Device memory for every array, padded, and the scalars; inputs are uploaded."""

@@ -185,6 +185,12 @@ def test_result_that_is_not_a_number_is_wrong_unless_expected() -> None:
     assert run_isolated(program("C[i] = NAN;"), {"A": A}, find_device(), expected=TWICE, tolerance=1e9).outcome is Outcome.wrong_result
 
 
+def test_arguments_of_any_name() -> None:
+    odd = program("C[i] = 2*A[i];").renamed({"A": "../a b", "C": "c/" + 300 * "x"})
+    result = run_isolated(odd, {"../a b": A}, find_device())
+    assert np.array_equal(result.outputs["c/" + 300 * "x"], 2 * A)
+
+
 def test_missing_and_misshapen_inputs_are_the_caller_s_error() -> None:
     with pytest.raises(DeviceError, match=r"^input A is missing$"):
         run_isolated(program(""), {}, find_device())
