@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..spec.arch import Memory
 from ..spec.spec import Spec
 from .caches import REGISTERS
@@ -97,7 +99,7 @@ class InCore:
             return 0
         above = tuple(loop for loop in self.nest.loops if loop.index < holder.index and not self._lane(loop))
         vectors = values(output, shapes_below(output, above, self.tiles)) / self._lanes(output.name)
-        return self.steps if bool(vectors > REGISTERS - FOR_OPERANDS) else 0
+        return np.where(np.greater(vectors, REGISTERS - FOR_OPERANDS), self.steps, 0) + 0.0
 
     def _private(self, tensor: str) -> Holder | None:
         assert self.spec.opencl is not None
@@ -117,7 +119,7 @@ class InCore:
 
     def _turns(self, loop: Loop) -> bool:
         outer, tile = self.tiles.trips(loop)
-        return bool(outer > tile)
+        return bool(np.any(np.greater(outer, tile)))
 
     def _trips(self, loops: Iterable[Loop]) -> Number:
         return value(product(self.tiles.trips(loop) for loop in loops))

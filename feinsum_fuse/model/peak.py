@@ -26,8 +26,9 @@ def peaks(branches: Sequence[Branch]) -> dict[str, Number]:
     touched before and after. While one Einsum runs, another's reservation is alive if fewer loops are above it than stay open between the
     two, or if it backs a tensor that is alive across.
     """
-    open_loops = [_open_loops(branches, boundary) for boundary in range(len(branches) - 1)]
-    moments = [_alive(branches, open_loops, moment) for moment in range(len(branches))]
+    live = [_live(branches, boundary) for boundary in range(len(branches) - 1)]
+    open_loops = [_open_loops(branches, tensors) for tensors in live]
+    moments = [_alive(branches, open_loops, live, moment) for moment in range(len(branches))]
     memories = dict.fromkeys(component for alive in moments for component, _ in alive)
     return {
         memory: largest(total(bits for (component, _), bits in alive.items() if component == memory) for alive in moments)
@@ -42,12 +43,13 @@ def _live(branches: Sequence[Branch], boundary: int) -> frozenset[str]:
     return before & after
 
 
-def _open_loops(branches: Sequence[Branch], boundary: int) -> int:
-    live = _live(branches, boundary)
+def _open_loops(branches: Sequence[Branch], live: frozenset[str]) -> int:
     return max((depth for branch in branches for tensor, depth in branch.backing_depth.items() if tensor in live), default=0)
 
 
-def _alive(branches: Sequence[Branch], open_loops: Sequence[int], moment: int) -> dict[tuple[str, str], Number]:
+def _alive(
+    branches: Sequence[Branch], open_loops: Sequence[int], live: Sequence[frozenset[str]], moment: int
+) -> dict[tuple[str, str], Number]:
     """(memory, what) -> bits, of everything alive while Einsum number ``moment`` runs.
 
     Space that backs a tensor is one space for all Einsums that touch it, with the figure of the last that is alive; the space of other
@@ -57,7 +59,7 @@ def _alive(branches: Sequence[Branch], open_loops: Sequence[int], moment: int) -
     for number, branch in enumerate(branches):
         first, last = sorted((number, moment))
         between = open_loops[first:last]
-        across = _across(branches, first, last)
+        across = frozenset.intersection(*live[first:last]) if between else frozenset()
         for item in branch.reserved:
             key = (item.component, item.alias if item.backs else f"{item.tensor} of {number}")
             if not between or item.depth < min(between):
@@ -66,9 +68,3 @@ def _alive(branches: Sequence[Branch], open_loops: Sequence[int], moment: int) -
                 alive.setdefault(key, item.bits)
     return alive
 
-
-def _across(branches: Sequence[Branch], first: int, last: int) -> frozenset[str]:
-    """The tensors alive at every boundary between two Einsums."""
-    if first == last:
-        return frozenset()
-    return frozenset.intersection(*(_live(branches, boundary) for boundary in range(first, last)))

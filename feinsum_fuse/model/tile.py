@@ -11,7 +11,7 @@ from ..errors import ModelError
 from ..spec.workload import TensorAccess
 from .nest import Loop, Nest
 from .quantity import Number, Ratio, ceiling
-from .relevance import Relevance, relevance, simple_variables
+from .relevance import Relevance, simple_variables
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,6 @@ def shapes_below(access: TensorAccess, loops: tuple[Loop, ...], tiles: Tiling) -
     """The tile of each of a tensor's variables after these loops, outermost first."""
     shapes: dict[str, Number] = {v: tiles.bounds[v] for v in access.rank_variables}
     for loop in loops:
-        if relevance(access, loop.variable) is not Relevance.NONE:
+        if loop.variable in shapes:
             shapes[loop.variable] = tiles.tiles[loop.index]
     return shapes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import ModelError
@@ -69,11 +69,14 @@ class TensorNest:
     access: TensorAccess
     tiles: Tiling
     nodes: tuple[Node, ...]
+    kinds: Mapping[str, Relevance]
+    """Rank variable -> its relevance to the tensor."""
 
     @classmethod
     def of(cls, nest: Nest, tensor: str, tiles: Tiling) -> TensorNest:
         """The view of this tensor."""
-        return cls(nest, nest.access(tensor), tiles, view(nest, tensor))
+        access = nest.access(tensor)
+        return cls(nest, access, tiles, view(nest, tensor), {v: relevance(access, v) for v in nest.einsum.bounds})
 
     @property
     def written(self) -> bool:
@@ -82,7 +85,7 @@ class TensorNest:
 
     def kind(self, loop: Loop) -> Relevance:
         """The relevance of a loop to the tensor."""
-        return relevance(self.access, loop.variable)
+        return self.kinds[loop.variable]
 
     def trips(self, loop: Loop) -> Ratio:
         """The trips of a loop that the tensor pays (section 5.3)."""

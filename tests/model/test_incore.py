@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from feinsum_fuse.model import predict
+from feinsum_fuse.model import place_caches, predict, predict_many
 from feinsum_fuse.model.incore import IN_FLIGHT, LATENCY, is_calibrated
 from tests.model.test_caches import COMPUTE, WHOLE, product
 
@@ -66,3 +66,14 @@ def test_an_architecture_that_was_not_measured_has_no_such_term() -> None:
     plain = spec.replace(opencl=None)
     assert not is_calibrated(plain)
     assert predict(plain).component_latency["Z", "MAC"] == pytest.approx(64**3 / RATE)
+
+
+def test_arrays_of_tile_shapes() -> None:
+    nodes = [WHOLE, loop("m", 4), loop("n", 4), held(), loop("k", 1), loop("m", 1), loop("n", 1), COMPUTE]
+    spec = place_caches(product(nodes, 1e9, 1e6))
+    assert spec.mapping is not None
+    place = next(p.position for p in spec.mapping.path("Z") if getattr(p.node, "rank_variable", "") == "m")
+    many = predict_many(spec, {place: [1, 2, 4, 8]})
+    assert many.legal.all()
+    assert many.latency[2] == pytest.approx(predict(spec).latency)
+    assert len(set(many.latency)) > 1
