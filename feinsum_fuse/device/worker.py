@@ -1,8 +1,8 @@
 """The child process that meets a new kernel first: ``python -m feinsum_fuse.device.worker JOB``.
 
-JOB is a directory that holds ``job.json`` (executable and device) and ``input-0.npy`` and so on. At each stage ``status.json`` is replaced, so
-that the parent knows where a process was when it died; at the end it holds the outcome, and ``output-0.npy`` and so on hold the results. The
-process imports neither loopy nor anything that does.
+JOB is a directory that holds ``job.json`` (executable and device) and the inputs as ``input-0.npy`` and so on. At each stage
+``status.json`` is replaced, so that the parent knows where a process was when it died; at the end it holds the outcome, and
+``output-0.npy`` and so on the results. The process imports neither loopy nor anything that does.
 """
 
 from __future__ import annotations
