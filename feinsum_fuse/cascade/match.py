@@ -274,7 +274,9 @@ def _largest(index: Affine, sizes: Mapping[str, int], guards: Iterable[Affine]) 
     value = isl.Aff.zero_on_domain_space(points.space) + index.constant
     for name, factor in index.terms:
         value = value.add_coefficient_val(isl.dim_type.in_, list(sizes).index(name), factor)
-    if points.is_empty() or int(points.min_val(value).to_python()) < 0:
+    if points.is_empty():
+        raise Refusal("its conditions leave it no points")
+    if int(points.min_val(value).to_python()) < 0:
         raise Refusal(f"it reads at {index}, which is below 0")
     return int(points.max_val(value).to_python())
 

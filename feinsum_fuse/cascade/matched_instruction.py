@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -59,24 +60,30 @@ class _Value:
     inames: tuple[str, ...] = ()
     populate: float | None = None
     conditions: tuple[Affine, ...] = ()
+    """Around everything."""
+    inner: tuple[Affine, ...] = ()
+    """Around the map, inside the reduction."""
 
 
 def is_conditional(insn: lp.InstructionBase, kernel: lp.LoopKernel) -> bool:
     """Whether the right-hand side can be read as a map that is a ``where``, and as a map behind guards."""
     value = _taken_apart(insn.expression, kernel)
-    return bool(value.conditions) and value.operation is None
+    return bool(value.conditions) if value.operation is None else _inner_guards(value, kernel) is not None
 
 
 def read_instruction(source: Source, insn: lp.InstructionBase, written: Collection[str], guarded: bool = False) -> Instruction:
     """The Einsum of an instruction; ``written``: arrays that Einsums of the cascade write. Raises :class:`Refusal`.
 
-    A condition around the right-hand side is a guard if there is a reduction in it or ``guarded``, else a part of the map.
+    A condition around the right-hand side is a guard if there is a reduction in it; a condition around the map is one if ``guarded``, else
+    a part of the map.
     """
     kernel, types = source.kernel, source.types
     array, indices = _assignee(kernel, insn)
     value = _taken_apart(insn.expression, kernel)
     if value.operation is None and value.conditions and not guarded:
         value = _Value(insn.expression)
+    elif guarded and value.operation is not None:
+        value = _inner_guards(value, kernel) or value
     inner = value.inames
     if set(inner) & insn.within_inames:
         raise Refusal(f"it reduces over {', '.join(sorted(set(inner) & insn.within_inames))}, which is a loop around it")
@@ -97,9 +104,8 @@ def read_instruction(source: Source, insn: lp.InstructionBase, written: Collecti
         if populate not in (None, operands.initial):
             raise Refusal(f"it reads {array} with the initial value {operands.initial} and fills it with {populate}")
         populate = operands.initial
-    return Instruction(
-        insn.id, array, indices, operands, map, reduce, populate, sizes, (*guards, *value.conditions), accumulate, tuple(inner)
-    )
+    guards = (*guards, *value.conditions, *value.inner)
+    return Instruction(insn.id, array, indices, operands, map, reduce, populate, sizes, guards, accumulate, tuple(inner))
 
 
 def _reduction(value: _Value, stored: str, accumulate: str) -> tuple[Reduction, float | None]:
@@ -152,6 +158,20 @@ def _taken_apart(expression: Expression, kernel: lp.LoopKernel) -> _Value:
         return _Value(expression.expr, expression.operation, tuple(expression.inames))
     combined = _combined(expression)
     return combined if combined is not None else _Value(expression)
+
+
+def _inner_guards(value: _Value, kernel: lp.LoopKernel) -> _Value | None:
+    """The value with ``if(conditions, map, neutral)`` inside its reduction as guards; ``None`` if its map is nothing of the kind."""
+    body = value.map
+    reduce = _REDUCTIONS.get(type(value.operation))
+    if reduce is None or not (isinstance(body, p.If) and isinstance(body.else_, np.generic | int | float)):
+        return None
+    parts = body.condition.children if isinstance(body.condition, p.LogicalAnd) else (body.condition,)
+    conditions = tuple(nonnegative(part, kernel) for part in parts)
+    known = tuple(condition for condition in conditions if condition is not None)
+    if len(known) < len(conditions) or body.else_ != neutral_element(reduce, np.asarray(body.else_).dtype.name):
+        return None
+    return dataclasses.replace(value, map=body.then, inner=known)
 
 
 def _combined(expression: Expression) -> _Value | None:
