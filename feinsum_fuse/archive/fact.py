@@ -50,7 +50,7 @@ class Found(StrEnum):
     nothing = "nothing"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Record:
     """What the archive holds of one measurement; cascade and schedule are in canonical names."""
 
@@ -70,6 +70,9 @@ class Record:
     def device(self) -> DeviceInfo:
         """Where it was measured."""
         return self.measurement.provenance.device
+
+    def __repr__(self) -> str:
+        return f"Record {self.id}: {self.measurement}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,3 +123,6 @@ class Fact:
             return f"nothing known: {self.detail}"
         measurement = self.record.measurement
         return f"{self.found}{f' ({self.detail})' if self.detail else ''}: {measurement}"
+
+    def __repr__(self) -> str:
+        return f"Fact: {self}"

@@ -15,6 +15,7 @@ from feinsum_fuse.schedule.explicate import Explicate
 from feinsum_fuse.schedule.loop_steps import Split
 from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
+from tests.sweeps import sweep_size
 
 from .samples import HERE, measurement, product, tiled
 
@@ -150,3 +151,40 @@ def test_the_nearest_sizes_may_be_those_of_the_mirror_image(url: str) -> None:
     assert found.detail == "recorded at j = 1000 for 1001"
     assert found.schedule is not None
     assert found.schedule.steps[1] == Split(LoopRef("Z", "j"), 4)
+
+
+def written_in_another_way(seed: int) -> tuple[ff.cascade, Schedule]:
+    """One attention-like cascade and a schedule for it, under random names, with operands and independent Einsums in random order."""
+    generator = random.Random(seed)
+    pool = generator.sample([f"{letter}{number}" for letter in "ABCDEFG" for number in range(9)], 9)
+    q, k, v, w, s, x, p, o, bias = pool
+    names = dict(zip("mnde", generator.sample("abcdefgh", 4), strict=True))
+
+    def product_of(*factors: str) -> str:
+        return " * ".join(generator.sample(factors, len(factors)))
+
+    m, n, d, e = (names[letter] for letter in "mnde")
+    scores = f"{s}[{m},{n}] = {product_of(f'{q}[{m},{d}]', f'{k}[{n},{d}]')}"
+    maximum = f"{x}[{m}] = max({s}[{m},{n}])"
+    biased = f"{bias}[{n},{e}] = {product_of(f'{v}[{n},{e}]', f'{w}[{n},{e}]')}"
+    weights = f"{p}[{m},{n}] = exp({s}[{m},{n}] - {x}[{m}])"
+    output = f"{o}[{m},{e}] = {product_of(f'{p}[{m},{n}]', f'{bias}[{n},{e}]')}"
+    chain = [scores, maximum, weights]
+    chain.insert(generator.randrange(4), biased)
+    sizes = {m.upper(): 40, n.upper(): 50, d.upper(): 16, e.upper(): 16}
+    cascade = ff.cascade([*chain, output], sizes=sizes, dtypes={"All": "float32"})
+    schedule = Schedule((Explicate((s, x, bias, p, o)), Split(LoopRef(p, n), 10), Split(LoopRef(bias, e), 4), Split(LoopRef(o, m), 8)))
+    return cascade, schedule
+
+
+def test_a_cascade_has_one_key_however_it_is_written(url: str) -> None:
+    first, schedule = written_in_another_way(0)
+    record(measurement(first, schedule), url=url)
+    key = record_from(measurement(first, schedule)).key
+    for seed in range(1, 1 + sweep_size(200)):
+        cascade, same = written_in_another_way(seed)
+        made = record_from(measurement(cascade, same))
+        assert (made.key, made.cascade_key) == (key, first.key)
+        found = retrieve(cascade, HERE, url=url)
+        assert found.found is Found.exact
+        assert found.schedule == same
