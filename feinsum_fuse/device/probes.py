@@ -125,10 +125,10 @@ def _source(text: str, dtype: str, lanes: int, group: int) -> str:
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate in units a second, and by how much its samples spread (interquartile range over median)."""
+    """A rate in units a second, and by how much the rates of the first and the last half of the samples differ, relatively."""
 
     value: float
-    spread: float
+    disagreement: float
 
 
 @dataclass
@@ -154,10 +154,15 @@ class Probe:
 
     def rate(self, overhead: float = 0.0) -> Rate:
         """What the device can do: interference only ever slows a probe down, so the mean of the fastest tenth; less what a launch costs."""
-        times = sorted(self.seconds)
-        fastest = times[: max(1, len(times) // 10)]
-        first, middle, third = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
-        return Rate(self.work / max(statistics.fmean(fastest) - overhead, 1e-9), (third - first) / middle)
+        half = len(self.seconds) // 2
+        early, late = _fastest(self.seconds[:half] or self.seconds), _fastest(self.seconds[half:])
+        return Rate(self.work / max(_fastest(self.seconds) - overhead, 1e-9), abs(early - late) / min(early, late))
+
+
+def _fastest(seconds: list[float]) -> float:
+    """The mean of the fastest tenth."""
+    times = sorted(seconds)
+    return statistics.fmean(times[: max(1, len(times) // 10)])
 
 
 def sample_in_turns(probes: Iterable[Probe], seconds: float, least: int = 5) -> None:

@@ -11,7 +11,7 @@ from feinsum_fuse.device import calibration
 from feinsum_fuse.device.caches import Cache, caches
 from feinsum_fuse.device.calibration import OVERLAP, calibrate
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.probes import Bench, sample_in_turns
+from feinsum_fuse.device.probes import Bench, Rate, sample_in_turns
 from feinsum_fuse.spec.arch import Compute, Container, Memory
 from feinsum_fuse.spec.load import loads
 from feinsum_fuse.spec.spec import Spec
@@ -107,6 +107,15 @@ def test_caches_of_a_listing(tmp_path: object, monkeypatch: pytest.MonkeyPatch) 
             (directory / name).write_text(text + "\n")
     monkeypatch.setattr(module, "_SYSTEM", root)
     assert [c for c in caches(find_device()) if c.level != 1] == [Cache(3, 32 << 20, 64, True), Cache(2, 1 << 20, 64, False)]
+
+
+def test_disagreement_is_between_the_halves() -> None:
+    bench = Bench(find_device(), "float32", 4)
+    probe = bench.empty(1)
+    probe.seconds = [1.0, 5.0, 9.0, 2.0, 7.0, 8.0]
+    assert probe.rate() == Rate(1.0, 1.0)
+    probe.seconds = [1.0, 5.0, 9.0, 1.05, 7.0, 8.0]
+    assert probe.rate().disagreement == pytest.approx(0.05)
 
 
 def test_probe_does_the_work_that_it_counts() -> None:
