@@ -122,6 +122,11 @@ class _State:
         levels = constantdict({**self.levels, **dict.fromkeys(tensors, level)})
         return replace(self, levels=levels, deepest=max(self.deepest, level))
 
+    @property
+    def is_over_lanes(self) -> bool:
+        """Whether a loop over lanes stands above."""
+        return any(component == "Lane" for component, _ in self.used)
+
     def is_open(self, dimension: tuple[str, str]) -> bool:
         """Whether a loop may be bound to this dimension here."""
         return dimension not in self.used and self.deepest < HIDDEN[dimension[0]]
@@ -185,7 +190,7 @@ class _Grower:
         nodes: list[Node] = []
         waiting = [t for t in self.exchanged(names) if t not in state.levels]
         for _ in range(self.random.randint(0, 3)):
-            loops, state = self.shared_loop(names, state)
+            loops, state = self.shared_loop(names, state, lanes=not waiting)
             nodes += loops
             if waiting and nodes and self.chance(0.3):
                 backing, state = self.backing(waiting.pop(), state)
@@ -204,7 +209,7 @@ class _Grower:
                 nodes.append(backing)
         return [*nodes, self.branching(segments, state)]
 
-    def shared_loop(self, names: tuple[str, ...], state: _State) -> tuple[list[Node], _State]:
+    def shared_loop(self, names: tuple[str, ...], state: _State, *, lanes: bool) -> tuple[list[Node], _State]:
         """One loop over a rank variable that all of these Einsums have, if there is one that may be shared."""
         candidates = []
         for variables in shareable(self.workload, names):
@@ -226,7 +231,9 @@ class _Grower:
             # Later iterations read what earlier ones wrote, so they run one after another, and the rank is shared once.
             state = replace(state.cut(variables, tile, None), windows=state.windows | frozenset(variables.items()))
             return [Temporal(name, tile)], state
-        return self.loop(name, tile, variables, bool(reduced), state)
+        open_ = state if lanes else replace(state, used=state.used | {d for d in FANOUTS if d[0] == "Lane"})
+        nodes, after = self.loop(name, tile, variables, bool(reduced), open_)
+        return nodes, replace(after, used=after.used - (open_.used - state.used))
 
     def loop(
         self, name: str | constantdict[str, str], tile: int, variables: dict[str, str], reduced: bool, state: _State
@@ -242,11 +249,11 @@ class _Grower:
             return [Temporal(name, tile)], state.cut(variables, tile, None)
         level = HIDDEN[dimension[0]]
         indexed = [a.name for e, v in variables.items() for a in self.workload.einsum(e).tensor_accesses if v in a.rank_variables]
-        if tile > 1 and (level == len(MEMORIES) or any(t not in state.levels for t in indexed)):
+        missing = tuple(dict.fromkeys(t for t in indexed if state.levels.get(t, 0) < level)) if tile > 1 else ()
+        if any(t not in state.levels for t in missing) or (missing and (level == len(MEMORIES) or state.is_over_lanes)):
             return [Temporal(name, tile)], state.cut(variables, tile, None)
         state = state.cut(variables, tile, dimension)
         nodes: list[Node] = [Spatial(name, tile, name=dimension[1], component=dimension[0])]
-        missing = tuple(dict.fromkeys(t for t in indexed if state.levels[t] < level)) if tile > 1 else ()
         if missing:
             nodes.append(Storage(missing, MEMORIES[level]))
             state = state.held(missing, level)
@@ -259,6 +266,9 @@ class _Grower:
 
     def storage(self, names: tuple[str, ...], state: _State) -> tuple[list[Node], _State]:
         """A further Storage for a tensor of these Einsums that is held above already."""
+        if state.is_over_lanes:
+            # The model keeps what all lanes use in a memory above them; a loop over lanes above the Storage would hold less.
+            return [], state
         tensors = dict.fromkeys(t for name in names for t in self.workload.einsum(name).tensors if t in state.levels)
         places = [(t, n) for t in tensors for n in (1, 2, 2, 2, 3) if n > state.levels[t]]
         if not places:
