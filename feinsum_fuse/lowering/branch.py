@@ -30,7 +30,13 @@ class Branch:
 
     @classmethod
     def of(cls, einsum: Einsum, path: tuple[Placed, ...]) -> Branch:
-        """The branch of this Einsum; tiles are those of the loop nodes, each cutting the tile of the one above."""
+        """The branch of this Einsum; tiles are those of the loop nodes, each cutting the tile of the one above.
+
+        An output that sums of variables index (``Z[p + r]``) is computed element by element: its loops are not the Einsum's, so that
+        loop nodes over them cut nothing.
+        """
+        if not _runs_over_variables(einsum):
+            return cls(einsum, path, (), {}, ())
         rest = {variable: LoopRef(einsum.name, variable) for variable in einsum.variables}
         tile: dict[str, object] = dict(einsum.sizes)
         splits: list[Step] = []
@@ -106,6 +112,12 @@ class Branch:
         if not indexing:
             return "none"
         return "full" if all(len(index.terms) == 1 for index in indexing) else "partial"
+
+
+def _runs_over_variables(einsum: Einsum) -> bool:
+    """Whether the loops over the output's elements are loops over rank variables (:mod:`feinsum_fuse.cascade.nests`)."""
+    alone = [index.variables[0] for index in einsum.output.indices if [factor for _, factor in index.terms] == [1]]
+    return len(alone) == len(einsum.output.indices) and len(set(alone)) == len(alone)
 
 
 def check_order(branches: list[Branch]) -> None:

@@ -62,7 +62,7 @@ class Lowering:
         steps: list[Step] = [Explicate(tuple(b.einsum.name for b in self.branches))]
         for branch in self.branches:
             steps += branch.splits
-            steps.append(Reorder(branch.einsum.name, branch.order))
+            steps += [Reorder(branch.einsum.name, branch.order)] if branch.order else []
         steps += self.shared()
         self.rolled = {step.maximum for step in steps if isinstance(step, RollingUpdate)}
         steps += self.bound()
