@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +64,8 @@ def run_isolated(
             _write_job(directory, executable, arrays, info)
             result = _run(directory, timeout_s, _identity(executable, info))
             if result.outcome is not Outcome.ok:
-                return result
+                missing = runtimes.missing_part(info.platform)
+                return replace(result, message=f"{result.message}\n{missing}") if missing else result
             outputs = {
                 a.name: np.load(directory / f"output-{k}.npy", allow_pickle=False) for k, a in enumerate(executable.outputs)
             }

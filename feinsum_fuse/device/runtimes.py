@@ -19,6 +19,7 @@ import platformdirs
 VENDORS = "OCL_ICD_VENDORS"
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 NVIDIA = "libnvidia-opencl.so.1"
+NVIDIA_COMPILER = "libnvidia-nvvm.so.4"
 INTEL = "libintelocl.so"
 INTEL_PACKAGE = "intel-opencl-rt"
 
@@ -33,8 +34,8 @@ def intel_library() -> Path | None:
     return next((path for path in found if path.exists()), None)
 
 
-def nvidia_library() -> Path | None:
-    """NVIDIA's OpenCL driver, if it lies in a directory where the system looks for libraries."""
+def nvidia_library(name: str = NVIDIA) -> Path | None:
+    """NVIDIA's OpenCL driver (or another library of it), if it lies in a directory where the system looks for libraries."""
     directories = [
         *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")),
         "/usr/lib/x86_64-linux-gnu",
@@ -44,7 +45,14 @@ def nvidia_library() -> Path | None:
         "/usr/local/nvidia/lib64",
         "/usr/lib/wsl/lib",
     ]
-    return next((path for path in (Path(d) / NVIDIA for d in directories) if path.exists()), None)
+    return next((path for path in (Path(d) / name for d in directories) if path.exists()), None)
+
+
+def missing_part(platform: str) -> str:
+    """What a platform needs and this system lacks, as a sentence; empty if nothing is known to be missing."""
+    if platform.startswith("NVIDIA") and nvidia_library(NVIDIA_COMPILER) is None:
+        return f"{NVIDIA_COMPILER} is not installed; NVIDIA's OpenCL compiler needs it."
+    return ""
 
 
 def unannounced(announced: dict[str, str]) -> dict[str, str]:

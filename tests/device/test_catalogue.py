@@ -89,6 +89,16 @@ def test_library_of_a_driver_without_icd_is_announced(tmp_path: Path, monkeypatc
     assert runtimes.announce(tmp_path / "cache") is None  # nothing is left to announce
 
 
+def test_missing_compiler_of_a_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert runtimes.missing_part(catalogue.POCL) == ""
+    if runtimes.nvidia_library(runtimes.NVIDIA_COMPILER) is None:
+        expected = "libnvidia-nvvm.so.4 is not installed; NVIDIA's OpenCL compiler needs it."
+        assert runtimes.missing_part("NVIDIA CUDA") == expected
+    (tmp_path / runtimes.NVIDIA_COMPILER).touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    assert runtimes.missing_part("NVIDIA CUDA") == ""
+
+
 def test_a_user_s_choice_of_one_driver_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(runtimes.VENDORS, "libonly.so")
     assert runtimes.announce(tmp_path) is None

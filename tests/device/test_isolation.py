@@ -204,6 +204,12 @@ def test_device_that_went_away() -> None:
     assert (result.outcome, result.stage) == (Outcome.launch_failed, "start")
 
 
+def test_missing_part_of_a_runtime_is_added_to_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("feinsum_fuse.device.runtimes.missing_part", lambda _: "libsomething is not installed.")
+    assert run("C[i] = 2*undeclared;").message.endswith("\nlibsomething is not installed.")
+    assert run("C[i] = 2*A[i];").message == ""
+
+
 def test_children_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run("C[i] = 2*A[i];")
