@@ -123,6 +123,3 @@ class Fact:
             return f"nothing known: {self.detail}"
         measurement = self.record.measurement
         return f"{self.found}{f' ({self.detail})' if self.detail else ''}: {measurement}"
-
-    def __repr__(self) -> str:
-        return f"Fact: {self}"
