@@ -89,3 +89,12 @@ def test_private_limit_can_be_used(device: cl.Device) -> None:
     body = f"volatile float big[{size}]; for (int k = 0; k < {size}; ++k) big[k] = A[i]; C[i] = 2*big[{size - 1}];"
     result = run_isolated(program(body), {"A": A}, device, expected={"C": 2.0 * A}, tolerance=1e-6)
     assert result.outcome is Outcome.ok, result
+
+
+@every_device
+def test_local_limit_can_be_used(device: cl.Device) -> None:
+    size = limits(device).local_bytes // 4
+    body = f"__local float big[{size}]; for (int k = get_local_id(0); k < {size}; k += get_local_size(0)) big[k] = k; "
+    body += f"barrier(CLK_LOCAL_MEM_FENCE); C[i] = 2*A[i] + big[{size - 1} - i] - ({size - 1} - i);"
+    result = run_isolated(program(body), {"A": A}, device, expected={"C": 2.0 * A}, tolerance=1e-6)
+    assert result.outcome is Outcome.ok, result

@@ -290,3 +290,9 @@ def test_nothing_is_run_in_this_process_before_a_child_survived_it(monkeypatch: 
     monkeypatch.setattr("feinsum_fuse.device.runner.Loaded", lambda *_: order.append("here"))
     compile(chain(UNFUSED))
     assert order == ["child"]
+
+
+def test_results_print_themselves(fused: Program) -> None:
+    assert repr(fused) == str(fused)
+    m = measure(fused, repeats=1)
+    assert repr(m) == str(m) and repr(fused.first_run.verification) == str(fused.first_run.verification)
