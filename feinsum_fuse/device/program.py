@@ -103,7 +103,7 @@ class Program:
         schedule = unfused_schedule(self.spec, limits(self.device))
         return build(self.cascade, schedule, self.device, spec=self.spec)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         shapes = {**self.input_shapes, **self.output_shapes}
         lines = [f"Program on {self.device.name} ({self.device.platform.name.strip()}), {len(self.executable.launches)} kernels"]
         lines += [f"  {name}: {self.cascade.tensors[name].dtype}{list(shape)}" for name, shape in shapes.items()]

@@ -29,7 +29,7 @@ class TensorError:
         """Whether the error is within the tolerance."""
         return self.error <= self.tolerance
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         text = f"{self.tensor}: relative error {self.error:.2e}, tolerance {self.tolerance:.2e}"
         return text if self.passed else f"{text}; at {list(self.where)} got {self.got:.9g}, expected {self.expected:.9g}"
 
@@ -50,7 +50,7 @@ class Verification:
         """Whether every output is within its tolerance."""
         return all(tensor.passed for tensor in self.tensors)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(map(str, self.tensors))
 
 
