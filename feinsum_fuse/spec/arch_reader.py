@@ -161,6 +161,9 @@ class ArchReader:
         }
         if given.leak_power is None and not dummy and kind != "Container":
             raise self.document.error(path, f"{given.name} has no leak_power.", f"Give leak_power: 0, or component_class: {DUMMY}.")
+        if isinstance(given.component_model, str) and given.component_model.endswith(".py"):
+            message = f"component_model of {given.name} would run code; this is refused."
+            raise self.document.error((*path, "component_model"), message, "Give energy, throughput, area and leak_power as numbers.")
         for field in ("component_model", "extra_attributes_for_component_model", "latency_scale", "support_concurrent_binding"):
             if getattr(given, field):
                 self.ignored[f"{field} of {given.name}"] = None

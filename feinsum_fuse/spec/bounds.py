@@ -10,7 +10,7 @@ import islpy as isl
 
 from ..errors import SpecError
 from .affine import Affine
-from .expressions import shortened
+from .limits import isl_time, shortened
 
 MAX_OPERATIONS = 100_000
 MAX_CONSTRAINT = 1_000
@@ -49,7 +49,8 @@ def check_constraint(text: str, variables: Iterable[str]) -> None:
     if box is not None and set(box.index.variables) <= set(variables):
         return
     _check_words(text, variables)
-    iteration_space(variables, (), (text,))
+    with isl_time():
+        iteration_space(variables, (), (text,))
 
 
 def _check_words(text: str, variables: Iterable[str]) -> None:
@@ -129,7 +130,8 @@ def extents(variables: Iterable[str], ranges: Iterable[Range], constraints: Iter
     boxes = [parse_constraint(text) for text in constraints]
     found = _box(names, [*ranges, *(bound for bound in boxes if bound)]) if all(boxes) else None
     if found is None:
-        found = _extents_by_isl(names, list(ranges), list(constraints))
+        with isl_time():
+            found = _extents_by_isl(names, list(ranges), list(constraints))
     for name, (low, high) in found.items():
         if high < low:
             raise SpecError(f"No value of the rank variable {name} satisfies all constraints.")

@@ -11,9 +11,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YamlNode
+from ruamel.yaml.scanner import Scanner, ScannerError
 
 from ..errors import Location, MappingError, SpecError
-from .expressions import MAX_BITS, nearest, shortened
+from .expressions import nearest
+from .limits import MAX_BITS, shortened
 from .source import Source
 
 Scalar = str | int | float | bool | None
@@ -237,28 +239,23 @@ def _below(value: Value, other: Value, *, deep: bool) -> Value:
     return Value(content, value.source, value.offset, tag, False, nodes, {**other.key_offsets, **value.key_offsets})
 
 
-_OUTSIDE_TEXT = re.compile(r'"(?:[^"\\\\\n]|\\\\.)*"|\'[^\'\n]*\'|(?:^|(?<=\s))#[^\n]*|[\[\]{}]', re.MULTILINE)
+class _LimitedScanner(Scanner):
+    """A YAML scanner that stops at brackets in brackets, which it would look at over and over."""
 
-
-def _check_scan(source: Source) -> None:
-    """Refuse what the YAML scanner would take too long over: too many values, or brackets in brackets outside quotes and comments."""
-    if sum(map(source.text.count, (",", ":", "\n"))) > MAX_SEPARATORS:
-        raise SpecError(f"The file has more than {MAX_SEPARATORS} lines and values.", location=Location(source.file))
-    level = 0
-    for match in _OUTSIDE_TEXT.finditer(source.text):
-        if match.group() in "[{":
-            level += 1
-            if level > 2 * MAX_NESTING:
-                raise SpecError(_DEPTH_LIMIT, location=source.location(match.start()))
-        elif match.group() in "]}":
-            level = max(0, level - 1)
+    def fetch_flow_collection_start(self, TokenClass: type, to_push: str) -> None:
+        if self.flow_level >= MAX_NESTING:
+            raise ScannerError(None, None, f"brackets are nested more than {MAX_NESTING} deep", self.reader.get_mark())
+        super().fetch_flow_collection_start(TokenClass, to_push)
 
 
 def read_yaml(source: Source, include: Include) -> Value:
     """The document in a rendered text; :class:`SpecError` with the place for what is not YAML, too deep or too large."""
-    _check_scan(source)
+    if sum(map(source.text.count, (",", ":", "\n"))) > MAX_SEPARATORS:
+        raise SpecError(f"The file has more than {MAX_SEPARATORS} lines and values.", location=Location(source.file))
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = _LimitedScanner
     try:
-        node = YAML(typ="safe", pure=True).compose(source.text)
+        node = yaml.compose(source.text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = source.location(mark.index) if mark else Location(source.file)

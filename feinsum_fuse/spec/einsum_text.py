@@ -15,7 +15,8 @@ from pymbolic.primitives import Call, Comparison, LogicalAnd, LogicalNot, Logica
 
 from ..errors import SpecError
 from .affine import Affine
-from .expressions import MAX_BITS, nearest, parse_expression, shortened
+from .expressions import nearest, parse_expression
+from .limits import MAX_BITS, shortened
 from .workload import Operation, Reduction, operand_name
 
 if TYPE_CHECKING:

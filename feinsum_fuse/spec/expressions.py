@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from ..errors import SpecError
+from .limits import MAX_BITS, shortened, shown, spend_steps, weight
 
 MAX_TEXT = 4_000
 MAX_DEPTH = 60
 MAX_STEPS = 100_000
-MAX_BITS = 4_096
 MAX_LENGTH = 20_000
 _FAILED = "Cannot evaluate"
 
@@ -119,6 +119,12 @@ def _integer(value: object = 0) -> object:
     return checked(int(value))
 
 
+def _text(value: object = "") -> str:
+    if not isinstance(value, str | int | float):
+        raise SpecError("str takes a number or text.")
+    return str(value)
+
+
 def _map(function: Callable[[object], object], values: Iterable[object]) -> list[object]:
     result: list[object] = []
     size = 0
@@ -144,11 +150,12 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "sum": _sum,
     "range": bounded_range,
     "int": _integer,
+    "str": _text,
     "map": _map,
     "enumerate": lambda values, start=0: list(enumerate(values, start)),
     "list": list,
     "tuple": tuple,
-    **{name: getattr(builtins, name) for name in ("abs", "round", "len", "min", "max", "float", "str", "bool", "any", "all", "sorted")},
+    **{name: getattr(builtins, name) for name in ("abs", "round", "len", "min", "max", "float", "bool", "any", "all", "sorted")},
 }
 CONSTANTS: dict[str, object] = {"pi": math.pi, "e": math.e, "tau": math.tau, "inf": math.inf, "nan": math.nan}
 
@@ -207,12 +214,6 @@ def parse_expression(text: str) -> ast.expr:
     return tree
 
 
-def shortened(text: str, width: int = 80) -> str:
-    """The text on one line, cut to ``width`` characters."""
-    flat = " ".join(text.split()) if len(text) < 10 * width else text[:width]
-    return flat if len(flat) <= width and len(text) < 10 * width else flat[: width - 3] + "..."
-
-
 class Evaluator:
     """One evaluation: the names that are known and the steps that are left."""
 
@@ -222,13 +223,22 @@ class Evaluator:
 
     def evaluate(self, node: ast.expr, local: Mapping[str, object]) -> object:
         """The value of a node; ``local`` holds the variables of enclosing comprehensions."""
-        self.steps -= 1
-        if self.steps < 0:
-            raise SpecError(f"The expression takes more than {MAX_STEPS} steps.")
+        self._spend(1)
         method = _NODES.get(type(node))
         if method is None:
             raise SpecError(f"{type(node).__name__} is not allowed in an expression.")
         return method(self, node, local)
+
+    def charge(self, value: object) -> object:
+        """Count what it takes to walk over a value."""
+        if not isinstance(value, int | float):
+            self._spend(weight(value) // 4)
+        return value
+
+    def _spend(self, steps: int) -> None:
+        self.steps -= steps
+        if self.steps < 0:
+            raise SpecError(f"The expression takes more than {MAX_STEPS} steps.")
 
     def _constant(self, node: ast.Constant, local: Mapping[str, object]) -> object:
         if not isinstance(node.value, int | float | str | bool | None):
@@ -245,7 +255,7 @@ class Evaluator:
         function = _BINARY.get(type(node.op))
         if function is None:
             raise SpecError(f"The operator {type(node.op).__name__} is not allowed in an expression.")
-        return function(self.evaluate(node.left, local), self.evaluate(node.right, local))
+        return function(self.charge(self.evaluate(node.left, local)), self.charge(self.evaluate(node.right, local)))
 
     def _unary(self, node: ast.UnaryOp, local: Mapping[str, object]) -> object:
         return _UNARY[type(node.op)](self.evaluate(node.operand, local))
@@ -260,9 +270,9 @@ class Evaluator:
         return value
 
     def _comparison(self, node: ast.Compare, local: Mapping[str, object]) -> object:
-        left = self.evaluate(node.left, local)
+        left = self.charge(self.evaluate(node.left, local))
         for relation, part in zip(node.ops, node.comparators, strict=True):
-            right = self.evaluate(part, local)
+            right = self.charge(self.evaluate(part, local))
             if not _COMPARE[type(relation)](left, right):
                 return False
             left = right
@@ -277,10 +287,9 @@ class Evaluator:
             raise SpecError(f"{shortened(ast.unparse(node.func))} is not a function.")
         if any(isinstance(argument, ast.Starred) for argument in node.args) or any(k.arg is None for k in node.keywords):
             raise SpecError("Starred arguments are not allowed in an expression.")
-        positional = [self.evaluate(argument, local) for argument in node.args]
+        positional = [self.charge(self.evaluate(argument, local)) for argument in node.args]
         result = checked(function(*positional, **{str(k.arg): self.evaluate(k.value, local) for k in node.keywords}))
-        self.steps -= len(result) if isinstance(result, str | list | tuple) else 0
-        return result
+        return self.charge(result)
 
     def _attribute(self, node: ast.Attribute, local: Mapping[str, object]) -> object:
         owner = self.evaluate(node.value, local)
@@ -302,7 +311,7 @@ class Evaluator:
         if isinstance(owner, Mapping):
             return owner[position]
         if not isinstance(position, int):
-            raise SpecError(f"The position {position!r} is not a whole number.")
+            raise SpecError(f"The position {shown(position)} is not a whole number.")
         return owner[position]
 
     def _list(self, node: ast.List, local: Mapping[str, object]) -> object:
@@ -361,14 +370,16 @@ def evaluate(text: str, names: Mapping[str, object]) -> object:
     attributes of the objects in ``names`` (``sum(a.n_calls / a.throughput for a in actions)``). Raises :class:`SpecError` for anything
     else, for unknown names, and for results beyond the caps of this module.
     """
-    tree = parse_expression(text)
+    evaluator = Evaluator(names)
     try:
-        return Evaluator(names).evaluate(tree, {})
+        value = evaluator.evaluate(parse_expression(text), {})
+        spend_steps(MAX_STEPS - evaluator.steps)
+        return value
     except SpecError as error:
-        inner = error.message.startswith(_FAILED)
+        inner = error.message.startswith((_FAILED, "Cannot read"))
         raise SpecError(error.message if inner else f"{_FAILED} {shortened(text)!r}: {error.message}", hint=error.hint) from None
     except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
-        raise SpecError(f"{_FAILED} {shortened(text)!r}: {error}.") from None
+        raise SpecError(f"{_FAILED} {shortened(text)!r}: {shortened(str(error))}.") from None
 
 
 def names_in(text: str) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ..errors import SpecError
 from .document import Document, Path
-from .expressions import nearest, shortened
+from .expressions import nearest
+from .limits import shortened
 
 
 def _known_fields(model: type[BaseModel]) -> list[str]:

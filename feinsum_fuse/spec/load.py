@@ -11,6 +11,7 @@ from .arch_reader import ArchReader
 from .document import Document
 from .expressions import nearest
 from .files import read_files, read_string
+from .limits import one_load
 from .mapping_check import check_mapping
 from .mapping_reader import MappingReader
 from .messages import SpecWarning
@@ -44,6 +45,11 @@ def loads(text: str, variables: Mapping[str, object] | None = None, base: str | 
 
 def read_spec(document: Document) -> Spec:
     """The Spec in a document."""
+    with one_load():
+        return _spec(document)
+
+
+def _spec(document: Document) -> Spec:
     for key in document.root:
         if key not in TOP_KEYS:
             raise document.error((key,), f"{key!r} is no top key.", nearest(key, TOP_KEYS), key=True)

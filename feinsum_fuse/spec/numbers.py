@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 
 from ..errors import SpecError
-from .expressions import evaluate, shortened
+from .expressions import evaluate
+from .limits import shown
 
 _WORDS = {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "nan": math.nan, "true": True, "false": False}
 
@@ -36,7 +37,7 @@ def number(value: object, names: Mapping[str, object], what: str) -> float:
     """A number; :class:`SpecError` if the value is none or not a number at all (nan)."""
     found = scalar(value, names)
     if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
-        raise SpecError(f"{what} is {shortened(repr(found))}; a number is expected.")
+        raise SpecError(f"{what} is {shown(found)}; a number is expected.")
     return found
 
 
@@ -56,5 +57,5 @@ def whole(value: object, names: Mapping[str, object], what: str, *, least: int =
     """A whole number of at least ``least``; floats without a fraction count (``1e3``)."""
     found = number(value, names, what)
     if math.isinf(found) or found != int(found) or found < least or abs(found) >= 2**62:
-        raise SpecError(f"{what} is {shortened(str(found))}; a whole number of at least {least} is expected.")
+        raise SpecError(f"{what} is {shown(found)}; a whole number of at least {least} is expected.")
     return int(found)

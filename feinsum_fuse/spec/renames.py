@@ -12,6 +12,7 @@ from ..errors import SpecError
 from .document import Document, Path
 from .expressions import evaluate, nearest
 from .inputs import RenameInput, Renames, RenamesInput, read_input
+from .limits import shown
 from .numbers import scalar
 from .sets import ElementSet, Symbols
 from .spec import EinsumRename
@@ -91,7 +92,7 @@ class _RenameScope(Mapping[str, object]):
         source, count, of_variables = self.sources[name]
         value = evaluate(source, self)
         if not isinstance(value, ElementSet):
-            raise SpecError(f"The rename {name}: {source} is {value!r}, not a set of tensors or rank variables.")
+            raise SpecError(f"The rename {name}: {source} is {shown(value)}, not a set of tensors or rank variables.")
         if of_variables and value.space == "tensors":
             if value.elements:
                 raise SpecError(f"The rename {name}: {source} denotes tensors; rank variables are expected.")
@@ -99,9 +100,9 @@ class _RenameScope(Mapping[str, object]):
         if count is not None:
             expected = scalar(count, self) if isinstance(count, str) else count
             if expected != len(value):
-                shown = ", ".join(sorted(value.elements)) or "nothing"
+                listed = ", ".join(sorted(value.elements)) or "nothing"
                 raise SpecError(
-                    f"The rename {name}: {source} denotes {len(value)} elements ({shown}); expected_count is {expected}.",
+                    f"The rename {name}: {source} denotes {len(value)} elements ({listed}); expected_count is {expected}.",
                     hint=f"Give this Einsum a rename of its own for {name}.",
                 )
         self.open.pop()

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ..errors import SpecError
 from .expressions import evaluate
+from .limits import shown
 from .workload import Einsum, Workload
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class ElementSet:
 
     def _with(self, other: object) -> ElementSet:
         if not isinstance(other, ElementSet):
-            raise SpecError(f"A set and {other!r} cannot be combined.")
+            raise SpecError(f"A set and {shown(other)} cannot be combined.")
         if other.space != self.space:
             raise SpecError(f"A set of {self.space} and a set of {other.space} cannot be combined.")
         return other
@@ -146,7 +147,8 @@ def element_set(expression: str, workload: Workload, einsum: Einsum) -> ElementS
     """What a set expression denotes for an Einsum, tensors or rank variables; :class:`SpecError` if it denotes no set."""
     value = evaluate(expression, Symbols(workload, einsum))
     if not isinstance(value, ElementSet):
-        raise SpecError(f"The expression {expression!r} is {value!r} for Einsum {einsum.name}, not a set of tensors or rank variables.")
+        where = f"for Einsum {einsum.name}"
+        raise SpecError(f"The expression {expression!r} is {shown(value)} {where}, not a set of tensors or rank variables.")
     return value
 
 

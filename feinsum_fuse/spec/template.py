@@ -15,9 +15,10 @@ from jinja2.parser import Parser
 
 from ..errors import Location, SpecError
 from .expressions import bounded_range
+from .limits import MAX_TEXT
 from .source import Segment, Source
 from .template_expressions import Budget, ExpressionEvaluator, Helper, Macro, Scope
-from .template_functions import MAX_TEXT, Namespace, Undefined, text_of
+from .template_functions import Namespace, Undefined, text_of
 
 
 class _Assert(Extension):
@@ -264,11 +265,16 @@ def _assertion(condition: object, message: object) -> str:
     return ""
 
 
+def _no_environment(*arguments: object) -> str:
+    raise SpecError("setenv is not available: a file changes nothing outside itself.", hint="Pass variables={...} instead.")
+
+
 BASE_HELPERS: dict[str, Helper] = {
     "range": Helper(bounded_range),
     "dict": Helper(lambda **pairs: dict(pairs)),
     "namespace": Helper(lambda **pairs: Namespace(**pairs)),
     "assert": Helper(_assertion),
+    "setenv": Helper(_no_environment),
 }
 
 

@@ -10,10 +10,10 @@ from jinja2 import nodes
 
 from ..errors import SpecError
 from .expressions import checked, modulo, nearest, power
+from .limits import MAX_TEXT, shown, weight
 from .template_functions import (
     COMPARISONS,
     FILTERS,
-    MAX_TEXT,
     METHODS,
     TESTS,
     Undefined,
@@ -22,7 +22,6 @@ from .template_functions import (
     repeat,
     text_of,
     undefined,
-    weighed,
 )
 
 MAX_STEPS = 100_000
@@ -39,7 +38,11 @@ class Budget:
 
     def step(self) -> None:
         """Count one operation."""
-        self.steps -= 1
+        self.spend(1)
+
+    def spend(self, steps: int) -> None:
+        """Count several operations."""
+        self.steps -= steps
         if self.steps < 0:
             raise SpecError(f"The template takes more than {MAX_STEPS} steps.")
 
@@ -115,13 +118,19 @@ class ExpressionEvaluator:
         """The text that statements render to."""
         raise SpecError("Macros are not available here.")
 
+    def charge(self, value: object) -> object:
+        """Count what it takes to walk over a value."""
+        self.budget.spend(weight(value) // 8)
+        return value
+
     def iterable(self, value: object) -> list[object]:
         """The elements of what a loop runs over."""
         if isinstance(value, str | list | tuple | Mapping):
+            self.charge(value)
             return list(value)
         if isinstance(value, Undefined):
             raise undefined(value.name)
-        raise SpecError(f"A template cannot loop over {text_of(value)!r}.")
+        raise SpecError(f"A template cannot loop over {shown(value)}.")
 
     def bound(self, target: nodes.Node, value: object) -> dict[str, object]:
         """Names -> values for a target, which may be a tuple of names."""
@@ -171,10 +180,10 @@ class ExpressionEvaluator:
 
     def _sequence(self, node: nodes.List | nodes.Tuple, scope: Scope) -> object:
         values = [self._defined(item, scope) for item in node.items]
-        return weighed(values if isinstance(node, nodes.List) else tuple(values))
+        return self.charge(values if isinstance(node, nodes.List) else tuple(values))
 
     def _dictionary(self, node: nodes.Dict, scope: Scope) -> object:
-        return weighed({text_of(self._defined(pair.key, scope)): self._defined(pair.value, scope) for pair in node.items})
+        return self.charge({text_of(self._defined(pair.key, scope)): self._defined(pair.value, scope) for pair in node.items})
 
     def _conditional(self, node: nodes.CondExpr, scope: Scope) -> object:
         if self.truth(node.test, scope):
@@ -188,9 +197,9 @@ class ExpressionEvaluator:
         return self.budget.allocate("".join(parts))
 
     def _comparison(self, node: nodes.Compare, scope: Scope) -> object:
-        left = weighed(self._defined(node.expr, scope))
+        left = self.charge(self._defined(node.expr, scope))
         for operand in node.ops:
-            right = weighed(self._defined(operand.expr, scope))
+            right = self.charge(self._defined(operand.expr, scope))
             if not COMPARISONS[operand.op](left, right):
                 return False
             left = right
@@ -203,8 +212,8 @@ class ExpressionEvaluator:
     def _arguments(self, node: nodes.Call | nodes.Filter | nodes.Test, scope: Scope) -> tuple[list[object], dict[str, object]]:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
             raise SpecError("Starred arguments are not available in templates.")
-        positional = [weighed(self.value(argument, scope)) for argument in node.args]
-        return positional, {str(pair.key): weighed(self.value(pair.value, scope)) for pair in node.kwargs}
+        positional = [self.charge(self.value(argument, scope)) for argument in node.args]
+        return positional, {str(pair.key): self.charge(self.value(pair.value, scope)) for pair in node.kwargs}
 
     def _filter(self, node: nodes.Filter, scope: Scope) -> object:
         return self.filtered(node, self.value(node.node, scope) if node.node is not None else "", scope)
@@ -216,13 +225,13 @@ class ExpressionEvaluator:
         if isinstance(value, Undefined) and node.name not in ("default", "d"):
             raise undefined(value.name)
         positional, named = self._arguments(node, scope)
-        return self.budget.allocate(weighed(FILTERS[node.name](weighed(value), *positional, **named)))
+        return self.budget.allocate(self.charge(FILTERS[node.name](self.charge(value), *positional, **named)))
 
     def _test(self, node: nodes.Test, scope: Scope) -> object:
         if node.name not in TESTS:
             raise SpecError(f"The template test {node.name!r} is not available.", hint=nearest(node.name, TESTS))
         positional, named = self._arguments(node, scope)
-        return bool(TESTS[node.name](weighed(self.value(node.node, scope)), *positional, **named))
+        return bool(TESTS[node.name](self.charge(self.value(node.node, scope)), *positional, **named))
 
     def _call(self, node: nodes.Call, scope: Scope) -> object:
         if isinstance(node.node, nodes.Getattr):
@@ -230,7 +239,7 @@ class ExpressionEvaluator:
             method = METHODS.get((type(owner), node.node.attr))
             if method is not None:
                 positional, named = self._arguments(node, scope)
-                return self.budget.allocate(weighed(method(weighed(owner), *positional, **named)))
+                return self.budget.allocate(self.charge(method(self.charge(owner), *positional, **named)))
         function = self._defined(node.node, scope)
         positional, named = self._arguments(node, scope)
         if isinstance(function, Macro):

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..errors import SpecError
 from .expressions import checked, multiply
-
-MAX_TEXT = 300_000
-MAX_WEIGHT = 50_000
+from .limits import MAX_TEXT, MAX_WEIGHT, shown, weight
 
 
 class Undefined:
@@ -33,32 +31,13 @@ class Namespace:
         self.attributes = attributes
 
 
-def weighed(value: object) -> object:
-    """The value, if its whole text would be small; sharing is counted as often as it would print."""
-    nodes, characters, pending = 0, 0, [value]
-    while pending:
-        current = pending.pop()
-        nodes += 1
-        if isinstance(current, str):
-            characters += len(current)
-        elif isinstance(current, Mapping):
-            pending += [*current.keys(), *current.values()]
-        elif isinstance(current, list | tuple):
-            pending += current
-        elif isinstance(current, int):
-            checked(current)
-        if nodes > MAX_WEIGHT or characters > MAX_TEXT:
-            raise SpecError("A value in the template is too large.")
-    return value
-
-
 def text_of(value: object) -> str:
     """What a value prints as."""
     if isinstance(value, Undefined):
         raise undefined(value.name)
     if not isinstance(value, str | int | float | list | tuple | dict | None):
         raise SpecError("A function or macro cannot be printed; call it.")
-    weighed(value)
+    weight(value)
     return value if isinstance(value, str) else str(value)
 
 
@@ -77,19 +56,28 @@ def formatted(pattern: object, *values: object) -> str:
     text = text_of(pattern)
     if re.search(r"%[^a-zA-Z%]*(\d{3,}|\*)", text):
         raise SpecError("The width in a format must be less than 100.")
-    return text % tuple(weighed(value) for value in values)
+    weight(values)
+    return text % values
 
 
 def _elements(value: object) -> list[object]:
     if isinstance(value, str | list | tuple | Mapping):
         return list(value)
-    raise undefined(value.name) if isinstance(value, Undefined) else SpecError(f"{value!r} has no elements.")
+    raise undefined(value.name) if isinstance(value, Undefined) else SpecError(f"{shown(value)} has no elements.")
+
+
+def _sequence(value: object) -> object:
+    return value if isinstance(value, str | list | tuple) else _elements(value)
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, str | list | tuple | Mapping) else len(_elements(value))
 
 
 def _number(value: object) -> int | float:
     if isinstance(value, int | float):
         return value
-    raise SpecError(f"{text_of(value)!r} is not a number.")
+    raise SpecError(f"{shown(value)} is not a number.")
 
 
 def _default(value: object, other: object = "", boolean: bool = False) -> object:
@@ -158,6 +146,8 @@ def _sum(values: object, attribute: object = None, start: object = 0) -> object:
 def _unique(values: object) -> list[object]:
     result: list[object] = []
     for value in _elements(values):
+        if len(result) > 1_000:
+            raise SpecError("unique takes at most 1000 different values.")
         if value not in result:
             result.append(value)
     return result
@@ -214,19 +204,19 @@ FILTERS: dict[str, Callable[..., object]] = {
     "abs": lambda value: abs(_number(value)),
     "batch": _batch,
     "capitalize": lambda value: text_of(value).capitalize(),
-    "count": lambda value: len(_elements(value)),
+    "count": _length,
     "d": _default,
     "default": _default,
     "dictsort": lambda value: sorted(_items(value), key=lambda pair: str(pair).lower()),
-    "first": lambda value: member(_elements(value), 0),
+    "first": lambda value: member(_sequence(value), 0),
     "float": _float,
     "format": formatted,
     "indent": _indent,
     "int": _integer,
     "items": _items,
     "join": _join,
-    "last": lambda value: member(_elements(value), -1),
-    "length": lambda value: len(_elements(value)),
+    "last": lambda value: member(_sequence(value), -1),
+    "length": _length,
     "list": _elements,
     "lower": lambda value: text_of(value).lower(),
     "map": _map,
@@ -243,7 +233,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "string": text_of,
     "sum": _sum,
     "title": lambda value: text_of(value).title(),
-    "tojson": lambda value: json.dumps(weighed(value)),
+    "tojson": lambda value: json.dumps(value) if weight(value) else "",
     "trim": lambda value, characters=None: text_of(value).strip(characters),
     "unique": _unique,
     "upper": lambda value: text_of(value).upper(),

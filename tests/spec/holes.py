@@ -41,6 +41,15 @@ def _assignment(width: int) -> str:
     return f"workload: {{bits_per_value: {{All: 8}}, einsums: [{einsum}]}}\n"
 
 
+def _assignments(count: int, width: int) -> str:
+    einsums = []
+    for number in range(count):
+        one = _assignment(width)
+        einsum = json.loads(one[one.index("[") + 1 : -3])
+        einsums.append({"einsum": einsum["einsum"].replace("Z[", f"Z{number}["), "iteration_space_shape": einsum["iteration_space_shape"]})
+    return f"workload: {{bits_per_value: {{All: 8}}, einsums: {json.dumps(einsums)}}}\n"
+
+
 def _bomb(levels: int, width: int) -> str:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]
@@ -87,6 +96,10 @@ HOLES: dict[str, str] = {
         "{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}"
         + WORKLOAD
     ),
+    "walks in a loop": "{% set x = range(20000) %}{% for i in range(20000) %}{{ x | length }}{% endfor %}" + WORKLOAD,
+    "loops that stop": "{% set x = range(20000) %}{% for i in x %}{% for j in x %}{% break %}{% endfor %}{% endfor %}" + WORKLOAD,
+    "long text in a loop": "{% set x = 'ab' * 20000 %}{% for i in range(20000) %}{{ x | first }}{{ 'b' in x }}{% endfor %}" + WORKLOAD,
+    "unique values": "{{ range(20000) | unique }}" + WORKLOAD,
     "huge range": "{% for a in range(10**12) %}{% endfor %}" + WORKLOAD,
     "long output": "{% for a in range(20000) %}" + "x" * 1000 + "\n{% endfor %}" + WORKLOAD,
     "endless macro": "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}" + WORKLOAD,
@@ -105,9 +118,18 @@ HOLES: dict[str, str] = {
     "deep brackets": "workload: " + "[" * 20000 + "]" * 20000 + "\n",
     "deep braces": "workload: " + "{a: " * 20000 + "1" + "}" * 20000 + "\n",
     "deep dashes": "workload: \n" + "- " * 20000 + "x\n",
-    "deep indentation": "".join(" " * n + "a:\n" for n in range(1500)),
+    "deep indentation": "".join(" " * n + "a:\n" for n in range(700)),
     "code in config": WORKLOAD + "config: {expression_custom_functions: [hole.py]}\n",
     "component models": WORKLOAD + "config: {component_models: [hole.py]}\n",
+    "component model of a node": _size("1").replace("size:", "component_model: hole.py, size:"),
+    "quotes and brackets": "a: |\n  'x\nb: " + "[" * 20000 + "]" * 20000 + "\n",
+    "many quotes": 'a: "' + '\\"' * 100000 + "\n",
+    "many apostrophes": "a: " + "'" * 200001 + "\n",
+    "many braces": "{{" * 50000 + WORKLOAD,
+    "many percents": "{%" * 50000 + WORKLOAD,
+    "many spaces": "{% set x = 1 -%}" + " " * 200000 + "{{ x }}" + WORKLOAD,
+    "many dashes": "-" * 200000 + "\n",
+    "many anchors": "".join(f"a{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" if n else "a0: &b0 [1]\n" for n in range(2000)),
     "absolute include": "{{ include('/etc/passwd') }}\n" + WORKLOAD,
     "absolute include tag": "workload: !include /etc/passwd\n",
     "include above": "workload: !include ../../../../../../etc/passwd\n",
@@ -128,10 +150,17 @@ HOLES: dict[str, str] = {
     "expression loops": _size("sum(1 for a in range(9999) for b in range(9999) for c in range(9999))"),
     "expression nested lists": _size("len([[range(20000) for a in range(20000)] for b in range(20000)])"),
     "expression mapped lists": _size("len(map(range, range(20000)))"),
+    "expression walks": _size("[[max(x) for a in range(9999)] for x in [range(20000)]]"),
+    "expression text of lists": _size("[str([x for a in range(9999)]) for x in [range(20000)]]"),
+    "expression shown": _size("[[x for a in range(9999)] for x in [range(9999)]]"),
+    "expression equal lists": _size("[max([x, y]) for x in [range(9999)] for y in [range(9999)] for a in range(9999)]"),
+    "expression sums of lists": _size("[len(x + x) for x in [range(9999)] for a in range(9999)]"),
+    "set shown": WORKLOAD.replace("All: 8", "'[[x for a in range(9999)] for x in [range(9999)]]': 8"),
     "expression factorial": _size("factorial(10**7)"),
     "expression brackets": _size("(" * 20000 + "1" + ")" * 20000),
     "expression signs": _size("-" * 20000 + "1"),
     "expression comparisons": _size("1" + " < 2" * 5000),
+    "many expressions": "variables:\n" + "".join(f"  a{n}: sum([1 for x in range(9000)])\n" for n in range(200)) + WORKLOAD,
     "set expression": WORKLOAD.replace("All: 8", "'All.__class__': 8"),
     "set expression import": WORKLOAD.replace("All: 8", '\'__import__("os").getpid() or All\': 8'),
     "projection": (
@@ -150,6 +179,7 @@ HOLES: dict[str, str] = {
     "constraint injection": _constraint("0 <= m }; { [q] : q = 1"),
     "constraint alternatives": _constraint(*["(m = 1 or m = 2) and (k = 1 or k = 3)"] * 12),
     "constraint search": _assignment(9),
+    "constraint searches": _assignments(40, 6),
     "constraint number": _constraint("0 <= m < 4 and " + "9" * 500 + " * m < 4"),
     "constraint length": _constraint("0 <= m < 4" + " and 0 <= m" * 5000),
     "large file": "# " + "x" * 3_000_000 + "\n" + WORKLOAD,
