@@ -45,17 +45,24 @@ class HostFunction:
 
 
 class Bound:
-    """A program with device buffers of its own that hold its example, ready to be run again and again."""
+    """A program with device buffers of its own that hold its example, ready to be run again and again.
+
+    Raises :class:`~feinsum_fuse.device.outcome.KernelError` if this process cannot load what a child could: for lack of memory, say.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.queue = queue_of(program.device)
-        self.loaded = Loaded(program.executable, self.queue.context)
-        self.values: dict[str, Value] = {a.name: self.loaded.buffer(a.name) for a in program.executable.arguments if not a.by_value}
-        for tensor, array in program.example.inputs.items():
-            if array.size:
-                cl.enqueue_copy(self.queue, self.values[tensor], np.ascontiguousarray(array))
-        self.loaded.bind(self.values)
+        try:
+            self.loaded = Loaded(program.executable, self.queue.context)
+            self.values: dict[str, Value] = {a.name: self.loaded.buffer(a.name) for a in program.executable.arguments if not a.by_value}
+            for tensor, array in program.example.inputs.items():
+                if array.size:
+                    cl.enqueue_copy(self.queue, self.values[tensor], np.ascontiguousarray(array))
+            self.loaded.bind(self.values)
+            self.run(1)
+        except cl.Error as error:
+            raise KernelError(Outcome.launch_failed, "load", str(error), program.executable) from error
 
     def run(self, times: int) -> Sequence[float]:
         """Run and wait; the device's own ns for each run, summed over its launches."""
@@ -127,10 +134,13 @@ def _attempt(item: Spec | Program | HostFunction, device: cl.Device, timeout_s: 
     if isinstance(item, HostFunction):
         return item
     if isinstance(item, Program):
-        return Bound(item)
+        device, subject = item.device, Subject(item.cascade, item.schedule, item.spec)
+    else:
+        subject = Subject(cascade_of(item), None, item)
     info = DeviceInfo.of(device)
-    subject = Subject(cascade_of(item), None, item)
     try:
+        if isinstance(item, Program):
+            return Bound(item)
         mapped, schedule = lowered(item, device)
         subject = Subject(cascade_of(mapped), schedule, mapped)
         return Bound(build(subject.cascade, schedule, device, spec=mapped, timeout_s=timeout_s))

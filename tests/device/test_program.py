@@ -296,3 +296,13 @@ def test_results_print_themselves(fused: Program) -> None:
     assert repr(fused) == str(fused)
     m = measure(fused, repeats=1)
     assert repr(m) == str(m) and repr(fused.first_run.verification) == str(fused.first_run.verification)
+
+
+def test_program_that_this_process_cannot_load_is_a_result(fused: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise cl.MemoryError("create_buffer", -4, "")
+
+    monkeypatch.setattr("feinsum_fuse.device.harness.Loaded.buffer", refuse)
+    m = measure(fused, repeats=1)
+    assert (m.outcome, m.stage) == (Outcome.launch_failed, "load")
+    assert m.subject is not None and m.subject.schedule == fused.schedule and m.samples_ns == ()
