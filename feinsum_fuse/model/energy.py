@@ -51,7 +51,7 @@ def powered(arch: Arch, compute: str, usage: Usage) -> dict[str, Number]:
     fanout: AccelForge's convention. A fanout that the path to ``compute`` does not pass is off.
     """
     result: dict[str, Number] = {}
-    _power(arch.nodes, compute, usage, 1, result)
+    _power(arch.nodes, compute, usage, 1, result, any(_contains(node, compute) for node in arch.nodes))
     return result
 
 
@@ -61,25 +61,30 @@ def _contains(node: ArchNode, compute: str) -> bool:
     return isinstance(node, Compute) and node.name == compute
 
 
-def _power(nodes: tuple[ArchNode, ...], compute: str, usage: Usage, fraction: Number, result: dict[str, Number]) -> Number:
-    """The fraction after these nodes; fills in that of each of them. ``fraction`` is that of what lies above."""
-    here = any(_contains(node, compute) for node in nodes)
-    passed = False
+def _power(
+    nodes: tuple[ArchNode, ...], compute: str, usage: Usage, fraction: Number, result: dict[str, Number], on_way: bool
+) -> Number:
+    """The fraction after these nodes; fills in that of each of them.
+
+    ``fraction`` is that of what lies above; ``on_way`` says whether the way to ``compute`` leads through the first of the nodes.
+    """
+    passed = not on_way
     for node in nodes:
         if isinstance(node, Fork):
-            passed = passed or _contains(node, compute)
-            _power(node.nodes, compute, usage, fraction, result)
+            inside = _contains(node, compute)
+            _power(node.nodes, compute, usage, fraction, result, inside)
+            passed = passed or inside
         elif isinstance(node, Hierarchical):
+            fraction = _power(node.nodes, compute, usage, fraction, result, not passed)
             passed = passed or _contains(node, compute)
-            fraction = _power(node.nodes, compute, usage, fraction, result)
         elif isinstance(node, Array):
             for dimension in node.spatial:
                 fraction = _gated(fraction, dimension, usage.get((node.name, dimension.name), 1))
             inner: dict[str, Number] = {}
-            _power(node.nodes, compute, usage, 1, inner)
+            _power(node.nodes, compute, usage, 1, inner, not passed)
             result.update(dict.fromkeys(inner, fraction))
         else:
-            fraction = _leaf_power(node, usage, fraction, off=passed or not here)
+            fraction = _leaf_power(node, usage, fraction, off=passed)
             result[node.name] = fraction
             passed = passed or (isinstance(node, Compute) and node.name == compute)
     return fraction

@@ -1,0 +1,59 @@
+"""What is alive at once over a tree."""
+
+from __future__ import annotations
+
+from feinsum_fuse.model.occupancy import Reserved
+from feinsum_fuse.model.peak import Branch, peaks
+
+
+def branch(tensors: str, depths: dict[str, int], *reserved: tuple[str, int, int]) -> Branch:
+    """An Einsum that touches these tensors, in one memory; ``reserved``: (tensor, loops above, bits), backing where ``depths`` says so."""
+    items = (Reserved("M", t, depth, bits, frozenset({t}) if depths.get(t) == depth else frozenset()) for t, depth, bits in reserved)
+    return Branch(tuple(items), frozenset(tensors), depths)
+
+
+def peak(*branches: Branch) -> float:
+    return float(peaks(branches)["M"])
+
+
+def test_one_einsum_adds_up() -> None:
+    assert peak(branch("AB", {"A": 0}, ("A", 0, 10), ("B", 2, 5))) == 15
+
+
+def test_separate_einsums_reuse_space() -> None:
+    assert peak(branch("AT", {"T": 0}, ("A", 0, 10), ("T", 0, 1)), branch("TZ", {"T": 0}, ("T", 0, 1), ("Z", 0, 7))) == 11
+
+
+def test_what_lies_above_shared_loops_is_alive_together_and_shared_tensors_count_once() -> None:
+    first = branch("AT", {"T": 1}, ("A", 0, 10), ("T", 1, 1), ("B", 2, 100))
+    second = branch("TZ", {"T": 1}, ("T", 1, 1), ("Z", 0, 7), ("C", 1, 20))
+    assert peak(first, second) == 10 + 7 + 1 + 100
+
+
+def test_holders_that_are_not_backing_are_each_einsums_own() -> None:
+    first = branch("AT", {"T": 1}, ("A", 0, 10), ("T", 1, 1))
+    second = branch("AT", {"T": 1}, ("A", 0, 10), ("T", 1, 1))
+    assert peak(first, second) == 21
+
+
+def test_an_intermediate_outlives_einsums_that_do_not_touch_it() -> None:
+    first = branch("AT", {"T": 0}, ("T", 0, 30))
+    between = branch("BU", {"U": 0}, ("B", 0, 50), ("U", 0, 1))
+    last = branch("TU", {"T": 0, "U": 0}, ("T", 0, 30), ("U", 0, 1))
+    assert peak(first, between, last) == 30 + 50 + 1
+
+
+def test_persistent_tensors_are_always_alive() -> None:
+    first = branch("AT", {"T": 0}, ("T", 0, 30))
+    last = branch("TW", {"T": 0}, ("T", 0, 30), ("W", -1, 5))
+    assert peak(first, last) == 35
+    assert peak(last, first) == 35
+
+
+def test_nested_branches_close_their_own_loops() -> None:
+    """Two Einsums share three loops, a third only one: what the two hold between those is freed before the third."""
+    outer = branch("AT", {"T": 1}, ("A", 0, 1), ("T", 1, 2), ("X", 2, 100))
+    inner = branch("TU", {"T": 1, "U": 3}, ("T", 1, 2), ("Y", 2, 10), ("U", 3, 4))
+    innermost = branch("UZ", {"U": 3}, ("U", 3, 4), ("V", 2, 20))
+    assert peak(outer, inner, innermost) == 1 + 2 + 100
+    assert peak(inner, innermost) == 2 + 10 + 20 + 4
