@@ -26,6 +26,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from .archive.einsum import einsum
     from .archive.recording import record
     from .archive.retrieval import query, retrieve
     from .cascade.batched import array, batched_einsum
@@ -60,6 +61,7 @@ __all__ = [
     "cascade",
     "compile",
     "default_mapping",
+    "einsum",
     "load",
     "loads",
     "lower",
@@ -81,6 +83,7 @@ _MODULES = {
     "cascade": "cascade.reading",
     "compile": "device.program",
     "default_mapping": "lowering.default_mapping",
+    "einsum": "archive.einsum",
     "load": "spec.load",
     "loads": "spec.load",
     "lower": "lowering",

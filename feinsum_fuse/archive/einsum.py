@@ -1,0 +1,172 @@
+"""``ff.einsum``: NumPy's einsum, by the best schedule that is known."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
+from constantdict import constantdict
+
+from ..cascade.cascade import Cascade
+from ..cascade.reading import cascade as cascade_of
+from ..device.catalogue import find_device
+from ..device.outcome import KernelError
+from ..device.program import Program, build, compile
+from ..device.runner import Array
+from ..errors import ScheduleError, UnsupportedTypeError
+from ..spec.building import spec as spec_of
+from ..spec.opencl import OpenCL
+from .einsum_text import Subscripts, einsums, label_sizes, products, rank_sizes, read_subscripts
+from .retrieval import Url, retrieve
+
+MOST_PROGRAMS = 256
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """What a program is compiled for."""
+
+    subscripts: Subscripts
+    shapes: tuple[tuple[int, ...], ...]
+    is_complex: tuple[bool, ...]
+    dtype: str
+    """The type of the real tensors."""
+    logical: bool
+    device: int
+    url: str
+
+
+@dataclass
+class _Programs:
+    """Compiled programs, the least recently used of which is dropped; safe for threads."""
+
+    known: OrderedDict[_Signature, Program] = field(default_factory=OrderedDict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, signature: _Signature) -> Program | None:
+        with self.lock:
+            if signature in self.known:
+                self.known.move_to_end(signature)
+            return self.known.get(signature)
+
+    def put(self, signature: _Signature, program: Program) -> None:
+        with self.lock:
+            self.known[signature] = program
+            while len(self.known) > MOST_PROGRAMS:
+                self.known.popitem(last=False)
+
+
+_PROGRAMS = _Programs()
+
+
+def einsum(*arguments: object, device: cl.Device | str | None = None, url: Url | None = None) -> Array:
+    """``numpy.einsum`` on an OpenCL device: ``einsum("ij,jk->ik", A, B)``, or ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
+
+    The whole grammar but the ellipsis: implicit outputs, repeated labels, scalars, axes of length 1 that go with any length. Three and more
+    operands are multiplied pairwise in the best order. The first call with given subscripts, shapes and types takes the best schedule
+    recorded at ``url`` that applies, else the default mapping, and compiles and verifies it; later calls only run it.
+
+    Operands are anything that NumPy makes arrays of, of booleans, integers, real or complex numbers; types combine as in NumPy. float16 is
+    computed in float32. The result is a NumPy array, or a pyopencl array on the same queue if all operands are pyopencl arrays.
+    Raises :class:`~feinsum_fuse.errors.CascadeError` for subscripts that mean nothing or do not fit the operands, and
+    :class:`~feinsum_fuse.errors.UnsupportedTypeError` for other element types.
+    """
+    subscripts, given = read_subscripts(arguments)
+    on_device = bool(given) and all(isinstance(operand, cla.Array) for operand in given)
+    operands = [cast(Array, x) if on_device else _host(x) for x in given]
+    sizes = label_sizes(subscripts, [operand.shape for operand in operands])
+    result_type = np.result_type(*(operand.dtype for operand in operands))
+    if 0 in sizes.values():
+        zeros = np.zeros([sizes[label] for label in subscripts.output], result_type)
+        return cla.to_device(cast(cla.Array, operands[0]).queue, zeros) if on_device else zeros
+    chosen = cast(cla.Array, operands[0]).queue.device if on_device else device if isinstance(device, cl.Device) else find_device(device)
+    real, logical = _real_type(result_type)
+    subscripts, operands = _without_ones(subscripts, operands, sizes)
+    is_complex = tuple(operand.dtype.kind == "c" for operand in operands)
+    shapes = tuple(operand.shape for operand in operands)
+    signature = _Signature(subscripts, shapes, is_complex, real, logical, chosen.int_ptr, str(url or ""))
+    program = _PROGRAMS.get(signature)
+    if program is None:
+        program = _compiled(signature, sizes, chosen, url)
+        _PROGRAMS.put(signature, program)
+    results = program(_inputs(operands, np.dtype(real)))
+    return _result(results, tuple(sizes[label] for label in subscripts.output), result_type)
+
+
+def _host(operand: object) -> np.ndarray:
+    return operand.get() if isinstance(operand, cla.Array) else np.asarray(operand)
+
+
+def _real_type(dtype: np.dtype) -> tuple[str, bool]:
+    """The type of the real tensors that stand for arrays of this one, and whether they hold truth values."""
+    if dtype.kind == "b":
+        return "uint8", True
+    if dtype.name == "float16":
+        return "float32", False
+    if dtype.kind == "c" and dtype.itemsize in (8, 16):
+        return f"float{dtype.itemsize * 4}", False
+    if dtype.kind in "iu" or dtype.name in ("float32", "float64"):
+        return dtype.name, False
+    raise UnsupportedTypeError(
+        f"einsum has no element type {dtype}", hint="Use booleans, integers, float16, float32, float64, complex64 or complex128."
+    )
+
+
+def _without_ones(subscripts: Subscripts, operands: Sequence[Array], sizes: dict[str, int]) -> tuple[Subscripts, list[Array]]:
+    """Operands without the axes of length 1 whose label is longer elsewhere."""
+    inputs, kept = [], []
+    for labels, operand in zip(subscripts.inputs, operands, strict=True):
+        stays = [axis for axis, label in enumerate(labels) if operand.shape[axis] == sizes[label]]
+        inputs.append("".join(labels[axis] for axis in stays))
+        kept.append(operand if len(stays) == len(labels) else operand.reshape(tuple(operand.shape[axis] for axis in stays)))
+    return Subscripts(tuple(inputs), subscripts.output), kept
+
+
+def cascade_for(
+    subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence[bool], dtype: str, *, logical: bool = False
+) -> Cascade:
+    """The cascade of an einsum: inputs ``A0``, ``A1``, ..., imaginary parts ``A0i``, ..., result ``Z`` (and ``Zi``)."""
+    steps = products(subscripts, sizes, is_complex)
+    return cascade_of(list(einsums(steps, logical=logical)), sizes=rank_sizes(steps, sizes), dtypes={"All": dtype})
+
+
+def _compiled(signature: _Signature, sizes: dict[str, int], device: cl.Device, url: Url | None) -> Program:
+    cascade = cascade_for(signature.subscripts, sizes, signature.is_complex, signature.dtype, logical=signature.logical)
+    fact = retrieve(cascade, device, url)
+    if fact.schedule is not None:
+        # What worked where it was recorded need not work here; the default does not depend on it.
+        with suppress(KernelError, ScheduleError):
+            return build(cascade, fact.schedule, device)
+    return compile(spec_of(cascade, opencl=_types(cascade)), device)
+
+
+def _types(cascade: Cascade) -> OpenCL:
+    return OpenCL(
+        dtypes=constantdict({name: tensor.dtype for name, tensor in cascade.tensors.items()}),
+        accumulate=constantdict({e.output.tensor: e.accumulate for e in cascade.einsums}),
+    )
+
+
+def _inputs(operands: Sequence[Array], dtype: np.dtype) -> dict[str, Array]:
+    """The real tensors: row-major, of one type, with at least one axis."""
+    result: dict[str, Array] = {}
+    for k, operand in enumerate(operands):
+        parts = {f"A{k}": operand.real, f"A{k}i": operand.imag} if operand.dtype.kind == "c" else {f"A{k}": operand}
+        for name, part in parts.items():
+            plain = part.astype(dtype) if part.dtype != dtype else part
+            plain = np.ascontiguousarray(plain) if isinstance(plain, np.ndarray) else plain
+            result[name] = plain if plain.shape else plain.reshape(1)
+    return result
+
+
+def _result(parts: dict[str, Array], shape: tuple[int, ...], dtype: np.dtype) -> Array:
+    whole = parts["Z"] + 1j * parts["Zi"] if "Zi" in parts else parts["Z"]
+    typed = (whole if whole.dtype == dtype else whole.astype(dtype)).reshape(shape)
+    return typed[()] if isinstance(typed, np.ndarray) else typed
