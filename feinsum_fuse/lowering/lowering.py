@@ -26,7 +26,6 @@ from .branch import Branch, Position, check_order
 from .expanded import parts_of, paths_of
 from .registers import unrolled
 
-
 HIDDEN: dict[str, tuple[str, ...]] = {"local": ("group.",), "private": ("group.", "local.")}
 """Memory -> the fanouts across which a tile in it is not seen."""
 
@@ -212,16 +211,23 @@ class Lowering:
         if kind not in {"local", "private"}:
             return
         readers: dict[LoopRef | None, list[str]] = {}
+        served: dict[LoopRef | None, Branch] = {}
         for branch in users:
             start = index[branch.einsum.name]
             first = branch.storages(tensor)[0] == start
             at = branch.scope(start if first else branch.reservation(start, tensor))
             if branch.einsum.output.tensor == tensor:
                 yield CacheWrite(branch.einsum.name, at, kind)
-            else:
+                served[self._leader(at)] = branch
+            elif (producer := served.get(self._leader(at))) is None or not self._interleaved(producer, branch, position):
                 readers.setdefault(self._leader(at), []).append(branch.einsum.name)
         for at, einsums in readers.items():
             yield CacheRead(tuple(einsums), tensor, at, kind)
+
+    def _interleaved(self, producer: Branch, consumer: Branch, position: Position) -> bool:
+        """Whether the two share a loop below a node: then the consumer runs before the producer's tile is written back, and reads it."""
+        below = {placed.position for placed in producer.path if placed.position in producer.refs and placed.position > position}
+        return any(placed.position in below and placed.position in consumer.refs for placed in consumer.path)
 
     def _leader(self, at: LoopRef | None) -> LoopRef | None:
         """One name for a loop that several Einsums share."""

@@ -220,6 +220,16 @@ def place_around(
     return (*body[: marks[0]], *before, *body[marks[0] : marks[-1] + 1], *after, *body[marks[-1] + 1 :])
 
 
+def part_of(body: tuple[Node, ...], scope: Sequence[str], einsums: Sequence[str]) -> tuple[Node, ...]:
+    """What :func:`place_around` puts nodes around."""
+    if scope:
+        node = next(n for n in body if isinstance(n, For) and n.name == scope[0] and inside(n, einsums[:1]))
+        assert isinstance(node, For)
+        return part_of(node.body, scope[1:], einsums)
+    marks = [i for i, node in enumerate(body) if inside(node, einsums)]
+    return body[marks[0] : marks[-1] + 1]
+
+
 @dataclass(frozen=True)
 class CacheRead(Step):
     """Copy the tile of a tensor that Einsums read below a loop into a memory there (TensorIR: cache_read).
@@ -263,6 +273,11 @@ class CacheRead(Step):
         name = nest.fresh(f"{self.tensor}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         tile = Tile(name, self.tensor, memory, touched.shape, dtype_of(nest, source), tile_origin(nest, source, touched.base), axes)
+        if any(s.target.source == source for _, s in statements(part_of(nest.body, names, self.einsums))):
+            raise ProducerConsumerError(
+                f"{self}: {source} is written below this loop, after the tile would have been fetched",
+                hint="Place the tile further in, or let the tile of its producer serve.",
+            )
         above, place = accesses[0]
         fetch = Mover(nest, tile, touched, place, above, names).statement(self.einsums[0], "fetch")
         places = {p for _, p in accesses}
@@ -301,9 +316,23 @@ class CacheWrite(Step):
             raise NestOrderError(f"{self}: {self.einsum} does not run under this loop")
         update = next(s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role in {"update", "map"})
         place = update.target
-        check_visible(memory, [(above, place)], names, self)
+        # What reads the sums before the tile is written back reads the tile.
+        marked = part_of(nest.body, names, [self.einsum])
+        prefix = tuple(scope)
+        reads = [
+            ((*prefix, *inner), operand)
+            for inner, s in statements(marked)
+            for operand in s.operands
+            if s.role in {"update", "map"} and s.einsum != self.einsum and operand.source == place.source
+        ]
+        accesses = [(above, place), *reads]
+        check_visible(memory, accesses, names, self)
         check_dense([(above, place)], names, self)
-        touched = region([(above, place)], names, self)
+        touched = region(accesses, names, self)
+        if touched.shape != region([(above, place)], names, self).shape:
+            raise ProducerConsumerError(
+                f"{self}: more of {place} is read below this loop than is written there", hint="Place the tile further out."
+            )
         name = nest.fresh(f"{tensor_of(nest, place.source)}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         origin = tile_origin(nest, place.source, touched.base)
@@ -311,19 +340,26 @@ class CacheWrite(Step):
         reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum))
         mover = Mover(nest, tile, touched, place, above, names)
         init = next((s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init"), None)
+        # A reduction that does not start at 0 everywhere leaves no first iteration to set values in: they stay set in the parent.
+        late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in above for limit in loop.limits)
         before: tuple[Node, ...] = ()
-        if init is not None:
+        if init is not None and not late:
             before += mover.statement(self.einsum, "init", cast(float, init.value), first=reductions)
             before += mover.statement(self.einsum, "reload", later=reductions) if reductions else ()
         elif update.reduce is not None:
             before += mover.statement(self.einsum, "reload")
         drain = mover.statement(self.einsum, "drain")
 
+        readers = {s for _, s in statements(marked) if s.role in {"update", "map"} and s.einsum != self.einsum}
+
         def change(node: Node) -> tuple[Node, ...]:
-            if isinstance(node, For) or node.einsum != self.einsum:
+            if isinstance(node, For) or (node.einsum != self.einsum and node not in readers):
                 return (node,)
+            if node in readers:
+                operands = tuple(touched.local(p, name) if p.source == place.source else p for p in node.operands)
+                return (dataclasses.replace(node, operands=operands),)
             if node.role == "init":
-                return ()
+                return (node,) if late else ()
             if node.role in {"update", "map"}:
                 return (dataclasses.replace(node, target=touched.local(place, name)),)
             return (node,)
