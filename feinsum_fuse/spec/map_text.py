@@ -58,17 +58,11 @@ def operation_fields(operation: Operation, operands: list[str]) -> dict[str, str
         fields["map"] = map_text(operation.map, operands)
     if operation.reduce != "add":
         fields["reduce"] = operation.reduce
-    elif operation.map is not None and _looks_reduced(operation.map):
-        fields["reduce"] = "add"
     if operation.populate is not None:
         fields["populate"] = operation.populate
     if operation.online:
         fields["online"] = True
     return fields
-
-
-def _looks_reduced(expression: Expression) -> bool:
-    return isinstance(expression, Call) and len(expression.parameters) == 1 and expression.function.name in ("max", "min")
 
 
 class _Printer:

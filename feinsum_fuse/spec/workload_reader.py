@@ -185,7 +185,8 @@ class WorkloadReader:
         return _Located(einsum, given, path)
 
     def _amended(self, parsed: ParsedEinsum, given: EinsumInput, path: Path) -> tuple[TensorAccess, ...]:
-        amendments = {}
+        """The accesses of a line, with what ``tensor_accesses`` beside it adds."""
+        amendments: dict[str, tuple[AccessInput, Path]] = {}
         names = [*(tensor for tensor, _ in parsed.inputs), parsed.output]
         for index, access in enumerate(given.tensor_accesses):
             where = (*path, "tensor_accesses", index)
@@ -193,27 +194,23 @@ class WorkloadReader:
                 raise self.document.error((*where, "name"), f"The Einsum has no tensor {access.name}.", nearest(access.name, names))
             if access.projection is not None or access.output is not None:
                 raise self.document.error(where, f"The line above already says how {access.name} is indexed and whether it is the output.")
-            amendments[access.name] = self._amendment(access, where)
-        plain: dict[str, object] = {}
-        accesses = [
-            TensorAccess(tensor, projection, **amendments.get(tensor, plain))  # type: ignore[arg-type]
-            for tensor, projection in parsed.inputs
-        ]
-        output = TensorAccess(parsed.output, parsed.output_projection, True, **amendments.get(parsed.output, plain))  # type: ignore[arg-type]
-        return (*accesses, output)
+            amendments[access.name] = (access, where)
+        accesses = [TensorAccess(tensor, projection) for tensor, projection in parsed.inputs]
+        accesses.append(TensorAccess(parsed.output, parsed.output_projection, output=True))
+        return tuple(self._with_fields(a, *amendments[a.name]) if a.name in amendments else a for a in accesses)
 
-    def _amendment(self, access: AccessInput, path: Path) -> dict[str, object]:
+    def _with_fields(self, access: TensorAccess, given: AccessInput, path: Path) -> TensorAccess:
         with self.document.blame((*path, "backing_storage_size_scale")):
-            scale = at_least(0.0, finite=True)(access.backing_storage_size_scale, self.variables, "backing_storage_size_scale")
-        return {"persistent": access.persistent, "backing_storage_size_scale": float(scale)}
+            scale = at_least(0.0, finite=True)(given.backing_storage_size_scale, self.variables, "backing_storage_size_scale")
+        return replace(access, persistent=given.persistent, backing_storage_size_scale=float(scale))
 
-    def _access(self, access: AccessInput, path: Path) -> TensorAccess:
+    def _access(self, given: AccessInput, path: Path) -> TensorAccess:
         with self.document.blame((*path, "name")):
-            check_tensor(access.name)
-        if access.projection is None:
+            check_tensor(given.name)
+        if given.projection is None:
             raise self.document.error(path, "The field 'projection' is missing.")
-        projection = self._projection(access, (*path, "projection"))
-        return TensorAccess(access.name, projection, bool(access.output), **self._amendment(access, path))  # type: ignore[arg-type]
+        access = TensorAccess(given.name, self._projection(given, (*path, "projection")), bool(given.output))
+        return self._with_fields(access, given, path)
 
     def _projection(self, access: AccessInput, path: Path) -> Projection:
         given = access.projection
