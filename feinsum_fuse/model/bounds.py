@@ -10,6 +10,7 @@ from ..errors import ModelError
 from ..spec.arch import Arch, Compute, Memory
 from ..spec.spec import Spec
 from ..spec.workload import Einsum, TensorAccess
+from .caches import place_caches
 from .component import actions_per_value, energy_per_action, localised
 from .energy import instances
 from .latency import component_latency
@@ -48,13 +49,15 @@ class Bounds:
         return f"{head}\n\n{columns(['Component', 'at least/s', 'actions'], rows, numbers=0)}"
 
 
-def bounds(spec: Spec) -> Bounds:
+def bounds(spec: Spec, *, cold: bool = False) -> Bounds:
     """The floor under every prediction for a workload on the levels that its mapping uses; without a mapping, the outermost memory.
 
     Each point is computed once. In the memory where a tensor lives, each Einsum that reads it reads every value once, and one that writes
     it writes every value once; each level below that holds it is filled once and read once, or written once and drained once. Work below a
-    fanout spreads evenly over all instances. Raises :class:`ModelError` if the spec has no architecture.
+    fanout spreads evenly over all instances. Caches that the model places count as levels, empty at first if ``cold``, as for
+    :func:`~feinsum_fuse.model.predict.predict`. Raises :class:`ModelError` if the spec has no architecture.
     """
+    spec = place_caches(spec, cold=cold)
     arch = spec.arch
     if arch is None:
         raise ModelError("Bounds need an architecture.", hint="Give a file with the key arch.")

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from feinsum_fuse import loads
-from feinsum_fuse.model import place_caches, predict, predicted_seconds
+from feinsum_fuse.model import bounds, place_caches, predict, predicted_seconds
 from feinsum_fuse.model.estimate import estimate
 from feinsum_fuse.model.footprint import lines
 from feinsum_fuse.model.launches import groups, kernels, launch_seconds
@@ -176,6 +176,15 @@ def test_caches_never_hurt(number: int) -> None:
     for tensor in "ABZ":
         for action in ("read", "write"):
             assert placed["Z", "Main", tensor, action] <= plain["Main", tensor, action]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("number", range(sweep_size(400)))
+def test_the_floor_stays_below(number: int) -> None:
+    chance = random.Random(SEED * 40_000 + number)
+    large = chance.choice([1e3, 1e4, 1e5, 1e6])
+    spec = product(random_nodes(chance), large, large / chance.choice([1, 4, 16]), m=16, n=16, k=16)
+    for cold in (False, True):
+        assert bounds(spec, cold=cold).latency <= predict(spec, cold=cold).latency * (1 + 1e-12)
 
 
 def test_kernels_and_groups() -> None:
