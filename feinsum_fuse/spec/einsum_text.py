@@ -30,7 +30,8 @@ FUNCTIONS: dict[str, tuple[int, ...]] = {
 SOFTMAX = "softmax"
 REDUCTION_NAMES: dict[str, Reduction] = {"sum": "add", "max": "max", "min": "min", "prod": "mul"}
 CONSTANTS = {"inf": math.inf, "pi": math.pi}
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+"""A tensor's name; the parts that a softmax expands to have names such as ``SM.max``."""
 RANK_VARIABLE = re.compile(r"[a-z$@#][A-Za-z0-9_]*")
 RANK = re.compile(r"[A-Z][A-Za-z0-9_]*")
 _SETS = ("All", "Tensors", "Nothing", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "Other")
