@@ -28,7 +28,7 @@ Path = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, order=True)
 class ContractionOrder:
-    """``Z[i] = sum(A[i,j]*B[j,k]*c[k])`` becomes ``Z.part1[j] = sum(B[j,k]*c[k])`` and ``Z[i] = sum(A[i,j]*Z.part1[j])``.
+    """``Z[i] = sum(A[i,j]*B[j,k]*c[k])`` becomes ``Z_part1[j] = sum(B[j,k]*c[k])`` and ``Z[i] = sum(A[i,j]*Z_part1[j])``.
 
     ``path`` is opt_einsum's: each entry names the factors that are multiplied next by their positions in the list of those that are left,
     to whose end the product goes. A factor is one operand with what the map makes of it, or several operands that the map does not
@@ -56,8 +56,10 @@ class ContractionOrder:
                 break
             wanted = set(einsum.output_variables).union(*(factor.variables for factor in remaining))
             kept = tuple(v for v in einsum.variables if v in wanted and any(v in factor.variables for factor in chosen))
-            output = Access(f"{einsum.output.tensor}.part{number}", tuple(map(Affine.variable, kept)))
-            part = _part(einsum, f"{einsum.name}.part{number}", output, chosen)
+            output = Access(f"{einsum.output.tensor}_part{number}", tuple(map(Affine.variable, kept)))
+            part = _part(einsum, f"{einsum.name}_part{number}", output, chosen)
+            if output.tensor in tensors or part.name in {other.name for other in cascade.einsums}:
+                raise CascadeError(f"contracting Einsum {einsum.name} needs the name {part.name}, which is taken", hint="Rename it.")
             dtypes = tuple(tensors[access.tensor].dtype for access in part.operands)
             dtype = computing_type(dtypes, einsum.accumulate, is_fractional(primitive(part.map)))
             tensors[output.tensor] = Tensor(output.tensor, tuple(einsum.sizes[v] for v in kept), dtype)
