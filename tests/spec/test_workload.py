@@ -163,6 +163,22 @@ def test_online_softmax_is_kept_as_a_call() -> None:
     assert einsum.operation.map.function.name == "softmax"
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("where(p <= m, S, -inf)", "where(p <= m, S[m, p], -inf)"),
+        ("softmax(S, p)", "softmax(S[m, p], p)"),
+        ("max(S)", "max(S[m, p])"),
+        ("0.5 * S**2 - m", "0.5 * S[m, p]**2 - m"),
+        ("gelu(S) / (1 + exp(-S))", "gelu(S[m, p]) / (1 + exp(-S[m, p]))"),
+    ],
+)
+def test_the_long_form_of_a_map_equals_the_line(text: str, line: str) -> None:
+    accesses = "[{name: S, projection: [m, p]}, {name: Z, projection: [m, p], output: true}]"
+    long = one(f"{{name: Z, tensor_accesses: {accesses}, operations: {{map: '{text}'}}}}")
+    assert long == one(f'"Z[m, p] = {line}"')
+
+
 def test_widths_of_one_access_hold_for_the_tensor() -> None:
     text = """
 workload:
