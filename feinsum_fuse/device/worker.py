@@ -29,6 +29,8 @@ from .poison import is_poison, poisoned
 
 FRONT_BYTES = 4096
 """Poison before every array (more than any device's alignment of sub-buffers): nobody may write there, and who reads there gets NaN."""
+OTHER = 2
+"""The pattern of temporaries, from that of outputs on."""
 BEHIND = 64
 """Elements of poison behind every array."""
 
@@ -111,10 +113,14 @@ class _Job:
         return poisoned(np.dtype(argument.dtype), self.front(argument) + argument.elements + BEHIND, which)
 
     def launch(self, values: Mapping[str, Value], which: int) -> None:
-        """Poison whatever the kernel is to write with pattern ``which``, and run it to its end."""
+        """Poison whatever the kernel is to write, outputs with pattern ``which``, and run it to its end.
+
+        Temporaries hold another pattern, so that a result made from one that was never written is not taken for unwritten itself.
+        """
         for argument in self.executable.arguments:
             if argument.role != "input":
-                cl.enqueue_copy(self.queue, self.whole[argument.name], self.poison(argument, which))
+                pattern = which + (OTHER if argument.role == "temporary" else 0)
+                cl.enqueue_copy(self.queue, self.whole[argument.name], self.poison(argument, pattern))
         self.queue.finish()
         self.loaded.bind(values)
         self.loaded.enqueue(self.queue)
@@ -140,9 +146,10 @@ class _Job:
             if argument.by_value:
                 continue
             around, front = self.around(argument), self.front(argument)
-            if not is_poison(around[:front]).all():
+            pattern = OTHER if argument.role == "temporary" else 0
+            if not is_poison(around[:front], pattern).all():
                 raise _Failure(Outcome.wrong_result, f"the kernel wrote before the start of {argument.name}")
-            if not is_poison(around[front + argument.elements :]).all():
+            if not is_poison(around[front + argument.elements :], pattern).all():
                 raise _Failure(Outcome.wrong_result, f"the kernel wrote behind the end of {argument.name}")
             array = np.ascontiguousarray(argument.view(around[front:]))
             if argument.role == "input" and array.tobytes() != np.asarray(self.arrays[argument.name], argument.dtype).tobytes():

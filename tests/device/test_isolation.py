@@ -14,8 +14,10 @@ import pytest
 
 from feinsum_fuse.device import compiler_cache
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.executable import Argument, Executable, Launch
 from feinsum_fuse.device.isolation import Result, run_isolated
 from feinsum_fuse.device.outcome import Outcome
+from feinsum_fuse.device.poison import is_poison, poisoned
 from feinsum_fuse.errors import DeviceError
 from tests.device.programs import program
 
@@ -158,6 +160,25 @@ def _runs(argument: str) -> bool:
         except OSError:
             continue
     return False
+
+
+def test_result_made_from_an_unwritten_temporary_is_wrong_and_not_unwritten() -> None:
+    inputs_and_outputs = program("").arguments
+    arguments = (*inputs_and_outputs, Argument("T", "float32", (64,), "temporary"))
+    source = "__kernel void f(__global float const *A, __global float *C, __global float *T) { int i = get_global_id(0); C[i] = T[i]; }"
+    executable = Executable(source, (), arguments, (Launch("f", (64,), (8,), ("A", "C", "T")),))
+    result = run_isolated(executable, {"A": A}, find_device(), expected=TWICE, tolerance=1e-6)
+    assert (result.outcome, result.stage) == (Outcome.wrong_result, "verify")
+    assert "got nan" in result.message
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "int8", "int32", "bool"])
+def test_patterns_are_distinct_and_no_numbers(dtype: str) -> None:
+    kind = np.dtype(dtype)
+    for which in range(4):
+        array = poisoned(kind, 5, which)
+        assert [other for other in range(4) if is_poison(array, other).any()] == [which]
+        assert kind.kind not in "fc" or np.isnan(array).all()
 
 
 def test_changed_input() -> None:
