@@ -156,8 +156,10 @@ def check_kernels(nest: Nest) -> None:
     for node in nest.body:
         if starts_kernel(nest, kernel, node):
             earlier, kernel = [*earlier, *kernel], []
+        # What stands outside the loops over groups runs in the first group alone.
+        apart = [*earlier, *(other for other in kernel if _is_grouped(node) or _is_grouped(other))]
         kernel.append(node)
-        for source in exchanged(nest, earlier, (node,)):
+        for source in sorted(exchanged(nest, apart, (node,))):
             if memory_of(nest, source) != "global":
                 raise CrossKernelStorageError(
                     f"{source} in {memory_of(nest, source)} memory would have to survive from one kernel to the next",

@@ -69,11 +69,11 @@ def check_dense(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequen
                 reach += factor * (extents[name] - 1)
 
 
-def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, step: Step) -> tuple[Nest, tuple[For, ...]]:
+def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, users: Sequence[str], step: Step) -> tuple[Nest, tuple[For, ...]]:
     """The nest, and its loops from the root down to the place of a tile, the last the innermost; none for the root.
 
     A local tile belongs to the whole group, so no loop over work-items encloses it: such loops move inwards. A private tile belongs to a
-    work-item: loops over groups and work-items that stand right there enclose it.
+    work-item: loops over groups and work-items that stand right there, around all of its users, enclose it.
     """
     if at is None:
         return nest, ()
@@ -83,7 +83,10 @@ def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, step: Step) ->
     if memory == "local":
         nest, depth = shared_scope(nest, at.einsum, depth, step)
     chain = chain_of(nest, at.einsum, step)
+    others = [[other.name for other in chain_of(nest, user, step)] for user in users]
     while memory == "private" and depth < len(chain) and chain[depth].binding.startswith(("group.", "local.")):
+        if any(names[depth : depth + 1] != [chain[depth].name] for names in others):
+            break
         depth += 1
     return nest, chain[:depth]
 
@@ -247,7 +250,7 @@ class CacheRead(Step):
 
     def apply(self, nest: Nest) -> Nest:
         memory = memory_of(self.memory, self)
-        nest, scope = placed_at(nest, self.at, memory, self)
+        nest, scope = placed_at(nest, self.at, memory, self.einsums, self)
         names = tuple(loop.name for loop in scope)
         groups: dict[tuple[str, tuple[Affine, ...]], list[tuple[tuple[For, ...], Place]]] = {}
         for above, statement in statements(nest.body):
@@ -309,7 +312,7 @@ class CacheWrite(Step):
 
     def apply(self, nest: Nest) -> Nest:
         memory = memory_of(self.memory, self)
-        nest, scope = placed_at(nest, self.at, memory, self)
+        nest, scope = placed_at(nest, self.at, memory, (self.einsum,), self)
         names = tuple(loop.name for loop in scope)
         above = chain_of(nest, self.einsum, self)
         if tuple(loop.name for loop in above[: len(names)]) != names:
@@ -384,10 +387,11 @@ class ComputeAt(Step):
 
     def apply(self, nest: Nest) -> Nest:
         memory = memory_of(self.memory, self)
-        nest, scope = placed_at(nest, self.at, memory, self)
         source = next((s for s in nest.sources.values() if s.tensor == self.tensor and not s.is_rule), None)
         if source is None or source.name in nest.outputs:
             raise UnknownTensorError(f"{self}: {self.tensor!r} is no intermediate that can shrink")
+        users = [s.einsum for _, s in statements(nest.body) if source.name in {p.source for p in (s.target, *s.operands)}]
+        nest, scope = placed_at(nest, self.at, memory, users, self)
         accesses = [
             (above, place)
             for above, statement in statements(nest.body)
