@@ -145,7 +145,10 @@ _SETS: dict[str, Callable[[Workload, Einsum], frozenset[str]]] = {
 
 def element_set(expression: str, workload: Workload, einsum: Einsum) -> ElementSet:
     """What a set expression denotes for an Einsum, tensors or rank variables; :class:`SpecError` if it denotes no set."""
-    value = evaluate(expression, Symbols(workload, einsum))
+    symbols = Symbols(workload, einsum)
+    # The parts of a softmax have names with a dot, which no expression can say.
+    dotted = "." in expression and expression in symbols.known
+    value = symbols[expression] if dotted else evaluate(expression, symbols)
     if not isinstance(value, ElementSet):
         where = f"for Einsum {einsum.name}"
         raise SpecError(f"The expression {expression!r} is {shown(value)} {where}, not a set of tensors or rank variables.")
