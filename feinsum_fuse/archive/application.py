@@ -59,6 +59,8 @@ def apply_fact(fact: Fact, kernel: lp.TranslationUnit, instructions: Iterable[st
     schedule = answered.schedule
     if schedule is None:
         raise ArchiveError("the fact has no schedule: its mapping was rejected", hint="retrieve a fact whose outcome is ok")
+    if not schedule.steps:
+        return kernel
     require_legal(schedule, kernel, matched.names, fact.device)
     transformed = separated(schedule.apply(untagged(kernel), matched.names), kernel, matched.names.instructions.values())
     _require_same(kernel, transformed, matched, asked, record.key.sizes)

@@ -12,6 +12,7 @@ from loopy.kernel.instruction import BarrierInstruction
 from pytools.tag import Taggable
 
 from ..cascade.tags import EinsumTag, RankVariableTag, TensorTag
+from ..errors import ScheduleError
 from ..schedule.tags import OwnedTag
 
 Entity = TypeVar("Entity", bound=Taggable)
@@ -42,12 +43,20 @@ def separated(t_unit: lp.TranslationUnit, original: lp.TranslationUnit, matched:
 
     A foreign instruction on which the matched ones depended runs before all of them, any other one after them. Where the schedule uses
     groups or work-items, a global barrier stands between, so that each part becomes a device kernel of its own: foreign instructions
-    know nothing of the axes that the schedule has bound.
+    know nothing of the axes that the schedule has bound. Raises :class:`~feinsum_fuse.errors.ScheduleError` for one that would have to run
+    between the matched ones.
     """
     kernel = t_unit.default_entrypoint
     owned = {insn.id for insn in kernel.instructions if insn.tags_of_type(OwnedTag)}
+    if not owned:
+        return t_unit
     needed = original.default_entrypoint.recursive_insn_dep_map()
     before = frozenset().union(*(needed[insn] for insn in matched)) - frozenset(matched)
+    if between := sorted(insn for insn in before if needed[insn] & set(matched)):
+        raise ScheduleError(
+            f"instruction {between[0]} stands between {', '.join(matched)}: it needs one of them, and another one needs it",
+            hint="apply a fact to fewer instructions at a time: apply(kernel, instructions=[...])",
+        )
     after = frozenset(insn.id for insn in kernel.instructions) - owned - before
     barriers = []
     fences = {"before": frozenset(before), "after": frozenset(owned)}

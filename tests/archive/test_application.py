@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -312,8 +313,6 @@ def test_a_compilers_view(dg_database: str, device: cl.Device, capsys: pytest.Ca
 
 
 def test_a_fact_of_another_device_of_the_family_is_applied_and_verified_here(url: str, device: cl.Device) -> None:
-    import dataclasses
-
     here = DeviceInfo.of(device)
     record(measurement(product(m=64), GROUPS, device=dataclasses.replace(here, name="another", units=64)), url=url)
     fact = retrieve(foreign_kernel(), device, url)
@@ -392,3 +391,54 @@ def test_callees_and_the_order_of_foreign_loops_survive(known: str, device: cl.D
     assert result.outcome is Outcome.ok, result.message
     expected = 2 * (inputs["P"] @ inputs["Q"])[3] + np.arange(5, dtype=np.float32)[:, None]
     np.testing.assert_allclose(result.outputs["copies"], expected, atol=1e-4)
+
+
+def two_products(device: cl.Device, url: str, between: bool) -> lp.TranslationUnit:
+    """A chain of two products, recorded, and somebody's kernel of it, with or without a foreign instruction between the two."""
+    chain = ff.cascade(
+        ["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], sizes={"M": 16, "K": 8, "N": 12, "P": 10}, dtypes={"All": "float32"}
+    )
+    chain = dataclasses.replace(chain, outputs=("T", "Z"))
+    schedule = Schedule((Explicate(("T", "Z")), Split(LoopRef("T", "m"), 4)))
+    record(measurement(chain, schedule, device=DeviceInfo.of(device)), url=url)
+    return lp.make_kernel(
+        [
+            "{[m, n]: 0 <= m < 16 and 0 <= n < 12}",
+            "{[k]: 0 <= k < 8}",
+            "{[q, p]: 0 <= q < 16 and 0 <= p < 10}",
+            "{[r]: 0 <= r < 12}",
+            "{[u, v]: 0 <= u < 16 and 0 <= v < 12}",
+        ],
+        f"""
+        a(i, j) := A[i, j]
+        b(i, j) := B[i, j]
+        t(i, j) := product[i, j]
+        c(i, j) := C[i, j]
+        product[m, n] = sum(k, a(m, k) * b(k, n))  {{id=first}}
+        scaled[u, v] = 2 * product[u, v]  {{id=middle, dep=first}}
+        Z[q, p] = sum(r, t(q, r) * c(r, p))  {{id=second, dep={"middle" if between else "first"}}}
+        """,
+        [lp.GlobalArg("A, B, C, product, scaled, Z", np.float32, shape=lp.auto)],
+        lang_version=(2018, 2),
+    )
+
+
+def test_a_chain_is_found_among_others(url: str, device: cl.Device) -> None:
+    kernel = two_products(device, url, between=False)
+    fact = retrieve(kernel, device, url)
+    assert (fact.found, fact.instructions) == (Found.exact, ("first", "second"))
+    fast = fact.apply(kernel)
+    assert "middle" in fast.default_entrypoint.id_to_insn
+    assert not {"first", "second"} & fast.default_entrypoint.id_to_insn.keys()
+
+
+def test_an_instruction_that_stands_between_is_refused(url: str, device: cl.Device) -> None:
+    kernel = two_products(device, url, between=True)
+    with pytest.raises(ScheduleError, match="instruction middle stands between first, second: it needs one of them"):
+        retrieve(kernel, device, url).apply(kernel)
+
+
+def test_an_empty_schedule_gives_the_kernel_back(url: str, device: cl.Device) -> None:
+    record(measurement(product(), Schedule(()), device=DeviceInfo.of(device)), url=url)
+    kernel = product().kernel()
+    assert retrieve(kernel, device, url).apply(kernel) is kernel
