@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import Location, SpecError
 from .document import Document, Value, path_text, read_yaml
 from .expressions import nearest
+from .limits import shortened
 from .source import Source
 from .template import BASE_HELPERS, RenderedText, Renderer, visible_data
 from .template_expressions import Budget, Helper
@@ -16,24 +18,38 @@ from .template_expressions import Budget, Helper
 MAX_FILE = 300_000
 MAX_INCLUDES = 100
 MAX_INCLUDE_DEPTH = 16
+MAX_PATTERNS = 2
 TEXT_NAME = "<text>"
+
+
+@contextmanager
+def _file_errors(shown: str) -> Iterator[None]:
+    """What the operating system says about a name becomes an error of ours."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{shown} is not UTF-8 text: byte {error.start} cannot be read.") from None
+    except OSError as error:
+        raise SpecError(f"{shortened(shown)} cannot be read: {error.strerror}.") from None
+    except (RuntimeError, ValueError) as error:
+        raise SpecError(f"{shortened(repr(shown))} cannot be the name of a file: {error}.") from None
 
 
 def read_text(path: Path, shown: str) -> str:
     """The text of a regular file; :class:`SpecError` if there is none, or it is too large or not UTF-8."""
+    with _file_errors(shown):
+        return _read_text(path, shown)
+
+
+def _read_text(path: Path, shown: str) -> str:
     if not path.exists():
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise SpecError(f"There is no file {shown}.", hint=nearest(path.name, siblings) if siblings else "")
     if not path.is_file():
         raise SpecError(f"{shown} is not a file.")
-    try:
-        if path.stat().st_size > MAX_FILE:
-            raise SpecError(f"{shown} has more than {MAX_FILE} bytes.")
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{shown} is not UTF-8 text: byte {error.start} cannot be read.") from None
-    except OSError as error:
-        raise SpecError(f"{shown} cannot be read: {error.strerror}.") from None
+    if path.stat().st_size > MAX_FILE:
+        raise SpecError(f"{shown} has more than {MAX_FILE} bytes.")
+    return path.read_text(encoding="utf-8-sig")
 
 
 def _plain(name: str, value: object) -> object:
@@ -76,7 +92,8 @@ class Loader:
 
     def check_allowed(self, path: Path, shown: str) -> Path:
         """The path with links resolved, if it lies below an allowed folder."""
-        resolved = path.resolve()
+        with _file_errors(shown):
+            resolved = path.resolve()
         if not any(resolved.is_relative_to(folder) for folder in self.folders):
             raise SpecError(
                 f"{shown} lies outside the folders that may be read.",
@@ -121,6 +138,12 @@ class _Includes:
 
     def find(self, pattern: str) -> list[Path]:
         """All files of this name or pattern, in the file's own folder first; those outside the allowed folders are refused."""
+        if sum(glob.has_magic(part) for part in Path(pattern).parts) > MAX_PATTERNS:
+            raise SpecError(f"The pattern {shortened(pattern)} has more than {MAX_PATTERNS} folders with wildcards.")
+        with _file_errors(pattern):
+            return self._found(pattern)
+
+    def _found(self, pattern: str) -> list[Path]:
         for folder in (self._folder(), *self.extra):
             whole = folder / pattern
             if glob.has_magic(pattern):
@@ -209,14 +232,20 @@ def _below(value: Value, keys: Sequence[str], name: str) -> Value:
 def _expanded(files: Sequence[str | Path]) -> list[Path]:
     paths: dict[Path, Path] = {}
     for file in files:
-        found = sorted(glob.glob(str(file))) if glob.has_magic(str(file)) and not Path(file).exists() else [str(file)]
-        if not found:
-            raise SpecError(f"No file matches {file}.")
-        for name in found:
-            paths.setdefault(Path(name).resolve(), Path(name))
+        with _file_errors(str(file)):
+            _expand(file, paths)
     if not paths:
         raise SpecError("No file is given.")
     return list(paths.values())
+
+
+def _expand(file: str | Path, paths: dict[Path, Path]) -> None:
+    """Add the file, or all that match its pattern, by its resolved name."""
+    found = sorted(glob.glob(str(file))) if glob.has_magic(str(file)) and not Path(file).exists() else [str(file)]
+    if not found:
+        raise SpecError(f"No file matches {file}.")
+    for name in found:
+        paths.setdefault(Path(name).resolve(), Path(name))
 
 
 def _united(parts: Sequence[tuple[str, Value]]) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -172,3 +173,19 @@ def test_variables_may_be_numpy_scalars_and_must_be_data() -> None:
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(MATMUL, encoding="utf-8-sig")
     assert ff.load(tmp_path / "spec.yaml") == ff.loads(MATMUL)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "loop.yaml"])
+def test_names_that_no_file_can_have(name: str, tmp_path: Path) -> None:
+    (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
+    with pytest.raises(ff.SpecError):
+        ff.load(tmp_path / name)
+    quoted = json.dumps(name)
+    for text in (f"workload: !include {quoted}\n", f"{{{{ include({quoted}) }}}}\n", f"{{{{ find_paths({quoted}) }}}}\n"):
+        with pytest.raises(ff.SpecError):
+            ff.loads(text, base=tmp_path)
+
+
+def test_patterns_reach_few_folders(tmp_path: Path) -> None:
+    with pytest.raises(ff.SpecError, match="more than 2 folders with wildcards"):
+        ff.loads("{{ find_paths('*/*/*/*.yaml') }}\n", base=tmp_path)
