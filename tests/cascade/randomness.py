@@ -14,6 +14,7 @@ from pymbolic import parse, var
 from pymbolic import primitives as p
 
 from feinsum_fuse.cascade.cascade import Access, Cascade, Einsum, Tensor
+from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.spec.affine import Affine
 from feinsum_fuse.spec.workload import operand_name
 
@@ -21,9 +22,15 @@ TYPES = ("float32", "float64", "float32", "int32")
 
 
 @functools.cache
+def context() -> cl.Context:
+    """A context on the default device; one that is collected takes its queues with it on some platforms."""
+    return cl.Context([find_device()])
+
+
+@functools.cache
 def queue() -> cl.CommandQueue:
-    """A queue on the first OpenCL device; its context lives as long as the process."""
-    return cl.CommandQueue(cl.create_some_context(interactive=False))
+    """A queue on the default device."""
+    return cl.CommandQueue(context())
 
 
 def run(t_unit: lp.TranslationUnit, **arrays: np.ndarray) -> dict[str, np.ndarray]:
