@@ -20,7 +20,7 @@ from feinsum_fuse.archive.identity import identify, renamed_cascade, renamed_sch
 from feinsum_fuse.archive.recording import canonical_names, record_from
 from feinsum_fuse.archive.text import lines_of, read_facts
 from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device, limits
+from feinsum_fuse.device.catalogue import POCL, DeviceInfo, find_device, limits
 from feinsum_fuse.device.harness import measure_together
 from feinsum_fuse.device.measurement import Measurement, Provenance, Subject
 from feinsum_fuse.device.outcome import KernelError, Outcome
@@ -41,16 +41,26 @@ QUIET = 0.05
 MOST_ATTEMPTS = 6
 
 
-def mappings() -> Iterator[tuple[str, Spec]]:
-    """Label -> Spec: the examples, at several sizes."""
-    chain = EXAMPLES / "three_matmuls"
-    for rows, width in ((65536, 64), (65536, 32), (8192, 64)):
-        for name in ("fused", "unfused"):
-            spec = ff.load(chain / "workload.yaml", chain / f"mapping_{name}.yaml", variables={"M": rows, "N": width})
-            yield f"three products, {rows} x {width}, {name}", spec
-    pair = EXAMPLES / "matvecs"
-    for file in sorted(pair.glob("mapping*.yaml")):
-        yield f"two matrix-vector products, {file.stem}", ff.load(pair / "workload.yaml", pair / "arch.yaml", file)
+SIZES: dict[str, tuple[dict[str, int], ...]] = {"three_matmuls": ({}, {"N": 32}, {"M": 8192})}
+"""Example -> template variables for each size at which it is measured, besides the number of lanes."""
+
+
+def mappings(lanes: int) -> Iterator[tuple[str, Spec]]:
+    """Label -> Spec: every mapping of the examples."""
+    for workload in sorted(EXAMPLES.glob("*/workload.yaml")):
+        example = workload.parent
+        for file in sorted(example.glob("mapping*.yaml")):
+            for sizes in SIZES.get(example.name, ({},)):
+                label = " ".join([example.name, file.stem, *(f"{name}={size}" for name, size in sizes.items())])
+                yield label, loaded(workload, file, {**sizes, "LANES": lanes})
+
+
+def loaded(workload: Path, mapping: Path, variables: dict[str, int]) -> Spec:
+    """The Spec without an architecture, or with the example's own where the mapping needs its bindings."""
+    try:
+        return ff.load(workload, mapping, variables=variables)
+    except ff.SpecError:
+        return ff.load(workload, workload.parent / "arch.yaml", mapping, variables=variables)
 
 
 def divergence(elements: int, nodes: int) -> Cascade:
@@ -81,12 +91,16 @@ def divergence_schedule(lanes: int) -> Schedule:
 
 def subjects(device: cl.Device) -> Iterator[tuple[str, Cascade, Schedule, str]]:
     """(label, cascade, schedule, mapping) of everything that is measured."""
-    for label, spec in mappings():
+    lanes = 8 if device.platform.name.startswith(POCL) else 16
+    for label, spec in mappings(lanes):
         assert spec.mapping is not None
-        yield label, ff.cascade(spec), ff.lower(spec, limits(device)), mapping_text(spec.mapping)
+        try:
+            yield label, ff.cascade(spec), ff.lower(spec, limits(device)), mapping_text(spec.mapping)
+        except (ff.LoweringError, ff.ScheduleError) as error:
+            print(f"{label} is left out: {error}", flush=True)
     for elements, nodes in ((50000, 35), (50000, 20), (5000, 20)):
         for lanes in (8, 16):
-            label = f"divergence, {elements} elements, {nodes} nodes, {lanes} lanes"
+            label = f"divergence of a plain product E={elements} I={nodes} LANES={lanes}"
             yield label, divergence(elements, nodes), divergence_schedule(lanes), ""
 
 
