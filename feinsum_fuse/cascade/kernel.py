@@ -130,8 +130,7 @@ class _Builder:
         if nest.outer:
             self.domains.append(self.domain(nest.outer, ()))
         if nest.inner:
-            inner = self.domain(nest.inner, tuple(nest.outer), nest)
-            self.domains.append(self.domain(nest.inner, ()) if _has_gaps(inner) else inner)
+            self.domains.append(self.domain(nest.inner, ()) if self.has_gaps(nest) else self.domain(nest.inner, tuple(nest.outer), nest))
         for iname, variable in nest.tags.items():
             self.inames[iname] = Iname(iname, frozenset({RankVariableTag(einsum.name, variable)}))
         reads = {operand.tensor for operand in einsum.operands} - {einsum.output.tensor}
@@ -160,6 +159,17 @@ class _Builder:
         used = [name for name in (*self.names.sizes.values(), *parameters) if name in mentioned]
         return isl.BasicSet(f"[{', '.join(used)}] -> {{[{', '.join(loops)}] : {' and '.join(texts)}}}")
 
+    def has_gaps(self, nest: Nest) -> bool:
+        """Whether an equality such as ``2*v = o`` holds in a reduction's domain: loopy 2025.2 solves it for ``v``, for odd ``o`` too."""
+        if not nest.inner or not (nest.conditions or nest.bounds):
+            return False
+        loops = (*nest.outer, *nest.inner)
+        for constraint in self.domain({**nest.outer, **nest.inner}, (), nest).detect_equalities().get_constraints():
+            factors = {v: int(constraint.get_coefficient_val(isl.dim_type.set, k).to_python()) for k, v in enumerate(loops)}
+            if constraint.is_equality() and any(abs(factors[v]) > 1 for v in nest.inner):
+                return True
+        return False
+
     def value(self, einsum: Einsum, nest: Nest) -> Expression:
         """The right-hand side: the map, reduced and combined with ``populate``, or the initial value where no point reaches."""
         dtypes = tuple(self.cascade.tensors[operand.tensor].dtype for operand in einsum.operands)
@@ -172,7 +182,7 @@ class _Builder:
             storing = einsum.accumulate
         if computing != storing:
             result = cast_to(storing, result)
-        if nest.inner and _has_gaps(self.domain(nest.inner, tuple(nest.outer), nest)):
+        if self.has_gaps(nest):
             result = self.guarded(nest, result, number(storing, neutral_element(einsum.reduce, storing)), (*nest.outer, *nest.inner))
         if nest.inner:
             result = Reduction(self.operation(einsum), tuple(nest.inner), result, allow_simultaneous=False)
@@ -233,16 +243,6 @@ class _Builder:
             arguments = tuple(local(rank.lower()) for rank in (known.ranks or [f"d{axis}" for axis in range(len(known.shape))]))
             self.rules[name] = SubstitutionRule(name, arguments, var(self.names.arrays[tensor])[tuple(map(var, arguments))])
         return self.tensor_rules[tensor]
-
-
-def _has_gaps(domain: isl.BasicSet) -> bool:
-    """Whether an equality such as ``2*v = o`` holds for some loops only: loopy 2025.2 solves it for ``v`` and forgets that."""
-    loops = range(domain.dim(isl.dim_type.set))
-    for constraint in domain.detect_equalities().get_constraints():
-        factors = [int(constraint.get_coefficient_val(isl.dim_type.set, k).to_python()) for k in loops]
-        if constraint.is_equality() and any(abs(factor) > 1 for factor in factors):
-            return True
-    return False
 
 
 def combined(reduce: str, *values: Expression) -> Expression:
