@@ -31,6 +31,7 @@ from .numbers import at_least, number, whole
 from .operations import operand_scope
 from .renames import einsum_renames, read_renames
 from .spec import EinsumRename
+from .variables import Scope
 from .widths import resolved_widths
 from .workload import REDUCTIONS, Einsum, Operation, Reduction, TensorAccess, Workload
 from .workload_check import check_ranks, resolved_bounds, with_persistence
@@ -139,11 +140,14 @@ class WorkloadReader:
                 warnings.warn(text, SpecWarning, stacklevel=2)
 
     def _sizes(self, given: Mapping[str, object], path: Path) -> dict[str, int]:
+        """Rank -> size; the expression for one size may use the others."""
+        scope = Scope(given, self.variables)
         result = {}
         for rank, value in given.items():
             with self.document.blame((*path, rank), key=True):
                 check_rank(rank)
-            result[rank] = self._whole(value, (*path, rank), f"The size of rank {rank}")
+            with self.document.blame((*path, rank)):
+                result[rank] = whole(scope[rank] if rank in scope.own else value, scope, f"The size of rank {rank}")
         return result
 
     def _shapes(self, given: WorkloadInput, path: Path) -> dict[str, str]:

@@ -17,7 +17,6 @@ from tests.spec.strategies import specs
 from tests.sweeps import sweep_size
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*") if (path / "workload.yaml").is_file())
 
 
 @settings(max_examples=sweep_size(2000))
@@ -36,12 +35,17 @@ def test_documents(name: str) -> None:
     assert ff.loads(spec.to_yaml()) == spec
 
 
-@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
-def test_examples(folder: Path) -> None:
-    fixed = [path for path in folder.glob("*.yaml") if not path.stem.startswith("mapping")]
-    for mapping in sorted(folder.glob("mapping*.yaml")):
-        spec = ff.load(*fixed, mapping)
-        assert ff.loads(spec.to_yaml()) == spec
+@pytest.mark.parametrize("mapping", sorted((ROOT / "examples").glob("*/mapping*.yaml")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_examples(mapping: Path) -> None:
+    workload, arch = mapping.with_name("workload.yaml"), mapping.with_name("arch.yaml")
+    files = [workload, mapping]
+    if "cpu.yaml" in mapping.read_text(encoding="utf-8") or not (arch.is_file() or "\narch:" in workload.read_text(encoding="utf-8")):
+        files.append(ROOT / "examples" / "cpu.yaml")
+    elif arch.is_file():
+        files.append(arch)
+    spec = ff.load(*files)
+    assert spec.mapping is not None
+    assert ff.loads(spec.to_yaml()) == spec
 
 
 def test_numbers_and_texts_survive() -> None:

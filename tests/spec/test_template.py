@@ -52,6 +52,13 @@ TEMPLATES = [
     "{% set l = [] %}{% do l.append(1) %}{% do l.append(2) %}{{ l }}",
     "{{ '{{' }}a{{ '}}' }}\r\nb\rc\n",
     "line one\n{{ n }}\n\n",
+    (
+        "{% set NAMES = 'ABCDEFGHIJKL' %}\n{%- macro tensor(i) -%}\n  {% if i == 0 %}\n    {{- NAMES[8] -}}\n  {% else %}\n"
+        "    {{- NAMES[i-1] -}}\n  {% endif %}\n{%- endmacro -%}\n{% for i in range(3) %}\n"
+        "  - {name: {{tensor(i)}}, projection: [m, n{{tensor(i)}}], w: W{{tensor(i+1)}}}\n{% endfor %}\n"
+    ),
+    "{{ [n, 2] | min }} {{ [n, 8] | max - n }} {{ (n / 2) | round(method='ceil') | int }} {{ n % 2 if n % 2 != 0 else 4 }}",
+    "{{ 'x' if n in [1, 2, 3] else 'y' }}",
 ]
 
 

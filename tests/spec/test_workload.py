@@ -104,6 +104,12 @@ def test_a_rank_without_a_size_is_as_large_as_its_largest_index_needs() -> None:
     assert read.shape("O") == {"P": 4}
 
 
+def test_sizes_may_use_other_sizes() -> None:
+    assert dict(one('"Z[m] = A[m, k]"', "M: 8, K: ceil(M * 3 / 5)").einsum("Z").bounds) == {"m": 8, "k": 5}
+    with pytest.raises(ff.SpecError, match="refer to each other"):
+        one('"Z[m] = A[m, k]"', "M: K, K: M")
+
+
 def test_axes_follow_the_access_that_produces() -> None:
     read = workload(
         'workload: {rank_sizes: {M: 2, N: 3}, bits_per_value: {All: 8}, einsums: ["T[n, m] = A[m, n]", "Z[m] = T[m, n]"]}'
