@@ -17,8 +17,10 @@ from pymbolic.primitives import Comparison, LogicalAnd, LogicalOr
 
 from ..cascade.tags import EinsumTag, TensorTag
 from ..spec.affine import Affine
+from ..spec.opencl import FanoutKind
 from ..spec.workload import operand_name
 from .intrinsics import registered, vector_dtype
+from .loops import guarded
 from .naming import final_form
 from .nest import For, Nest, Node, Place, Source, Statement, Tile, statements, walk
 from .parallel import check_kernels, exchanged, memory_of, starts_kernel
@@ -154,6 +156,18 @@ class _Text:
             kernel.append(node)
         return fences
 
+    def _fenced(self, body: tuple[Node, ...]) -> bool:
+        """Whether a barrier stands in this body."""
+        done: list[Node] = []
+        for node in body:
+            shared = exchanged(self.nest, done, (node,)) if done else set()
+            if any(memory_of(self.nest, s) != "private" for s in shared) and self._over_items((*done, node)):
+                return True
+            if isinstance(node, For) and self._fenced(node.body):
+                return True
+            done.append(node)
+        return False
+
     def _over_items(self, body: tuple[Node, ...]) -> bool:
         """Whether different work-items run parts of this."""
         return any(isinstance(n, For) and n.binding.startswith("local.") for n in walk(body))
@@ -164,6 +178,11 @@ class _Text:
                 if isinstance(node, Statement):
                     self.vector(node, loop, above)
             return
+        fenced = loop.binding in {"loop", "unroll"} and self._fenced(loop.body)
+        if fenced and loop.extent is not None:
+            # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
+            binding: FanoutKind = "loop"
+            loop = dataclasses.replace(loop, limits=(), body=guarded(loop.body, loop.limits), binding=binding)
         constraints = [f"0 <= {loop.name}"]
         constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
         constraints += [f"{limit} >= 0" for limit in loop.limits]
