@@ -54,8 +54,10 @@ def _error_name(error: BaseException) -> str:
     return str(getattr(origin, "sqlite_errorname", "")) if origin else ""
 
 
-def _reason(error: BaseException) -> tuple[str, str]:
+def _reason(error: BaseException, action: str) -> tuple[str, str]:
     name = _error_name(error)
+    if name.startswith("SQLITE_IOERR") and action == "read":
+        return "the file system refused to read it", "check that it is a file that you may read"
     for prefix, reason in _REASONS.items():
         if name.startswith(prefix):
             return reason
@@ -74,7 +76,7 @@ def reporting(address: Address, action: str) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-        reason, hint = _reason(error)
+        reason, hint = _reason(error, action)
         raise ArchiveError(f"cannot {action} {address}: {reason}", hint=hint) from error
 
 

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -93,6 +94,23 @@ def test_eight_processes_lose_nothing(writers: Writers, tmp_path: Path) -> None:
     found = {fact.measurement.samples_ns for fact in query(product(), HERE, url=url)}
     assert found == {(number, k) for number in range(8) for k in range(count)}
     assert [file.name for file in tmp_path.iterdir()] == ["facts.sqlite3"]
+
+
+def test_readers_see_every_fact_once_it_is_acknowledged(writers: Writers, tmp_path: Path) -> None:
+    """Reading goes on while others write, and never sees less than before."""
+    url, count = str(tmp_path / "facts.sqlite3"), sweep_size(1000)
+    writers.start(url, count, 0, 1)
+    end = threading.Thread(target=writers.finish)
+    end.start()
+    seen, questions = 0, 0
+    while end.is_alive():
+        acknowledged = len(writers.facts)
+        found = len(query(product(), HERE, url=url))
+        assert found >= max(seen, acknowledged)
+        seen, questions = found, questions + 1
+    end.join()
+    assert questions > 1
+    assert len(query(product(), HERE, url=url)) == 2 * count
 
 
 def test_a_killed_writer_leaves_every_acknowledged_fact(writers: Writers, tmp_path: Path) -> None:

@@ -217,6 +217,19 @@ def test_a_directory_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> N
         add(locate(tmp_path / "file" / "facts"), "a")
 
 
+def test_a_directory_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError) as writing:
+        add(locate(tmp_path), "a")
+    assert str(writing.value) == (
+        f"cannot write {tmp_path}: the file cannot be opened\n  check that the directory exists and that you may use it"
+    )
+    with pytest.raises(ArchiveError) as reading:
+        schema.ask(locate(tmp_path), count)
+    assert str(reading.value) == (
+        f"cannot read {tmp_path}: the file system refused to read it\n  check that it is a file that you may read"
+    )
+
+
 def test_a_copy_in_memory_is_of_the_same_content(address: Address) -> None:
     add(address, "a")
     engine = database.read(address, database.copy_in_memory)
