@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from pymbolic.typing import Expression
 
+    from ..spec.opencl import OpenCL
     from ..spec.workload import Workload
     from .canonical import Canonical
 
@@ -173,6 +174,13 @@ class Cascade:
         from .workload import workload
 
         return workload(self)
+
+    @property
+    def opencl(self) -> OpenCL | None:
+        """The element types and accumulators as a Spec's ``opencl`` key; ``None`` if they are those that widths of values stand for."""
+        from .workload import element_types
+
+        return element_types(self)
 
     def contract(self, einsum: str, path: Sequence[Sequence[int]] | None = None, optimize: str = "optimal") -> Cascade:
         """The cascade with an Einsum of several factors made pairwise, along opt_einsum's best path or the given one.

@@ -8,6 +8,7 @@ import numpy as np
 from constantdict import constantdict
 
 from ..errors import CascadeError
+from ..spec.opencl import OpenCL
 from ..spec.workload import Einsum as SpecEinsum
 from ..spec.workload import Operation, TensorAccess, Workload
 from .cascade import Access, Cascade, Einsum, SizeParam
@@ -49,6 +50,18 @@ def workload(cascade: Cascade) -> Workload:
             )
         )
     return Workload(tuple(einsums), constantdict(sizes))
+
+
+def element_types(cascade: Cascade) -> OpenCL | None:
+    """The cascade's element types and accumulators by tensor; ``None`` if a reader finds the same ones from the widths alone."""
+    by_width = {32: "float32", 64: "float64"}
+    known = all(by_width.get(np.dtype(tensor.dtype).itemsize * 8) == tensor.dtype for tensor in cascade.tensors.values())
+    if known and all(einsum.accumulate == cascade.tensors[einsum.output.tensor].dtype for einsum in cascade.einsums):
+        return None
+    return OpenCL(
+        dtypes=constantdict({name: tensor.dtype for name, tensor in cascade.tensors.items()}),
+        accumulate=constantdict({einsum.output.tensor: einsum.accumulate for einsum in cascade.einsums}),
+    )
 
 
 def _map(einsum: Einsum, names: dict[str, str]) -> object | None:

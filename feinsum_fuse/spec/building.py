@@ -27,11 +27,16 @@ def spec(
 ) -> Spec:
     """A validated Spec; ``cascade`` is a Workload, or anything with a ``workload``.
 
-    Bounds that the Einsums lack are computed. Raises :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit.
+    Bounds that the Einsums lack are computed. Element types are those of ``opencl``, else of the cascade's own
+    ``opencl``. Raises :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit.
     """
     workload = cascade if isinstance(cascade, Workload) else getattr(cascade, "workload", None)
     if not isinstance(workload, Workload):
         raise SpecError(f"A Spec is built from a Workload or a Cascade, not from {type(cascade).__name__}.")
+    known = getattr(cascade, "opencl", None)
+    if isinstance(known, OpenCL):
+        given = opencl or OpenCL()
+        opencl = replace(given, dtypes=given.dtypes or known.dtypes, accumulate=given.accumulate or known.accumulate)
     check_ranks(workload)
     bounded = tuple(e if e.bounds else replace(e, bounds=einsum_bounds(workload, e)) for e in workload.einsums)
     return Spec(replace(workload, einsums=bounded)).replace(arch=arch, mapping=mapping, opencl=opencl)

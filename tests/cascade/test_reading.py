@@ -129,8 +129,16 @@ def test_a_workload_reads_back_as_the_same_cascade() -> None:
         assert ff.cascade(ff.spec(cascade)).key == cascade.key
 
 
+def test_a_spec_keeps_element_types_and_accumulators() -> None:
+    sizes = {"M": 5, "K": 3}
+    cascade = ff.cascade(["Z[m] = A[m,k]*B[k]"], sizes=sizes, dtypes={"A": "int8", "Other": "float32"}, accumulate={"Z": "float64"})
+    spec = ff.spec(cascade)
+    assert ff.cascade(spec).key == cascade.key
+    assert ff.cascade(ff.loads(spec.to_yaml())).key == cascade.key
+    assert ff.spec(ff.cascade(["Z[m] = A[m,k]*B[k]"], sizes=sizes)).opencl is None
+
+
 @pytest.mark.parametrize("number", range(sweep_size(200)))
 def test_workloads_of_random_cascades(number: int) -> None:
     cascade = RandomCascade(SEED + 500 + number).cascade(plain=True)
-    dtypes = {name: tensor.dtype for name, tensor in cascade.tensors.items()}
-    assert ff.cascade(ff.spec(cascade), dtypes=dtypes).key == cascade.key
+    assert ff.cascade(ff.spec(cascade)).key == cascade.key
