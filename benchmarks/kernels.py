@@ -1,0 +1,266 @@
+"""Our kernels against NumPy and PyTorch, in turns in one run. Run as ``python -m benchmarks.kernels`` (peers: the extra ``bench``).
+
+Both sides get the same row-major float32 arrays; packing, padding and transpositions happen inside our kernels and are timed. Outputs are
+allocated beforehand where the API of a peer allows it. A ratio above 1 means that ours is faster. The kernels come from the same ``lower``
+as every other: what is chosen here is a mapping file and the values of its template variables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import feinsum_fuse as ff
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.harness import HostFunction, measure_together
+from feinsum_fuse.device.measurement import Measurement, time_text
+from feinsum_fuse.device.program import Program
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+Arrays = Mapping[str, np.ndarray]
+Peer = Callable[[Arrays], Callable[[], object]]
+"""From the inputs to what computes the result, everything that may be prepared being prepared."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a workload at some sizes, its mapping, and who it is compared with."""
+
+    name: str
+    folder: str
+    mapping: str
+    sizes: Mapping[str, int]
+    peer: str
+    function: Peer
+    operations: Callable[[Mapping[str, int]], float]
+    """By the naive count, which is the same for both sides."""
+    intel: Mapping[str, int] = field(default_factory=dict)
+    """Variables of the mapping for 16 lanes."""
+    targets: tuple[float, float] = (0.0, 0.0)
+    """The ratio to reach on PoCL and on Intel's runtime."""
+
+
+def numpy_product(arrays: Arrays) -> Callable[[], object]:
+    """``numpy.matmul``."""
+    left, right = arrays["T0"], arrays["W0"]
+    out = np.empty((left.shape[0], right.shape[1]), left.dtype)
+    return lambda: np.matmul(left, right, out=out)
+
+
+def numpy_chain(arrays: Arrays) -> Callable[[], object]:
+    """Three calls of ``numpy.matmul``."""
+    first, *weights = (arrays[name] for name in ("T0", "W0", "W1", "W2"))
+    outs = [np.empty((first.shape[0], w.shape[1]), first.dtype) for w in weights]
+
+    def run() -> object:
+        rows = first
+        for weight, out in zip(weights, outs, strict=True):
+            rows = np.matmul(rows, weight, out=out)
+        return rows
+
+    return run
+
+
+def torch_chain(arrays: Arrays) -> Callable[[], object]:
+    """Three calls of ``torch.matmul``."""
+    import torch
+
+    first, *weights = (torch.from_numpy(arrays[name]) for name in ("T0", "W0", "W1", "W2"))
+    outs = [torch.empty((first.shape[0], w.shape[1])) for w in weights]
+
+    def run() -> object:
+        rows = first
+        for weight, out in zip(weights, outs, strict=True):
+            rows = torch.matmul(rows, weight, out=out)
+        return rows
+
+    return run
+
+
+def numpy_divergence(arrays: Arrays) -> Callable[[], object]:
+    """``numpy.einsum`` along its own best path."""
+    operands = (arrays["G"], arrays["S"], arrays["U"])
+    path = np.einsum_path("xre,rij,xej->ei", *operands, optimize=True)[0]
+    return lambda: np.einsum("xre,rij,xej->ei", *operands, optimize=path)
+
+
+def torch_attention(arrays: Arrays) -> Callable[[], object]:
+    """``scaled_dot_product_attention`` on 4-D tensors, which takes its fused path."""
+    import torch
+
+    q, k, v = (torch.from_numpy(arrays[name])[None] for name in ("Q", "K", "V"))
+    return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.125)
+
+
+def torch_perceptron(arrays: Arrays) -> Callable[[], object]:
+    """Two ``torch.matmul`` and the exact ``gelu``."""
+    import torch
+
+    x, v, w = (torch.from_numpy(arrays[name]) for name in ("X", "V", "W"))
+    hidden, result = torch.empty((x.shape[0], v.shape[1])), torch.empty((x.shape[0], w.shape[1]))
+
+    def run() -> object:
+        torch.matmul(x, v, out=hidden)
+        return torch.matmul(torch.nn.functional.gelu(hidden), w, out=result)
+
+    return run
+
+
+def torch_mttkrp(arrays: Arrays) -> Callable[[], object]:
+    """``torch.einsum``."""
+    import torch
+
+    x, b, c = (torch.from_numpy(arrays[name]) for name in ("X", "B", "C"))
+    return lambda: torch.einsum("ijk,jr,kr->ir", x, b, c)
+
+
+def product_operations(s: Mapping[str, int]) -> float:
+    """2 M K N."""
+    return 2.0 * s["M"] * s["K"] * s["N"]
+
+
+def chain_operations(s: Mapping[str, int]) -> float:
+    """Of three square products."""
+    return 6.0 * s["M"] * s["N"] ** 2
+
+
+ROWS = (
+    Row(
+        *("matrix product 1024^3", "matmul", "mapping_packed", {"M": 1024, "K": 1024, "N": 1024}),
+        *("NumPy", numpy_product, product_operations),
+        intel={"LANES": 16, "RN": 32, "RM": 6, "ROWS": 96},
+        targets=(0.65, 0.95),
+    ),
+    Row(
+        *("matrix product 1000^3", "matmul", "mapping_packed", {"M": 1000, "K": 1000, "N": 1000}),
+        *("NumPy", numpy_product, product_operations),
+        intel={"LANES": 16, "RN": 32, "RM": 6, "ROWS": 96},
+    ),
+    Row(
+        *("matrix product 1023^3", "matmul", "mapping_packed", {"M": 1023, "K": 1023, "N": 1023}),
+        *("NumPy", numpy_product, product_operations),
+        intel={"LANES": 16, "RN": 32, "RM": 6, "ROWS": 96},
+    ),
+    Row(
+        *("three products, 65,536 x 64", "three_matmuls", "mapping_fused", {"M": 65536, "N": 64}),
+        *("PyTorch, 3 calls", torch_chain, chain_operations),
+        intel={"LANES": 16, "RN": 32, "RM": 6, "ROWS": 60},
+        targets=(1.05, 1.3),
+    ),
+    Row(
+        *("three products, 1,048,576 x 16", "three_matmuls", "mapping_fused", {"M": 1 << 20, "N": 16}),
+        *("NumPy, 3 calls", numpy_chain, chain_operations),
+        intel={"LANES": 16, "RM": 8},
+        targets=(2.5, 3.0),
+    ),
+    Row(
+        *("DG divergence, 50,000 x 35", "dg_divergence", "mapping_fused", {"E": 50_000, "N": 35}),
+        *("NumPy optimize=True", numpy_divergence, lambda s: 18.0 * s["E"] * s["N"] ** 2),
+        targets=(2.0, 2.5),
+    ),
+    Row(
+        *("attention, 8 x 1,024 x 64, one pass", "attention", "mapping_one_pass", {"H": 8, "M": 1024, "E": 64, "ONLINE": 1}),
+        *("PyTorch, fused", torch_attention, lambda s: 4.0 * s["H"] * s["M"] ** 2 * s["E"]),
+        targets=(0.85, 1.1),
+    ),
+    Row(
+        *("perceptron 8,192 x 256 x 1024 x 256", "perceptron", "mapping_fused", {"M": 8192, "A": 256, "F": 1024, "B": 256}),
+        *("PyTorch", torch_perceptron, lambda s: 2.0 * s["M"] * s["F"] * (s["A"] + s["B"])),
+        targets=(0.9, 1.3),
+    ),
+    Row(
+        *("MTTKRP 256^3, rank 32", "mttkrp", "mapping_fused", {"N": 256, "R": 32}),
+        *("PyTorch einsum", torch_mttkrp, lambda s: 2.0 * s["N"] ** 3 * s["R"]),
+        targets=(0.9, 1.2),
+    ),
+)
+
+
+def program_of(row: Row, device: cl.Device, *, default: bool) -> Program:
+    """Our program by the row's mapping, or by the default mapping."""
+    wide = "intel" in device.platform.name.casefold()
+    files = [EXAMPLES / row.folder / "workload.yaml"]
+    if default:
+        return ff.compile(ff.load(*files, variables=dict(row.sizes)), device)
+    files += [EXAMPLES / row.folder / f"{row.mapping}.yaml", EXAMPLES / "cpu.yaml"]
+    return ff.compile(ff.load(*files, variables={**row.sizes, **(row.intel if wide else {})}), device)
+
+
+def measured(row: Row, device: cl.Device, repeats: int | None, *, default: bool) -> tuple[Measurement, Measurement] | str:
+    """Ours and the peer's times, taken in turns; or why there are none."""
+    try:
+        program = program_of(row, device, default=default)
+        peer = row.function(program.example.inputs)
+    except ff.Error as error:
+        return str(error)
+    except ImportError as error:
+        return f"the peer is not installed: {error} (the extra `bench` brings it)"
+    ours, theirs = measure_together([program, HostFunction(row.peer, peer)], repeats=repeats, device=device)
+    return (ours, theirs) if ours.samples_ns else f"{ours.outcome}: {ours.message}"
+
+
+def line(row: Row, ours: Measurement, theirs: Measurement, target: float) -> str:
+    """One line of the table."""
+    work = row.operations(row.sizes) * 1e-9
+    cells = [
+        f"{time_text(ours.median):>9} +- {time_text(ours.spread):<9} {work / ours.median:6.1f}",
+        f"{time_text(theirs.median):>9} +- {time_text(theirs.spread):<9} {work / theirs.median:6.1f}",
+        f"{theirs.median / ours.median:5.2f}",
+        f"{target:5.2f}" if target else "     ",
+        f"{ours.error:.0e}" if ours.error is not None else "",
+    ]
+    return f"{row.name:38}{'  '.join(cells)}  {row.peer}"
+
+
+def versions() -> str:
+    """What took part."""
+    names = ("feinsum_fuse", "loopy", "numpy", "torch")
+    known = {d.metadata["Name"].replace("-", "_"): d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
+    return ", ".join(f"{name} {known[name]}" for name in names if name in known)
+
+
+def threads() -> str:
+    """How many threads the peers use."""
+    found = [f"{len(os.sched_getaffinity(0))} cores for this process"]
+    try:
+        import torch
+    except ImportError:
+        return found[0]
+    return f"{found[0]}, PyTorch {torch.get_num_threads()} threads"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
+    parser.add_argument("rows", nargs="*", help="Parts of the names of rows; all by default.")
+    parser.add_argument("--device", help="A part of the name of a platform or device; default: PoCL.")
+    parser.add_argument("--repeats", type=int, help="Samples of each; default: as many as fit into some seconds.")
+    parser.add_argument("--default", action="store_true", help="Use the default mapping instead of the example's.")
+    given = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    device = find_device(given.device)
+    info = DeviceInfo.of(device)
+    wide = "intel" in device.platform.name.casefold()
+    print(f"{info}\n{versions()}; {threads()}; medians and interquartile ranges of warm runs, GFLOP/s, ratio of times, target")
+    head = f"{'ours':>9}    {'':9} {'':>6}  {'peer':>9}    {'':9} {'':>6}  {'ratio':>5}  {'goal':>5}  error"
+    print(f"{'':38}{head}")
+    for row in ROWS:
+        if given.rows and not any(part.casefold() in row.name.casefold() for part in given.rows):
+            continue
+        result = measured(row, device, given.repeats, default=given.default)
+        print(f"{row.name:38}{result}" if isinstance(result, str) else line(row, *result, row.targets[wide]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
