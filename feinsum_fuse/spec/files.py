@@ -43,8 +43,9 @@ def read_text(path: Path, shown: str) -> str:
 
 def _read_text(path: Path, shown: str) -> str:
     if not path.exists():
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise SpecError(f"There is no file {shown}.", hint=nearest(path.name, siblings) if siblings else "")
+        siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = nearest(path.name, siblings)
+        raise SpecError(f"There is no file {shown}.", hint=hint if hint.startswith("Did") else "")
     if not path.is_file():
         raise SpecError(f"{shown} is not a file.")
     if path.stat().st_size > MAX_FILE:
@@ -55,7 +56,7 @@ def _read_text(path: Path, shown: str) -> str:
 def _plain(name: str, value: object) -> object:
     """A template variable as plain data; NumPy scalars become Python's."""
     item = getattr(value, "item", None)
-    found = item() if callable(item) else value
+    found = item() if callable(item) and getattr(value, "ndim", None) == 0 else value
     if isinstance(found, list | tuple):
         return [_plain(name, element) for element in found]
     if isinstance(found, dict):

@@ -168,6 +168,8 @@ def test_variables_may_be_numpy_scalars_and_must_be_data() -> None:
     assert ff.loads(text.replace("{{ M }}", "{{ M[0].size }}"), {"M": [{"size": np.int32(32)}]}) == ff.loads(MATMUL)
     with pytest.raises(ff.SpecError, match="The template variable M is a builtin_function_or_method"):
         ff.loads(text, {"M": print})
+    with pytest.raises(ff.SpecError, match="The template variable M is a ndarray"):
+        ff.loads(text, {"M": np.arange(3)})
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
