@@ -117,6 +117,10 @@ class _Earlier:
     """A barrier between kernels: everything later depends on it, or it might be scheduled into an earlier kernel."""
 
 
+def _is_spread(node: Node) -> bool:
+    return any(isinstance(n, For) and n.binding.startswith("local.") and n.extent != 1 for n in walk((node,)))
+
+
 class _Text:
     """Collects domains, inames and instructions while walking the tree."""
 
@@ -139,12 +143,11 @@ class _Text:
         kernel: list[Node] = []
         fences: frozenset[str] = frozenset()
         for node in body:
-            shared = exchanged(self.nest, done, (node,)) if done else set()
-            memories = frozenset(memory_of(self.nest, s) for s in shared) - {"private"}
+            memories = self._between_items(done, node)
             if root and starts_kernel(self.nest, kernel, node):
                 self.barrier("global", memories, above)
                 done, kernel = [], []
-            elif memories and self._over_items((*done, node)):
+            elif memories:
                 self.barrier("local", memories, above)
                 fences |= memories
                 done = []
@@ -160,17 +163,15 @@ class _Text:
         """Whether a barrier stands in this body."""
         done: list[Node] = []
         for node in body:
-            shared = exchanged(self.nest, done, (node,)) if done else set()
-            if any(memory_of(self.nest, s) != "private" for s in shared) and self._over_items((*done, node)):
-                return True
-            if isinstance(node, For) and self._fenced(node.body):
+            if self._between_items(done, node) or (isinstance(node, For) and self._fenced(node.body)):
                 return True
             done.append(node)
         return False
 
-    def _over_items(self, body: tuple[Node, ...]) -> bool:
-        """Whether different work-items run parts of this."""
-        return any(isinstance(n, For) and n.binding.startswith("local.") for n in walk(body))
+    def _between_items(self, before: Sequence[Node], node: Node) -> frozenset[str]:
+        """The memories in which work-items exchange something with what stands before; what one work-item does alone is in order."""
+        spread = [other for other in before if _is_spread(node) or _is_spread(other)]
+        return frozenset(memory_of(self.nest, s) for s in exchanged(self.nest, spread, (node,))) - {"private"}
 
     def loop(self, loop: For, above: tuple[str, ...]) -> None:
         if loop.binding == "vector":
