@@ -60,3 +60,20 @@ def test_every_verb_is_documented() -> None:
     readme, reference = (ROOT / "README.rst").read_text(), (ROOT / "doc" / "commandline.rst").read_text()
     assert [verb for verb in VERBS if f"``feinsum-fuse {verb}" not in readme] == []
     assert [verb for verb in VERBS if f"\n``{verb}" not in reference] == []
+
+
+def test_every_example_is_documented() -> None:
+    page = (ROOT / "doc" / "examples.rst").read_text()
+    folders = [folder.name for folder in (ROOT / "examples").iterdir() if folder.is_dir()]
+    assert [name for name in folders if f"\n``{name}``" not in page] == []
+
+
+def test_every_example_loads() -> None:
+    import feinsum_fuse as ff
+
+    cpu = ROOT / "examples" / "cpu.yaml"
+    for mapping in sorted((ROOT / "examples").glob("*/mapping*.yaml")):
+        own = mapping.parent / "arch.yaml"
+        generic = not own.exists() or "component: Core" in mapping.read_text()
+        spec = ff.load(mapping.parent / "workload.yaml", cpu if generic else own, mapping, variables={"ONLINE": 1})
+        assert spec.mapping is not None
