@@ -36,9 +36,9 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> S
     MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
     (local memory), Register (private memory), the fanout Lane, and MAC; on others than CPUs the fanout WorkItem above Register.
     Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
-    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, rates by type, and with ``quick=False`` what
-    one unit does a second: exponentials, multiply-adds that wait for one another, scalars loaded into all lanes, lines read for one
-    element, and bytes alone at each level. Energies are assumed (``assumed_energies``), not measured.
+    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``multiply_add_latency_seconds``, rates by
+    type, and with ``quick=False`` what one unit does a second: exponentials, scalars loaded into all lanes, lines read for one element,
+    and bytes alone at each level. Energies are assumed (``assumed_energies``), not measured.
 
     About 5 s if quick, below 60 s if not. Warns if the two halves of a probe's samples differ by more than 10 %.
     """
@@ -65,7 +65,7 @@ class _Session:
         self.units = DeviceInfo.of(device).units
         self.groups = 16 * self.units  # several for each unit, since PoCL may hand the first few to one thread
         self.many = 20_000
-        self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many)}
+        self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
         self.probes |= dict(self._memories())
         self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
         if device.double_fp_config:
@@ -76,8 +76,7 @@ class _Session:
             self.probes |= dict(self._in_core())
 
     def _in_core(self) -> Iterator[tuple[str, Probe]]:
-        """What the innermost nest needs: the wait between dependent operations, loads into all lanes, and lines used for one element."""
-        yield "chained_multiply_adds", self.bench.chained()
+        """What the innermost nest needs besides: loads into all lanes, and lines used for one element."""
         yield "broadcast_loads", self.bench.broadcasts()
         outside = 4 * max([1 << 20, *[cache.size for cache in self.levels]])
         yield "strided_lines_MainMemory", self.bench.strided(outside, 1)
@@ -157,8 +156,9 @@ class _Session:
             "assumed_energies": 1.0,
             "launch_seconds": launch[len(launch) // 2],
             "group_seconds": max(0.0, (many - launch[0]) / self.many),
+            "multiply_add_latency_seconds": 1 / self.rate("chained").value,
         }
-        result |= {name: self.rate(name).value for name in self.probes if " " not in name and not name.startswith("launch")}
+        result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in KINDS:
                 result[name] = self.of_one_unit(name)

@@ -52,6 +52,7 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     variables = calibrated.arch.variables
     assert 0 < variables["launch_seconds"] < 0.1
     assert variables["assumed_energies"] == 1
+    assert 1e-10 < variables["multiply_add_latency_seconds"] < 1e-6
     assert variables["multiply_adds_float64"] < 1.5 * variables["multiply_adds_float32"]
 
 
