@@ -19,22 +19,20 @@ def named(nest: Nest, taken: set[str]) -> Nest:
     """The nest with loops called ``m_0``, ``m_1``, ... from the outermost over one rank variable, or ``m`` if there is one."""
     fresh = Identifiers({*taken, *nest.tiles, *nest.sources})
     names: dict[str, str] = {}
-    for chain in _chains(nest.body):
-        count: dict[str, int] = {}
-        for loop in chain:
-            if loop.refs:
-                count[loop.refs[0].variable] = count.get(loop.refs[0].variable, 0) + 1
+    chains = [[loop for loop in chain if loop.refs] for chain in _chains(nest.body)]
+    numbered = {
+        loop.name for chain in chains for loop in chain if sum(other.refs[0].variable == loop.refs[0].variable for other in chain) > 1
+    }
+    for chain in chains:
         seen: dict[str, int] = {}
         for loop in chain:
-            if loop.refs:
-                variable = loop.refs[0].variable
-                number = seen.get(variable, 0)
-                seen[variable] = number + 1
-                wish = identifier(variable if count[variable] == 1 else f"{variable}_{number}")
-            else:
-                wish = loop.name
+            variable = loop.refs[0].variable
+            number = seen.get(variable, 0)
+            seen[variable] = number + 1
             if loop.name not in names:
-                names[loop.name] = fresh(wish)
+                names[loop.name] = fresh(identifier(f"{variable}_{number}" if loop.name in numbered else variable))
+    for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
+        names[loop.name] = fresh(loop.name)
     body = _renamed(nest.body, names)
     return nest.replace(body=substituted(body, {old: Affine.variable(new) for old, new in names.items()}))
 
@@ -69,11 +67,21 @@ def commented(source: str, t_unit: lp.TranslationUnit) -> str:
         return source
     nest = final_form(tags[0].nest, kernel)
     remarks = {node.name: remark(nest, node) for node in walk(nest.body) if isinstance(node, For) and node.refs}
-    axes = [f"{_axis(n)}: {remarks[n.name]}" for n in walk(nest.body) if isinstance(n, For) and n.refs and _axis(n)]
+    head, *kernels = re.split(r"(?m)^(?=__kernel)", source)
+    return head + "".join(_axes_of(nest, remarks, kernel) + _at_loops(remarks, kernel) for kernel in kernels)
+
+
+def _axes_of(nest: Nest, remarks: dict[str, str], kernel: str) -> str:
+    """One comment for each device axis of a kernel: the loops whose statements write what the kernel writes."""
+    words = set(re.findall(r"(?m)^ *(\w+)(?:\[.*\])? = ", kernel))
+    bound = [n for n in walk(nest.body) if isinstance(n, For) and n.refs and _axis(n)]
+    here = [n for n in bound if any(s.target.source in words for _, s in statements((n,)))]
+    return "".join(f"// {text}\n" for text in dict.fromkeys(f"{_axis(n)}: {remarks[n.name]}" for n in here))
+
+
+def _at_loops(remarks: dict[str, str], kernel: str) -> str:
     lines: list[str] = []
-    for line in source.splitlines():
-        if line.startswith("__kernel"):
-            lines += [f"// {text}" for text in dict.fromkeys(axes)]
+    for line in kernel.splitlines():
         found = re.match(r"( *)for \(int (\w+) = ", line)
         if found and found[2] in remarks:
             lines.append(f"{found[1]}// {remarks[found[2]]}")
