@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pymbolic import primitives as p
+from pymbolic.typing import Expression
 
 from ..cascade.cascade import Cascade, Einsum
 from ..cascade.contraction import contracted
 from ..cascade.evaluation import evaluated
-from ..cascade.functions import primitive, product_of
+from ..cascade.functions import primitive
 from ..cascade.regions import Region
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
@@ -65,18 +67,43 @@ def _step(cascade: Cascade, einsum: Einsum) -> Step | None:
     if not plain or reads_itself or not all(region.is_inside(access, shapes[access.tensor]) for access in einsum.operands):
         return None
     dtype = np.dtype(cascade.tensors[einsum.output.tensor].dtype)
-    if einsum.reduce == "add" and einsum.map == product_of(len(einsum.operands)) and dtype.kind in "fc":
-        return _contraction(einsum, region, dtype)
+    scale = scaled_product(primitive(einsum.map), len(einsum.operands))
+    if einsum.reduce == "add" and scale is not None and dtype.kind in "fc":
+        return _contraction(einsum, region, dtype, scale)
     return _elementwise(einsum, region, dtype) if math.prod(region.shape) <= _LARGEST_BOX else None
 
 
-def _contraction(einsum: Einsum, region: Region, dtype: np.dtype[Any]) -> Step:
+def scaled_product(expression: Expression, count: int) -> float | None:
+    """The number ``c`` if the expression is ``c`` times the product of all ``count`` operands, each once; else ``None``."""
+    scale = 1.0
+    found: list[str] = []
+    parts = [expression]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, p.Product):
+            parts.extend(part.children)
+        elif isinstance(part, p.Quotient) and isinstance(part.denominator, int | float):
+            parts.append(part.numerator)
+            scale /= part.denominator
+        elif isinstance(part, int | float):
+            scale *= part
+        elif isinstance(part, p.Variable):
+            found.append(part.name)
+        else:
+            return None
+    return scale if sorted(found) == sorted(operand_name(k) for k in range(count)) else None
+
+
+def _contraction(einsum: Einsum, region: Region, dtype: np.dtype[Any], scale: float) -> Step:
     parts = [(access, region.only(access.variables)) for access in einsum.operands]
     order = tuple(index.bare or "" for index in einsum.output.indices)
 
     def step(arrays: dict[str, Array]) -> Array:
         views = [(part.view(access, arrays[access.tensor]), part.variables) for access, part in parts]
-        return contracted(views, order).astype(dtype, copy=False)
+        result = contracted(views, order).astype(dtype, copy=False)
+        if scale != 1:
+            result = result * dtype.type(scale)
+        return result
 
     return step
 

@@ -16,6 +16,7 @@ PLAIN = {
         ["X[m] = max(S[m,p])", "E[m,p] = exp(S[m,p] - X[m])", "D[m] = sum(E[m,p])", "P[m,p] = E[m,p]/D[m]"],
         {"M": 6, "P": 13},
     ),
+    "scaled scores": (["S[h,m,p] = 0.125*Q[h,m,e]*K[h,p,e]/2"], {"H": 2, "M": 9, "P": 11, "E": 8}),
     "elementwise": (["Z[m,n] = relu(0.5*A[m,n] + B[n])"], {"M": 6, "N": 13}),
     "convolution": (["Z[c,p] = I[k, P: 2*p+r]*W[c,k,r]"], {"C": 3, "K": 2, "R": 3, "P": 19}),
 }
