@@ -18,6 +18,7 @@ from .loaded import Loaded
 
 SAMPLE = 2e-3
 """Seconds that one sample of a probe should last: shorter than the turn that a busy system gives to another process."""
+MOST_REPEATS = 1 << 28
 LINE = 64
 """Bytes of a cache line, on all devices that we know of (128 on some GPUs, which read halves)."""
 ACCUMULATORS = 10
@@ -133,7 +134,7 @@ class Rate:
 
 @dataclass
 class Probe:
-    """A kernel with its arguments bound, and the seconds that its samples took; a sample does ``work`` units."""
+    """A kernel with its arguments bound, and the seconds that its samples took; a sample does ``work`` units ``repeats`` times."""
 
     queue: cl.CommandQueue
     kernel: cl.Kernel
@@ -142,7 +143,22 @@ class Probe:
     work: float
     buffers: tuple[cl.Buffer, cl.Buffer]
     """Kept alive: a kernel does not keep its arguments."""
+    repeats: int = 1
+    may_repeat: bool = True
     seconds: list[float] = field(default_factory=list)
+
+    def lengthen(self) -> bool:
+        """If the fastest sample was too short to tell, forget all and repeat more often; whether it was.
+
+        A busy system can make one repeat look long enough when the number is chosen; the fastest of many samples does not lie.
+        """
+        fastest = min(self.seconds)
+        if not self.may_repeat or fastest >= SAMPLE / 2 or self.repeats >= MOST_REPEATS:
+            return False
+        self.repeats = min(MOST_REPEATS, max(2 * self.repeats, int(self.repeats * SAMPLE / fastest)))
+        self.kernel.set_arg(3, np.int32(self.repeats))
+        self.seconds.clear()
+        return True
 
     def sample(self) -> float:
         """Run once more; the host's seconds."""
@@ -156,7 +172,8 @@ class Probe:
         """What the device can do: interference only ever slows a probe down, so the mean of the fastest tenth; less what a launch costs."""
         half = len(self.seconds) // 2
         early, late = _fastest(self.seconds[:half] or self.seconds), _fastest(self.seconds[half:])
-        return Rate(self.work / max(_fastest(self.seconds) - overhead, 1e-9), abs(early - late) / min(early, late))
+        work = self.work * self.repeats
+        return Rate(work / max(_fastest(self.seconds) - overhead, 1e-9), abs(early - late) / min(early, late))
 
 
 def _fastest(seconds: list[float]) -> float:
@@ -166,14 +183,20 @@ def _fastest(seconds: list[float]) -> float:
 
 
 def sample_in_turns(probes: Iterable[Probe], seconds: float, least: int = 5) -> None:
-    """Sample all probes again and again for this long, so that each meets the quiet moments of a busy machine."""
+    """Sample all probes again and again for this long, so that each meets the quiet moments of a busy machine.
+
+    Those whose samples turn out too short are lengthened and sampled again.
+    """
     every = list(probes)
-    end = time.perf_counter() + seconds
-    rounds = 0
-    while rounds < least or time.perf_counter() < end:
-        for probe in every:
-            probe.sample()
-        rounds += 1
+    while every:
+        end = time.perf_counter() + seconds
+        rounds = 0
+        while rounds < least or time.perf_counter() < end:
+            for probe in every:
+                probe.sample()
+            rounds += 1
+        every = [probe for probe in every if probe.lengthen()]
+        seconds /= 2
 
 
 @dataclass
@@ -213,21 +236,18 @@ class Bench:
             self._buffers[rounded] = (made[0], made[1])
         return self._buffers[rounded]
 
-    def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, *, once: bool = False) -> Probe:
-        """A probe of as many repeats as make a sample, each of ``work`` units; of one repeat if ``once``."""
+    def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
+        """A probe of as many repeats as make a sample, each of ``work`` units."""
         program = (self._functions if name == "probe_exp" else self._simple).program
         x, y = self._memory(bytes_of)
-        repeats = 1
-        while True:
-            kernel = cl.Kernel(program, name)
-            kernel.set_args(x, y, np.int32(n), np.int32(repeats))
-            probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work * repeats, (x, y))
-            probe.sample()
-            seconds = min(probe.sample(), probe.sample())
-            if once or seconds >= SAMPLE / 2 or repeats >= 1 << 28:
-                probe.seconds.clear()
-                return probe
-            repeats = max(2 * repeats, int(repeats * SAMPLE / seconds))
+        kernel = cl.Kernel(program, name)
+        kernel.set_args(x, y, np.int32(n), np.int32(1))
+        probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work, (x, y), may_repeat=may_repeat)
+        probe.sample()
+        while probe.sample() and probe.sample() and probe.lengthen():
+            pass
+        probe.seconds.clear()
+        return probe
 
     def bandwidth(self, kind: str, working_set: int, groups: int) -> Probe:
         """Bytes, read plus written, while each group goes through ``working_set`` bytes again and again.
@@ -263,7 +283,7 @@ class Bench:
 
     def empty(self, groups: int) -> Probe:
         """Launches of groups that do nothing."""
-        return self._probe("probe_nothing", groups, 1, 1, groups * self._step, once=True)
+        return self._probe("probe_nothing", groups, 1, 1, groups * self._step, may_repeat=False)
 
 
 def best_bench(device: cl.Device, dtype: str) -> Bench:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
 import pytest
 
 from feinsum_fuse.device import calibration
@@ -119,9 +120,18 @@ def test_disagreement_is_between_the_halves() -> None:
     assert probe.rate().disagreement == pytest.approx(0.05)
 
 
+def test_samples_that_look_long_on_a_busy_machine_are_lengthened() -> None:
+    probe = Bench(find_device(), "float32", 4).multiply_adds(1)
+    probe.repeats = 1
+    probe.kernel.set_arg(3, np.int32(1))
+    sample_in_turns([probe], 0.05)
+    assert probe.repeats > 100
+    assert probe.rate().value < 1e12
+
+
 def test_probe_does_the_work_that_it_counts() -> None:
     bench = Bench(find_device(), "float32", 4)
     one, two = bench.multiply_adds(1), bench.bandwidth("read", 1 << 14, 1)
     sample_in_turns([one, two], 0.05)
-    assert len(one.seconds) == len(two.seconds) >= 5
+    assert min(len(one.seconds), len(two.seconds)) >= 5
     assert one.rate().value > 0 and two.rate().value > 0
