@@ -19,7 +19,7 @@ from tests.sweeps import sweep_size
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@settings(max_examples=sweep_size(2000))
+@settings(max_examples=sweep_size(1000))
 @given(specs())
 def test_random_specs(spec: Spec) -> None:
     loaded = ff.loads(spec.to_yaml())
