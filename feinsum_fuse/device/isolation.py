@@ -110,7 +110,8 @@ def _run(directory: Path, timeout_s: float, program: str) -> Result:
     cache.mkdir()
     if not compiler_cache.has_survived(program):
         environment[compiler_cache.VARIABLE] = str(cache)
-    command = [sys.executable, "-m", "feinsum_fuse.device.worker", str(directory)]
+    # -P: modules of the caller's working directory are nothing to the child.
+    command = [sys.executable, "-P", "-m", "feinsum_fuse.device.worker", str(directory)]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
