@@ -19,10 +19,9 @@ PLAIN = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 """A table with one line under its header."""
 
 
-def _console(*, stderr: bool) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
-    terminal = stream.isatty()
-    return Console(file=stream, force_terminal=terminal, no_color=not terminal, width=None if terminal else WIDE, highlight=False)
+def _console() -> Console:
+    terminal = sys.stdout.isatty()
+    return Console(file=sys.stdout, force_terminal=terminal, no_color=not terminal, width=None if terminal else WIDE, highlight=False)
 
 
 def emit(text: object) -> None:
@@ -54,7 +53,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         result.add_column(escape(name), justify="right" if figures else "left", no_wrap=not terminal, overflow="fold")
     for row in rows:
         result.add_row(*map(escape, row))
-    console = _console(stderr=False)
+    console = _console()
     with console.capture() as capture:
         console.print(result)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
@@ -72,11 +71,11 @@ def note(message: str) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Say on stderr what is being done: a spinner on a terminal, else one line."""
-    console = _console(stderr=True)
-    if console.is_terminal:
-        with console.status(escape(what)):
-            yield
-    else:
-        note(f"{what} ...")
+    """Say on stderr what is being done; on a terminal the line vanishes afterwards. Nothing moves meanwhile: times are being taken."""
+    terminal = sys.stderr.isatty()
+    print(f"{what} ...", end="" if terminal else "\n", file=sys.stderr, flush=True)
+    try:
         yield
+    finally:
+        if terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
