@@ -54,6 +54,7 @@ from .nests import Nest, nest_of
 from .reductions import combines_populate, initial_value, is_recurrence, neutral_element
 from .tags import EinsumTag, RankVariableTag, TensorTag
 from .typed_map import Reads, cast_to, number, typed_map
+from .validation import validate
 
 _OPERATIONS = {
     "add": operations.SumReductionOperation,
@@ -66,8 +67,10 @@ _OPERATIONS = {
 def base_kernel(cascade: Cascade) -> lp.TranslationUnit:
     """The cascade as a loopy kernel in the grammar above; arguments are inputs, then outputs, then symbolic sizes.
 
-    Raises :class:`UnsupportedTypeError` where OpenCL lacks an operation for a type.
+    Raises :class:`CascadeError` for a cascade that cannot be computed, and :class:`UnsupportedTypeError` where OpenCL lacks an operation
+    for a type.
     """
+    validate(cascade)
     return _Builder(cascade, chosen_names(cascade)).build()
 
 

@@ -23,6 +23,7 @@ from .functions import is_fractional, primitive, variables_in
 from .reading import iterative_variable
 from .reductions import combines_populate, initial_value, is_recurrence, neutral_element
 from .regions import Region
+from .validation import validate
 
 Array = NDArray[Any]
 _COMBINE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -38,6 +39,7 @@ def reference(cascade: Cascade, arrays: Mapping[str, ArrayLike], outputs: Iterab
     ``arrays`` holds every input; each is converted to its tensor's element type first. Symbolic sizes are taken from the arrays.
     Raises :class:`CascadeError` for inputs that are missing, unknown, or of another shape.
     """
+    validate(cascade)
     values = _inputs(cascade, arrays)
     sizes = _sizes(cascade, values)
     chosen = cascade.outputs if outputs is None else tuple(outputs)
@@ -69,8 +71,12 @@ def _inputs(cascade: Cascade, arrays: Mapping[str, ArrayLike]) -> dict[str, Arra
     result = {}
     for tensor in cascade.inputs:
         dtype = cascade.tensors[tensor].dtype
-        given = np.asarray(arrays[tensor])
-        result[tensor] = np.ascontiguousarray(given.astype(dtype).astype(_wide(dtype))).reshape(given.shape)
+        try:
+            given = np.asarray(arrays[tensor])
+            values = given.astype(dtype).astype(_wide(dtype))
+        except (TypeError, ValueError) as error:
+            raise CascadeError(f"{tensor} is no array of {dtype}: {error}") from None
+        result[tensor] = np.ascontiguousarray(values).reshape(given.shape)
     return result
 
 
