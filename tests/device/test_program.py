@@ -306,3 +306,35 @@ def test_program_that_this_process_cannot_load_is_a_result(fused: Program, monke
     m = measure(fused, repeats=1)
     assert (m.outcome, m.stage) == (Outcome.launch_failed, "load")
     assert m.subject is not None and m.subject.schedule == fused.schedule and m.samples_ns == ()
+
+
+SIXTEEN_LANES = """
+workload:
+  bits_per_value: {All: 32}
+  rank_sizes: {M: 6, N: 32}
+  einsums:
+  - Y[m,n] = exp(A[m,n])
+mapping:
+  nodes:
+  - !Storage {component: Main, tensors: [A, Y]}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Temporal {rank_variable: n, tile_shape: 16}
+  - !Storage {component: Register, tensors: [Y]}
+  - !Spatial {rank_variable: n, tile_shape: 1, name: lane, component: Lane}
+  - !Compute {einsum: Y, component: MAC}
+arch:
+  nodes:
+  - !Memory {name: Main, component_class: Dummy, size: inf, actions: [{name: read}, {name: write}]}
+  - !Memory {name: Register, component_class: Dummy, size: inf, actions: [{name: read}, {name: write}]}
+  - !Container {name: Lane, spatial: [{name: lane, fanout: 16}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute}]}
+opencl: {memories: {Main: global, Register: private}, fanouts: {Lane: vector}}
+"""
+
+
+def test_legal_mapping_that_pocl_cannot_compile_ends_as_a_crash_of_the_child() -> None:
+    """PoCL 3.0 dies of the exponential of 16 lanes; whoever reads this with a PoCL that does not should pick another kernel."""
+    m = measure(loads(SIXTEEN_LANES), repeats=1, device="portable")
+    assert (m.outcome, m.stage, m.samples_ns) == (Outcome.crashed, "launch", ())
+    assert m.message.startswith("the process died of SIG")
+    assert m.subject is not None and m.subject.schedule is not None
