@@ -16,6 +16,7 @@ KERNEL_STATEMENTS = 256
 def unrolled(nest: Nest) -> Iterator[Unroll]:
     """Steps that unroll the loops over private tiles which a statement updates, innermost Einsums' budgets permitting."""
     total = 0
+    done: set[str] = set()
     for above, statement in statements(nest.body):
         if statement.role not in {"update", "map"}:
             continue
@@ -24,7 +25,8 @@ def unrolled(nest: Nest) -> Iterator[Unroll]:
         if 1 < count <= FULLY_UNROLLED and total + count <= KERNEL_STATEMENTS:
             total += count
             for loop in loops:
-                if (loop.extent or 0) > 1:
+                if (loop.extent or 0) > 1 and loop.name not in done:
+                    done.add(loop.name)
                     yield Unroll(loop.refs[0])
 
 

@@ -20,9 +20,8 @@ from ..spec.affine import Affine
 from ..spec.opencl import FanoutKind
 from ..spec.workload import operand_name
 from .intrinsics import registered, vector_dtype
-from .loops import guarded
 from .naming import final_form
-from .nest import For, Nest, Node, Place, Source, Statement, Tile, statements, walk
+from .nest import For, Nest, Node, Place, Source, Statement, Tile, rebuilt, statements, walk
 from .parallel import check_kernels, exchanged, memory_of, starts_kernel
 from .tags import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
@@ -117,6 +116,11 @@ class _Earlier:
     """A barrier between kernels: everything later depends on it, or it might be scheduled into an earlier kernel."""
 
 
+def _conditioned(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, ...]:
+    """The body with every statement under these limits; its loops run as often as without."""
+    return rebuilt(body, lambda n: (n,) if isinstance(n, For) else (dataclasses.replace(n, guards=n.guards + limits),))
+
+
 def _is_spread(node: Node) -> bool:
     return any(isinstance(n, For) and n.binding.startswith("local.") and n.extent != 1 for n in walk((node,)))
 
@@ -183,7 +187,7 @@ class _Text:
         if fenced and loop.extent is not None:
             # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
             binding: FanoutKind = "loop"
-            loop = dataclasses.replace(loop, limits=(), body=guarded(loop.body, loop.limits), binding=binding)
+            loop = dataclasses.replace(loop, limits=(), body=_conditioned(loop.body, loop.limits), binding=binding)
         constraints = [f"0 <= {loop.name}"]
         constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
         constraints += [f"{limit} >= 0" for limit in loop.limits]

@@ -1,0 +1,232 @@
+"""Mappings that the documents show, and each kind of node: they lower, run on PoCL, and allocate what the model says they occupy."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.lowering.random_trees import architecture, bindings
+from feinsum_fuse.spec.spec import Spec
+
+from .programs import kernels_of, nest_of, outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+ORACLE = Path(os.environ.get("FEINSUM_FUSE_ORACLE", ROOT.parent / "shared" / "oracle")) / "model_cases.json"
+CASES: list[dict[str, Any]] = [c for c in json.loads(ORACLE.read_text())["cases"] if "expected" in c] if ORACLE.is_file() else []
+
+MATMUL = "Z[m,n] = A[m,k] * B[k,n]"
+CHAIN = ("T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]")
+SIZES = {"M": 13, "N": 11, "K": 7, "P": 5}
+
+
+def spec_of(einsums: tuple[str, ...], sizes: dict[str, int], mapping: str) -> Spec:
+    """A Spec for the architecture of the random trees; ``mapping`` is the YAML of its nodes."""
+    ranks = {rank: size for rank, size in sizes.items() if any(rank.lower() in text.lower() for text in einsums)}
+    workload = ff.loads(json.dumps({"workload": {"rank_sizes": ranks, "bits_per_value": {"All": 32}, "einsums": list(einsums)}})).workload
+    indented = "".join(f"  {line}\n" for line in mapping.strip("\n").splitlines())
+    text = Spec(workload, architecture(), opencl=bindings()).to_yaml() + f"\nmapping:\n  nodes:\n{indented}"
+    return ff.loads(text)
+
+
+UNFUSED = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Storage {component: Scratchpad, tensors: [A, B, Z]}
+- !Temporal {rank_variable: m, tile_shape: 1}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Temporal {rank_variable: n, tile_shape: 1}
+- !Compute {einsum: Z, component: MAC}
+"""
+PARTIAL_SUMS = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Temporal {rank_variable: k, tile_shape: 3}
+- !Temporal {rank_variable: m, tile_shape: 4}
+- !Storage {component: Scratchpad, tensors: [A, Z]}
+- !Temporal {rank_variable: n, tile_shape: 5}
+- !Storage {component: Register, tensors: [Z]}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Temporal {rank_variable: m, tile_shape: 1}
+- !Temporal {rank_variable: n, tile_shape: 1}
+- !Compute {einsum: Z, component: MAC}
+"""
+WORK_ITEMS = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Spatial {rank_variable: m, tile_shape: 5, component: Core, name: X}
+- !Storage {component: Scratchpad, tensors: [A, Z]}
+- !Temporal {rank_variable: k, tile_shape: 2}
+- !Storage {component: Scratchpad, tensors: [B]}
+- !Spatial {rank_variable: n, tile_shape: 4, component: WorkItem, name: X}
+- !Storage {component: Register, tensors: [B, Z]}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: X}
+- !Temporal {rank_variable: m, tile_shape: 1}
+- !Compute {einsum: Z, component: MAC}
+"""
+LOCAL_BELOW_ITEMS = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Spatial {rank_variable: n, tile_shape: 1, component: WorkItem, name: X}
+- !Temporal {rank_variable: m, tile_shape: 4}
+- !Storage {component: Scratchpad, tensors: [A]}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Temporal {rank_variable: m, tile_shape: 1}
+- !Compute {einsum: Z, component: MAC}
+"""
+FUSED = """
+- !Storage {component: MainMemory, tensors: [A, B, C, Z]}
+- !Spatial {rank_variable: m, tile_shape: 4, component: Core, name: X}
+- !Storage {component: Scratchpad, tensors: [T]}
+- !Pipeline
+  nodes:
+  - !Nested
+    nodes:
+    - !Toll {component: Bus, tensors: [A]}
+    - !Temporal {rank_variable: k, tile_shape: 2}
+    - !Storage {component: Scratchpad, tensors: [A]}
+    - !Spatial {rank_variable: n, tile_shape: 1, component: WorkItem, name: X}
+    - !Temporal {rank_variable: m, tile_shape: 1}
+    - !Temporal {rank_variable: k, tile_shape: 1}
+    - !Compute {einsum: T, component: MAC}
+  - !Nested
+    nodes:
+    - !Spatial {rank_variable: m, tile_shape: 1, component: WorkItem, name: Y}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Temporal {rank_variable: p, tile_shape: 1}
+    - !Compute {einsum: Z, component: MAC}
+"""
+SEVERAL_KERNELS = """
+- !Storage {component: MainMemory, tensors: [A, B, C, T, Z]}
+- !Sequential
+  nodes:
+  - !Nested
+    nodes:
+    - !Spatial {rank_variable: n, tile_shape: 2, component: Core, name: X}
+    - !Storage {component: Scratchpad, tensors: [B, T]}
+    - !Temporal {rank_variable: m, tile_shape: 1}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Temporal {rank_variable: k, tile_shape: 1}
+    - !Compute {einsum: T, component: MAC}
+  - !Nested
+    nodes:
+    - !Spatial {rank_variable: m, tile_shape: 1, component: Core, name: Y}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Temporal {rank_variable: p, tile_shape: 1}
+    - !Compute {einsum: Z, component: MAC}
+"""
+HALO = """
+- !Storage {component: MainMemory, tensors: [I, V, W, O]}
+- !Storage {component: Scratchpad, tensors: [T]}
+- !Temporal {rank_variable: {T: x, O: y}, tile_shape: 2}
+- !Split
+  nodes:
+  - !Nested
+    nodes:
+    - !Temporal {rank_variable: x, tile_shape: 1}
+    - !Temporal {rank_variable: r, tile_shape: 1}
+    - !Compute {einsum: T, component: MAC}
+  - !Nested
+    nodes:
+    - !Temporal {rank_variable: y, tile_shape: 1}
+    - !Temporal {rank_variable: s, tile_shape: 1}
+    - !Compute {einsum: O, component: MAC}
+"""
+WINDOWS = ("T[x] = I[H: x+r] * V[r]", "O[y] = T[X: y+s] * W[s]")
+STRIDED = ("T[x] = I[H: x+r] * V[r]", "O[y] = T[X: 2*y+s] * W[s]")
+RENAMED = """
+- !Storage {component: MainMemory, tensors: [A, B, C, Z]}
+- !Temporal {rank_variable: {T: i, Z: j}, tile_shape: 3}
+- !Storage {component: Register, tensors: [T]}
+- !Sequential
+  nodes:
+  - !Nested
+    nodes:
+    - !Temporal {rank_variable: i, tile_shape: 1}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Temporal {rank_variable: k, tile_shape: 1}
+    - !Compute {einsum: T, component: MAC}
+  - !Nested
+    nodes:
+    - !Temporal {rank_variable: j, tile_shape: 1}
+    - !Temporal {rank_variable: p, tile_shape: 1}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Compute {einsum: Z, component: MAC}
+"""
+TREES: dict[str, Spec] = {
+    "unfused": spec_of((MATMUL,), SIZES, UNFUSED),
+    "partial sums": spec_of((MATMUL,), SIZES, PARTIAL_SUMS),
+    "work-items": spec_of((MATMUL,), SIZES, WORK_ITEMS),
+    "local below work-items": spec_of((MATMUL,), SIZES, LOCAL_BELOW_ITEMS),
+    "fused": spec_of(CHAIN, SIZES, FUSED),
+    "several kernels": spec_of(CHAIN, SIZES, SEVERAL_KERNELS),
+    "halo": spec_of(WINDOWS, {"X": 13, "R": 3, "Y": 10, "S": 4}, HALO),
+    "halo with stride": spec_of(STRIDED, {"X": 13, "R": 3, "Y": 5, "S": 5}, HALO),
+    "renamed rows": spec_of(("T[M: i, n] = A[i,k] * B[k,n]", "Z[j, p] = T[M: j, n] * C[n,p]"), SIZES, RENAMED),
+}
+
+
+def wrong_sizes(spec: Spec) -> list[str]:
+    """The tiles that are not as large as the model says, in the bits that ran."""
+    known = spec.opencl
+    occupancy = ff.predict(spec.replace(opencl=None)).occupancy
+    bits = {access.name: access.bits_per_value for e in spec.workload.einsums for access in e.tensor_accesses}
+    outermost = next(iter(component for (_, component, _) in occupancy))
+    wrong = []
+    for tile in nest_of(spec).tiles.values():
+        if tile.memory == "global":
+            continue
+        kinds = dict(known.memories) if known else {}
+        said = {
+            amount / bits[tensor]
+            for (_, component, tensor), amount in occupancy.items()
+            if tensor == tile.tensor and component != outermost and kinds.get(component, tile.memory) == tile.memory
+        }
+        ran = np.dtype(tile.dtype).itemsize * 8
+        if tile.elements * ran not in {values * ran for values in said}:
+            wrong.append(f"{tile.name}: {tile.elements} elements, the model says {said}")
+    return wrong
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_trees_run_and_agree(name: str) -> None:
+    """Imperfect tiles, partial sums, work-items, several kernels, halos, strides, renamed rank variables."""
+    result = outcome(TREES[name])
+    assert result.outcome.name == "ok", result.message
+
+
+@pytest.mark.parametrize("name", [n for n in TREES if not n.startswith("halo")])
+def test_trees_allocate_what_the_model_says(name: str) -> None:
+    """In elements and in bits; the model takes a tile of the consumer for the window of a halo, which is wider."""
+    assert wrong_sizes(TREES[name]) == []
+
+
+def test_a_root_that_splits_makes_several_kernels() -> None:
+    """Groups of the second product read what all groups of the first wrote."""
+    assert kernels_of(nest_of(TREES["several kernels"])) == 2
+    assert kernels_of(nest_of(TREES["fused"])) == 1
+
+
+@pytest.mark.parametrize("mapping", sorted((ROOT / "examples" / "matvecs").glob("mapping*.yaml")), ids=lambda path: path.stem)
+def test_the_variants_of_two_matvecs(mapping: Path) -> None:
+    """The mapping documentation's example: unfused, fused, and with tensors kept further out."""
+    spec = ff.load(mapping.with_name("workload.yaml"), mapping.with_name("arch.yaml"), mapping)
+    result = outcome(spec)
+    assert result.outcome.name == "ok", result.message
+    assert wrong_sizes(spec) == []
+
+
+def test_there_are_four_variants() -> None:
+    """An empty folder would pass unseen."""
+    assert len(list((ROOT / "examples" / "matvecs").glob("mapping*.yaml"))) == 4
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_oracle_mappings(case: dict[str, Any]) -> None:
+    """Every legal mapping of the model's oracle that is at hand."""
+    spec = ff.loads("\n".join(case["inputs_rendered"].values()))
+    result = outcome(spec)
+    assert result.outcome.name == "ok", result.message
+    assert wrong_sizes(spec) == []
