@@ -105,7 +105,8 @@ def _run(directory: Path, timeout_s: float, program: str) -> Result:
     runtimes.announce()
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    # A child that is killed while it holds the lock of pyopencl's cache would block everybody else for a minute.
+    environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYOPENCL_NO_CACHE": "1"}
     cache = directory / "cache"
     cache.mkdir()
     if not compiler_cache.has_survived(program):

@@ -231,6 +231,12 @@ def test_missing_part_of_a_runtime_is_added_to_a_failure(monkeypatch: pytest.Mon
     assert run("C[i] = 2*A[i];").message == ""
 
 
+def test_child_leaves_pyopencl_s_cache_and_its_lock_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run("C[i] = 2*A[i];").outcome is Outcome.ok
+    assert not list(tmp_path.glob("pyopencl/pyopencl-compiler-cache*"))
+
+
 def test_files_in_the_working_directory_mean_nothing_to_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("json.py", "numpy.py", "pyopencl.py"):
         (tmp_path / name).write_text("raise SystemExit('taken from the working directory')")
