@@ -15,7 +15,7 @@ from ruamel.yaml.scanner import Scanner, ScannerError
 
 from ..errors import Location, MappingError, SpecError
 from .expressions import nearest
-from .limits import MAX_BITS, shortened
+from .limits import MAX_BITS, clipped, shortened
 from .source import Source
 
 Scalar = str | int | float | bool | None
@@ -65,7 +65,7 @@ def path_text(path: Path) -> str:
     """``workload.einsums[0].name``."""
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        text += f"[{step}]" if isinstance(step, int) else f".{shortened(step)}" if text else shortened(step)
     return text
 
 
@@ -103,7 +103,7 @@ class Document:
     def error(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> SpecError:
         """An error about the value (or key) at a path; a :class:`MappingError` inside a mapping."""
         kind = MappingError if path[:1] == ("mapping",) else SpecError
-        return kind(message, location=self.locate(path, key=key), hint=hint)
+        return kind(clipped(message), location=self.locate(path, key=key), hint=clipped(hint))
 
 
     @contextmanager
@@ -146,7 +146,7 @@ class _Reader:
         self.open: set[int] = set()
 
     def error(self, node: YamlNode, message: str, hint: str = "") -> SpecError:
-        return SpecError(message, location=self.source.location(node.start_mark.index), hint=hint)
+        return SpecError(clipped(message), location=self.source.location(node.start_mark.index), hint=hint)
 
     def read(self, node: YamlNode, depth: int = 0) -> Value:
         if id(node) in self.done:
@@ -259,7 +259,7 @@ def read_yaml(source: Source, include: Include) -> Value:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = source.location(mark.index) if mark else Location(source.file)
-        raise SpecError(f"This is not YAML: {error.problem or error.context}.", location=where) from None
+        raise SpecError(clipped(f"This is not YAML: {error.problem or error.context}."), location=where) from None
     except RecursionError:
         raise SpecError(_DEPTH_LIMIT, location=Location(source.file)) from None
     except (YAMLError, ValueError, OverflowError) as error:

@@ -15,7 +15,7 @@ from pymbolic.primitives import Call, Comparison, LogicalAnd, LogicalNot, Logica
 
 from ..errors import SpecError
 from .affine import Affine
-from .expressions import nearest, parse_expression
+from .expressions import MAX_TEXT, nearest, parse_expression
 from .limits import MAX_BITS, shortened
 from .workload import Operation, Reduction, operand_name
 
@@ -147,11 +147,13 @@ def parse_einsum(text: str) -> ParsedEinsum:
     The right-hand side is arithmetic over accesses, rank variables, numbers and the functions of :data:`FUNCTIONS`; around the whole of it
     one of ``sum``, ``max``, ``min``, ``prod`` chooses the reduction. Equal accesses are one access; different ones of one tensor are two.
     """
+    if len(text) > MAX_TEXT:
+        raise SpecError(f"The Einsum has {len(text)} characters; at most {MAX_TEXT} are read.")
     equal = re.search(r"(?<![<>=!])=(?!=)", text)
     if equal is None or text[: equal.start()].rstrip().endswith(("+", "-", "*", "/", "%", "|", "&", "^", ":")):
         hint = "Write OUTPUT[indices] = expression, for example Z[m, n] = A[m, k] * B[k, n]."
         raise SpecError(f"{shortened(text)!r} is not an Einsum.", hint=hint)
-    empty = re.search(r"(\w+)\s*\[\s*\]", text)
+    empty = re.search(r"\b(\w+)\s*\[\s*\]", text)
     if empty:
         raise SpecError(f"Tensor {empty[1]} has no index.", hint="Tensors have at least one rank.")
     right = text[equal.end() :]

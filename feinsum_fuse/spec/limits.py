@@ -23,6 +23,11 @@ def shortened(text: str, width: int = 80) -> str:
     return flat if len(flat) <= width and len(text) <= 10 * width else f"{flat[: width - 3]}..."
 
 
+def clipped(message: str) -> str:
+    """A message that may quote a user's text, cut where nobody would read on."""
+    return message if len(message) <= 2_000 else f"{message[:2_000]}..."
+
+
 def shown(value: object) -> str:
     """A value for a message: numbers and short texts as they are, anything else by its kind."""
     if isinstance(value, str):

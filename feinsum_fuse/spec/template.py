@@ -15,10 +15,13 @@ from jinja2.parser import Parser
 
 from ..errors import Location, SpecError
 from .expressions import bounded_range
-from .limits import MAX_TEXT
+from .limits import MAX_TEXT, clipped
 from .source import Segment, Source
 from .template_expressions import Budget, ExpressionEvaluator, Helper, Macro, Scope
 from .template_functions import Namespace, Undefined, text_of
+
+MAX_TAGS = 4_000
+MAX_TAG_TEXT = 60_000
 
 
 class _Assert(Extension):
@@ -72,6 +75,21 @@ class _Output:
             raise SpecError(f"The rendered text has more than {MAX_TEXT} characters.")
 
 
+def _check_tags(file: str, text: str) -> None:
+    """Refuse more tags, or longer ones, than Jinja reads quickly."""
+    count, length, end = 0, 0, 0
+    while (start := text.find("{", end)) >= 0:
+        end = start + 1
+        if text[end : end + 1] in ("{", "%"):
+            closing = text.find("}", end)
+            end = len(text) if closing < 0 else closing
+            count += 1
+            length += end - start
+    if count > MAX_TAGS or length > MAX_TAG_TEXT:
+        message = f"The templates of the file have more than {MAX_TAGS} tags, or more than {MAX_TAG_TEXT} characters in tags."
+        raise SpecError(message, location=Location(file))
+
+
 def _data_offsets(text: str) -> list[int]:
     """The offset of each piece of plain text that Jinja's lexer finds, in order."""
     offsets, cursor = [], 0
@@ -99,18 +117,20 @@ class Renderer(ExpressionEvaluator):
         if not any(mark in self.text for mark in ("{{", "{%", "{#")):
             return Source(self.file, self.text, (Segment(0, self.file, 1, 1, True),))
         output = _Output()
+        _check_tags(self.file, self.text)
         try:
             tree = _ENVIRONMENT.parse(self.text)
             self._place(tree)
             self.body(tree.body, Scope(dict(variables)), output)
         except TemplateSyntaxError as error:
-            raise SpecError(f"The template cannot be read: {error.message}", location=self._location(error.lineno)) from None
+            raise SpecError(clipped(f"The template cannot be read: {error.message}"), location=self._location(error.lineno)) from None
         except SpecError as error:
-            raise SpecError(error.message, location=error.location or self._location(self.line, error.message), hint=error.hint) from None
+            where = error.location or self._location(self.line, error.message)
+            raise SpecError(clipped(error.message), location=where, hint=clipped(error.hint)) from None
         except (_Break, _Continue, RecursionError, MemoryError, TemplateError):
             raise SpecError("The template is nested too deeply.", location=self._location(self.line)) from None
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            raise SpecError(f"The template cannot be evaluated: {error}.", location=self._location(self.line)) from None
+            raise SpecError(clipped(f"The template cannot be evaluated: {error}."), location=self._location(self.line)) from None
         return Source(self.file, "".join(output.pieces), tuple(output.segments))
 
     def _place(self, tree: nodes.Template) -> None:
