@@ -185,7 +185,7 @@ class Arch:
     def path(self, compute: str) -> tuple[Leaf, ...]:
         """What lies on the way from the root to this compute unit, itself last.
 
-        Other compute units are left out, and a :class:`Fork` is entered only if it contains the unit (accelforge.md, section 4).
+        Other compute units are left out, and a :class:`Fork` is entered only if it contains the unit, as in AccelForge.
         """
 
         def walk(nodes: tuple[ArchNode, ...]) -> list[Leaf]:

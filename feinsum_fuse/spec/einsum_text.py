@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, tuple[int, ...]] = {
     "exp": (1,), "log": (1,), "sqrt": (1,), "rsqrt": (1,), "tanh": (1,), "erf": (1,), "abs": (1,), "sin": (1,), "cos": (1,),
     "min": (2,), "max": (2,), "pow": (2,), "where": (3,), "relu": (1,), "sigmoid": (1,), "gelu": (1,), "silu": (1,),
 }  # fmt: skip
-"""Function -> how many arguments it takes (DESIGN.md, section 4)."""
+"""Function -> how many arguments it takes."""
 SOFTMAX = "softmax"
 REDUCTION_NAMES: dict[str, Reduction] = {"sum": "add", "max": "max", "min": "min", "prod": "mul"}
 CONSTANTS = {"inf": math.inf, "pi": math.pi}

@@ -93,7 +93,7 @@ class ElementSet:
 
 
 class Symbols(Mapping[str, ElementSet]):
-    """All names that a set expression may use for an Einsum (accelforge.md, section 2), each built when it is asked for.
+    """All names that a set expression may use for an Einsum, as in AccelForge, each built when it is asked for.
 
     ``All``/``Tensors``, ``Nothing``, ``Inputs``, ``Outputs``, ``Intermediates``, ``Shared``, ``Persistent``, every tensor and rank variable
     of the workload (empty if this Einsum lacks it), and the Einsum's renames.
