@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import MappingError
-from .console import emit, emit_json, note, progress
+from .console import draw, emit, emit_json, note, progress
 from .inputs import specs
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, variables
 
@@ -25,6 +26,7 @@ def command(
         list[str] | None,
         typer.Option("--sweep", metavar="NAME=V1,V2,...", help="Try each mapping with each value of a template variable; repeatable."),
     ] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw predicted against measured times.")] = None,
     set_: SetOption = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
@@ -40,6 +42,7 @@ def command(
     """
     from ..device.catalogue import find_device
     from ..report.comparison import Comparison
+    from ..report.scatter import scatter
     from ..report.trial import run
 
     chosen = find_device(device)
@@ -58,6 +61,8 @@ def command(
         raise MappingError("no combination of the swept variables is a mapping")
     trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, progress=progress)
     comparison = Comparison.of(trials)
+    if svg is not None and comparison.judged:
+        draw(svg, scatter(comparison))
     emit_json(_data(comparison)) if as_json else emit(comparison)
     if trials.failed:
         raise typer.Exit(3)

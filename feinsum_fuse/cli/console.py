@@ -6,11 +6,14 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from .. import Error
 
 WIDE = 10_000
 """The width where output is no terminal: lines are never wrapped."""
@@ -62,6 +65,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def fail(message: str) -> None:
     """Print one error to stderr."""
     print(f"error: {message}", file=sys.stderr)
+
+
+def draw(file: Path, picture: str) -> None:
+    """Write a picture; raises :class:`~feinsum_fuse.errors.Error` if the file cannot be written."""
+    try:
+        file.write_text(picture)
+    except OSError as error:
+        raise Error(f"cannot write {file}: {error.strerror}") from error
+    note(f"wrote {file}")
 
 
 def note(message: str) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import Error, ScheduleError
-from .console import emit, emit_json, note, progress
+from .. import ScheduleError
+from .console import draw, emit, emit_json, progress
 from .inputs import specs, with_dtypes
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
 
@@ -46,22 +46,13 @@ def command(
     wanted = [name for name, flag in flags.items() if flag]
     spec = with_dtypes(ff.load(*files, variables=variables(set_)), dtypes(dtype))
     if svg is not None:
-        _draw(spec, svg)
+        draw(svg, (spec.mapping if spec.mapping is not None else spec)._repr_svg_())
     elif not wanted:
         wanted = ["cascade"] if spec.mapping is None else ["cascade", "tree", "schedule"]
     if any(name in GENERATED for name in wanted):
         found, _ = specs(files, variables(set_), device=device, dtypes=dtypes(dtype))
         (spec,) = found.values()
     _print(_parts(spec, wanted, device, upto), as_json)
-
-
-def _draw(spec: Spec, file: Path) -> None:
-    drawing = spec.mapping if spec.mapping is not None else spec
-    try:
-        file.write_text(drawing._repr_svg_())
-    except OSError as error:
-        raise Error(f"cannot write {file}: {error.strerror}") from error
-    note(f"wrote {file}")
 
 
 def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None) -> dict[str, object]:

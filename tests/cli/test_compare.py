@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -47,9 +48,12 @@ def test_compare_judges_the_model(invoke: Invoke, files: list[Path], tmp_path: P
     assert found["agreement"]["count"] == 3
 
 
-def test_compare_as_text(invoke: Invoke, files: list[Path]) -> None:
-    ended = invoke("compare", *files, "--sweep", "TM=4,16", "--repeats", 2, "--no-record")
+def test_compare_as_text(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    picture = tmp_path / "scatter.svg"
+    ended = invoke("compare", *files, "--sweep", "TM=4,16", "--repeats", 2, "--no-record", "--svg", picture)
     assert ended.code == 0
+    circles = [shape for shape in ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}circle") if len(shape)]
+    assert [shape[0].text.partition(":")[0] for shape in circles if shape[0].text] == ["tiled TM=4", "tiled TM=16"]
     assert "2 mappings, " in ended.out
     assert "order: Spearman " in ended.out
     assert "noise: samples spread by " in ended.out
