@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import loopy as lp
 from constantdict import constantdict
 
 from .cascade import Cascade
-from .tags import EinsumTag, RankVariableTag, TensorTag
 
 _WORDS = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict "
@@ -86,19 +84,3 @@ def chosen_names(cascade: Cascade) -> Names:
         for position, operand in enumerate(einsum.operands):
             rules[einsum.name, position] = fresh(f"{operand.tensor}_{position}_{einsum.name}")
     return Names(constantdict(instructions), constantdict(inames), constantdict(arrays), constantdict(rules), constantdict(sizes))
-
-
-def tagged_names(t_unit: lp.TranslationUnit) -> dict[type, dict[object, frozenset[str]]]:
-    """What a kernel's tags say, per tag class: Einsum -> instructions, (Einsum, variable) -> inames, tensor -> arrays."""
-    kernel = t_unit.default_entrypoint
-    found: dict[type, dict[object, set[str]]] = {EinsumTag: {}, RankVariableTag: {}, TensorTag: {}}
-    for insn in kernel.instructions:
-        for tag in insn.tags_of_type(EinsumTag):
-            found[EinsumTag].setdefault(tag.einsum, set()).add(insn.id)
-    for name, iname in kernel.inames.items():
-        for tag in iname.tags_of_type(RankVariableTag):
-            found[RankVariableTag].setdefault((tag.einsum, tag.variable), set()).add(name)
-    for array in (*kernel.args, *kernel.temporary_variables.values()):
-        for tag in array.tags_of_type(TensorTag):
-            found[TensorTag].setdefault(tag.tensor, set()).add(array.name)
-    return {kind: {key: frozenset(names) for key, names in table.items()} for kind, table in found.items()}

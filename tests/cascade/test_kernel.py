@@ -5,7 +5,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.cascade.names import chosen_names, tagged_names
+from feinsum_fuse.cascade.names import chosen_names
 from feinsum_fuse.cascade.tags import EinsumTag, RankVariableTag, TensorTag
 from tests.cascade.randomness import RandomCascade, largest_error, random_inputs, run
 from tests.sweeps import SEED, sweep_size
@@ -123,6 +123,22 @@ def test_symbolic_sizes() -> None:
     assert cascade.size_parameters == ("nel",)
     check(cascade, sizes={"nel": 13})
     check(cascade, sizes={"nel": 1})
+
+
+def tagged_names(t_unit: lp.TranslationUnit) -> dict[type, dict[object, frozenset[str]]]:
+    """What a kernel's tags say, per tag class: Einsum -> instructions, (Einsum, variable) -> inames, tensor -> arrays."""
+    kernel = t_unit.default_entrypoint
+    found: dict[type, dict[object, set[str]]] = {EinsumTag: {}, RankVariableTag: {}, TensorTag: {}}
+    for insn in kernel.instructions:
+        for tag in insn.tags_of_type(EinsumTag):
+            found[EinsumTag].setdefault(tag.einsum, set()).add(insn.id)
+    for name, iname in kernel.inames.items():
+        for tag in iname.tags_of_type(RankVariableTag):
+            found[RankVariableTag].setdefault((tag.einsum, tag.variable), set()).add(name)
+    for array in (*kernel.args, *kernel.temporary_variables.values()):
+        for tag in array.tags_of_type(TensorTag):
+            found[TensorTag].setdefault(tag.tensor, set()).add(array.name)
+    return {kind: {key: frozenset(names) for key, names in table.items()} for kind, table in found.items()}
 
 
 def test_entities_carry_tags() -> None:
