@@ -37,7 +37,7 @@ class Batch:
         for other in members[1:]:
             changed[other.name] = _aligned(members[0], other)
         einsums = tuple(changed.get(name, cascade.einsum(name)) for name in self._order(cascade))
-        return dataclasses.replace(cascade, einsums=einsums, rewritings=(*cascade.rewritings, self))
+        return Cascade(einsums, cascade.tensors, cascade.outputs, (*cascade.rewritings, self))
 
     def _order(self, cascade: Cascade) -> list[str]:
         """The Einsums with the batch in one piece, each after what it needs."""
@@ -80,7 +80,7 @@ class Unbatch:
             names[variable] = name
         renamed = _renamed(einsum, names, tuple(range(len(einsum.operands))))
         einsums = tuple(renamed if other is einsum else other for other in cascade.einsums)
-        return dataclasses.replace(cascade, einsums=einsums, rewritings=(*cascade.rewritings, self))
+        return Cascade(einsums, cascade.tensors, cascade.outputs, (*cascade.rewritings, self))
 
 
 def _aligned(first: Einsum, other: Einsum) -> Einsum:

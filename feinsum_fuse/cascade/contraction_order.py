@@ -69,7 +69,7 @@ class ContractionOrder:
             raise CascadeError(f"the path {self.path} leaves {len(remaining)} factors of Einsum {einsum.name} uncontracted")
         position = cascade.einsums.index(einsum)
         einsums = (*cascade.einsums[:position], *parts, *cascade.einsums[position + 1 :])
-        return dataclasses.replace(cascade, einsums=einsums, tensors=constantdict(tensors), rewritings=(*cascade.rewritings, self))
+        return Cascade(einsums, constantdict(tensors), cascade.outputs, (*cascade.rewritings, self))
 
 
 @dataclass(frozen=True)

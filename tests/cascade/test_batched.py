@@ -5,7 +5,7 @@ import pytest
 from pymbolic import var
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import SizeParam
+from feinsum_fuse.cascade.cascade import Cascade, SizeParam
 from feinsum_fuse.cascade.match import match
 from tests.cascade.randomness import random_inputs
 
@@ -60,6 +60,13 @@ def test_names_and_arrays_as_arguments() -> None:
     matrix = np.zeros((4, 4), np.float32)
     by_array = ff.batched_einsum("ij,ej->ei", [[matrix, field], [matrix, field]])
     assert by_array.inputs == ("A0", "A1")
+
+
+def test_rewriting_leaves_a_plain_cascade() -> None:
+    batch = ff.batched_einsum("xre,rij,xej->ei", [[J, D, U]])
+    after = batch.contract("R0")
+    assert type(after) is Cascade
+    assert [len(einsum.operands) for einsum in after.einsums] == [2, 2]
 
 
 def test_infinite_lengths_are_symbolic() -> None:
