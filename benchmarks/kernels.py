@@ -139,23 +139,23 @@ ROWS = (
     Row(
         *("matrix product 1024^3", "matmul", "mapping_packed", {"M": 1024, "K": 1024, "N": 1024}),
         *("NumPy", numpy_product, product_operations),
-        intel={"LANES": 16, "RN": 32, "RM": 6, "ROWS": 96},
+        intel={"LANES": 16, "RN": 64},
         targets=(0.65, 0.95),
     ),
     Row(
         *("matrix product 1000^3", "matmul", "mapping_packed", {"M": 1000, "K": 1000, "N": 1000}),
         *("NumPy", numpy_product, product_operations),
-        intel={"LANES": 16, "RN": 32, "RM": 6, "ROWS": 96},
+        intel={"LANES": 16, "RN": 64},
     ),
     Row(
         *("matrix product 1023^3", "matmul", "mapping_packed", {"M": 1023, "K": 1023, "N": 1023}),
         *("NumPy", numpy_product, product_operations),
-        intel={"LANES": 16, "RN": 32, "RM": 6, "ROWS": 96},
+        intel={"LANES": 16, "RN": 64},
     ),
     Row(
         *("three products, 65,536 x 64", "three_matmuls", "mapping_fused", {"M": 65536, "N": 64}),
         *("PyTorch, 3 calls", torch_chain, chain_operations),
-        intel={"LANES": 16, "RN": 32, "RM": 6, "ROWS": 60},
+        intel={"LANES": 16, "RN": 64},
         targets=(1.05, 1.3),
     ),
     Row(
@@ -167,21 +167,25 @@ ROWS = (
     Row(
         *("DG divergence, 50,000 x 35", "dg_divergence", "mapping_fused", {"E": 50_000, "N": 35}),
         *("NumPy optimize=True", numpy_divergence, lambda s: 18.0 * s["E"] * s["N"] ** 2),
+        intel={"LANES": 16},
         targets=(2.0, 2.5),
     ),
     Row(
         *("attention, 8 x 1,024 x 64, one pass", "attention", "mapping_one_pass", {"H": 8, "M": 1024, "E": 64, "ONLINE": 1}),
         *("PyTorch, fused", torch_attention, lambda s: 4.0 * s["H"] * s["M"] ** 2 * s["E"]),
+        intel={"LANES": 16, "RM": 16, "RP": 8, "PT": 128},
         targets=(0.85, 1.1),
     ),
     Row(
         *("perceptron 8,192 x 256 x 1024 x 256", "perceptron", "mapping_fused", {"M": 8192, "A": 256, "F": 1024, "B": 256}),
         *("PyTorch", torch_perceptron, lambda s: 2.0 * s["M"] * s["F"] * (s["A"] + s["B"])),
+        intel={"LANES": 16, "RN": 64, "ROWS": 64, "FT": 128},
         targets=(0.9, 1.3),
     ),
     Row(
         *("MTTKRP 256^3, rank 32", "mttkrp", "mapping_fused", {"N": 256, "R": 32}),
         *("PyTorch einsum", torch_mttkrp, lambda s: 2.0 * s["N"] ** 3 * s["R"]),
+        intel={"LANES": 16, "RJ": 4, "RN": 32},
         targets=(0.9, 1.2),
     ),
 )
