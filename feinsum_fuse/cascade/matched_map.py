@@ -84,7 +84,7 @@ class MapReader(Mapper):  # type: ignore[misc]
         found = element(expr, self.kernel)
         if found is not None:
             return self.direct(found, expr)
-        raise Refusal(f"it uses {expr.name}, which is no loop of it")
+        raise Refusal(f"it uses {expr.name}, which is neither a loop of it nor read through a substitution rule")
 
     def map_subscript(self, expr: p.Subscript) -> Expression:
         found = element(expr, self.kernel)

@@ -192,6 +192,36 @@ def test_the_reduction_is_read(operation: str, reduce: str) -> None:
     check(t_unit, found, A=generator.random((4, 3)), B=generator.random((3, 5)))
 
 
+OTHERS_KERNELS = {
+    "parallel loops": (RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n))", ARGUMENTS),
+    "arrays larger than the loops": (RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n))", "A:9,7 B:3,8 | C:4,5"),
+    "a rule with its arguments in another order": ("A_(k,m) := A[m,k]\nB_(k,n) := B[k,n]\nC[m,n] = sum(k, A_(k,m)*B_(k,n))", ARGUMENTS),
+    "a rule that calls a rule": ("A0(m,k) := A[m,k]\nA_(m,k) := A0(m,k)\nB_(k,n) := B[k,n]\nC[m,n] = sum(k, A_(m,k)*B_(k,n))", ARGUMENTS),
+    "an indirect access": ("A_(m,k) := A[m, map[k]]\nB_(k,n) := B[k,n]\nC[m,n] = sum(k, A_(m,k)*B_(k,n))", "A:4,3 B:3,5 map:3 | C:4,5"),
+    "a branch in a rule": ("A_(m,k) := A[m+1,k] if m < 3 else 0\nB_(k,n) := B[k,n]\nC[m,n] = sum(k, A_(m,k)*B_(k,n))", ARGUMENTS),
+    "a condition": (RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n) if k < n else 1)", ARGUMENTS),
+    "loops as values": (RULES + "C[m,n] = sum(k, k*A_(m,k) - B_(k,n)/(1 + n))", ARGUMENTS),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS_KERNELS)
+def test_what_others_write(name: str) -> None:
+    text, arguments = OTHERS_KERNELS[name]
+    t_unit = kernel(MATMUL, text, arguments)
+    if name == "parallel loops":
+        t_unit = lp.tag_inames(t_unit, {"m": "g.0", "n": "l.0"})
+    generator = np.random.default_rng(5)
+    arrays: dict[str, np.ndarray] = {}
+    for word in arguments.partition("|")[0].split():
+        array, _, shape = word.partition(":")
+        arrays[array] = generator.random(tuple(map(int, shape.split(","))))
+    if "map" in arrays:
+        arrays["map"] = np.array([2, 0, 1], np.int32)
+        kept = [arg.copy(dtype=np.int32) if arg.name == "map" else arg for arg in t_unit.default_entrypoint.args]
+        t_unit = t_unit.with_kernel(t_unit.default_entrypoint.copy(args=kept))
+    check(t_unit, match(t_unit), **arrays)
+
+
 def test_an_initial_value_of_the_same_operation_is_read() -> None:
     t_unit = kernel(MATMUL, RULES + "C[m,n] = 1.5 + sum(k, A_(m,k)*B_(k,n))", ARGUMENTS)
     found = match(t_unit)
