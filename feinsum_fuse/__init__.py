@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .lowering.default_mapping import default_mapping
     from .model.bounds import bounds
     from .model.predict import predict, predict_many
+    from .schedule.blocks import blocks
     from .spec.building import spec
     from .spec.load import load, loads
 
@@ -56,6 +57,7 @@ __all__ = [
     "UnsupportedTypeError",
     "array",
     "batched_einsum",
+    "blocks",
     "bounds",
     "calibrate",
     "cascade",
@@ -78,6 +80,7 @@ __all__ = [
 _MODULES = {
     "array": "cascade.batched",
     "batched_einsum": "cascade.batched",
+    "blocks": "schedule.blocks",
     "bounds": "model.bounds",
     "calibrate": "device.calibration",
     "cascade": "cascade.reading",

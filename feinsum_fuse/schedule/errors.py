@@ -65,6 +65,10 @@ class BindingConflictError(ScheduleError):
     """A loop is bound twice, or one device axis twice on a path."""
 
 
+class IteratorBindingError(ScheduleError):
+    """A block whose loops do not take each point of its iterators exactly once."""
+
+
 class VectorAccessError(ScheduleError):
     """An access that cannot be made with the lanes of a vector."""
 

@@ -64,7 +64,8 @@ class Explicate(Step):
         reader = _Reader(t_unit, {insn.assignee_var_names()[0] for insn in insns.values()})
         body = tuple(node for einsum in order for node in reader.einsum(einsum, insns[einsum]))
         outputs = frozenset(arg.name for arg in kernel.args)
-        return Nest(body, constantdict(reader.sources), outputs=outputs, ids=tuple(insn.id for insn in insns.values()))
+        ids = tuple(insn.id for insn in insns.values())
+        return Nest(body, constantdict(reader.sources), outputs=outputs, ids=ids, spaces=constantdict(reader.spaces))
 
 
 class _Operands(IdentityMapper):  # type: ignore[misc]
@@ -96,6 +97,7 @@ class _Reader:
         self.written = written
         self.sources: dict[str, Source] = {}
         self.by_meaning: dict[str, str] = {}
+        self.spaces: dict[str, tuple[For, ...]] = {}
 
     def einsum(self, name: str, insn: lp.Assignment) -> Iterator[Node]:
         """The nodes that compute one Einsum: its loops around the initial value and the statement."""
@@ -112,6 +114,7 @@ class _Reader:
         inner = list(reduction.inames) if reduction is not None else []
         values = constantdict({iname: Affine.variable(iname) for iname in (*outer, *inner)})
         loops = self.loops(name, outer, inner)
+        self.spaces[name] = tuple(loops)
         if reduction is None:
             return self._around(loops, (Statement(name, "map", target, value, tuple(reads.places), values),))
         operation = next((text for cls, text in _OPERATIONS if isinstance(reduction.operation, cls)), None)

@@ -184,6 +184,8 @@ class Nest:
     """Arrays that the caller sees; a step never replaces them."""
     ids: tuple[str, ...] = ()
     """The instructions of the grammar kernel that this tree stands for."""
+    spaces: constantdict[str, tuple[For, ...]] = field(default_factory=constantdict)
+    """Einsum -> its loops before any step, without their bodies."""
 
     def replace(self, **changes: object) -> Nest:
         """A copy with some parts replaced."""
