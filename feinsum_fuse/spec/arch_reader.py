@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
@@ -63,6 +64,7 @@ _INPUTS: dict[str, type[Input]] = {
 _ACTIONS = {"Memory": ("read", "write"), "Toll": ("read",), "Compute": ("compute",)}
 _SCALES = ("area_scale", "energy_scale", "leak_power_scale", "throughput_scale", "actions_scale", "n_parallel_instances")
 DUMMY = "Dummy"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_ /-]*")
 NumberReader = Callable[[object, Mapping[str, object], str], float]
 _NOT_NEGATIVE = at_least(0.0)
 
@@ -117,7 +119,7 @@ class ArchReader:
         name = str(getattr(given, "name", ""))
         if name in self.components:
             raise self.document.error((*path, "name"), f"Two components are called {name}.")
-        if not name.isidentifier():
+        if not _NAME.fullmatch(name):
             raise self.document.error((*path, "name"), f"{name!r} cannot be a component's name.", "Use letters, digits and underscores.")
         leaf: Leaf
         if isinstance(given, NetworkInput):

@@ -50,12 +50,15 @@ class Spec:
     def replace(self, **changes: Unpack[SpecFields]) -> Spec:
         """A copy with some parts replaced, validated again; :class:`MappingError` for a mapping that does not fit."""
         from .mapping_check import check_mapping
+        from .opencl_check import check_opencl
         from .workload_check import check_ranks
 
         result = dataclasses.replace(self, **changes)
         check_ranks(result.workload)
         if result.mapping is not None:
             check_mapping(result.mapping, result.workload, result.arch)
+        if result.opencl is not None:
+            check_opencl(result.opencl, result.workload, result.arch)
         return result
 
     def to_yaml(self) -> str:

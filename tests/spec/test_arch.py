@@ -6,10 +6,12 @@ import math
 import warnings
 
 import pytest
+from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.spec.arch import Action, Arch, Array, Compute, Container, Fork, Hierarchical, Memory, Network, Toll
 from feinsum_fuse.spec.messages import SpecWarning
+from feinsum_fuse.spec.opencl import OpenCL
 from feinsum_fuse.spec.spec import Spec
 from tests.spec.cases import MATMUL, WHOLE
 
@@ -208,6 +210,13 @@ def test_bad_bindings(binding: str, message: str) -> None:
     with pytest.raises(ff.SpecError) as caught:
         ff.loads(WHOLE + f"opencl: {binding}\n")
     assert message in str(caught.value)
+
+
+def test_replacing_the_bindings_validates_them() -> None:
+    spec = ff.loads(WHOLE)
+    assert spec.replace(opencl=OpenCL(memories=constantdict({"MainMemory": "global"}))).opencl is not None
+    with pytest.raises(ff.SpecError, match=r"opencl\.memories\.MainMemry: The architecture has no memory MainMemry"):
+        spec.replace(opencl=OpenCL(memories=constantdict({"MainMemry": "global"})))
 
 
 def test_bindings() -> None:
