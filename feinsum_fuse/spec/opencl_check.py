@@ -27,9 +27,7 @@ class Problem:
 
 def problems(tables: Tables, workload: Workload, arch: Arch | None) -> Iterator[Problem]:
     """What is wrong with ``memories``, ``fanouts``, ``dtypes`` and ``accumulate``; names need an architecture to be checked."""
-    memories = None if arch is None else [leaf.name for leaf in arch.components if isinstance(leaf, Memory)]
-    yield from _binding_problems("memories", "memory", tables["memories"], MEMORY_KINDS, memories)
-    yield from _binding_problems("fanouts", "fanout", tables["fanouts"], FANOUT_KINDS, None if arch is None else bindable_fanouts(arch))
+    yield from binding_problems(tables["memories"], tables["fanouts"], arch)
     for field in ("dtypes", "accumulate"):
         for key, name in tables[field].items():
             if name not in DTYPES:
@@ -41,6 +39,13 @@ def problems(tables: Tables, workload: Workload, arch: Arch | None) -> Iterator[
                 yield Problem((field,), error.message, error.hint)
 
 
+def binding_problems(memories: Mapping[str, str], fanouts: Mapping[str, str], arch: Arch | None) -> Iterator[Problem]:
+    """What is wrong with the bindings of memories and fanouts."""
+    known = None if arch is None else [leaf.name for leaf in arch.components if isinstance(leaf, Memory)]
+    yield from _table_problems("memories", "memory", memories, MEMORY_KINDS, known)
+    yield from _table_problems("fanouts", "fanout", fanouts, FANOUT_KINDS, None if arch is None else bindable_fanouts(arch))
+
+
 def bindable_fanouts(arch: Arch) -> list[str]:
     """``Component.Dimension`` for every fanout, and ``Component`` alone where it has only one."""
     names: list[str] = []
@@ -50,9 +55,7 @@ def bindable_fanouts(arch: Arch) -> list[str]:
     return names
 
 
-def _binding_problems(
-    field: str, what: str, table: Mapping[str, str], kinds: tuple[str, ...], known: list[str] | None
-) -> Iterator[Problem]:
+def _table_problems(field: str, what: str, table: Mapping[str, str], kinds: tuple[str, ...], known: list[str] | None) -> Iterator[Problem]:
     taken: dict[str, str] = {}
     for name, kind in table.items():
         if known is not None and name not in known:
@@ -65,8 +68,7 @@ def _binding_problems(
         taken[kind] = name
 
 
-def check_opencl(opencl: OpenCL, workload: Workload, arch: Arch | None) -> None:
-    """:class:`SpecError` for the first binding that does not fit."""
-    tables = {"memories": opencl.memories, "fanouts": opencl.fanouts, "dtypes": opencl.dtypes, "accumulate": opencl.accumulate}
-    for problem in problems(tables, workload, arch):
+def check_opencl(opencl: OpenCL, arch: Arch | None) -> None:
+    """:class:`SpecError` for the first binding that does not fit; element types are the cascade's to check."""
+    for problem in binding_problems(opencl.memories, opencl.fanouts, arch):
         raise SpecError(f"opencl.{'.'.join(problem.path)}: {problem.message}", hint=problem.hint)

@@ -58,7 +58,7 @@ class Spec:
         if result.mapping is not None:
             check_mapping(result.mapping, result.workload, result.arch)
         if result.opencl is not None:
-            check_opencl(result.opencl, result.workload, result.arch)
+            check_opencl(result.opencl, result.arch)
         return result
 
     def to_yaml(self) -> str:
