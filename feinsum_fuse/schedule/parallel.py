@@ -48,7 +48,7 @@ def _spread(nest: Nest, node: Node, axes: dict[str, int]) -> Iterator[Node]:
         yield dataclasses.replace(node, body=tuple(new for n in node.body for new in _spread(nest, n, axes)))
     elif isinstance(node, For) and _is_mover(nest, node):
         yield _cooperative(nest, node, missing)
-    elif isinstance(node, For) and any(isinstance(n, For) and n.refs for n in walk((node,))):
+    elif isinstance(node, For) and any(isinstance(n, For) and _is_mover(nest, n) for n in walk(node.body)):
         yield dataclasses.replace(node, body=tuple(new for n in node.body for new in _spread(nest, n, axes)))
     else:
         yield _wrapped(nest, node, missing)
