@@ -135,12 +135,21 @@ def memory_of(nest: Nest, source: str) -> str:
     return nest.tiles[source].memory if source in nest.tiles else "global"
 
 
-def starts_kernel(nest: Nest, before: Sequence[Node], node: Node) -> bool:
-    """Whether groups must have finished what stands before at the root: they exchange global data with this node, and one is spread."""
-    return any(
-        (_is_grouped(node) or _is_grouped(other)) and any(memory_of(nest, s) == "global" for s in exchanged(nest, (other,), (node,)))
-        for other in before
-    )
+def kernel_starts(nest: Nest) -> tuple[int, ...]:
+    """Before which of the root's nodes a new kernel starts: groups have finished whatever writes the global data that is read next.
+
+    A kernel ends as soon as it may, so that a tile fetched in front of its use is fetched in the kernel that uses it.
+    """
+    starts: list[int] = []
+    for position, node in enumerate(nest.body):
+        before = [
+            k
+            for k, other in enumerate(nest.body[:position])
+            if (_is_grouped(node) or _is_grouped(other)) and any(memory_of(nest, s) == "global" for s in exchanged(nest, (other,), (node,)))
+        ]
+        if before and not any(before[-1] < start for start in starts):
+            starts.append(before[-1] + 1)
+    return tuple(sorted(starts))
 
 
 def _is_grouped(node: Node) -> bool:
@@ -151,14 +160,11 @@ def check_kernels(nest: Nest) -> None:
     """Refuse what would need groups to wait for one another inside a kernel, or tiles to survive from one kernel to the next."""
     if not axes_of(nest, "group"):
         return
-    earlier: list[Node] = []
-    kernel: list[Node] = []
-    for node in nest.body:
-        if starts_kernel(nest, kernel, node):
-            earlier, kernel = [*earlier, *kernel], []
+    starts = kernel_starts(nest)
+    for position, node in enumerate(nest.body):
+        first = max((start for start in starts if start <= position), default=0)
         # What stands outside the loops over groups runs in the first group alone.
-        apart = [*earlier, *(other for other in kernel if _is_grouped(node) or _is_grouped(other))]
-        kernel.append(node)
+        apart = [other for k, other in enumerate(nest.body[:position]) if k < first or _is_grouped(node) or _is_grouped(other)]
         for source in sorted(exchanged(nest, apart, (node,))):
             if memory_of(nest, source) != "global":
                 raise CrossKernelStorageError(

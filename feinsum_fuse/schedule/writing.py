@@ -22,7 +22,7 @@ from ..spec.workload import operand_name
 from .intrinsics import registered, vector_dtype
 from .naming import final_form
 from .nest import For, Nest, Node, Place, Source, Statement, Tile, rebuilt, statements, walk
-from .parallel import check_kernels, exchanged, memory_of, starts_kernel
+from .parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .tags import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
 
@@ -144,13 +144,13 @@ class _Text:
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says which memories those are in."""
         done: list[Node] = []
-        kernel: list[Node] = []
+        starts = kernel_starts(self.nest) if root else ()
         fences: frozenset[str] = frozenset()
-        for node in body:
+        for position, node in enumerate(body):
             memories = self._between_items(done, node)
-            if root and starts_kernel(self.nest, kernel, node):
+            if position in starts:
                 self.barrier("global", memories, above)
-                done, kernel = [], []
+                done = []
             elif memories:
                 self.barrier("local", memories, above)
                 fences |= memories
@@ -160,7 +160,6 @@ class _Text:
             else:
                 self.statement(node, above)
             done.append(node)
-            kernel.append(node)
         return fences
 
     def _fenced(self, body: tuple[Node, ...]) -> bool:

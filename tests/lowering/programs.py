@@ -9,7 +9,7 @@ from feinsum_fuse.device.example import example
 from feinsum_fuse.device.generation import executable
 from feinsum_fuse.device.isolation import Result, run_isolated
 from feinsum_fuse.schedule.nest import Nest
-from feinsum_fuse.schedule.parallel import starts_kernel
+from feinsum_fuse.schedule.parallel import kernel_starts
 from feinsum_fuse.spec.spec import Spec
 
 
@@ -32,10 +32,4 @@ def nest_of(spec: Spec) -> Nest:
 
 def kernels_of(nest: Nest) -> int:
     """How many kernels a nest makes."""
-    count = 1
-    kernel: list[object] = []
-    for node in nest.body:
-        if starts_kernel(nest, kernel, node):  # type: ignore[arg-type]
-            count, kernel = count + 1, []
-        kernel.append(node)
-    return count
+    return len(kernel_starts(nest)) + 1
