@@ -108,7 +108,7 @@ class _State:
     """(Einsum, rank variable) that a loop in space runs over."""
 
     windows: frozenset[tuple[str, str]] = frozenset()
-    """(Einsum, rank variable) that a shared loop with a halo or a stride runs over."""
+    """(Einsum, rank variable) that a shared loop with a halo or a stride runs over; below it the Einsums' loops stand apart."""
 
     def cut(self, variables: dict[str, str], tile: int, dimension: tuple[str, str] | None) -> _State:
         """After a loop over these rank variables (Einsum -> variable), in time or over a fanout."""
@@ -215,7 +215,7 @@ class _Grower:
         for variables in shareable(self.workload, names):
             current = [state.tiles[item] for item in variables.items()]
             read = windows(self.workload, variables)
-            if read and (any(t not in state.levels for t in read) or state.windows.intersection(variables.items())):
+            if state.windows or (read and any(t not in state.levels for t in read)):
                 continue
             if read and any(v not in self.output_variables(e) for e, v in variables.items()):
                 continue

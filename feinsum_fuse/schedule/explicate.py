@@ -90,6 +90,18 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
         return var(operand_name(len(self.places) - 1))
 
 
+class _Subscripts(IdentityMapper):  # type: ignore[misc]
+    """Collects the array elements that an expression reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Subscript] = []
+
+    def map_subscript(self, expr: Subscript) -> Expression:
+        self.found.append(expr)
+        return expr
+
+
 class _Reader:
     def __init__(self, t_unit: lp.TranslationUnit, written: set[str]) -> None:
         self.kernel = t_unit.default_entrypoint
@@ -177,11 +189,14 @@ class _Reader:
         if not arrays:
             raise NormalFormError(f"the substitution rule {name} reads no array")
         dtype = np.result_type(*(self._array(a).dtype.numpy_dtype for a in arrays))
-        body = rule.expression
-        bare = isinstance(body, Subscript) and body.index_tuple == tuple(map(var, rule.arguments))
-        shape = _shape(self._array(arrays[0])) if bare else (None,) * len(rule.arguments)
+        read = _Subscripts()
+        read(rule.expression)
+        elements = tuple(map(var, rule.arguments))
+        shapes = [_shape(self._array(s.aggregate.name)) for s in read.found if s.index_tuple == elements]
+        shape = shapes[0] if shapes else (None,) * len(elements)
+        direct = isinstance(rule.expression, Subscript) and rule.expression.index_tuple == elements
         tags = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)]
-        self.sources[name] = Source(name, tags[0] if len(arrays) == 1 and tags else name, shape, str(dtype), True, bare)
+        self.sources[name] = Source(name, tags[0] if len(arrays) == 1 and tags else name, shape, str(dtype), True, direct)
         return name
 
     def array(self, name: str) -> str:
