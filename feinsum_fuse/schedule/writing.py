@@ -182,10 +182,10 @@ class _Text:
                 if isinstance(node, Statement):
                     self.vector(node, loop, above)
             return
-        fenced = loop.binding in {"loop", "unroll"} and self._fenced(loop.body)
+        fenced = not loop.binding.startswith("local.") and self._fenced(loop.body)
         if fenced and loop.extent is not None:
             # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
-            binding: FanoutKind = "loop"
+            binding: FanoutKind = "loop" if loop.binding == "unroll" else loop.binding
             loop = dataclasses.replace(loop, limits=(), body=_conditioned(loop.body, loop.limits), binding=binding)
         constraints = [f"0 <= {loop.name}"]
         constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
