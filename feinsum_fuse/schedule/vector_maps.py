@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from loopy.symbolic import TypeCast, get_dependencies
-from pymbolic.mapper import IdentityMapper
+from loopy.symbolic import IdentityMapper, TypeCast, get_dependencies
 from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Max, Min, Power, Quotient, Variable
 from pymbolic.typing import Expression
 
