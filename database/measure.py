@@ -38,7 +38,7 @@ FOLDER = Path(__file__).resolve().parent
 EXAMPLES = FOLDER.parent / "examples"
 QUIET = 0.05
 """How much of the processors others may have while a measurement runs; above it is taken again."""
-MOST_ATTEMPTS = 6
+MOST_ATTEMPTS = 3
 
 
 SIZES: dict[str, tuple[dict[str, int], ...]] = {"three_matmuls": ({}, {"N": 32}, {"M": 8192})}
@@ -134,16 +134,21 @@ def file_of(info: DeviceInfo) -> Path:
     return FOLDER / f"{name}.jsonl"
 
 
+def merged(path: Path, new: Record) -> None:
+    """Put a record into a file, in place of an older one with the same key."""
+    known = list(read_facts(path.read_text(encoding="utf-8").splitlines(), path.name)) if path.exists() else []
+    kept = [record for record in known if record.key != new.key]
+    scratch = path.with_suffix(".new")
+    scratch.write_text("".join(f"{line}\n" for line in lines_of([*kept, new])), encoding="utf-8")
+    scratch.replace(path)
+
+
 def main(name: str | None) -> None:
-    """Measure, and merge with what the device's file holds of other subjects."""
+    """Measure, and put each record into the device's file as soon as it is there."""
     device = find_device(name)
     path = file_of(DeviceInfo.of(device))
-    new = list(measured(device))
-    known = list(read_facts(path.read_text(encoding="utf-8").splitlines(), path.name)) if path.exists() else []
-    replaced = {record.key for record in new}
-    kept = [record for record in known if record.key not in replaced]
-    path.write_text("".join(f"{line}\n" for line in lines_of([*kept, *new])), encoding="utf-8")
-    print(f"{path}: {len(kept)} facts kept, {len(new)} added")
+    for record in measured(device):
+        merged(path, record)
 
 
 if __name__ == "__main__":
