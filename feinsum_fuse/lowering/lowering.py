@@ -25,6 +25,7 @@ from .binding import Bindings
 from .branch import Branch, Position, check_order
 from .expanded import parts_of, paths_of
 from .registers import unrolled
+from .suspicion import warn_of_plain_copies
 
 HIDDEN: dict[str, tuple[str, ...]] = {"local": ("group.",), "private": ("group.", "local.")}
 """Memory -> the fanouts across which a tile in it is not seen."""
@@ -38,6 +39,7 @@ def lower(spec: Spec, limits: DeviceLimits | None = None) -> Schedule:
     """
     if spec.mapping is None:
         raise LoweringError("there is no mapping to lower", hint="Add a mapping, or take ff.default_mapping(cascade).")
+    warn_of_plain_copies(spec)
     return Lowering(spec).schedule(limits or DeviceLimits())
 
 
