@@ -8,10 +8,8 @@ import warnings
 from ..spec.messages import SpecWarning
 from ..spec.spec import Spec
 
-_NAMES = frozenset(
-    ["softmax", "relu", "gelu", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "norm", "layernorm", "rmsnorm", "dropout"]
-    + ["max", "min", "mean", "abs", "erf"]
-)
+_ACTIVATIONS = frozenset(["softmax", "relu", "gelu", "silu", "sigmoid", "tanh", "norm", "layernorm", "rmsnorm", "dropout"])
+_NAMES = _ACTIVATIONS | {"exp", "log", "sqrt", "rsqrt", "max", "min", "mean", "abs", "erf"}
 
 
 def warn_of_plain_copies(spec: Spec) -> None:
