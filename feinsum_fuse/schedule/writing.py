@@ -140,6 +140,7 @@ class _Text:
         self.numbers: dict[str, int] = {}
         self.temporaries: dict[str, lp.TemporaryVariable] = {}
         self.intrinsics: set[str] = set()
+        self.over_items: set[str] = set()
 
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says which memories those are in."""
@@ -187,6 +188,13 @@ class _Text:
             # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
             binding: FanoutKind = "loop" if loop.binding == "unroll" else loop.binding
             loop = dataclasses.replace(loop, limits=(), body=_conditioned(loop.body, loop.limits), binding=binding)
+        if loop.binding.startswith("local."):
+            self.over_items.add(loop.name)
+        elif loop.extent is not None:
+            # PoCL miscompiles loops that run longer on one work-item than on another.
+            uneven = tuple(limit for limit in loop.limits if self.over_items.intersection(limit.variables))
+            even = tuple(limit for limit in loop.limits if limit not in uneven)
+            loop = dataclasses.replace(loop, limits=even, body=_conditioned(loop.body, uneven)) if uneven else loop
         constraints = [f"0 <= {loop.name}"]
         constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
         constraints += [f"{limit} >= 0" for limit in loop.limits]
