@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyopencl as cl
@@ -36,6 +36,8 @@ class HostFunction:
 
     label: str
     function: Callable[[], object] = field(compare=False)
+    lingers: ClassVar[bool] = True
+    """The threads of NumPy's and PyTorch's libraries stay busy for a while after a call."""
 
     def run(self, times: int) -> Sequence[float]:
         """Call it this many times; there is no device clock."""

@@ -20,12 +20,15 @@ FEWEST_REPEATS, LEAST_REPEATS, MOST_REPEATS = 3, 7, 50
 """Samples where their number is left open: 50 if they fit into the budget, at least 7, and 3 of programs that take seconds."""
 BUDGET = 2.0
 """Seconds for one program's samples."""
+SETTLE = 0.3
+"""Seconds after a turn of a host library. Its threads wait for more work in a loop before they sleep (OpenBLAS some 0.1 s), and take a core
+from whoever is timed next: a factor of 2 on two cores."""
 LONG = 1e8
 """Nanoseconds of a run beside which filling the caches does not count."""
 
 
 class Timed(Protocol):
-    """What can be timed."""
+    """What can be timed; with an attribute ``lingers`` that is true, its threads stay busy for a while after it has run."""
 
     def run(self, times: int) -> Sequence[float]:
         """Run this many times and wait for the end; the device's own times of the runs in ns, or nothing if it has none."""
@@ -73,10 +76,14 @@ def time_together(
     if evict:
         for subject in subjects:
             subject.run(1)
+    lingering = len(subjects) > 1 and any(getattr(subject, "lingers", False) for subject in subjects)
     start = time.perf_counter()
     count = 0
     while not _enough(count, repeats, time.perf_counter() - start, len(subjects)):
         for position in _turn(len(subjects), count):
+            if lingering:
+                time.sleep(SETTLE)
+            lingering = len(subjects) > 1 and getattr(subjects[position], "lingers", False)
             if evict:
                 evict()
             elif len(subjects) > 1 and host[position][-1:] < [LONG]:
