@@ -6,19 +6,19 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascade.names import chosen_names
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.example import example
-from feinsum_fuse.device.generation import executable
+from feinsum_fuse.device.generation import OPTIONS, executable
 from feinsum_fuse.device.isolation import Result, run_isolated
 from feinsum_fuse.schedule.nest import Nest
 from feinsum_fuse.schedule.parallel import kernel_starts
 from feinsum_fuse.spec.spec import Spec
 
 
-def outcome(spec: Spec) -> Result:
+def outcome(spec: Spec, options: tuple[str, ...] = OPTIONS) -> Result:
     """What happens when the mapping is lowered and run on random data; errors of lowering are raised."""
     cascade = ff.cascade(spec)
     kernel = ff.lower(spec).apply(cascade.kernel())
     arrays = chosen_names(cascade).arrays
-    program = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs])
+    program = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs], options=options)
     program = program.renamed({array: tensor for tensor, array in arrays.items()})
     trial = example(cascade)
     device = find_device("Portable")
