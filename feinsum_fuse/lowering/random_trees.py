@@ -30,7 +30,7 @@ FANOUTS: dict[tuple[str, str], FanoutKind] = {
 }
 HIDDEN = {"Core": 2, "WorkItem": 3, "Lane": 4}
 """Fanout -> the outermost memory below it."""
-_BRANCHINGS = (Sequential, Sequential, Pipeline, Split)
+_BRANCHINGS = (Sequential, Pipeline, Split)
 
 
 def _actions(*names: str) -> tuple[Action, ...]:
@@ -323,7 +323,7 @@ class _Grower:
         nodes: list[Node] = []
         if self.chance(0.3):
             nodes, state = self.storage((name,), state)
-        if self.chance(0.04):
+        if self.chance(0.1):
             tensor = self.random.choice(self.workload.einsum(name).tensors)
             if state.levels.get(tensor, 3) < 1:
                 nodes.append(Toll((tensor,), "Bus"))
