@@ -9,7 +9,7 @@ from random import Random
 
 from feinsum_fuse.errors import Error, LoweringError, MappingError
 from feinsum_fuse.schedule import errors
-from feinsum_fuse.spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
+from feinsum_fuse.spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from feinsum_fuse.spec.spec import Spec
 
 from .coverage import nodes_of
@@ -69,14 +69,22 @@ def without_last_loop(spec: Spec, random: Random) -> Mapping | None:
         return isinstance(node, Temporal) and node.tile_shape == 1 and isinstance(node.rank_variable, str) and sizes[node.rank_variable] > 1
 
     broken = replaced(spec, random, fits, lambda _: ())
-    if broken is None:
-        return None
+    return broken if broken is not None and has_uncut_loop(spec, broken) else None
 
-    def ends(nodes: tuple[Node, ...]) -> list[str]:
-        return sorted(str(n.rank_variable) for n in nodes_of(nodes) if isinstance(n, Temporal) and n.tile_shape == 1)
 
-    gone = set(ends(spec.mapping.nodes)) - set(ends(broken.nodes))
-    return broken if gone else None
+def has_uncut_loop(spec: Spec, mapping: Mapping) -> bool:
+    """Whether a rank variable of more than one point is nowhere cut down to one on the way to an Einsum."""
+    for path in mapping.paths():
+        compute = path[-1].node
+        assert isinstance(compute, Compute)
+        cut = {
+            loop.rank_variable if isinstance(loop.rank_variable, str) else loop.rank_variable.get(compute.einsum)
+            for loop in (placed.node for placed in path)
+            if isinstance(loop, Temporal) and loop.tile_shape == 1
+        }
+        if any(size > 1 and variable not in cut for variable, size in spec.workload.einsum(compute.einsum).bounds.items()):
+            return True
+    return False
 
 
 def without_storage(spec: Spec, random: Random) -> Mapping | None:
@@ -142,9 +150,8 @@ def stored_above(component: str, memory: str) -> Callable[[Spec, Random], Mappin
 
     def apply(spec: Spec, random: Random) -> Mapping | None:
         assert spec.mapping is not None
-        held = {
-            t for node in nodes_of(spec.mapping.nodes) if isinstance(node, Storage) and node.component != "MainMemory" for t in node.tensors
-        }
+        holders = (node for node in nodes_of(spec.mapping.nodes) if isinstance(node, Storage | Toll) and node.component != "MainMemory")
+        held = {tensor for node in holders for tensor in node.tensors}
         computes = [c.einsum for c in spec.mapping.computes]
         if len(computes) > 1:
             return None

@@ -102,11 +102,16 @@ def test_a_kernel_allocates_what_the_model_says() -> None:
     """
     components = {"local": "Scratchpad", "private": "Register"}
     seen = 0
+    refused: Counter[str] = Counter()
     for tree in random_trees(sweep_size(500), SEED + 1):
         if tree.kind == "copy" or "convolutions" in tree.kind:
             continue
         cascade = ff.cascade(tree.spec)
-        nest = ff.lower(tree.spec).nest(cascade.kernel())
+        try:
+            nest = ff.lower(tree.spec).nest(cascade.kernel())
+        except (ff.LoweringError, ff.ScheduleError) as reason:
+            refused[type(reason).__name__] += 1
+            continue
         occupancy = ff.predict(tree.spec.replace(opencl=None)).occupancy
         cached = {tensor for (_, component, tensor) in occupancy if component == "Cache"}
         for tile in nest.tiles.values():
@@ -116,6 +121,7 @@ def test_a_kernel_allocates_what_the_model_says() -> None:
             assert tile.elements * np.dtype(tile.dtype).itemsize * 8 in said, f"{tree}\n{tile}\n{said}"
             seen += 1
     assert seen > sweep_size(500)
+    assert sum(refused.values()) <= sweep_size(500) / 20, refused
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
