@@ -327,7 +327,8 @@ class _Grower:
             tensor = self.random.choice(self.workload.einsum(name).tensors)
             if state.levels.get(tensor, 3) < 1:
                 nodes.append(Toll((tensor,), "Bus"))
-                state = replace(state, levels=state.held((tensor,), 1).levels)
+                # The bus lies below the cores: a loop over them that stood below it would change places with loops in time in the model.
+                state = replace(state.held((tensor,), 1), deepest=max(state.deepest, HIDDEN["Core"]))
         return nodes, state
 
     def output_variables(self, name: str) -> frozenset[str]:
