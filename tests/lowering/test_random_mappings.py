@@ -1,0 +1,54 @@
+"""Random mappings for a device: the same from the same seed, different from one another, of every family."""
+
+from __future__ import annotations
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.lowering.default_mapping import default_spec
+from feinsum_fuse.lowering.random_mappings import random_mappings
+from feinsum_fuse.spec.mapping import Spatial, Storage, Temporal
+from feinsum_fuse.spec.spec import Spec
+
+CASCADES = {
+    "product": ["Z[m, n] = A[m, k] * B[k, n]"],
+    "chain": ["T[m, n] = A[m, k] * B[k, n]", "Z[m, l] = abs(T[m, n]) * C[n, l]"],
+    "no reduction": ["Z[m, n] = A[m, n] + B[n]"],
+    "convolution": ["Z[m, n] = A[X: m + k] * B[k, n]"],
+}
+SIZES = {"M": 96, "N": 64, "K": 48, "L": 40}
+
+
+def workload(name: str) -> Spec:
+    used = {rank: size for rank, size in SIZES.items() if any(rank.lower() in text for text in CASCADES[name])}
+    return default_spec(ff.cascade(CASCADES[name], sizes=used, dtypes={"All": "float32"}))
+
+
+@pytest.mark.parametrize("name", CASCADES)
+def test_mappings_are_different_and_can_be_lowered(name: str) -> None:
+    found = random_mappings(workload(name), 6, seed=3)
+    assert len({str(spec.mapping) for spec in found}) == len(found) == 6
+    for spec in found:
+        ff.lower(spec)
+
+
+def test_one_seed_gives_the_same_mappings() -> None:
+    first, again, other = (random_mappings(workload("chain"), 5, seed=seed) for seed in (1, 1, 2))
+    assert [str(s.mapping) for s in first] == [str(s.mapping) for s in again] != [str(s.mapping) for s in other]
+
+
+def test_all_families_occur() -> None:
+    drawn = [[p.node for path in spec.mapping.paths() for p in path] for spec in random_mappings(workload("chain"), 40) if spec.mapping]
+    stored = [{(n.component, t) for n in nodes if isinstance(n, Storage) for t in n.tensors} for nodes in drawn]
+    spread = [{n.component for n in nodes if isinstance(n, Spatial)} for nodes in drawn]
+    assert {("MainMemory", "T") in tiles for tiles in stored} == {True, False}, "fused and not"
+    assert {("Register", "Z") in tiles for tiles in stored} == {True, False}, "accumulated in registers and in memory"
+    assert {("Scratchpad", "C") in tiles for tiles in stored} == {True, False}, "operands copied and not"
+    assert {"Lane" in fanouts for fanouts in spread} == {True, False}, "vectors and scalars"
+    assert len({tuple(n.rank_variable for n in nodes if isinstance(n, Temporal)) for nodes in drawn}) > 5, "orders of loops"
+
+
+def test_an_architecture_without_groups_is_refused() -> None:
+    spec = workload("product")
+    with pytest.raises(ff.LoweringError, match=r"group\.0"):
+        random_mappings(spec.replace(opencl=spec.opencl and spec.opencl.__class__(memories=spec.opencl.memories)), 1)
