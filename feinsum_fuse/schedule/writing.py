@@ -29,7 +29,7 @@ from .vectors import VectorWriter
 _SPACES = {"global": lp.AddressSpace.GLOBAL, "local": lp.AddressSpace.LOCAL, "private": lp.AddressSpace.PRIVATE}
 _TAGS = {"unroll": "unr", **{f"group.{k}": f"g.{k}" for k in range(3)}, **{f"local.{k}": f"l.{k}" for k in range(3)}}
 FULLY_UNROLLED = 64
-"""A nest that moves a private tile of up to this many elements is unrolled: an array that a loop indexes does not live in registers."""
+"""A nest that moves a private tile of up to this many elements or vectors is unrolled: an array that a loop indexes does not live in registers."""
 
 
 def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
@@ -219,7 +219,7 @@ class _Text:
             bool(private)
             and len(inner) == 1
             and inner[0].role not in {"update", "map"}
-            and all(t.elements <= FULLY_UNROLLED for t in private)
+            and all(t.elements // t.lanes <= FULLY_UNROLLED for t in private)
         )
 
     def barrier(self, kind: str, memories: frozenset[str], above: tuple[str, ...]) -> None:
