@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import MappingError
+from .. import Error, MappingError
 from .console import draw, emit, emit_json, note, progress
-from .inputs import specs
+from .inputs import has_top_key, specs
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, variables
 
 if TYPE_CHECKING:
-    from ..report.comparison import Comparison
+    import pyopencl as cl
+
+    from ..report.agreement import Agreement
+    from ..report.comparison import Comparison, Judged
     from ..spec.spec import Spec
+
+TOGETHER = 10
+"""Mappings that are measured in turns, and recorded, before the next ones."""
 
 
 def command(
@@ -26,7 +32,12 @@ def command(
         list[str] | None,
         typer.Option("--sweep", metavar="NAME=V1,V2,...", help="Try each mapping with each value of a template variable; repeatable."),
     ] = None,
+    random: Annotated[int, typer.Option("--random", metavar="N", min=0, help="Draw N random legal mappings, too.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="S", help="The seed of --random: the same draws every time.")] = 0,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw predicted against measured times.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="The same as a PNG; needs Matplotlib (extra plot).")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="The same as a page with each mapping on hover.")] = None,
+    save: Annotated[Path | None, typer.Option("--save", metavar="FOLDER", help="Write every mapping as a file for run.")] = None,
     set_: SetOption = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
@@ -36,63 +47,162 @@ def command(
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict and measure every mapping in FILES, for every combination of swept variables; say how well the model agrees.
+    """Predict and measure every mapping in FILES, for every combination of swept variables, and random ones; say how well the model agrees.
 
-    All are measured in turns in one run. None is dropped but by its outcome, and those are listed.
+    Mappings are measured in turns, ten at a time. None is dropped but by its outcome, and those are listed. Without a mapping in FILES,
+    the default one is compared, or with --random the random ones alone.
     """
     from ..device.catalogue import find_device
     from ..report.comparison import Comparison
-    from ..report.scatter import scatter
     from ..report.trial import run
 
     chosen = find_device(device)
-    given = variables(set_)
-    mappings: dict[str, Spec] = {}
+    _check_places(svg, png, html, save)
+    mappings = _given(files, sweep, variables(set_), dtypes(dtype), chosen)
+    if random:
+        mappings = _with_random(mappings, any(has_top_key(file, "mapping") for file in files), random, seed, chosen)
+    if save is not None:
+        _save(save, mappings)
+    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, together=TOGETHER, progress=progress)
+    comparison = Comparison.of(trials)
+    emit_json(_data(comparison, seed if random else None)) if as_json else emit(comparison)
+    _draw(comparison, svg, png, html)
+    if trials.failed or len(trials.rejected) == len(trials.trials):
+        raise typer.Exit(3 if trials.failed else 1)
+
+
+def _given(
+    files: Sequence[Path],
+    sweep: Sequence[str] | None,
+    given: Mapping[str, object],
+    types: Mapping[str, str],
+    device: cl.Device,
+) -> dict[str, Spec]:
+    """Label -> Spec of every mapping in the files, for every combination of the swept variables that is a mapping."""
+    result: dict[str, Spec] = {}
     for values in combinations(sweep):
         try:
-            found, _ = specs(files, {**given, **values}, device=chosen, dtypes=dtypes(dtype))
+            found, _ = specs(files, {**given, **values}, device=device, dtypes=types)
         except MappingError as error:
             if not values:
                 raise
             note(f"left out, {_label('', values).strip()}: {error.message}")
             continue
-        mappings |= {_label(label, values): spec for label, spec in found.items()}
-    if not mappings:
+        result |= {_label(label, values): spec for label, spec in found.items()}
+    if not result:
         raise MappingError("no combination of the swept variables is a mapping")
-    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, progress=progress)
-    comparison = Comparison.of(trials)
-    if svg is not None and comparison.judged:
-        draw(svg, scatter(comparison))
-    emit_json(_data(comparison)) if as_json else emit(comparison)
-    if trials.failed:
-        raise typer.Exit(3)
+    return result
+
+
+def _with_random(mappings: dict[str, Spec], keep: bool, count: int, seed: int, device: cl.Device) -> dict[str, Spec]:
+    """The mappings, if ``keep``, and random ones of the first one's workload and architecture."""
+    from ..device.catalogue import limits
+    from ..report.random_sample import random_sample
+
+    first = next(iter(mappings.values()))
+    with progress(f"drawing {count} random mappings"):
+        drawn = random_sample(first, count, seed, limits(device))
+    if len(drawn) < count:
+        note(f"only {len(drawn)} different random mappings were found, of {count}")
+    named = {f"random {number}": spec for number, spec in enumerate(drawn)}
+    result = {**mappings, **named} if keep else named
+    if not result:
+        raise MappingError("no random mapping of this workload was found", hint="Give a mapping, or try another --seed.")
+    return result
 
 
 def combinations(sweep: Sequence[str] | None) -> list[dict[str, int | float | str | bool]]:
-    """All combinations of the values of ``NAME=V1,V2,...`` texts; one empty combination if there are none."""
-    axes = []
+    """All combinations of the values of ``NAME=V1,V2,...`` texts; one empty combination if there are none.
+
+    Raises a usage error (exit code 2) for a text without values, and for a variable that is swept twice.
+    """
+    axes: dict[str, list[dict[str, int | float | str | bool]]] = {}
     for text in sweep or ():
-        name, _, values = text.partition("=")
-        axes.append([variables([f"{name}={value}"]) for value in values.split(",")])
-    return [{name: value for one in choice for name, value in one.items()} for choice in itertools.product(*axes)]
+        name, equals, values = text.partition("=")
+        name = name.strip()
+        if not equals or not name.isidentifier() or not all(value.strip() for value in values.split(",")):
+            raise typer.BadParameter(f"{text!r} is not NAME=V1,V2,...", param_hint="--sweep")
+        if name in axes:
+            raise typer.BadParameter(f"{name} is swept twice", param_hint="--sweep")
+        axes[name] = [variables([f"{name}={value}"]) for value in dict.fromkeys(values.split(","))]
+    return [{name: value for one in choice for name, value in one.items()} for choice in itertools.product(*axes.values())]
 
 
 def _label(label: str, values: Mapping[str, object]) -> str:
     return " ".join([label, *(f"{name}={value}" for name, value in values.items())])
 
 
-def _data(comparison: Comparison) -> dict[str, object]:
-    def times(trial_label: str, seconds: float, predicted: float, spread: float) -> dict[str, object]:
-        return {"mapping": trial_label, "median_s": seconds, "predicted_time_s": predicted, "spread_s": spread}
+def _check_places(*places: Path | None) -> None:
+    """What is to be written has a folder: said before an hour of measuring, and not after."""
+    for place in places:
+        if place is not None and not place.parent.is_dir():
+            raise Error(f"cannot write {place}: there is no folder {place.parent}")
 
+
+def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:
+    """Each mapping as a file ``mapping_LABEL.yaml``."""
+    from ..spec.writer import mapping_text
+
+    try:
+        folder.mkdir(exist_ok=True)
+        for label, spec in mappings.items():
+            if spec.mapping is not None:
+                name = "".join(c if c.isalnum() or c in "=.-" else "_" for c in label)
+                (folder / f"mapping_{name}.yaml").write_text(mapping_text(spec.mapping))
+    except OSError as error:
+        raise Error(f"cannot write into {folder}: {error.strerror}") from error
+    note(f"wrote {len(mappings)} mappings into {folder}")
+
+
+def _draw(comparison: Comparison, svg: Path | None, png: Path | None, html: Path | None) -> None:
+    """The pictures that are asked for; a remark if there is nothing to draw."""
+    from ..report.bitmap import bitmap
+    from ..report.page import page
+    from ..report.scatter import scatter
+
+    wanted = [file for file in (svg, png, html) if file is not None]
+    if wanted and not comparison.judged:
+        note(f"nothing was both predicted and measured: {', '.join(map(str, wanted))} not written")
+        return
+    if svg is not None:
+        draw(svg, scatter(comparison))
+    if html is not None:
+        draw(html, page(comparison))
+    if png is not None:
+        bitmap(comparison, png)
+        note(f"wrote {png}")
+
+
+def _data(comparison: Comparison, seed: int | None) -> dict[str, object]:
     return {
         "device": str(comparison.trials.device),
-        "mappings": [
-            times(t.label, t.measurement.median, t.predicted.predicted_time, t.measurement.spread)
-            for t in comparison.judged
-            if t.predicted is not None
-        ],
+        "cache_state": comparison.trials.state.removeprefix("caches "),
+        "seed": seed,
+        "mappings": [_judged(one) for one in comparison.judged],
         "left_out": {t.label: f"{t.measurement.outcome}: {t.measurement.message or t.note}" for t in comparison.left_out},
-        "agreement": asdict(comparison.agreement) if comparison.agreement else None,
+        "agreement": _agreement(comparison.agreement),
+        "fast_third": _agreement(comparison.fast_third),
         "noise": comparison.noise,
+        "worst": [one.label for one in comparison.worst],
+        "database": comparison.trials.database,
     }
+
+
+def _judged(one: Judged) -> dict[str, object]:
+    return {
+        "mapping": one.label,
+        "median_s": one.measured,
+        "spread_s": one.measurement.spread,
+        "samples_ns": one.measurement.samples_ns,
+        "predicted_time_s": one.predicted.predicted_time,
+        "predicted_over_measured": one.ratio,
+        "predicted_floor_s": one.predicted.predicted_floor,
+        "predicted_floor_by": one.predicted.predicted_floor_by,
+        "predicted_shares": one.predicted.shares,
+        "tree": one.tree,
+        "fact": one.fact,
+    }
+
+
+def _agreement(found: Agreement | None) -> dict[str, object] | None:
+    return None if found is None else asdict(found)

@@ -48,11 +48,16 @@ class Agreement:
             regret_5=regret(predicted, measured, 5),
         )
 
+    @property
+    def order(self) -> str:
+        """How well the model orders the mappings, in words."""
+        return f"Spearman {self.spearman:.2f}, Kendall {self.kendall:.2f}, pairs ordered rightly {self.pairwise_accuracy:.0%}"
+
     def __str__(self) -> str:
         return "\n".join(
             [
                 f"error: mean {self.mean_error:.0%}, median {self.median_error:.0%}, bias {self.bias:+.0%} of the measured time",
-                f"order: Spearman {self.spearman:.2f}, Kendall {self.kendall:.2f}, pairs ordered rightly {self.pairwise_accuracy:.0%}",
+                f"order: {self.order}",
                 f"regret: the model's first choice is {self.regret_1:.0%} slower than the best, its first five at best {self.regret_5:.0%}",
             ]
         )

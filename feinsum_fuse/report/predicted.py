@@ -20,6 +20,9 @@ from ..spec.arch import Action, Memory
 from ..spec.spec import Spec
 from ..spec.workload import Einsum
 
+LAUNCHES = "launches"
+"""What starting kernels and work-groups is called among the things that time goes into."""
+
 
 def as_run(spec: Spec, cascade: Cascade) -> Spec:
     """The Spec with the widths of the element types that ran, so that a prediction counts the bits that moved."""
@@ -60,6 +63,25 @@ class Predicted:
     predicted_floor: float
     """Seconds below which the roofline says that no mapping on these levels can be."""
     n_instances: int = 1
+    predicted_floor_by: str = ""
+    """The component that the floor comes from."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What the model thinks the time goes into, the largest share first: components that bound an Einsum, and ``launches``."""
+        found: dict[str, float] = {}
+        seconds = self.prediction.einsum_latency
+        for einsum, component in self.prediction.bottleneck.items():
+            found[component] = found.get(component, 0.0) + seconds[einsum] / self.n_instances
+        found[LAUNCHES] = max(0.0, self.predicted_time - sum(found.values()))
+        total = sum(found.values())
+        ordered = sorted(found, key=lambda name: -found[name])
+        return {name: found[name] / total for name in ordered if total and found[name] > 1e-9 * total}
+
+    @property
+    def bottleneck(self) -> str:
+        """What the largest share of the time goes into."""
+        return next(iter(self.shares), "nothing")
 
     @classmethod
     def of(cls, spec: Spec, cascade: Cascade, *, cold: bool = False) -> Predicted:
@@ -69,7 +91,8 @@ class Predicted:
         prediction = predict(ran, cold=cold)
         seconds = prediction.latency / count + launch_seconds(ran)
         moved = _intermediate_bytes(ran, cascade, predict(without_caches(ran)))
-        return cls(prediction, seconds, moved / count, bounds(ran).latency / count, count)
+        floor = bounds(ran, cold=cold)
+        return cls(prediction, seconds, moved / count, floor.latency / count, count, floor.bottleneck)
 
 
 def _intermediate_bytes(spec: Spec, cascade: Cascade, prediction: Prediction) -> float:

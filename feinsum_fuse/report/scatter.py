@@ -8,8 +8,7 @@ from html import escape
 
 from ..device.measurement import time_text
 from ..spec.svg import document, text
-from .comparison import Comparison
-from .trial import Trial
+from .comparison import Comparison, Judged
 
 SIZE, MARGIN = 560.0, 70.0
 COLOURS = ("#1b6ca8", "#c8553d", "#3f7d20", "#8e5ea2", "#b8860b", "#2f4858", "#d1495b", "#00798c")
@@ -18,26 +17,53 @@ COLOURS = ("#1b6ca8", "#c8553d", "#3f7d20", "#8e5ea2", "#b8860b", "#2f4858", "#d
 def scatter(comparison: Comparison) -> str:
     """SVG: measured time to the right, predicted time upwards, the line where they are equal, and the band of a factor of two.
 
-    A mapping's name and figures show when the pointer rests on its point. Raises ``ValueError`` if nothing was judged.
+    A mapping's name, figures and tree show when the pointer rests on its point. Raises ``ValueError`` if nothing was judged.
     """
+    return document(SIZE, SIZE, shapes(comparison), title(comparison))
+
+
+def title(comparison: Comparison) -> str:
+    """What the picture shows."""
+    return f"predicted and measured times on {comparison.trials.device}, {comparison.trials.state}"
+
+
+def shapes(comparison: Comparison) -> list[str]:
+    """The picture's SVG elements; the points are circles of class ``mapping``, in the order of the judged mappings."""
+    low, high = limits(comparison)
+    axis = _Axis(low, high)
+    colour = colours(comparison)
+    result = [*axis.frame(), *axis.band()]
+    for one in comparison.judged:
+        place = f'cx="{axis.x(one.measured):.1f}" cy="{axis.y(one.predicted.predicted_time):.1f}"'
+        style = f'r="5" fill="{colour[one.predicted.bottleneck]}" fill-opacity="0.8" tabindex="0"'
+        hover = f"{caption(one)}\n\n{one.tree}"
+        result.append(f'<circle class="mapping" {place} {style}><title>{escape(hover)}</title></circle>')
+    for k, (name, fill) in enumerate(colour.items()):
+        y = MARGIN + 16 + 20 * k
+        result.append(f'<circle cx="{MARGIN + 16:.0f}" cy="{y:.0f}" r="5" fill="{fill}"/>')
+        result.append(f'<text x="{MARGIN + 28:.0f}" y="{y + 4.5:.0f}">{escape(name)}</text>')
+    return result
+
+
+def caption(one: Judged) -> str:
+    """A mapping's name and figures in one line."""
+    times = f"measured {time_text(one.measured)}, predicted {time_text(one.predicted.predicted_time)} ({one.ratio:.2f})"
+    return f"{one.label}: {times}, floor {time_text(one.predicted.predicted_floor)}, bound by {one.bounds}"
+
+
+def colours(comparison: Comparison) -> dict[str, str]:
+    """What bounds a mapping -> the colour of its point."""
+    names = dict.fromkeys(one.predicted.bottleneck for one in comparison.judged)
+    return {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
+
+
+def limits(comparison: Comparison) -> tuple[float, float]:
+    """The powers of ten around all times, in seconds; ``ValueError`` if nothing was judged."""
     if not comparison.judged:
         raise ValueError("no mapping was both measured and predicted")
-    points = [(trial.measurement.median, _predicted(trial)) for trial in comparison.judged]
-    low = 10 ** math.floor(math.log10(min(min(point) for point in points)))
-    high = 10 ** math.ceil(math.log10(max(max(point) for point in points)) + 1e-9)
-    axis = _Axis(low, high)
-    bounds = list(dict.fromkeys(_bound(trial) for trial in comparison.judged))
-    colour = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(bounds)}
-    shapes = [*axis.frame(), *axis.band()]
-    for trial, (measured, predicted) in zip(comparison.judged, points, strict=True):
-        label = f"{trial.label}: measured {time_text(measured)}, predicted {time_text(predicted)}, bound by {_bound(trial)}"
-        place = f'cx="{axis.x(measured):.1f}" cy="{axis.y(predicted):.1f}"'
-        shapes.append(f'<circle {place} r="5" fill="{colour[_bound(trial)]}" fill-opacity="0.8"><title>{escape(label)}</title></circle>')
-    for k, name in enumerate(bounds):
-        y = MARGIN + 16 + 20 * k
-        shapes.append(f'<circle cx="{MARGIN + 16:.0f}" cy="{y:.0f}" r="5" fill="{colour[name]}"/>')
-        shapes.append(f'<text x="{MARGIN + 28:.0f}" y="{y + 4.5:.0f}">{escape(name)}</text>')
-    return document(SIZE, SIZE, shapes, f"predicted and measured times on {comparison.trials.device}")
+    times = [time for one in comparison.judged for time in (one.measured, one.predicted.predicted_time) if time > 0]
+    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
+    return 10.0**low, 10.0 ** max(high, low + 1)
 
 
 class _Axis:
@@ -47,7 +73,9 @@ class _Axis:
         self.low, self.high = math.log10(low), math.log10(high)
 
     def x(self, seconds: float) -> float:
-        return MARGIN + (math.log10(seconds) - self.low) / (self.high - self.low) * (SIZE - 2 * MARGIN)
+        """Pixels from the left; a time of zero lies on the edge."""
+        at = max(self.low, math.log10(seconds)) if seconds > 0 else self.low
+        return MARGIN + (at - self.low) / (self.high - self.low) * (SIZE - 2 * MARGIN)
 
     def y(self, seconds: float) -> float:
         return SIZE - self.x(seconds)
@@ -71,13 +99,3 @@ class _Axis:
             start, end = max(first, first / factor), min(last, last / factor)
             ends = f'x1="{self.x(start):.1f}" y1="{self.y(start * factor):.1f}" x2="{self.x(end):.1f}" y2="{self.y(end * factor):.1f}"'
             yield f'<line {ends} stroke="#555555"{dashes}/>'
-
-
-def _predicted(trial: Trial) -> float:
-    assert trial.predicted is not None
-    return trial.predicted.predicted_time
-
-
-def _bound(trial: Trial) -> str:
-    assert trial.predicted is not None
-    return ", ".join(dict.fromkeys(trial.predicted.prediction.bottleneck.values()))

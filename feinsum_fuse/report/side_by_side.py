@@ -11,7 +11,7 @@ from .trial import Trial, Trials
 
 def side_by_side(trials: Trials) -> str:
     """The table, what went wrong, and where the records are."""
-    lines = [f"{trials.device}, {_state(trials)}", ""]
+    lines = [f"{trials.device}, {trials.state}", ""]
     rows = [[name, *cells] for name, cells in table(trials)]
     lines.append(columns(["", *header(trials)], rows, numbers=len(header(trials))))
     lines += remarks(trials)
@@ -44,6 +44,7 @@ def table(trials: Trials) -> list[tuple[str, list[str]]]:
         row("  predicted", [_bytes(t.predicted.predicted_intermediate_bytes if t.predicted else None) for t in ours]),
         row("predicted time", [time_text(t.predicted.predicted_time) if t.predicted else "-" for t in ours]),
         row("  roofline floor", [time_text(t.predicted.predicted_floor) if t.predicted else "-" for t in ours]),
+        row("  measured / floor", [_ratio(t.measurement.median, t.predicted.predicted_floor if t.predicted else math.nan) for t in ours]),
         row("predicted / measured", [_ratio(t.predicted.predicted_time if t.predicted else math.nan, t.measurement.median) for t in ours]),
     ]
     if any(t.earlier for t in ours):
@@ -76,11 +77,6 @@ def _history(trials: tuple[Trial, ...]) -> str:
         return ""
     count = sum(one.count for one in known)
     return f", beside {count} earlier measurement{'s' if count > 1 else ''} of these kernels since {min(one.since for one in known)}"
-
-
-def _state(trials: Trials) -> str:
-    states = {trial.measurement.cache_state for trial in trials.trials}
-    return "caches " + " and ".join(sorted(states))
 
 
 def _time(measurement: Measurement, figure: str) -> str:

@@ -87,6 +87,11 @@ class Trials:
         """Trials that did not get as far as a kernel."""
         return tuple(t for t in self.trials if t.measurement.outcome is Outcome.rejected)
 
+    @property
+    def state(self) -> str:
+        """``caches warm``, or cold."""
+        return "caches " + " and ".join(sorted({trial.measurement.cache_state for trial in self.trials}))
+
     def __str__(self) -> str:
         from .side_by_side import side_by_side
 
@@ -103,12 +108,14 @@ def run(
     url: Url | None = None,
     recording: bool = True,
     must_predict: bool = False,
+    together: int | None = None,
     progress: Progress = lambda _: nullcontext(),
 ) -> Trials:
     """Compile, verify, measure in turns, predict and record mappings of one workload; ``specs``: label -> Spec.
 
     A mapping that cannot be lowered and a kernel that fails are results with an outcome. A mapping that the model refuses has no
-    prediction, unless ``must_predict``. Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
+    prediction, unless ``must_predict``. ``together``: so many mappings are measured in turns and recorded before the next ones; default
+    all. Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
     :class:`~feinsum_fuse.errors.ModelError` if ``must_predict``, and, before anything is measured, what writing to the archive raises.
     """
     cascades = {label: cascade_of(spec) for label, spec in specs.items()}
@@ -119,28 +126,41 @@ def run(
     predictions = {label: _predicted(spec, first, must_predict, cold) for label, spec in specs.items()}
     if recording:
         tell(locate(url), lambda _: None)
-    with progress("lowering, building, verifying, and measuring in turns with NumPy"):
-        measured, peer = _measured(first, specs, device, repeats=repeats, cold=cold)
-    trials = []
-    for label, found in measured.items():
-        predicted, note = predictions[label]
-        before = earlier(found, url)
-        fact = record(found, predicted.prediction if predicted else None, url) if recording else ""
-        trials.append(Trial(label, specs[label], found, predicted, note, _intermediate_bytes(found), before, fact))
+    size = together or len(specs)
+    trials: list[Trial] = []
+    peer: Peer | None = None
+    for start in range(0, len(specs), size):
+        chunk = {label: specs[label] for label in labels[start : start + size]}
+        with_numpy = " with NumPy" if peer is None else ""
+        with progress(f"lowering, building, verifying, and measuring in turns{with_numpy}{_which(start, len(chunk), len(specs))}"):
+            measured, peer = _measured(first, chunk, device, peer, repeats=repeats, cold=cold)
+        for label, found in measured.items():
+            predicted, note = predictions[label]
+            before = earlier(found, url)
+            fact = record(found, predicted.prediction if predicted else None, url) if recording else ""
+            trials.append(Trial(label, specs[label], found, predicted, note, _intermediate_bytes(found), before, fact))
+    assert peer is not None
     return Trials(first, DeviceInfo.of(device), tuple(trials), peer, operations(first), str(locate(url)) if recording else "")
 
 
+def _which(start: int, count: int, total: int) -> str:
+    return "" if count == total else f", {start + 1} to {start + count} of {total}"
+
+
 def _measured(
-    cascade: Cascade, specs: Mapping[str, Spec], device: cl.Device, *, repeats: int | None, cold: bool
+    cascade: Cascade, specs: Mapping[str, Spec], device: cl.Device, peer: Peer | None, *, repeats: int | None, cold: bool
 ) -> tuple[dict[str, Measurement], Peer]:
-    """Label -> measurement, all programs and NumPy taken in turns."""
+    """Label -> measurement, all programs taken in turns, and NumPy among them if it was not measured before."""
+    if peer is not None:
+        times = measure_together(list(specs.values()), repeats=repeats, device=device, cold=cold, labels=list(specs))
+        return dict(zip(specs, times, strict=True)), peer
     trial = example(cascade)
     numpy = NumpyPeer(cascade, trial.inputs)
     items: Sequence[Spec | HostFunction] = [*specs.values(), HostFunction("NumPy", numpy)]
-    *times, host = measure_together(items, repeats=repeats, device=device, cold=cold, labels=[*specs, "NumPy"])
+    *found, host = measure_together(items, repeats=repeats, device=device, cold=cold, labels=[*specs, "NumPy"])
     check = verify(numpy(), trial.expected, cascade.tolerance())
     error = max((tensor.error for tensor in check.tensors), default=0.0)
-    return dict(zip(specs, times, strict=True)), Peer(host, error, numpy.note)
+    return dict(zip(specs, found, strict=True)), Peer(host, error, numpy.note)
 
 
 def _predicted(spec: Spec, cascade: Cascade, must: bool, cold: bool) -> tuple[Predicted | None, str]:

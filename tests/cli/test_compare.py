@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+import feinsum_fuse as ff
 from feinsum_fuse.cli.compare import combinations
+from feinsum_fuse.device import harness
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.executable import Executable
+from feinsum_fuse.device.outcome import KernelError, Outcome
+from feinsum_fuse.device.program import Program
 from tests.cli.conftest import Invoke
 
 TILED = """\
@@ -57,6 +64,77 @@ def test_compare_as_text(invoke: Invoke, files: list[Path], tmp_path: Path) -> N
     assert "2 mappings, " in ended.out
     assert "order: Spearman " in ended.out
     assert "noise: samples spread by " in ended.out
+
+
+def test_random_mappings_are_drawn_by_seed_measured_and_kept(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    database, maps = tmp_path / "facts.sqlite3", tmp_path / "maps"
+    workload, arch, tiled = files
+    common = ("--set", "M=12", "--set", "K=6", "--set", "N=8", "--random", 4, "--repeats", 2, "--url", database, "--json")
+    ended = invoke("compare", workload, arch, tiled, *common, "--set", "TM=4", "--save", maps, "--html", tmp_path / "page.html")
+    assert ended.code == 0
+    assert ended.err.startswith("drawing 4 random mappings ...\n")
+    found = json.loads(ended.out)
+    labels = ["tiled", *(f"random {number}" for number in range(4))]
+    assert [one["mapping"] for one in found["mappings"]] == labels
+    assert len({one["tree"] for one in found["mappings"]}) == 5
+    assert sorted(file.name for file in maps.iterdir()) == sorted(f"mapping_{label.replace(' ', '_')}.yaml" for label in labels)
+
+    alone = json.loads(invoke("compare", workload, arch, *common, "--seed", 0).out)
+    assert [one["tree"] for one in alone["mappings"]] == [one["tree"] for one in found["mappings"][1:]]
+    other = json.loads(invoke("compare", workload, arch, *common, "--seed", 7).out)
+    assert {one["tree"] for one in other["mappings"]} != {one["tree"] for one in alone["mappings"]}
+    assert other["seed"] == 7
+
+    spec = ff.load(workload, arch, variables={"M": 12, "K": 6, "N": 8})
+    facts = {fact.known.id: fact.known for fact in ff.query(spec, find_device(None), limit=100, url=database)}
+    for one in found["mappings"]:
+        known = facts[one["fact"]]
+        assert known.measurement.median == one["median_s"]
+        assert known.prediction is not None
+        assert known.prediction.latency == pytest.approx(one["predicted_time_s"])
+    assert {one["fact"] for run in (found, alone, other) for one in run["mappings"]} == set(facts)
+
+
+def test_saved_mappings_run(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    workload, arch, _ = files
+    sizes = ("--set", "M=12", "--set", "K=6", "--set", "N=8", "--repeats", 1, "--no-record")
+    assert invoke("compare", workload, arch, *sizes, "--random", 1, "--save", tmp_path / "maps").code == 0
+    assert invoke("run", workload, arch, tmp_path / "maps" / "mapping_random_0.yaml", *sizes).code == 0
+
+
+def test_failures_are_recorded_with_their_outcome(
+    invoke: Invoke, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build, count = harness.build, iter(range(10))
+
+    def second_hangs(*given: Any, **more: Any) -> Program:
+        if next(count) == 1:
+            raise KernelError(Outcome.timeout, "run", "the kernel hung", Executable("", (), (), ()))
+        return build(*given, **more)
+
+    monkeypatch.setattr(harness, "build", second_hangs)
+    database = tmp_path / "facts.sqlite3"
+    ended = invoke("compare", *files, "--sweep", "TM=4,16", "--repeats", 1, "--url", database, "--json")
+    assert ended.code == 3
+    found = json.loads(ended.out)
+    assert found["left_out"] == {"tiled TM=16": "timeout: the kernel hung"}
+    counts = json.loads(invoke("db", "stats", "--json", "--url", database).out)["by_device_and_outcome"]
+    assert {row["outcome"]: row["facts"] for row in counts} == {"ok": 1, "timeout": 1}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "text"), [("TM", "'TM' is not NAME=V1,V2,..."), ("TM=", "'TM=' is not NAME=V1,V2,..."), ("TM=1,,2", "'TM=1,,2' is not")]
+)
+def test_a_sweep_without_values_is_a_usage_error(invoke: Invoke, files: list[Path], sweep: str, text: str) -> None:
+    ended = invoke("compare", *files, "--sweep", sweep)
+    assert (ended.code, ended.out) == (2, "")
+    assert text in ended.err
+
+
+def test_a_picture_without_a_folder_is_refused_before_anything_is_measured(invoke: Invoke, files: list[Path]) -> None:
+    ended = invoke("compare", *files, "--html", "/nonesuch/page.html")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "error: cannot write /nonesuch/page.html: there is no folder /nonesuch\n"
 
 
 def test_one_mapping_is_too_few_to_judge_by(invoke: Invoke, files: list[Path]) -> None:
