@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..cascade.expansion import expanded
-from ..errors import ModelError
+from ..errors import CascadeError, LoweringError, MappingError, ModelError, ScheduleError
 from ..spec.arch import Memory
 from ..spec.mapping import Temporal
 from ..spec.spec import Spec
 from .caches import place_caches
 from .estimate import Estimate, estimate
 from .launches import launch_seconds
+from .machine import Machine
 from .prediction import Key, Prediction, Table
 from .quantity import Array, Number
 
@@ -29,10 +30,31 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
     Memories that the ``opencl`` key binds as ``cache`` and that the mapping does not use are used as the hardware would: the figures are
     those of :func:`~feinsum_fuse.model.caches.place_caches`, with caches empty at first if ``cold``.
 
-    Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
+    On an architecture that was measured the latency is that of the lowered kernel (:mod:`feinsum_fuse.model.kernel_time`), launches apart,
+    and ``component_latency`` what the core and each level of memory would need alone; of a mapping that cannot be lowered, it is the
+    formulas'. Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
     """
     placed = place_caches(expanded(spec), cold=cold)
-    return _prediction(placed, estimate(placed))
+    prediction = _prediction(placed, estimate(placed))
+    machine = Machine.of(spec)
+    return prediction if machine is None else _timed(prediction, spec, machine, cold)
+
+
+def _timed(prediction: Prediction, spec: Spec, machine: Machine, cold: bool) -> Prediction:
+    """The prediction with the times of the kernel that the mapping is lowered to."""
+    from .kernel_time import kernel_time
+
+    try:
+        found = kernel_time(spec, machine, cold=cold)
+    except (CascadeError, LoweringError, MappingError, ScheduleError):
+        return prediction
+    count = spec.workload.n_instances
+    seconds: dict[Key, float] = {}
+    for part in found.parts:
+        for name, busy in {machine.unit: part.core, **part.memory}.items():
+            seconds[part.einsum, name] = seconds.get((part.einsum, name), 0.0) + busy * count
+    table = replace(prediction.component_latency, entries=seconds)
+    return replace(prediction, latency=sum(part.seconds for part in found.parts) * count, component_latency=table)
 
 
 def predicted_seconds(spec: Spec, *, cold: bool = False) -> float:

@@ -1,0 +1,221 @@
+"""How good the model is: random mappings predicted and measured, workload by workload.
+
+``python -m benchmarks.accuracy measure`` compiles, verifies and times what the data lack; it may be stopped and goes on where it was.
+``python -m benchmarks.accuracy judge`` predicts with the committed calibration and prints the model's quality and its largest residuals.
+The mappings come from :func:`feinsum_fuse.lowering.random_mappings.random_mappings` and a seed, before any is measured. None is dropped but
+by its Outcome.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import feinsum_fuse as ff
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.harness import measure_together
+from feinsum_fuse.device.measurement import time_text
+from feinsum_fuse.lowering.random_mappings import random_mappings
+from feinsum_fuse.model.launches import launch_seconds
+from feinsum_fuse.report.agreement import Agreement
+from feinsum_fuse.spec.mapping import Storage
+from feinsum_fuse.spec.spec import Spec
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+DATA = Path(__file__).with_name("accuracy_data")
+DEVICE = DATA / "device.yaml"
+COUNT = 60
+SAMPLES = 7
+CHUNK = 10
+"""Mappings that are timed in turns."""
+WORST = 10
+TARGETS = "targets: Spearman 0.85, mean error 25 %, regret of the first choice 15 %"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload at the sizes of the benchmark."""
+
+    name: str
+    folder: str
+    sizes: Mapping[str, int]
+
+    def spec(self) -> Spec:
+        """Workload and device, no mapping."""
+        return ff.load(EXAMPLES / self.folder / "workload.yaml", DEVICE, variables=dict(self.sizes))
+
+    @property
+    def file(self) -> Path:
+        """Where its measurements are."""
+        return DATA / f"{self.name}.jsonl"
+
+
+CASES = (
+    Case("matmul", "matmul", {"M": 512, "K": 512, "N": 512}),
+    Case("three_matmuls", "three_matmuls", {"M": 8192, "N": 64}),
+    Case("dg_divergence", "dg_divergence", {"E": 8000, "N": 35}),
+    Case("attention", "attention", {"H": 4, "M": 512}),
+    Case("perceptron", "perceptron", {"M": 1024, "A": 128, "F": 256, "B": 128}),
+    Case("mttkrp", "mttkrp", {"N": 128, "R": 32}),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one mapping took, or why there is no time."""
+
+    key: str
+    outcome: str
+    message: str = ""
+    samples_ns: tuple[float, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return statistics.median(self.samples_ns) * 1e-9
+
+    @property
+    def noise(self) -> float:
+        """The interquartile range relative to the median."""
+        first, middle, third = statistics.quantiles(self.samples_ns, n=4, method="inclusive")
+        return (third - first) / middle
+
+
+def key(case: Case, spec: Spec) -> str:
+    """What a measurement belongs to: workload, sizes and mapping."""
+    text = json.dumps([case.folder, sorted(case.sizes.items()), str(spec.mapping)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def known(case: Case) -> dict[str, Measured]:
+    """The measurements that the data hold."""
+    if not case.file.exists():
+        return {}
+    rows = [json.loads(line) for line in case.file.read_text().splitlines()]
+    return {row["key"]: Measured(row["key"], row["outcome"], row["message"], tuple(row["samples_ns"])) for row in rows}
+
+
+def measure(cases: Sequence[Case], seed: int, seconds: float) -> None:
+    """Time what is not known yet, some mappings at a time, until this many seconds have passed."""
+    device = find_device(None)
+    end = time.monotonic() + seconds
+    for case in cases:
+        done = known(case)
+        specs = {key(case, spec): spec for spec in random_mappings(case.spec(), COUNT, seed)}
+        rest = [name for name in specs if name not in done]
+        for start in range(0, len(rest), CHUNK):
+            if time.monotonic() > end:
+                print(f"{case.name}: {len(rest) - start} left")
+                return
+            names = rest[start : start + CHUNK]
+            found = measure_together([specs[name] for name in names], repeats=SAMPLES, device=device)
+            with case.file.open("a") as file:
+                for name, m in zip(names, found, strict=True):
+                    row = {
+                        "key": name,
+                        "outcome": str(m.outcome),
+                        "message": m.message[:300],
+                        "samples_ns": [round(s) for s in m.samples_ns],
+                    }
+                    file.write(json.dumps(row) + "\n")
+        print(f"{case.name}: all measured")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One mapping predicted and measured."""
+
+    number: int
+    spec: Spec = field(repr=False)
+    measured: Measured
+    predicted: float
+    bounds: str
+    """What the model thinks bounds each Einsum."""
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether an intermediate stays inside a kernel."""
+        assert self.spec.mapping is not None
+        first = self.spec.mapping.nodes[0]
+        return isinstance(first, Storage) and not set(self.spec.workload.intermediates) <= set(first.tensors)
+
+
+def points(case: Case, seed: int) -> tuple[list[Point], list[str], int]:
+    """The mappings with a time, what is said of those that failed, and how many are not measured yet."""
+    done = known(case)
+    found, failed, missing = [], [], 0
+    for number, spec in enumerate(random_mappings(case.spec(), COUNT, seed)):
+        measured = done.get(key(case, spec))
+        if measured is None:
+            missing += 1
+        elif measured.outcome != "ok":
+            failed.append(f"mapping {number}: {measured.outcome}: {measured.message}")
+        else:
+            prediction = ff.predict(spec)
+            bounds = ", ".join(f"{einsum} {component}" for einsum, component in prediction.bottleneck.items())
+            found.append(Point(number, spec, measured, prediction.latency + launch_seconds(spec), bounds))
+    return found, failed, missing
+
+
+def report(case: Case, seed: int, verbose: bool) -> Iterator[str]:
+    """Quality, subsets, and the largest residuals."""
+    found, failed, missing = points(case, seed)
+    yield f"== {case.name} {dict(case.sizes)}: {len(found)} mappings" + (f", {missing} not measured" if missing else "")
+    yield from failed
+    if len(found) < 2:
+        return
+    ordered = sorted(found, key=lambda p: p.measured.seconds)
+    best, slowest = ordered[0].measured.seconds, ordered[-1].measured.seconds
+    near = sum(p.measured.seconds <= 2 * best for p in found)
+    noise = statistics.median(p.measured.noise for p in found)
+    yield f"from {time_text(best)} to {time_text(slowest)} ({slowest / best:.0f} times), {near} within twice the best, noise {noise:.1%}"
+    yield _agreement("all", found)
+    yield _agreement("fast third", ordered[: len(ordered) // 3])
+    yield _agreement("fused ones", [p for p in found if p.is_fused])
+    worst = sorted(found, key=lambda p: -abs(p.predicted / p.measured.seconds - 1))[: len(found) if verbose else WORST]
+    for p in worst:
+        ratio = p.predicted / p.measured.seconds
+        yield f"  {p.number:3d} measured {time_text(p.measured.seconds)}, predicted {time_text(p.predicted)}: {ratio:.2f}; {p.bounds}"
+
+
+def _agreement(name: str, found: Sequence[Point]) -> str:
+    if len(found) < 5:
+        return f"{name}: too few"
+    a = Agreement.of([p.predicted for p in found], [p.measured.seconds for p in found])
+    return (
+        f"{name} ({a.count}): Spearman {a.spearman:.3f}, Kendall {a.kendall:.3f}, mean error {a.mean_error:.1%}, "
+        f"median {a.median_error:.1%}, bias {a.bias:+.1%}, pairs {a.pairwise_accuracy:.1%}, regret@1 {a.regret_1:.1%}, @5 {a.regret_5:.1%}"
+    )
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("verb", choices=["measure", "judge"])
+    parser.add_argument("cases", nargs="*", help="default: all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long to go on measuring")
+    parser.add_argument("--all", action="store_true", help="print every residual")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    cases = [case for case in CASES if not given.cases or case.name in given.cases]
+    if given.verb == "measure":
+        measure(cases, given.seed, given.seconds)
+        return
+    for case in cases:
+        for line in report(case, given.seed, given.all):
+            print(line)
+    print(TARGETS)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

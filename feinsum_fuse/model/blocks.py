@@ -1,0 +1,233 @@
+"""Blocks: the innermost pieces of a kernel, each a loop without loops in it, or statements beside loops.
+
+Unrolled loops and lanes are no loops here: what they repeat is one piece of straight code.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..schedule.nest import For, Nest, Node, Place, Statement, statements
+from ..schedule.writing import FULLY_UNROLLED
+from ..spec.affine import Affine
+
+MOST_POINTS = 4096
+"""Combinations of outer iterations that an average is taken over."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One statement of a block, with the loops around it that are written out, and the loop over lanes."""
+
+    statement: Statement
+    unrolled: tuple[For, ...]
+    lane: For | None
+    above: tuple[For, ...] = ()
+    """The loops that turn."""
+
+    @cached_property
+    def counts(self) -> dict[str, float]:
+        """Unrolled loop -> its copies that run, on average."""
+        return {loop.name: average_trips(loop, (*self.above, *self.unrolled[:depth])) for depth, loop in enumerate(self.unrolled)}
+
+    @property
+    def copies(self) -> float:
+        """How many copies of the statement run."""
+        return math.prod(self.counts.values())
+
+    @property
+    def width(self) -> int:
+        """Lanes; 1 for a scalar."""
+        return self.lane.extent or 1 if self.lane is not None else 1
+
+    @property
+    def reads(self) -> tuple[Place, ...]:
+        """What it reads, its target included if it reduces."""
+        own = (self.statement.target,) if self.statement.reduce is not None else ()
+        return (*self.statement.operands, *own)
+
+    def distinct(self, place: Place) -> float:
+        """How many different elements or vectors the copies touch."""
+        names = variables(place)
+        return math.prod(count for name, count in self.counts.items() if name in names)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Straight code, with the loops above it; the last of them repeats it if ``is_loop``."""
+
+    lines: tuple[Line, ...]
+    above: tuple[For, ...]
+    is_loop: bool
+
+    @cached_property
+    def loop(self) -> For | None:
+        """The loop that repeats the code and nothing else."""
+        return self.above[-1] if self.is_loop else None
+
+    @cached_property
+    def trips(self) -> float:
+        """Iterations of that loop, on average; 1 without one."""
+        return average_trips(self.above[-1], self.above[:-1]) if self.is_loop else 1.0
+
+    @cached_property
+    def entries(self) -> float:
+        """How often the block is entered in one run of the kernel."""
+        outside = self.above[:-1] if self.is_loop else self.above
+        return math.prod(average_trips(loop, self.above[:depth]) for depth, loop in enumerate(outside))
+
+    @property
+    def einsum(self) -> str:
+        """The Einsum that it works for."""
+        return self.lines[0].statement.einsum
+
+
+def variables(place: Place) -> frozenset[str]:
+    """The loops that move a place."""
+    return frozenset(v for index in place.indices for v in index.variables)
+
+
+def average_trips(loop: For, above: Sequence[For]) -> float:
+    """Iterations of a loop, its limits averaged over the iterations of those above."""
+    if loop.extent is None:
+        return 1.0
+    if not loop.limits:
+        return float(loop.extent)
+    extents = {outer.name: outer.extent or 1 for outer in above}
+    names = sorted({v for limit in loop.limits for v in limit.variables} - {loop.name})
+    sizes = [_sampled(extents.get(name, 1), len(names)) for name in names]
+    counts = []
+    for point in itertools.product(*sizes):
+        values = dict(zip(names, point, strict=True))
+        counts.append(_count(loop, values))
+    return sum(counts) / len(counts)
+
+
+def _sampled(extent: int, dimensions: int) -> Sequence[int]:
+    """Iterations of an outer loop, evenly spaced if there are too many."""
+    most = max(2, int(MOST_POINTS ** (1 / dimensions)))
+    if extent <= most:
+        return range(extent)
+    return sorted({round(k * (extent - 1) / (most - 1)) for k in range(most)})
+
+
+def _count(loop: For, values: dict[str, int]) -> int:
+    """Iterations of a loop where all others have a value."""
+    low, high = 0, (loop.extent or 1) - 1
+    for limit in loop.limits:
+        factor = limit.coefficients.get(loop.name, 0)
+        rest = limit.constant + sum(f * values.get(name, 0) for name, f in limit.terms if name != loop.name)
+        if factor > 0:
+            low = max(low, math.ceil(-rest / factor))
+        elif factor < 0:
+            high = min(high, rest // -factor)
+        elif rest < 0:
+            return 0
+    return max(0, high - low + 1)
+
+
+def moves_private(nest: Nest, loop: For) -> bool:
+    """Whether a loop of our own moves or sets a small private tile: it is written out (as in ``schedule.writing``)."""
+    inner = [s for _, s in statements((loop,))]
+    private = [nest.tiles[p.source] for s in inner for p in (s.target, *s.operands) if p.source in nest.tiles]
+    private = [tile for tile in private if tile.memory == "private"]
+    simple = len(inner) == 1 and inner[0].role not in {"update", "map"} and not loop.refs
+    return bool(private) and simple and all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private)
+
+
+def is_written_out(nest: Nest, loop: For) -> bool:
+    """Whether a loop leaves no loop in the generated code."""
+    return loop.binding in ("unroll", "vector") or (loop.binding == "loop" and moves_private(nest, loop))
+
+
+def blocks(nest: Nest, body: Sequence[Node], above: tuple[For, ...] = ()) -> Iterator[Block]:
+    """The blocks of a body, in the order of the text."""
+    straight: list[Line] = []
+    for node in body:
+        lines = list(_lines(nest, node, above))
+        if lines:
+            straight += lines
+            continue
+        if straight:
+            yield Block(tuple(straight), above, is_loop=False)
+            straight = []
+        assert isinstance(node, For)
+        inside = [line for child in node.body for line in _lines(nest, child, (*above, node))]
+        if all(list(_lines(nest, child, ())) for child in node.body) and not node.binding.startswith("group."):
+            yield Block(tuple(inside), (*above, node), is_loop=True)
+        else:
+            yield from blocks(nest, node.body, (*above, node))
+    if straight:
+        yield Block(tuple(straight), above, is_loop=False)
+
+
+def _lines(nest: Nest, node: Node, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None) -> Iterator[Line]:
+    """The straight code of a node; nothing if there is a loop in it."""
+    if isinstance(node, Statement):
+        yield Line(node, unrolled, lane, above)
+        return
+    if not is_written_out(nest, node):
+        return
+    parts = []
+    for child in node.body:
+        found = list(_lines(nest, child, above, *((unrolled, node) if node.binding == "vector" else ((*unrolled, node), lane))))
+        if not found:
+            return
+        parts += found
+    yield from parts
+
+
+def in_registers(nest: Nest) -> frozenset[str]:
+    """The private tiles that compilers keep in registers: all loops that index them are written out."""
+    outside: set[str] = set()
+    for above, statement in statements(nest.body):
+        loops = {loop.name: loop for loop in above}
+        for place in (statement.target, *statement.operands):
+            tile = nest.tiles.get(place.source)
+            if tile is None or tile.memory != "private":
+                continue
+            if any(name in loops and not is_written_out(nest, loops[name]) for name in variables(place)):
+                outside.add(place.source)
+    return frozenset(name for name, tile in nest.tiles.items() if tile.memory == "private" and name not in outside)
+
+
+def stride(nest: Nest, place: Place, name: str) -> int | None:
+    """Elements between the places of neighbouring iterations of a loop; ``None`` for an array whose shape is not known."""
+    total = 0
+    for index, step in zip(stored(nest, place), strides(nest, place.source), strict=True):
+        if step is None:
+            return None
+        total += index.coefficients.get(name, 0) * step
+    return total
+
+
+def stored(nest: Nest, place: Place) -> tuple[Affine, ...]:
+    """The indices in the order in which the array's axes are stored."""
+    tile = nest.tiles.get(place.source)
+    return place.indices if tile is None else tuple(place.indices[axis] for axis in tile.axes)
+
+
+def strides(nest: Nest, source: str) -> tuple[int | None, ...]:
+    """Elements from one index to the next along each stored axis."""
+    sizes = shape(nest, source)
+    result: list[int | None] = []
+    step: int | None = 1
+    for size in reversed(sizes):
+        result.insert(0, step)
+        step = step * size if step is not None and size is not None else None
+    return tuple(result)
+
+
+def shape(nest: Nest, source: str) -> tuple[int | None, ...]:
+    """The extents of the stored axes."""
+    tile = nest.tiles.get(source)
+    if tile is None:
+        return nest.sources[source].shape
+    sizes = [tile.shape[axis] for axis in tile.axes]
+    if sizes:
+        sizes[-1] = -(-(sizes[-1] + tile.padding) // tile.lanes) * tile.lanes
+    return tuple(sizes)

@@ -1,0 +1,142 @@
+"""Lines that each block of a kernel fetches from beyond a cache of a given size.
+
+A least-recently-used cache keeps what one iteration of a loop touches until the next iteration if all that the iteration touches fits. So
+a loop whose body fits fetches every line that it touches once each time it is entered; where the body does not fit, its parts fetch theirs
+in every iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ..schedule.nest import For, Nest, Node, statements
+from .blocks import average_trips, in_registers, shape, stored, strides
+
+LINE = 64
+"""Bytes."""
+SETS, WAYS = 64, 8
+"""Of a first-level cache: rows whose distance is a multiple of many lines meet in few sets."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """What a piece of a kernel touches of one array."""
+
+    source: str
+    lines: float
+    run: float
+    """Bytes that lie next to one another."""
+    claimed: float
+    """Bytes of a cache that it takes, more than its lines where they meet in few sets."""
+    written: bool
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Lines of an array that a block fetches."""
+
+    lines: float
+    run: float
+    written: bool
+
+
+@dataclass
+class CacheTraffic:
+    """The traffic of one nest through caches."""
+
+    nest: Nest
+    found: dict[int, list[Fetched]] = field(default_factory=dict)
+
+    @cached_property
+    def registers(self) -> frozenset[str]:
+        """Tiles that touch no memory."""
+        return in_registers(self.nest)
+
+    def beyond(self, body: Sequence[Node], capacity: float, *, warm: bool) -> dict[int, list[Fetched]]:
+        """Statement (by identity) -> what it is the first to fetch, over the whole run; ``warm``: what fits as a whole is there."""
+        self.found = {}
+        if warm and self._claimed(self.regions(body, ())) <= capacity:
+            return {}
+        self._visit(tuple(body), (), 1.0, capacity)
+        return self.found
+
+    def _visit(self, body: tuple[Node, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
+        whole = self.regions(body, above)
+        if self._claimed(whole) <= capacity:
+            self._charge(body, whole, times)
+            return
+        for node in body:
+            if not isinstance(node, For):
+                self._charge((node,), self.regions((node,), above), times)
+                continue
+            mine = self.regions((node,), above)
+            inside = self.regions(node.body, (*above, node))
+            if self._claimed(mine) <= capacity or self._claimed(inside) <= capacity:
+                self._charge((node,), mine, times)
+            else:
+                self._visit(node.body, (*above, node), times * average_trips(node, above), capacity)
+
+    def _charge(self, body: tuple[Node, ...], regions: dict[str, Region], times: float) -> None:
+        rest = dict(regions)
+        for _, statement in statements(body):
+            for place in (*statement.operands, statement.target):
+                region = rest.pop(self._name(place.source), None)
+                if region is not None:
+                    self.found.setdefault(id(statement), []).append(Fetched(region.lines * times, region.run, region.written))
+
+    def _claimed(self, regions: dict[str, Region]) -> float:
+        return sum(region.claimed for region in regions.values())
+
+    def _name(self, source: str) -> str:
+        """One name for all ways to read a tensor."""
+        return source if source in self.nest.tiles else self.nest.sources[source].tensor
+
+    def regions(self, body: Sequence[Node], above: tuple[For, ...]) -> dict[str, Region]:
+        """Array -> what the body touches of it, the loops above standing still."""
+        fixed = {loop.name for loop in above}
+        extents: dict[str, list[int]] = {}
+        order: dict[str, str] = {}
+        written: set[str] = set()
+        for loops, statement in statements(tuple(body)):
+            sizes = {loop.name: loop.extent or 1 for loop in loops if loop.name not in fixed}
+            for place in (*statement.operands, statement.target):
+                if place.source in self.registers:
+                    continue
+                name = self._name(place.source)
+                limit = [size if size is not None else 1 << 60 for size in shape(self.nest, place.source)]
+                spans = []
+                for index, most in zip(stored(self.nest, place), limit, strict=True):
+                    terms = sum(abs(f) * (sizes[v] - 1) for v, f in index.terms if v in sizes)
+                    spans.append(min(most, terms + 1))
+                known = extents.setdefault(name, spans)
+                extents[name] = [max(a, b) for a, b in zip(known, spans, strict=True)] if len(known) == len(spans) else known
+                order[name] = place.source
+                if place is statement.target:
+                    written.add(name)
+        return {name: self._region(order[name], spans, name in written) for name, spans in extents.items()}
+
+    def _region(self, source: str, spans: Sequence[int], written: bool) -> Region:
+        known = self.nest.tiles.get(source) or self.nest.sources[source]
+        width = int(np.dtype(known.dtype).itemsize)
+        steps = [step or 1 for step in strides(self.nest, source)]
+        sizes = shape(self.nest, source)
+        run, runs, rows = float(width), 1.0, 0
+        whole = True
+        for span, step, size in zip(reversed(spans), reversed(steps), reversed(sizes), strict=True):
+            if whole:
+                run *= span
+                whole = span == size
+            elif span > 1:
+                runs *= span
+                rows = rows or step * width
+        lines = runs * max(1.0, run / LINE)
+        claimed = lines * LINE
+        if runs > 1 and rows % LINE == 0 and rows < SETS * LINE * 16:
+            reach = SETS // math.gcd(rows // LINE, SETS) * max(1.0, run / LINE)
+            claimed *= max(1.0, min(SETS / reach, runs))
+        return Region(source, lines, run, claimed, written)

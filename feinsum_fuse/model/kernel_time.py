@@ -1,0 +1,146 @@
+"""The time of a lowered kernel on a calibrated processor: blocks in a core, lines through the caches, groups over cores, launches."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from ..cascade.reading import cascade as cascade_of
+from ..lowering.lowering import lower
+from ..schedule.nest import For, Nest, Node, walk
+from ..schedule.parallel import kernel_starts
+from ..spec.spec import Spec
+from .blocks import Block, blocks, in_registers
+from .cache_traffic import LINE, CacheTraffic, Fetched
+from .machine import Level, Machine
+from .straight import Straight
+
+SHARE = 0.7
+"""The part of a cache that is counted on; the rest is lost to conflicts and to what streams through."""
+LEAST_GROUPS, MOST_GROUPS = 32, 256
+"""PoCL hands groups to a thread in parts of the rest, as many at once as this times the number of threads."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A block of a kernel: seconds of one core in it, and of each level for its lines, if all cores share the work evenly."""
+
+    einsum: str
+    role: str
+    core: float
+    memory: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """Fetching lines and computing overlap but for what the innermost cache hands over."""
+        return max(self.core, sum(self.memory.values())) + OVERLAP_LOSS * min(self.core, sum(self.memory.values()))
+
+
+OVERLAP_LOSS = 0.3
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """Kernels of one spec: their blocks, groups and launches."""
+
+    parts: tuple[Part, ...]
+    launches: float
+    """Seconds of starting kernels and groups."""
+
+    @property
+    def seconds(self) -> float:
+        """All kernels one after another."""
+        return sum(part.seconds for part in self.parts) + self.launches
+
+    def __str__(self) -> str:
+        lines = [f"{self.seconds:.4g} s, {self.launches:.2g} s of them launches"]
+        for part in self.parts:
+            memory = ", ".join(f"{name} {seconds:.3g}" for name, seconds in part.memory.items())
+            lines.append(f"  {part.einsum} {part.role}: {part.seconds:.4g} s; core {part.core:.3g}, {memory}")
+        return "\n".join(lines)
+
+
+def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False) -> KernelTime:
+    """The time of one run of a spec's kernels; raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises."""
+    nest = lower(spec).nest(cascade_of(spec).kernel())
+    return nest_time(nest, machine, cold=cold)
+
+
+def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime:
+    """The same for a kernel in normal form."""
+    starts = [0, *kernel_starts(nest), len(nest.body)]
+    kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
+    launch, group = machine.variable("launch_seconds", 0.0), machine.variable("group_seconds", 0.0)
+    parts: list[Part] = []
+    launches = 0.0
+    timing = _Timing(nest, machine, cold)
+    for body in kernels:
+        groups = groups_of(body)
+        stretch = makespan(groups, machine.cores) * machine.cores / groups
+        parts += timing.parts(body, stretch)
+        launches += launch + group * groups
+    return KernelTime(tuple(parts), launches)
+
+
+def groups_of(body: Sequence[Node]) -> int:
+    """Work-groups of a kernel."""
+    axes: dict[str, int] = {}
+    for node in walk(tuple(body)):
+        if isinstance(node, For) and node.binding.startswith("group."):
+            axes[node.binding] = max(axes.get(node.binding, 1), node.extent or 1)
+    return math.prod(axes.values())
+
+
+def makespan(groups: int, threads: int) -> int:
+    """Groups that the busiest of some threads runs, each taking a part of the rest when it is free."""
+    ends = [(0, k) for k in range(threads)]
+    rest = groups
+    while rest:
+        most = LEAST_GROUPS if rest <= MOST_GROUPS * threads else MOST_GROUPS
+        taken = min(most * threads, -(-rest // threads))
+        end, thread = heapq.heappop(ends)
+        heapq.heappush(ends, (end + taken, thread))
+        rest -= taken
+    return max(end for end, _ in ends)
+
+
+@dataclass(frozen=True)
+class _Timing:
+    nest: Nest
+    machine: Machine
+    cold: bool
+
+    @cached_property
+    def registers(self) -> frozenset[str]:
+        return in_registers(self.nest)
+
+    def parts(self, body: tuple[Node, ...], stretch: float) -> list[Part]:
+        """The blocks of one kernel, of which the busiest core runs ``stretch`` times its share."""
+        found = list(blocks(self.nest, body))
+        traffic = CacheTraffic(self.nest)
+        fetched: dict[str, dict[int, list[Fetched]]] = {}
+        levels = self.machine.levels
+        for inner, outer in pairwise(levels):
+            fetched[outer.name] = traffic.beyond(body, inner.size * SHARE, warm=not self.cold)
+        share = stretch / self.machine.cores
+        return [self._part(block, fetched, share) for block in found]
+
+    def _part(self, block: Block, fetched: dict[str, dict[int, list[Fetched]]], share: float) -> Part:
+        core = Straight(self.machine, self.nest, self.registers, block).seconds * share
+        memory = {}
+        for level in self.machine.levels[1:]:
+            lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
+            memory[level.name] = sum(_line_seconds(level, f) * f.lines for f in lines) * share
+        first = block.lines[0].statement
+        return Part(first.einsum, first.role, core, memory)
+
+
+def _line_seconds(level: Level, fetched: Fetched) -> float:
+    """Seconds that a level needs to hand over one line, and to take it back if it was written."""
+    if fetched.written:
+        return LINE / level.write
+    return LINE / level.read if fetched.run > LINE else max(LINE / level.read, 1 / level.strided)

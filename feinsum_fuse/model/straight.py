@@ -1,0 +1,302 @@
+"""The in-core term: what straight code asks of a core's ports, once or in a loop (DESIGN.md, section 7).
+
+Counted are operations after what every compiler does: a place that several copies of a statement touch is loaded once, what a loop does not
+move is loaded before it, private tiles whose indices are all constants live in registers, and a multiply and an add become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from pymbolic.mapper import WalkMapper
+from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
+
+from ..schedule.nest import For, Nest, Place
+from .blocks import Block, Line, stride, variables
+from .machine import REGISTERS, WINDOW, Machine
+
+FREE = frozenset({"where"})
+PAIRS = frozenset({"max", "min"})
+
+
+class _Operations(WalkMapper):  # type: ignore[misc]
+    """Counts the arithmetic of an expression: simple operations, divisions, and calls by function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.simple = 0
+        self.products = 0
+        self.calls: dict[str, int] = {}
+
+    def map_sum(self, expr: Sum) -> None:
+        self.simple += len(expr.children) - 1
+        super().map_sum(expr)
+
+    def map_product(self, expr: Product) -> None:
+        self.simple += len(expr.children) - 1
+        self.products += 1
+        super().map_product(expr)
+
+    def map_quotient(self, expr: Quotient) -> None:
+        self.called("div")
+        super().map_quotient(expr)
+
+    def map_power(self, expr: Power) -> None:
+        self.called("pow")
+        super().map_power(expr)
+
+    def map_comparison(self, expr: Comparison) -> None:
+        self.simple += 1
+        super().map_comparison(expr)
+
+    def map_if(self, expr: If) -> None:
+        self.simple += 1
+        super().map_if(expr)
+
+    def map_call(self, expr: Call) -> None:
+        name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
+        if name not in FREE:
+            self.called(name)
+        for parameter in expr.parameters:
+            self.rec(parameter)
+
+    def called(self, name: str) -> None:
+        """One more call."""
+        self.calls[name] = self.calls.get(name, 0) + 1
+
+
+@dataclass(frozen=True)
+class Straight:
+    """A block's code on one core; times in seconds."""
+
+    machine: Machine
+    nest: Nest
+    registers: frozenset[str]
+    """The private tiles that live in registers."""
+    block: Block
+
+    @property
+    def seconds(self) -> float:
+        """One core's time for all entries of the block, data being in the nearest cache."""
+        once = self.block.trips * self.iteration + self._outside
+        chained = self._chained
+        if chained:
+            # What follows a short loop starts while the loop's last operations are under way.
+            ahead = max(1.0, WINDOW / max(1.0, self.operations * self.block.trips))
+            once = max(once, chained * self.block.trips / ahead)
+        once = max(once, self._around)
+        if self.block.is_loop:
+            once += 2 * self.machine.seconds("issue")
+            if self.block.trips > 1:
+                once += self.machine.seconds("mispredict") * min(1.0, self.block.trips / 32)
+        return once * self.block.entries
+
+    @property
+    def iteration(self) -> float:
+        """The busiest port's time for the code once."""
+        second = self.machine.seconds
+        ports = [
+            self.arithmetic / self.machine.rate,
+            self.loads * second("load"),
+            self.packed * second("pack"),
+            self._counts.updates * second("vector_memory_update"),
+            self.stores * second("store"),
+            self.operations * second("issue"),
+        ]
+        return max(ports) + self.functions
+
+    @cached_property
+    def vectorised(self) -> int:
+        """Lanes that the compiler makes of a scalar loop whose iterations are independent and next to one another."""
+        loop = self.block.loop
+        if loop is None or len(loop.limits) > 1:
+            return 1
+        if any(line.lane is not None or line.unrolled for line in self.block.lines):
+            return 1
+        for line in self.block.lines:
+            steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
+            target = stride(self.nest, line.statement.target, loop.name)
+            if target != 1 or any(step not in (0, 1) for step in steps) or line.statement.guards:
+                return 1
+        return self._native(self.block.lines[0])
+
+    def _native(self, line: Line) -> int:
+        return max(1, self.machine.lanes * 4 // self._itemsize(line))
+
+    def _itemsize(self, line: Line) -> int:
+        source = line.statement.target.source
+        known = self.nest.tiles.get(source) or self.nest.sources[source]
+        return int(np.dtype(known.dtype).itemsize)
+
+    def _pieces(self, line: Line) -> float:
+        """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
+        if line.lane is None:
+            return 1 / self.vectorised
+        return max(1.0, line.width / self._native(line))
+
+    @cached_property
+    def _counts(self) -> _Counts:
+        counts = _Counts()
+        written = {line.statement.target.source for line in self.block.lines}
+        seen: set[tuple[str, tuple[object, ...]]] = set()
+        for line in self.block.lines:
+            self._compute(line, counts)
+            for place in line.reads:
+                identity = (place.source, place.indices)
+                if identity not in seen:
+                    seen.add(identity)
+                    self._load(line, place, counts, written)
+            self._store(line, counts)
+        return counts
+
+    def _compute(self, line: Line, counts: _Counts) -> None:
+        found = _Operations()
+        found(line.statement.value)
+        pieces = self._pieces(line) * line.copies
+        simple = found.simple
+        reduce = line.statement.reduce
+        if reduce in ("add", "mul") and not (reduce == "add" and found.products):
+            simple += 1
+        counts.arithmetic += pieces * simple
+        calls = dict(found.calls)
+        if reduce in PAIRS:
+            calls[str(reduce)] = calls.get(str(reduce), 0) + 1
+        lanes = line.width * self.vectorised
+        counts.functions += pieces * sum(count * self.machine.function(name, lanes) for name, count in calls.items())
+        loop = self.block.loop
+        turning = sum(loop is not None and loop.name in guard.variables for guard in line.statement.guards)
+        counts.other += line.copies * turning * 2
+
+    def _load(self, line: Line, place: Place, counts: _Counts, written: set[str]) -> None:
+        moved = variables(place)
+        if place.source in self.registers:
+            return
+        is_vector = line.lane is not None and line.lane.name in moved
+        loop = self.block.loop
+        count = float(line.distinct(place))
+        repeated = loop is None or loop.name in moved or place.source in written
+        loads, packs = count, 0.0
+        if is_vector:
+            assert line.lane is not None
+            step = stride(self.nest, place, line.lane.name)
+            if step == 1:
+                loads = count * self._pieces(line)
+            else:
+                loads, packs = count * line.width, count * line.width
+        elif line.lane is None and loop is not None and loop.name in moved:
+            loads = count / self.vectorised
+        if line.lane is not None and any(line.lane.name in limit.variables for limit in line.lane.limits) and is_vector:
+            counts.other += count
+        if repeated:
+            counts.loads += loads
+            counts.packed += packs
+        else:
+            counts.before += loads
+            counts.live += count
+
+    def _store(self, line: Line, counts: _Counts) -> None:
+        target = line.statement.target
+        count = float(line.distinct(target))
+        pieces = max(1.0, line.width / self._native(line)) if line.lane is not None else 1 / self.vectorised
+        if target.source in self.registers:
+            counts.live += count * pieces if line.statement.reduce else 0
+            return
+        step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
+        # A vector's store is written as an assignment of its first element, which is stored once more.
+        again = count if line.lane is not None and step == 1 else 0.0
+        counts.stores += count * (pieces if step == 1 else line.width) + again
+        counts.updates += again if line.statement.reduce is not None else 0.0
+        counts.packed += 0 if step == 1 else count * line.width
+
+    @property
+    def arithmetic(self) -> float:
+        """Vector operations of one iteration."""
+        return self._counts.arithmetic
+
+    @property
+    def functions(self) -> float:
+        """Seconds of calls in one iteration."""
+        return self._counts.functions
+
+    @property
+    def loads(self) -> float:
+        """Load instructions of one iteration, those of values that did not fit into registers among them."""
+        return self._counts.loads + self.spilled
+
+    @property
+    def stores(self) -> float:
+        """Store instructions of one iteration."""
+        return self._counts.stores + self.spilled
+
+    @property
+    def packed(self) -> float:
+        """Elements that are put into or taken out of vectors one by one."""
+        return self._counts.packed
+
+    @property
+    def spilled(self) -> float:
+        """Registers that are stored and loaded again in one iteration."""
+        spare = REGISTERS - 2
+        return max(0.0, self._counts.live - spare) if self.block.is_loop else 0.0
+
+    @property
+    def operations(self) -> float:
+        """Everything that is issued in one iteration."""
+        control = 2.0 / self.vectorised if self.block.is_loop else 0.0
+        return self.arithmetic + self.loads + self.stores + self.packed + self._counts.other + control
+
+    @property
+    def _outside(self) -> float:
+        """Seconds of what stands in front of the loop."""
+        return self._counts.before * self.machine.seconds("load")
+
+    @property
+    def _chained(self) -> float:
+        """Seconds of an iteration if each update of an accumulator waits for the last."""
+        loop = self.block.loop
+        if loop is None:
+            return 0.0
+        longest = 0.0
+        for line in self._reducing(loop):
+            target = line.statement.target
+            updates = line.copies / line.distinct(target)
+            longest = max(longest, updates * self.machine.seconds(self._latency(line)))
+        return longest
+
+    def _latency(self, line: Line) -> str:
+        if line.statement.target.source in self.registers:
+            return "multiply_add_latency"
+        return "memory_chain" if line.lane is None else "vector_memory_chain"
+
+    @property
+    def _around(self) -> float:
+        """Seconds of one entry if the loop around this one adds to the same places of memory again."""
+        outside = self.block.above[:-1] if self.block.is_loop else self.block.above
+        if not outside or self.block.loop is None:
+            return 0.0
+        again = [line for line in self._reducing(outside[-1]) if line.statement.target.source not in self.registers]
+        return max((self.machine.seconds(self._latency(line)) for line in again), default=0.0)
+
+    def _reducing(self, loop: For) -> Iterator[Line]:
+        for line in self.block.lines:
+            if line.statement.reduce is not None and loop.name not in variables(line.statement.target):
+                yield line
+
+
+@dataclass
+class _Counts:
+    """What one iteration of a block needs."""
+
+    arithmetic: float = 0.0
+    functions: float = 0.0
+    loads: float = 0.0
+    stores: float = 0.0
+    packed: float = 0.0
+    other: float = 0.0
+    before: float = 0.0
+    live: float = 0.0
+    updates: float = 0.0
+    """Vectors in memory that are changed where they are: the second store keeps the load from taking the first one's value."""
