@@ -173,7 +173,7 @@ ROWS = (
     Row(
         *("attention, 8 x 1,024 x 64, one pass", "attention", "mapping_one_pass", {"H": 8, "M": 1024, "E": 64, "ONLINE": 1}),
         *("PyTorch, fused", torch_attention, lambda s: 4.0 * s["H"] * s["M"] ** 2 * s["E"]),
-        intel={"LANES": 16, "RM": 16, "RP": 8, "PT": 128},
+        intel={"LANES": 16, "RM": 16, "RP": 8, "PT": 256},
         targets=(0.85, 1.1),
     ),
     Row(
