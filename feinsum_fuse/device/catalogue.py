@@ -76,7 +76,7 @@ KINDS = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU, "accelerator": cl
 
 def devices() -> tuple[cl.Device, ...]:
     """All OpenCL devices, PoCL's first (they are the default); empty if there is none."""
-    runtimes.announce()
+    runtimes.prepare()
     try:
         platforms = cl.get_platforms()
     except cl.Error:

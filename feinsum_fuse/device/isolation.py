@@ -102,7 +102,7 @@ def _identity(executable: Executable, info: DeviceInfo) -> str:
 
 def _run(directory: Path, timeout_s: float, program: str) -> Result:
     """Start the child, wait, and read off how it ended."""
-    runtimes.announce()
+    runtimes.prepare()
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # A child that is killed while it holds the lock of pyopencl's cache would block everybody else for a minute.

@@ -1,4 +1,4 @@
-"""OpenCL runtimes that are installed but not announced to the OpenCL loader.
+"""OpenCL runtimes that are installed but not announced to the OpenCL loader, and settings that a runtime needs.
 
 The loader (ocl-icd, shipped inside pyopencl's wheel) finds drivers through ``*.icd`` files in ``OCL_ICD_VENDORS`` or
 ``/etc/OpenCL/vendors``, and PoCL's wheel through ``PYOPENCL_HOME`` besides. Intel's CPU runtime from the package index brings an ``.icd``
@@ -22,6 +22,7 @@ NVIDIA = "libnvidia-opencl.so.1"
 NVIDIA_COMPILER = "libnvidia-nvvm.so.4"
 INTEL = "libintelocl.so"
 INTEL_PACKAGE = "intel-opencl-rt"
+REPLICATION = "POCL_FULL_REPLICATION_THRESHOLD"
 
 
 def intel_library() -> Path | None:
@@ -85,6 +86,16 @@ def announce(cache: Path | None = None) -> Path | None:
     directory = _write(wanted, cache or Path(platformdirs.user_cache_dir("feinsum_fuse")))
     os.environ[VENDORS] = str(directory)
     return directory
+
+
+def prepare() -> None:
+    """What has to be set in the environment before a process builds its first kernel; idempotent.
+
+    Up to this many work-items PoCL writes a group out item by item, else as loops over its items. For groups of two (its default) the
+    first way dies in ``VariableUniformityAnalysis``, or computes wrong values, on loops that only one item enters; a user's own value stays.
+    """
+    announce()
+    os.environ.setdefault(REPLICATION, "1")
 
 
 def _write(files: dict[str, str], cache: Path) -> Path:

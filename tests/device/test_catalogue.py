@@ -114,3 +114,12 @@ def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv(runtimes.VENDORS, str(tmp_path))
     directory = runtimes.announce(blocked)
     assert directory is not None and (directory / "feinsum-fuse-nvidia.icd").exists()
+
+
+def test_groups_of_two_are_loops_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(runtimes.REPLICATION, raising=False)
+    runtimes.prepare()
+    assert os.environ[runtimes.REPLICATION] == "1"
+    monkeypatch.setenv(runtimes.REPLICATION, "2")
+    runtimes.prepare()
+    assert os.environ[runtimes.REPLICATION] == "2"

@@ -155,6 +155,27 @@ RENAMED = """
     - !Temporal {rank_variable: n, tile_shape: 1}
     - !Compute {einsum: Z, component: MAC}
 """
+ONE_ITEM_OF_TWO = """
+- !Storage {component: MainMemory, tensors: [A, B, C, T, Z]}
+- !Sequential
+  nodes:
+  - !Nested
+    nodes:
+    - !Temporal {rank_variable: m, tile_shape: 1}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Storage {component: Scratchpad, tensors: [A]}
+    - !Storage {component: Register, tensors: [T]}
+    - !Temporal {rank_variable: k, tile_shape: 2}
+    - !Temporal {rank_variable: k, tile_shape: 1}
+    - !Compute {einsum: T, component: MAC}
+  - !Nested
+    nodes:
+    - !Spatial {rank_variable: m, tile_shape: 1, component: WorkItem, name: X}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Temporal {rank_variable: p, tile_shape: 1}
+    - !Compute {einsum: Z, component: MAC}
+"""
+"""A loop with a remainder that one of two work-items runs alone: PoCL's compiler dies of it unless groups of two are loops."""
 TREES: dict[str, Spec] = {
     "unfused": spec_of((MATMUL,), SIZES, UNFUSED),
     "partial sums": spec_of((MATMUL,), SIZES, PARTIAL_SUMS),
@@ -164,6 +185,7 @@ TREES: dict[str, Spec] = {
     "several kernels": spec_of(CHAIN, SIZES, SEVERAL_KERNELS),
     "halo": spec_of(WINDOWS, {"X": 13, "R": 3, "Y": 10, "S": 4}, HALO),
     "halo with stride": spec_of(STRIDED, {"X": 13, "R": 3, "Y": 5, "S": 5}, HALO),
+    "one item of two": spec_of(CHAIN, {"M": 2, "N": 2, "K": 3, "P": 2}, ONE_ITEM_OF_TWO),
     "renamed rows": spec_of(("T[M: i, n] = A[i,k] * B[k,n]", "Z[j, p] = T[M: j, n] * C[n,p]"), SIZES, RENAMED),
 }
 
