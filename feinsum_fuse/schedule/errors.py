@@ -49,6 +49,10 @@ class ReductionBindingError(ScheduleError):
     """A reduction loop would run in parallel."""
 
 
+class NoReductionError(ScheduleError):
+    """A loop that is no reduction where a step wants one."""
+
+
 class ParallelDependenceError(ScheduleError):
     """Iterations that depend on one another would run in parallel."""
 

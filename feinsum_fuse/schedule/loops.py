@@ -36,6 +36,11 @@ def replace_chain(body: tuple[Node, ...], chain: Sequence[For], new: tuple[Node,
     return tuple(other for node in body for other in (replacement if node is first else (node,)))
 
 
+def replace_statement(body: tuple[Node, ...], old: Statement, new: Statement) -> tuple[Node, ...]:
+    """The tree with a statement replaced."""
+    return rebuilt(body, lambda node: (new,) if node is old else (node,))
+
+
 def guarded(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, ...]:
     """The body, which runs only where these limits are >= 0."""
     if not limits:
@@ -118,7 +123,7 @@ def output_indices(nest: Nest, statement: Statement) -> tuple[Affine, ...]:
 
 def inside(node: Node, einsums: Sequence[str]) -> bool:
     """Whether a statement that computes one of these Einsums stands in this subtree."""
-    return any(s.einsum in einsums and s.role in {"update", "map"} for _, s in statements((node,)))
+    return any(s.einsum in einsums and s.role in {"update", "map", "combine"} for _, s in statements((node,)))
 
 
 def with_body(loop: For, body: tuple[Node, ...]) -> For:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pymbolic.typing import Expression
 
 TileMemory = Literal["global", "local", "private"]
-Role = Literal["populate", "init", "update", "map", "fetch", "reload", "drain"]
-"""``init`` moves into the innermost tile; ``populate`` fills an output whose elements are not each met by one point, once and for all."""
+Role = Literal["populate", "init", "update", "map", "fetch", "reload", "drain", "combine"]
+"""``combine`` adds partial results up; ``init`` moves into the innermost tile; ``populate`` fills an output whose elements are not each met
+by one point, once and for all."""
 
 
 @dataclass(frozen=True, order=True)

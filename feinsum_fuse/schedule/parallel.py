@@ -61,9 +61,9 @@ def _wrapped(nest: Nest, node: Node, axes: dict[str, int]) -> Node:
 
 
 def _is_mover(nest: Nest, node: For) -> bool:
-    """Whether a nest does nothing but move or set a local or global tile; its iterations are independent."""
+    """Whether a nest does nothing but move, set or combine local or global tiles; iterations for different elements are independent."""
     return all(
-        s.role in {"fetch", "init", "reload", "drain"}
+        s.role in {"fetch", "init", "reload", "drain", "combine"}
         and all(nest.tiles[p.source].memory == "local" for p in (s.target, *s.operands) if p.source in nest.tiles)
         for _, s in statements((node,))
     ) and not any(isinstance(n, For) and n.refs for n in walk((node,)))
@@ -78,8 +78,9 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
     items: list[For] = []
     values: dict[str, Affine] = {}
     limits = [limit for loop in chain for limit in loop.limits]
+    written = {name for _, s in statements(leaf) for index in s.target.indices for name in index.variables}
     for loop in reversed(chain):
-        if not local or loop.extent is None or loop.extent == 1:
+        if not local or loop.extent is None or loop.extent == 1 or loop.name not in written:
             outer.insert(0, dataclasses.replace(loop, limits=()))
             continue
         axis = local.pop(0)

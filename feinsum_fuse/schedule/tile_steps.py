@@ -314,10 +314,10 @@ class CacheWrite(Step):
         memory = memory_of(self.memory, self)
         nest, scope = placed_at(nest, self.at, memory, (self.einsum,), self)
         names = tuple(loop.name for loop in scope)
-        above = chain_of(nest, self.einsum, self)
-        if tuple(loop.name for loop in above[: len(names)]) != names:
+        chain = chain_of(nest, self.einsum, self)
+        if tuple(loop.name for loop in chain[: len(names)]) != names:
             raise NestOrderError(f"{self}: {self.einsum} does not run under this loop")
-        update = next(s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role in {"update", "map"})
+        above, update = self._writing(nest, names)
         place = update.target
         # What reads the sums before the tile is written back reads the tile.
         marked = part_of(nest.body, names, [self.einsum])
@@ -342,9 +342,10 @@ class CacheWrite(Step):
         tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, dtype_of(nest, place.source), origin, axes)
         reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum))
         mover = Mover(nest, tile, touched, place, above, names)
-        init = next((s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init"), None)
+        inits = [s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init" and s.target.source == place.source]
+        init = inits[0] if inits else None
         # A reduction that does not start at 0 everywhere leaves no first iteration to set values in: they stay set in the parent.
-        late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in above for limit in loop.limits)
+        late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
         before: tuple[Node, ...] = ()
         if init is not None and not late:
             before += mover.statement(self.einsum, "init", cast(float, init.value), first=reductions)
@@ -361,15 +362,25 @@ class CacheWrite(Step):
             if node in readers:
                 operands = tuple(touched.local(p, name) if p.source == place.source else p for p in node.operands)
                 return (dataclasses.replace(node, operands=operands),)
-            if node.role == "init":
+            if node in inits:
                 return (node,) if late else ()
-            if node.role in {"update", "map"}:
-                return (dataclasses.replace(node, target=touched.local(place, name)),)
+            if node.role in {"update", "map", "combine"} and node.target.source == place.source:
+                return (dataclasses.replace(node, target=touched.local(node.target, name)),)
             return (node,)
 
         body = rebuilt(nest.body, change)
         body = place_around(body, names, [self.einsum], before, drain)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
+
+    def _writing(self, nest: Nest, scope: tuple[str, ...]) -> tuple[tuple[For, ...], Statement]:
+        """What writes the Einsum's sums below this scope, or combines its partial results there, with the loops around it."""
+        found = [
+            (above, s)
+            for above, s in statements(nest.body)
+            if s.einsum == self.einsum and s.role in {"update", "map", "combine"} and tuple(n.name for n in above[: len(scope)]) == scope
+        ]
+        # Partial results of partial results are combined first.
+        return next((pair for pair in reversed(found) if pair[1].role == "combine"), found[0])
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,12 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     """The nest with this tile stored so that lanes lie next to one another, as vectors if it is private and always used so."""
     wanted: set[int | None] = set()
     aligned = True
+    combined: list[tuple[Statement, Place]] = []
     for above, statement, place in accesses(nest, tile.name):
         lane = above[-1].name if above and above[-1].name in names else None
         if statement.role not in {"update", "map"}:
             aligned = aligned and _moves_vectors(place, above, lanes)
+            combined += [(statement, place)] if statement.role == "combine" else []
             continue
         if lane is None or not any(lane in index.variables for index in place.indices):
             aligned = False
@@ -88,12 +90,18 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     if len(wanted) != 1 or None in wanted:
         return nest
     axis = next(a for a in wanted if a is not None)
+    # The lanes of one vector that are added up are read one by one.
+    aligned = aligned and not any(set(p.indices[axis].variables) - _written(s) for s, p in combined)
     others = tuple(a for a in tile.axes if a != axis)
     stored = dataclasses.replace(tile, axes=(*others, axis), padding=-tile.shape[axis] % lanes)
     if tile.memory == "private" and aligned:
         stored = dataclasses.replace(stored, lanes=lanes, padding=0)
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored))
     return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
+
+
+def _written(statement: Statement) -> set[str]:
+    return {name for index in statement.target.indices for name in index.variables}
 
 
 def _is_multiple(index: Affine, lanes: int) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import feinsum_fuse as ff
 from feinsum_fuse.cascade.cascade import Cascade
 from feinsum_fuse.schedule.explicate import Explicate
+from feinsum_fuse.schedule.factor_steps import RFactor
 from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
 from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
@@ -143,9 +144,44 @@ class Script:
         return self.build(sizes), Schedule(tuple(self.steps(sizes)))
 
 
+def factored_product(sizes: Sizes) -> list[Step]:
+    """Work-items share a sum; each keeps two partial sums of its own in registers."""
+    m, n, k, _ = sizes
+    rest = -(-k // min(3, k))
+    return [
+        Explicate(),
+        split("Z.m", 4, m),
+        split("Z.k", 3, k),
+        split("Z.k/0", 2, rest),
+        Reorder("Z", refs("Z.m/0 Z.k/1 Z.n Z.k/0/0 Z.m/1 Z.k/0/1")),
+        Bind(ref("Z.m/0"), "group.0"),
+        RFactor(ref("Z.k/1"), ref("Z.m/0"), "local"),
+        Bind(ref("Z.k/1"), "local.0"),
+        Bind(ref("Z.n"), "local.1"),
+        RFactor(ref("Z.k/0/1"), ref("Z.n"), "private"),
+        CacheWrite("Z", ref("Z.m/0"), "local"),
+        Unroll(ref("Z.k/0/1")),
+    ]
+
+
+def factored_extremes(sizes: Sizes) -> list[Step]:
+    """A maximum and a sum over the same loop, each in parts, the maximum in global memory."""
+    _, n, k, _ = sizes
+    return [
+        Explicate(("S", "X", "D", "Z")),
+        split("S.k", 2, k),
+        split("X.n", 3, n),
+        RFactor(ref("S.k/1"), ref("S.n"), "private"),
+        RFactor(ref("X.n/0"), None, "global"),
+        CacheWrite("X", ref("X.m"), "private"),
+    ]
+
+
 SCRIPTS = (
     Script("tiled_product", product, tiled_product),
     Script("fused_chain", chain, fused_chain),
     Script("cached_convolution", convolution, cached_convolution),
     Script("shared_diamond", extremes, shared_diamond),
+    Script("factored_product", product, factored_product),
+    Script("factored_extremes", extremes, factored_extremes),
 )

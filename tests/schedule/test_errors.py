@@ -8,6 +8,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascade.cascade import Cascade
 from feinsum_fuse.schedule import errors
 from feinsum_fuse.schedule.explicate import Explicate
+from feinsum_fuse.schedule.factor_steps import RFactor
 from feinsum_fuse.schedule.limits import DeviceLimits
 from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
 from feinsum_fuse.schedule.schedule import Schedule
@@ -192,6 +193,48 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         PRODUCT,
         (Bind(ref("Z.m"), "core"),),
         "Bind(loop=Z.m, axis=core): 'core' is no device axis\n  Use group.0 to group.2 or local.0 to local.2.",
+    ),
+    (
+        errors.NoReductionError,
+        PRODUCT,
+        (RFactor(ref("Z.m"), None, "local"),),
+        "RFactor(loop=Z.m, at=None, memory=local): Z.m is no reduction loop of Z\n  Such a loop can be bound as it is.",
+    ),
+    (
+        errors.BindingConflictError,
+        PRODUCT,
+        (Unroll(ref("Z.k")), RFactor(ref("Z.k"), None, "local")),
+        "RFactor(loop=Z.k, at=None, memory=local): the loop is bound to unroll already\n  Factor a loop before binding it.",
+    ),
+    (
+        errors.NestOrderError,
+        PRODUCT,
+        (RFactor(ref("Z.k"), ref("Z.k"), "local"),),
+        "RFactor(loop=Z.k, at=Z.k, memory=local): Z.k does not run below this loop\n  Hold the partial results further out.",
+    ),
+    (
+        errors.NestOrderError,
+        ff.cascade(["X[m] = max(A[m,k])", "Y[m] = sum(A[m,k])"], sizes={"M": 4, "K": 4}),
+        (ShareLoop(refs("X.m Y.m")), ShareLoop(refs("X.k Y.k")), RFactor(ref("X.k"), ref("X.m"), "local")),
+        (
+            "RFactor(loop=X.k, at=X.m, memory=local): the loop is shared by X.k, Y.k\n"
+            "  Split it, and factor an inner part that is not shared."
+        ),
+    ),
+    (
+        errors.SymbolicExtentError,
+        ff.cascade(["Z[m] = A[m,k] * B[k]"], sizes={"M": 4, "K": "K"}),
+        (RFactor(ref("Z.k"), ref("Z.m"), "local"),),
+        "RFactor(loop=Z.k, at=Z.m, memory=local): Z.k has a symbolic size\n  Split the loop first.",
+    ),
+    (
+        errors.ProducerConsumerError,
+        CHAIN,
+        (Reorder("T", refs("T.m T.n T.k")), ShareLoop(refs("T.m Z.m")), RFactor(ref("T.k"), None, "local")),
+        (
+            "RFactor(loop=T.k, at=None, memory=local): Z uses T[m_T, n_T] before the partial results are combined\n"
+            "  Hold the partial results further in, below the loop that both run under."
+        ),
     ),
     (
         errors.NormalFormError,

@@ -1,0 +1,123 @@
+"""Reductions whose iterations run at the same time: each has a partial result of its own, and these are combined afterwards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from constantdict import constantdict
+
+from ..cascade.reductions import neutral_element
+from ..spec.affine import Affine
+from .errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
+from .loops import find, is_reduction, replace_statement
+from .nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
+from .step import Step
+from .tile_steps import (
+    Mover,
+    Region,
+    check_dense,
+    check_visible,
+    dtype_of,
+    memory_of,
+    part_of,
+    place_around,
+    placed_at,
+    region,
+    tensor_of,
+    tile_origin,
+)
+
+
+@dataclass(frozen=True)
+class RFactor(Step):
+    """Give each iteration of a reduction loop a partial result of its own (TensorIR: rfactor), so that the loop may run in parallel.
+
+    Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: init Z; part[k, f] = neutral;
+    for k: part[k, inner] += ...; for f: for k: Z[base(i) + f] += part[k, f]``. The partial results live in ``memory`` below the loop
+    ``at`` (none: the kernel's start). Invariant: after the loop ``at`` has run an iteration, Z holds what it held before; sums are taken
+    in another order.
+    """
+
+    effect = "reassociates"
+    loop: LoopRef
+    at: LoopRef | None
+    memory: str
+
+    def apply(self, nest: Nest) -> Nest:
+        memory = memory_of(self.memory, self)
+        einsum = self.loop.einsum
+        self._check(nest)
+        nest, scope = placed_at(nest, self.at, memory, (einsum,), self)
+        names = tuple(loop.name for loop in scope)
+        loop = find(nest, self.loop, self)
+        above, update = next((a, s) for a, s in statements(nest.body) if s.einsum == einsum and s.role == "update" and loop in a)
+        if above[: len(names)] != scope or loop.name in names:
+            raise NestOrderError(f"{self}: {self.loop} does not run below this loop", hint="Hold the partial results further out.")
+        place = update.target
+        check_visible(memory, [(above, place)], names, self)
+        check_dense([(above, place)], names, self)
+        touched = region([(above, place)], names, self)
+        self._check_unread(nest, names, place)
+        assert update.reduce is not None and loop.extent is not None
+        name, dtype = nest.fresh(f"{tensor_of(nest, place.source)}_partial"), dtype_of(nest, place.source)
+        shape = (loop.extent, *touched.shape)
+        origin = (Affine(()), *tile_origin(nest, place.source, touched.base))
+        tile = Tile(name, tensor_of(nest, place.source), memory, shape, dtype, origin, tuple(range(len(shape))))
+        own = Place(name, (Affine.variable(loop.name), *touched.local(place, name).indices))
+        before = _started(nest, einsum, tile, np.dtype(dtype).type(neutral_element(update.reduce, dtype)))
+        after = _combined(nest, tile, touched, update, above, names)
+        body = replace_statement(nest.body, update, dataclasses.replace(update, target=own))
+        body = place_around(body, names, [einsum], before, after)
+        return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
+
+    def _check(self, nest: Nest) -> None:
+        loop = find(nest, self.loop, self)
+        if loop.binding != "loop":
+            raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already", hint="Factor a loop before binding it.")
+        if len(loop.refs) > 1:
+            shared = ", ".join(map(str, loop.refs))
+            raise NestOrderError(f"{self}: the loop is shared by {shared}", hint="Split it, and factor an inner part that is not shared.")
+        if not is_reduction(nest, loop, self.loop.einsum):
+            hint = "Such a loop can be bound as it is."
+            raise NoReductionError(f"{self}: {self.loop} is no reduction loop of {self.loop.einsum}", hint=hint)
+        if loop.extent is None:
+            raise SymbolicExtentError(f"{self}: {self.loop} has a symbolic size", hint="Split the loop first.")
+
+    def _check_unread(self, nest: Nest, names: Sequence[str], place: Place) -> None:
+        """:class:`ProducerConsumerError` if another Einsum reads the sums below the scope, where they are not combined yet."""
+        for _, other in statements(part_of(nest.body, names, [self.loop.einsum])):
+            if other.einsum != self.loop.einsum and place.source in {p.source for p in (other.target, *other.operands)}:
+                raise ProducerConsumerError(
+                    f"{self}: {other.einsum} uses {place} before the partial results are combined",
+                    hint="Hold the partial results further in, below the loop that both run under.",
+                )
+
+
+def _started(nest: Nest, einsum: str, tile: Tile, value: float | int) -> tuple[Node, ...]:
+    """All partial results at the value that leaves others unchanged."""
+    names = [nest.fresh(f"{tile.name}_init_{axis}") for axis in range(len(tile.shape))]
+    body: tuple[Node, ...] = (Statement(einsum, "init", Place(tile.name, tuple(map(Affine.variable, names))), value),)
+    for axis in reversed(range(len(tile.shape))):
+        body = (For(names[axis], tile.shape[axis], body),)
+    return body
+
+
+def _combined(
+    nest: Nest, tile: Tile, touched: Region, update: Statement, above: tuple[For, ...], names: tuple[str, ...]
+) -> tuple[Node, ...]:
+    """Every element of the region with the partial results added to it, one iteration of the factored loop after another."""
+    whole = dataclasses.replace(tile, shape=touched.shape, origin=tile.origin[1:], axes=tuple(range(len(touched.shape))))
+    (node,) = Mover(nest, whole, touched, update.target, above, names).statement(update.einsum, "drain")
+    ((_, drain),) = statements((node,))
+    lane = nest.fresh(f"{tile.name}_combine")
+    held = Place(tile.name, (Affine.variable(lane), *drain.operands[0].indices))
+    combine = dataclasses.replace(drain, role="combine", operands=(held,), reduce=update.reduce)
+    return _replaced((node,), For(lane, tile.shape[0], (combine,)))
+
+
+def _replaced(body: tuple[Node, ...], leaf: For) -> tuple[Node, ...]:
+    """The nest of loops with this at its bottom."""
+    return tuple(dataclasses.replace(n, body=_replaced(n.body, leaf)) if isinstance(n, For) else leaf for n in body)
