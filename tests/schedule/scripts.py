@@ -146,7 +146,7 @@ class Script:
 
 def factored_product(sizes: Sizes) -> list[Step]:
     """Work-items share a sum; each keeps two partial sums of its own in registers."""
-    m, n, k, _ = sizes
+    m, _, k, _ = sizes
     rest = -(-k // min(3, k))
     return [
         Explicate(),
