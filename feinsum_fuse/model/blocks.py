@@ -15,6 +15,8 @@ from ..schedule.nest import For, Nest, Node, Place, Statement, statements
 from ..schedule.writing import FULLY_UNROLLED
 from ..spec.affine import Affine
 
+SHORT = (4, 8)
+"""Iterations of a loop that are one vector."""
 MOST_POINTS = 4096
 """Combinations of outer iterations that an average is taken over."""
 
@@ -43,6 +45,21 @@ class Line:
     def width(self) -> int:
         """Lanes; 1 for a scalar."""
         return self.lane.extent or 1 if self.lane is not None else 1
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the generated code has vectors; else the compiler makes them of a short loop."""
+        return self.lane is not None and self.lane.binding == "vector"
+
+    @cached_property
+    def conditions(self) -> int:
+        """Copies of the unrolled loops that run under a condition of their own."""
+        return sum(conditional(loop, (*self.above, *self.unrolled[:depth])) for depth, loop in enumerate(self.unrolled))
+
+    @cached_property
+    def guarded_lanes(self) -> int:
+        """Lanes that are inside the tensor only under a condition."""
+        return conditional(self.lane, (*self.above, *self.unrolled)) if self.lane is not None else 0
 
     @property
     def reads(self) -> tuple[Place, ...]:
@@ -130,6 +147,22 @@ def _count(loop: For, values: dict[str, int]) -> int:
     return max(0, high - low + 1)
 
 
+def conditional(loop: For, above: Sequence[For]) -> int:
+    """How many iterations of a loop that is written out run only under a condition, the first being known to run.
+
+    A limit ``c - d*z - f*k >= 0`` that holds for ``k = 0`` holds for all ``f*k`` up to ``c mod d``.
+    """
+    extents = {outer.name: outer.extent or 1 for outer in above}
+    found: set[int] = set()
+    for limit in loop.limits:
+        factor = -limit.coefficients.get(loop.name, 0)
+        others = [(f, name) for name, f in limit.terms if name != loop.name]
+        least = limit.constant + sum(min(0, f * (extents.get(name, 1) - 1)) for f, name in others)
+        spare = max(least, limit.constant % math.gcd(*(f for f, _ in others)) if others else limit.constant)
+        found |= {k for k in range(loop.extent or 1) if factor * k > spare}
+    return len(found)
+
+
 def moves_private(nest: Nest, loop: For) -> bool:
     """Whether a loop of our own moves or sets a small private tile: it is written out (as in ``schedule.writing``)."""
     inner = [s for _, s in statements((loop,))]
@@ -156,13 +189,31 @@ def blocks(nest: Nest, body: Sequence[Node], above: tuple[For, ...] = ()) -> Ite
             yield Block(tuple(straight), above, is_loop=False)
             straight = []
         assert isinstance(node, For)
+        if is_short_and_contiguous(nest, node):
+            straight += [Line(s, (), node, above) for s in node.body if isinstance(s, Statement)]
+            continue
         inside = [line for child in node.body for line in _lines(nest, child, (*above, node))]
-        if all(list(_lines(nest, child, ())) for child in node.body) and not node.binding.startswith("group."):
+        if not node.binding.startswith("group.") and all(_is_straight(nest, child) for child in node.body):
+            for child in node.body:
+                if isinstance(child, For) and not is_written_out(nest, child):
+                    inside += [Line(s, (), child, (*above, node)) for s in child.body if isinstance(s, Statement)]
             yield Block(tuple(inside), (*above, node), is_loop=True)
         else:
             yield from blocks(nest, node.body, (*above, node))
     if straight:
         yield Block(tuple(straight), above, is_loop=False)
+
+
+def _is_straight(nest: Nest, node: Node) -> bool:
+    return bool(list(_lines(nest, node, ()))) or (isinstance(node, For) and is_short_and_contiguous(nest, node))
+
+
+def is_short_and_contiguous(nest: Nest, loop: For) -> bool:
+    """Whether a compiler makes one vector of a loop over scalars: as long as one, and its results lie next to one another."""
+    inner = [child for child in loop.body if isinstance(child, Statement)]
+    if loop.binding != "loop" or loop.extent not in SHORT or loop.limits or len(inner) < len(loop.body):
+        return False
+    return all(not s.guards and not s.first and not s.later and stride(nest, s.target, loop.name) == 1 for s in inner)
 
 
 def _lines(nest: Nest, node: Node, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None) -> Iterator[Line]:

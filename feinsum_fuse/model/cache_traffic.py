@@ -51,6 +51,8 @@ class CacheTraffic:
 
     nest: Nest
     found: dict[int, list[Fetched]] = field(default_factory=dict)
+    conflicts: bool = False
+    """Whether rows meet in few sets of the cache: the pages of a larger one lie anywhere."""
 
     @cached_property
     def registers(self) -> frozenset[str]:
@@ -60,6 +62,7 @@ class CacheTraffic:
     def beyond(self, body: Sequence[Node], capacity: float, *, warm: bool) -> dict[int, list[Fetched]]:
         """Statement (by identity) -> what it is the first to fetch, over the whole run; ``warm``: what fits as a whole is there."""
         self.found = {}
+        self.conflicts = capacity <= SETS * WAYS * LINE
         if warm and self._claimed(self.regions(body, ())) <= capacity:
             return {}
         self._visit(tuple(body), (), 1.0, capacity)
@@ -136,7 +139,7 @@ class CacheTraffic:
                 rows = rows or step * width
         lines = runs * max(1.0, run / LINE)
         claimed = lines * LINE
-        if runs > 1 and rows % LINE == 0 and rows < SETS * LINE * 16:
+        if self.conflicts and runs > 1 and rows % LINE == 0 and rows < SETS * LINE * 16:
             reach = SETS // math.gcd(rows // LINE, SETS) * max(1.0, run / LINE)
             claimed *= max(1.0, min(SETS / reach, runs))
         return Region(source, lines, run, claimed, written)

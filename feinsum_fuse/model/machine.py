@@ -19,10 +19,11 @@ ASSUMED_CYCLES: dict[str, float] = {
     "store": 1.0,
     "issue": 1 / 6,
     "multiply_add_latency": 4.0,
-    "memory_chain": 20.0,
+    "memory_chain": 13.0,
     "vector_memory_chain": 25.0,
-    "vector_memory_update": 7.0,
+    "vector_memory_update": 3.5,
     "pack": 0.5,
+    "guarded_pack": 5.0,
     "mispredict": 14.0,
 }
 """Variable ``<name>_seconds`` -> cycles, for architectures that do not say."""

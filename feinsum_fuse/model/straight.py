@@ -6,6 +6,7 @@ move is loaded before it, private tiles whose indices are all constants live in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,8 @@ from pymbolic.mapper import WalkMapper
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
 from ..schedule.nest import For, Nest, Place
-from .blocks import Block, Line, stride, variables
+from ..spec.workload import operand_name
+from .blocks import Block, Line, average_trips, stride, variables
 from .machine import REGISTERS, WINDOW, Machine
 
 FREE = frozenset({"where"})
@@ -134,8 +136,20 @@ class Straight:
     def _pieces(self, line: Line) -> float:
         """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
         if line.lane is None:
-            return 1 / self.vectorised
+            return 1 / max(self.vectorised, self._joined(line))
         return max(1.0, line.width / self._native(line))
+
+    def _joined(self, line: Line) -> int:
+        """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions."""
+        places = (line.statement.target, *line.statement.operands)
+        for loop in reversed(line.unrolled):
+            steps = [stride(self.nest, place, loop.name) for place in places]
+            if steps[0] == 1 and all(step in (0, 1) for step in steps) and not line.conditions:
+                return int(min(self._native(line), 1 << ((loop.extent or 1).bit_length() - 1)))
+        return 1
+
+    def _is_joined(self, line: Line, place: Place) -> bool:
+        return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
 
     @cached_property
     def _counts(self) -> _Counts:
@@ -156,11 +170,12 @@ class Straight:
         found = _Operations()
         found(line.statement.value)
         pieces = self._pieces(line) * line.copies
-        simple = found.simple
         reduce = line.statement.reduce
-        if reduce in ("add", "mul") and not (reduce == "add" and found.products):
-            simple += 1
-        counts.arithmetic += pieces * simple
+        if reduce == "add" and isinstance(line.statement.value, Product):
+            # The last multiplication becomes one operation with the addition; the others are done once for what they depend on.
+            counts.arithmetic += pieces + pieces / line.copies * self._partial_products(line)
+        else:
+            counts.arithmetic += pieces * (found.simple + (reduce in ("add", "mul")))
         calls = dict(found.calls)
         if reduce in PAIRS:
             calls[str(reduce)] = calls.get(str(reduce), 0) + 1
@@ -170,9 +185,22 @@ class Straight:
         turning = sum(loop is not None and loop.name in guard.variables for guard in line.statement.guards)
         counts.other += line.copies * turning * 2
 
+    def _partial_products(self, line: Line) -> float:
+        value = line.statement.value
+        assert isinstance(value, Product)
+        places = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
+        seen: frozenset[str] = frozenset()
+        count = 0.0
+        for position, factor in enumerate(value.children[:-1]):
+            if isinstance(factor, Variable) and factor.name in places:
+                seen |= variables(places[factor.name])
+            if position:
+                count += math.prod(n for name, n in line.counts.items() if name in seen)
+        return count
+
     def _load(self, line: Line, place: Place, counts: _Counts, written: set[str]) -> None:
         moved = variables(place)
-        if place.source in self.registers:
+        if place.source in self.registers or (place is line.statement.target and self._is_promoted(line)):
             return
         is_vector = line.lane is not None and line.lane.name in moved
         loop = self.block.loop
@@ -185,9 +213,11 @@ class Straight:
             if step == 1:
                 loads = count * self._pieces(line)
             else:
-                loads, packs = count * line.width, count * line.width
+                loads = packs = count * line.width
+                counts.guarded += count * line.guarded_lanes
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
+            loads /= self._joined(line) if line.distinct(place) > 1 and self._is_joined(line, place) else 1
         if line.lane is not None and any(line.lane.name in limit.variables for limit in line.lane.limits) and is_vector:
             counts.other += count
         if repeated:
@@ -201,12 +231,12 @@ class Straight:
         target = line.statement.target
         count = float(line.distinct(target))
         pieces = max(1.0, line.width / self._native(line)) if line.lane is not None else 1 / self.vectorised
-        if target.source in self.registers:
-            counts.live += count * pieces if line.statement.reduce else 0
+        if target.source in self.registers or (line.statement.reduce and self._is_promoted(line)):
+            counts.live += count * pieces / self._joined(line) if line.statement.reduce else 0
             return
         step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
         # A vector's store is written as an assignment of its first element, which is stored once more.
-        again = count if line.lane is not None and step == 1 else 0.0
+        again = count if line.is_vector and step == 1 else 0.0
         counts.stores += count * (pieces if step == 1 else line.width) + again
         counts.updates += again if line.statement.reduce is not None else 0.0
         counts.packed += 0 if step == 1 else count * line.width
@@ -218,8 +248,8 @@ class Straight:
 
     @property
     def functions(self) -> float:
-        """Seconds of calls in one iteration."""
-        return self._counts.functions
+        """Seconds of calls in one iteration, and of lanes that are packed under a condition each."""
+        return self._counts.functions + self._counts.guarded * self.machine.seconds("guarded_pack")
 
     @property
     def loads(self) -> float:
@@ -267,18 +297,27 @@ class Straight:
         return longest
 
     def _latency(self, line: Line) -> str:
-        if line.statement.target.source in self.registers:
+        if line.statement.target.source in self.registers or self._is_promoted(line):
             return "multiply_add_latency"
-        return "memory_chain" if line.lane is None else "vector_memory_chain"
+        return "vector_memory_chain" if line.is_vector else "memory_chain"
 
     @property
     def _around(self) -> float:
-        """Seconds of one entry if the loop around this one adds to the same places of memory again."""
+        """Seconds of one entry if a loop around this one adds to the same places of memory again."""
         outside = self.block.above[:-1] if self.block.is_loop else self.block.above
-        if not outside or self.block.loop is None:
-            return 0.0
-        again = [line for line in self._reducing(outside[-1]) if line.statement.target.source not in self.registers]
-        return max((self.machine.seconds(self._latency(line)) for line in again), default=0.0)
+        between, longest = 1.0, 0.0
+        for depth, loop in reversed(list(enumerate(outside))):
+            for line in self._reducing(loop):
+                if line.statement.target.source not in self.registers and not self._is_promoted(line):
+                    longest = max(longest, self.machine.seconds(self._latency(line)) / between)
+            between *= average_trips(loop, outside[:depth])
+        return longest
+
+    def _is_promoted(self, line: Line) -> bool:
+        """Whether the compiler keeps a sum in a register while the loop runs: it knows the place, and no vector store hides it."""
+        loop, target = self.block.loop, line.statement.target
+        hidden = line.is_vector and line.lane is not None and stride(self.nest, target, line.lane.name) == 1
+        return loop is not None and not hidden and loop.name not in variables(target)
 
     def _reducing(self, loop: For) -> Iterator[Line]:
         for line in self.block.lines:
@@ -298,5 +337,6 @@ class _Counts:
     other: float = 0.0
     before: float = 0.0
     live: float = 0.0
+    guarded: float = 0.0
     updates: float = 0.0
     """Vectors in memory that are changed where they are: the second store keeps the load from taking the first one's value."""
