@@ -24,11 +24,6 @@ class Reserved:
     backs: frozenset[str] = frozenset()
     """The tensors that live here."""
 
-    @property
-    def alias(self) -> str:
-        """The tensor that later Einsums know this space by: of a copy, the destination where it lives."""
-        return self.tensor if self.tensor in self.backs or not self.backs else min(self.backs)
-
 
 def occupancy(tensor: TensorNest, n_instances: int) -> Iterator[Reserved]:
     """The reservations of one tensor: ``tile at the reservation point * bits_per_value``; persistent ones for all instances."""

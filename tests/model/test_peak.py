@@ -57,3 +57,11 @@ def test_nested_branches_close_their_own_loops() -> None:
     innermost = branch("UZ", {"U": 3}, ("U", 3, 4), ("V", 2, 20))
     assert peak(outer, inner, innermost) == 1 + 2 + 100
     assert peak(inner, innermost) == 2 + 10 + 20 + 4
+
+
+def test_a_copy_within_one_memory_takes_no_second_space() -> None:
+    copy = Branch((Reserved("M", "S", 0, 30, frozenset("SD")),), frozenset("SD"), {"S": 0, "D": 0})
+    use = branch("DZ", {"D": 0, "Z": 0}, ("D", 0, 30), ("Z", 0, 4))
+    assert peak(copy, use) == 34
+    before = branch("AS", {"A": 0, "S": 0}, ("A", 0, 7), ("S", 0, 30))
+    assert peak(before, copy, use) == 37
