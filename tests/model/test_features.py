@@ -242,7 +242,8 @@ def test_persistent_tensors_are_alive_throughout() -> None:
     assert prediction.occupancy["Z", "Buffer", "B"] == 3 * 2 * 2 * 8 == prediction.peak["Buffer"]
 
 
-def test_a_first_tile_of_its_own_is_refused_where_it_would_mean_something() -> None:
+@pytest.mark.parametrize("first", [2, 6, 8])
+def test_a_first_tile_of_its_own_changes_no_figure(first: int) -> None:
     text = """
 workload:
   iteration_space_shape: {p: 0 <= p < 8, r: 0 <= r < 3}
@@ -251,7 +252,7 @@ workload:
 mapping:
   nodes:
   - !Storage {tensors: [O, I, F], component: Main}
-  - !Temporal {rank_variable: p, tile_shape: 4, initial_tile_shape: 6}
+  - !Temporal {rank_variable: p, tile_shape: 4, initial_tile_shape: FIRST}
   - !Storage {tensors: [T], component: Buffer}
   - !Sequential
     nodes:
@@ -262,6 +263,24 @@ mapping:
       - !Compute {einsum: T, component: MAC}
     - !Nested {nodes: [!Temporal {rank_variable: p, tile_shape: 1}, !Compute {einsum: O, component: MAC}]}
 """
-    with pytest.raises(ModelError, match="initial_tile_shape"):
-        predict(loads(text + arch()))
-    assert predict(loads(text.replace(", initial_tile_shape: 6", "") + arch())).occupancy["T", "Buffer", "T"] == 4 * 8
+    given = predict(loads(text.replace("FIRST", str(first)) + arch()))
+    assert given == predict(loads(text.replace(", initial_tile_shape: FIRST", "") + arch()))
+    assert given.occupancy["T", "Buffer", "T"] == 4 * 8
+    assert given.actions["T", "Main", "I", "read"] == 8 * 3 * 8
+
+
+PERSISTENT = """
+  - !Storage {tensors: [T0, T2, W0, W1], component: Main}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Storage {tensors: [T1], component: Buffer, persistent: true}
+"""
+
+
+def test_a_shared_tensor_that_persists_below_a_loop_is_refused() -> None:
+    """AccelForge refuses it, too."""
+    whole = chain(2, m=16).to_yaml()
+    head, _, rest = whole.partition("mapping:\n  nodes:\n")
+    tail = rest[rest.index("  - !Sequential") :]
+    with pytest.raises(ModelError) as raised:
+        predict(loads(f"{head}mapping:\n  nodes:{PERSISTENT}{tail}"))
+    assert str(raised.value) == "T1 is persistent in Buffer below a loop.\n  Put its Storage node above all loops."
