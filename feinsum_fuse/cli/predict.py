@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .console import emit, emit_json
 from .inputs import specs
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
+
+if TYPE_CHECKING:
+    from ..model.bounds import Bounds
 
 
 def command(
@@ -20,18 +23,25 @@ def command(
     cold: Annotated[bool, typer.Option("--cold", help="For caches that are empty at first.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict time, energy, traffic and occupancy of a mapping, or of each of several.
+    """Predict time, energy, traffic and occupancy of a mapping, or of each of several, with the roofline floor under it.
 
     Without an arch in FILES, the device file of --device is used (see `calibrate`).
     """
     import feinsum_fuse as ff
 
     given, _ = specs(files, variables(set_), device=device, dtypes=dtypes(dtype))
-    predictions = {label: ff.predict(spec, cold=cold) for label, spec in given.items()}
+    predictions = {label: (ff.predict(spec, cold=cold), ff.bounds(spec, cold=cold)) for label, spec in given.items()}
     if as_json:
-        emit_json({label: json.loads(prediction.to_json()) for label, prediction in predictions.items()})
+        emit_json({label: {**json.loads(found.to_json()), "floor": _floor(floor)} for label, (found, floor) in predictions.items()})
         return
-    for number, (label, prediction) in enumerate(predictions.items()):
+    for number, (label, (found, floor)) in enumerate(predictions.items()):
         if len(predictions) > 1:
             emit(("\n" if number else "") + label.upper())
-        emit(prediction)
+        emit(found)
+        emit(f"\n{floor}")
+        if floor.latency and found.latency:
+            emit(f"\nThe predicted latency is {found.latency / floor.latency:.2f} times the least.")
+
+
+def _floor(floor: Bounds) -> dict[str, object]:
+    return {"latency": floor.latency, "energy": floor.energy, "bound_by": floor.bottleneck, "seconds": dict(floor.seconds)}

@@ -69,14 +69,15 @@ class Predicted:
     @property
     def shares(self) -> dict[str, float]:
         """What the model thinks the time goes into, the largest share first: components that bound an Einsum, and ``launches``."""
-        found: dict[str, float] = {}
-        seconds = self.prediction.einsum_latency
-        for einsum, component in self.prediction.bottleneck.items():
-            found[component] = found.get(component, 0.0) + seconds[einsum] / self.n_instances
-        found[LAUNCHES] = max(0.0, self.predicted_time - sum(found.values()))
-        total = sum(found.values())
+        seconds, busiest = self.prediction.einsum_latency, self.prediction.bottleneck
+        inside = self.prediction.latency / self.n_instances
+        scale = inside / total if (total := sum(seconds.values())) else 0.0
+        found: dict[str, float] = {LAUNCHES: max(0.0, self.predicted_time - inside)}
+        for einsum, component in busiest.items():
+            found[component] = found.get(component, 0.0) + seconds[einsum] * scale
+        everything = sum(found.values())
         ordered = sorted(found, key=lambda name: -found[name])
-        return {name: found[name] / total for name in ordered if total and found[name] > 1e-9 * total}
+        return {name: found[name] / everything for name in ordered if everything and found[name] > 1e-9 * everything}
 
     @property
     def bottleneck(self) -> str:

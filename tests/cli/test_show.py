@@ -68,8 +68,11 @@ def test_show_draws(invoke: Invoke, matvecs: list[str], tmp_path: Path) -> None:
 
 def test_predict_prints_what_the_model_says(invoke: Invoke, matvecs: list[str]) -> None:
     prediction = ff.predict(ff.load(*matvecs))
-    assert invoke("predict", *matvecs).out == f"{prediction}\n"
+    floor = ff.bounds(ff.load(*matvecs))
+    ratio = f"The predicted latency is {prediction.latency / floor.latency:.2f} times the least."
+    assert invoke("predict", *matvecs).out == f"{prediction}\n\n{floor}\n\n{ratio}\n"
     found = json.loads(invoke("predict", *matvecs, "--json").out)
+    assert {one["floor"]["latency"] for one in found.values()} == {floor.latency}
     assert found["mapping"]["latency"] == prediction.latency
 
 

@@ -43,7 +43,7 @@ def _comparison(times: list[tuple[float, float]], label: str = "tile") -> Compar
         seconds = predicted * 1e-6
         old = real.prediction.component_latency
         scaled = Table(old.axes, {key: figure * 0.75 * seconds / real.prediction.latency for key, figure in old.entries.items()})
-        prediction = dataclasses.replace(real.prediction, component_latency=scaled)
+        prediction = dataclasses.replace(real.prediction, component_latency=scaled, latency=0.75 * seconds)
         made = Predicted(prediction, seconds, 0.0, 1e-6, predicted_floor_by="MAC")
         trials.append(Trial(f"{label} {number}", spec, _measurement(measured), made))
     trials.append(Trial(f"{label} hung", spec, _measurement(0, Outcome.timeout), real))
