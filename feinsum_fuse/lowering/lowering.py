@@ -10,6 +10,7 @@ from ..cascade.reading import cascade as cascade_of
 from ..errors import LoweringError
 from ..schedule.errors import ScopeError
 from ..schedule.explicate import Explicate
+from ..schedule.factor_steps import RFactor
 from ..schedule.limits import DeviceLimits
 from ..schedule.loop_steps import Bind, Reorder, ShareLoop, Unroll
 from ..schedule.nest import LoopRef, Nest
@@ -24,6 +25,7 @@ from ..spec.spec import Spec
 from .binding import Bindings
 from .branch import Branch, Position, check_order
 from .expanded import parts_of, paths_of
+from .factoring import factored
 from .registers import unrolled
 from .suspicion import warn_of_plain_copies
 
@@ -122,19 +124,30 @@ class Lowering:
         """
         nodes = {placed.position: placed.node for b in self.branches for placed in b.path}
         axes: dict[str, set[str]] = {}
+        shared = {position for position, members in self._by_loop().items() if sum(ref is not None for _, ref in members) > 1}
+        later: list[Step] = []
         for position, members in self._by_loop().items():
             node = nodes[position]
             refs = [ref for _, ref in members if ref is not None]
             if not isinstance(node, Spatial) or not refs:
                 continue
             kind = self.bindings.fanout(node)
+            steps: list[Step] = []
+            if len(refs) == 1 and kind.startswith(("local.", "vector")):
+                steps += factored(next(branch for branch, ref in members if ref is not None), position, self.bindings, shared)
             if kind == "unroll":
-                yield Unroll(refs[0])
+                steps.append(Unroll(refs[0]))
             elif kind.startswith(("group.", "local.")):
                 for branch, _ in members:
                     axes.setdefault(branch.einsum.name, set()).add(kind)
-                yield Bind(refs[0], kind)
+                steps.append(Bind(refs[0], kind))
+            if any(isinstance(step, RFactor) for step in steps):
+                later += steps
+            else:
+                yield from steps
         yield from self._waves(nodes, axes)
+        # Partial results are placed once it is known which loops around them run in parallel.
+        yield from later
 
     def _waves(self, nodes: Mapping[Position, PathNode], axes: dict[str, set[str]]) -> Iterator[Step]:
         """Loops in time above groups, innermost first, on the axes that are left."""
