@@ -91,8 +91,9 @@ def announce(cache: Path | None = None) -> Path | None:
 def prepare() -> None:
     """What has to be set in the environment before a process builds its first kernel; idempotent.
 
-    Up to this many work-items PoCL writes a group out item by item, else as loops over its items. For groups of two (its default) the
-    first way dies in ``VariableUniformityAnalysis``, or computes wrong values, on loops that only one item enters; a user's own value stays.
+    Up to so many work-items PoCL writes a group out item by item, larger ones as loops over their items. For groups of two (its default
+    is 2) the first way dies in ``VariableUniformityAnalysis``, or computes wrong values, on loops that only one item enters. A value that
+    is set already stays.
     """
     announce()
     os.environ.setdefault(REPLICATION, "1")

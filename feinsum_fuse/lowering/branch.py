@@ -10,8 +10,9 @@ from ..errors import LoweringError
 from ..schedule.loop_steps import Split
 from ..schedule.nest import LoopRef
 from ..schedule.step import Step
-from ..spec.affine import Affine
-from ..spec.mapping import Placed, Spatial, Storage, Temporal
+from ..spec.mapping import PathNode, Placed, Spatial, Storage, Temporal, Toll
+from ..spec.relevance import Relevance, relevance, sunk, window
+from ..spec.workload import TensorAccess
 
 Position = tuple[int, ...]
 
@@ -27,16 +28,18 @@ class Branch:
     """Loop node -> the part of a rank variable that it is; nodes over variables that the Einsum lacks are missing."""
     order: tuple[LoopRef, ...]
     """All loops of the Einsum, outermost first."""
+    accesses: tuple[TensorAccess, ...]
+    """How the workload says that the Einsum touches its tensors."""
 
     @classmethod
-    def of(cls, einsum: Einsum, path: tuple[Placed, ...]) -> Branch:
+    def of(cls, einsum: Einsum, path: tuple[Placed, ...], accesses: tuple[TensorAccess, ...]) -> Branch:
         """The branch of this Einsum; tiles are those of the loop nodes, each cutting the tile of the one above.
 
         An output that sums of variables index (``Z[p + r]``) is computed element by element: its loops are not the Einsum's, so that
         loop nodes over them cut nothing.
         """
         if not _runs_over_variables(einsum):
-            return cls(einsum, path, (), {}, ())
+            return cls(einsum, path, (), {}, (), accesses)
         rest = {variable: LoopRef(einsum.name, variable) for variable in einsum.variables}
         tile: dict[str, object] = dict(einsum.sizes)
         splits: list[Step] = []
@@ -59,59 +62,42 @@ class Branch:
             tile[variable] = node.tile_shape
         # A variable without a loop down to 1 has the bound 1 (the mapping is validated), or no tile below its last loop.
         left = tuple(ref for variable, ref in rest.items() if variable not in done)
-        return cls(einsum, path, tuple(splits), refs, (*refs.values(), *left))
+        return cls(einsum, path, tuple(splits), refs, (*refs.values(), *left), accesses)
 
     def scope(self, end: int) -> LoopRef | None:
         """The innermost loop of the first ``end`` nodes of the path."""
         found = [self.refs[placed.position] for placed in self.path[:end] if placed.position in self.refs]
         return found[-1] if found else None
 
-    def indices(self, tensor: str) -> tuple[tuple[Affine, ...], ...]:
-        """The index expressions with which the Einsum touches a tensor."""
-        return tuple(a.indices for a in (*self.einsum.operands, self.einsum.output) if a.tensor == tensor)
-
     def touches(self, tensor: str) -> bool:
         """Whether the Einsum reads or writes the tensor."""
-        return bool(self.indices(tensor))
+        return any(a.tensor == tensor for a in (*self.einsum.operands, self.einsum.output))
 
     def storages(self, tensor: str) -> list[int]:
         """Where on the path the tensor is held, outermost first."""
         return [i for i, placed in enumerate(self.path) if isinstance(placed.node, Storage) and tensor in placed.node.tensors]
 
     def reservation(self, start: int, tensor: str) -> int:
-        """How many nodes of the path lie above the point where a non-backing Storage at ``start`` is realised (accelforge.md, 5.6).
+        """How many nodes of the path lie above the point where a non-backing Storage at ``start`` is realised (AccelForge's model, 5.6).
 
         The point moves down past loops in time that cut the tensor's tile, and stops at anything else.
         """
         node = self.path[start].node
         assert isinstance(node, Storage)
-        used = [t for t in node.tensors if self.touches(t)]
-        if used[-1] != tensor:
+        if self.einsum.is_copy or [t for t in node.tensors if self.touches(t)][-1] != tensor:
             return start + 1
-        point = start + 1
-        for placed in self.path[start + 1 :]:
-            below = placed.node
-            if isinstance(below, Spatial):
-                if below.component != node.component:
-                    break
-            elif isinstance(below, Temporal):
-                variable = below.variable(self.einsum.name)
-                relevance = self.relevance(variable, tensor)
-                if relevance == "none":
-                    break
-                if relevance == "partial":
-                    return point + 1
-            elif not isinstance(below, Storage) or any(self.touches(t) for t in below.tensors):
-                break
-            point += 1
-        return point
+        access = window(self.accesses, tensor)
 
-    def relevance(self, variable: str | None, tensor: str) -> str:
-        """``none``, ``full`` or ``partial`` (accelforge.md, 5.1)."""
-        indexing = [index for indices in self.indices(tensor) for index in indices if variable in index.variables]
-        if not indexing:
-            return "none"
-        return "full" if all(len(index.terms) == 1 for index in indexing) else "partial"
+        def kind(below: PathNode) -> Relevance:
+            if isinstance(below, Spatial):
+                return Relevance.FULL if below.component == node.component else Relevance.NONE
+            if isinstance(below, Temporal):
+                variable = below.variable(self.einsum.name)
+                return Relevance.NONE if variable is None else relevance(access, variable)
+            passes = isinstance(below, Storage | Toll) and not any(map(self.touches, below.tensors))
+            return Relevance.FULL if passes else Relevance.NONE
+
+        return start + 1 + sunk(kind(placed.node) for placed in self.path[start + 1 :])
 
 
 def _runs_over_variables(einsum: Einsum) -> bool:

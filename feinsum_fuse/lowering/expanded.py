@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..cascade.cascade import Cascade
+from constantdict import constantdict
+
+from ..cascade.cascade import Cascade, Einsum
 from ..spec.mapping import Mapping, Placed
+from ..spec.workload import TensorAccess, Workload
 
 Path = tuple[Placed, ...]
 
@@ -31,3 +34,12 @@ def paths_of(mapping: Mapping, cascade: Cascade) -> dict[str, Path]:
         if name in {e.name for e in cascade.einsums}:
             result[name] = path
     return result
+
+
+def accesses_of(einsum: Einsum, workload: Workload) -> tuple[TensorAccess, ...]:
+    """How the workload says that an Einsum touches its tensors; of a part that it does not name, how the cascade does."""
+    named = next((e for e in workload.einsums if e.name == einsum.name), None)
+    if named is not None:
+        return named.tensor_accesses
+    touched = (*((a, False) for a in einsum.operands), (einsum.output, True))
+    return tuple(TensorAccess(a.tensor, constantdict({f"R{k}": i for k, i in enumerate(a.indices)}), output) for a, output in touched)

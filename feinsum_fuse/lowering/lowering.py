@@ -24,7 +24,7 @@ from ..spec.mapping import PathNode, Spatial, Storage, Temporal
 from ..spec.spec import Spec
 from .binding import Bindings
 from .branch import Branch, Position, check_order
-from .expanded import parts_of, paths_of
+from .expanded import accesses_of, parts_of, paths_of
 from .factoring import factored
 from .registers import unrolled
 from .suspicion import warn_of_plain_copies
@@ -56,7 +56,8 @@ class Lowering:
         missing = [e.name for e in self.cascade.einsums if e.name not in paths]
         if missing:
             raise LoweringError(f"the mapping has no Compute for {', '.join(missing)}")
-        self.branches = [Branch.of(self.cascade.einsum(name), path) for name, path in paths.items()]
+        einsums = {name: self.cascade.einsum(name) for name in paths}
+        self.branches = [Branch.of(einsum, paths[name], accesses_of(einsum, spec.workload)) for name, einsum in einsums.items()]
         check_order(self.branches)
         self.online = tuple(r.maximum(self.cascade) for r in self.cascade.rewritings if isinstance(r, Online))
 

@@ -17,11 +17,11 @@ from dataclasses import replace
 from ..spec.arch import Memory
 from ..spec.mapping import Mapping as LoopTree
 from ..spec.mapping import Nested, Node, Sequential, Storage
+from ..spec.relevance import Relevance
 from ..spec.spec import Spec
 from .footprint import Path, Place, line_bits, together
 from .lines import whole_lines
 from .nest import Loop
-from .relevance import Relevance
 
 CACHE_SHARE = 0.5
 """The part of a cache that is counted on; the rest is lost to conflicts and to what streams through."""

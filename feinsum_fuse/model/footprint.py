@@ -9,10 +9,10 @@ from functools import cached_property
 
 from ..spec.affine import Affine
 from ..spec.mapping import Placed, Storage, Toll
+from ..spec.relevance import Relevance, relevance
 from ..spec.spec import Spec
 from ..spec.workload import TensorAccess
 from .nest import Loop, Nest, nest
-from .relevance import Relevance, relevance
 from .tile import Tiling, tiling
 
 LINE_BYTES = 64

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..spec.arch import Memory
+from ..spec.relevance import Relevance, relevance
 from ..spec.spec import Spec
 from .caches import REGISTERS
 from .component import throughput_of
 from .nest import Holder, Loop, Nest
 from .quantity import Number, largest, product, value
-from .relevance import Relevance, relevance
 from .tile import Tiling, shapes_below, values
 
 LATENCY = 8

@@ -15,11 +15,11 @@ from ..spec.arch import Compute, Leaf, Memory, Toll
 from ..spec.mapping import Compute as ComputeNode
 from ..spec.mapping import Placed, Spatial, Storage, Temporal
 from ..spec.mapping import Toll as TollNode
+from ..spec.relevance import Relevance, relevance, sunk, window
 from ..spec.sets import tensor_set
 from ..spec.spec import Spec
 from ..spec.workload import Einsum, TensorAccess
 from .component import localised
-from .relevance import Relevance, relevance
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,7 @@ class Nest:
 
     def access(self, tensor: str) -> TensorAccess:
         """How the Einsum touches a tensor; the output access, if it both reads and writes it."""
-        found = [a for a in self.einsum.tensor_accesses if a.name == tensor]
-        return next((a for a in found if a.output), found[-1])
+        return window(self.einsum.tensor_accesses, tensor)
 
     def depth(self, component: str) -> int:
         """How deep a component lies in the hierarchy; :class:`ModelError` if it is not on the way to the compute unit."""
@@ -261,17 +260,15 @@ def _stop(bare: Nest, nodes: list[Node], place: int) -> int:
     holder = nodes[place]
     assert isinstance(holder, Holder)
     access = bare.access(holder.tensor)
-    for below in range(place + 1, len(nodes)):
-        node = nodes[below]
-        if isinstance(node, Loop) and node.fanout is None:
-            kind = relevance(access, node.variable)
-            if kind is Relevance.FULL:
-                continue
-            return below + 1 if kind is Relevance.PARTIAL else below
-        if isinstance(node, Loop) and node.fanout is not None and node.fanout[0] == holder.component.name:
-            continue
-        return below
-    return len(nodes) - 1
+
+    def kind(node: Node) -> Relevance:
+        if not isinstance(node, Loop):
+            return Relevance.NONE
+        if node.fanout is None:
+            return relevance(access, node.variable)
+        return Relevance.FULL if node.fanout[0] == holder.component.name else Relevance.NONE
+
+    return place + 1 + sunk(map(kind, nodes[place + 1 :]))
 
 
 def view(whole: Nest, tensor: str) -> tuple[Node, ...]:

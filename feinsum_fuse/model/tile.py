@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ModelError
+from ..spec.relevance import Relevance, simple_variables
 from ..spec.workload import TensorAccess
 from .nest import Loop, Nest
 from .quantity import Number, Ratio, ceiling
-from .relevance import Relevance, simple_variables
 
 
 @dataclass(frozen=True)

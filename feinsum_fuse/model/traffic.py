@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from ..errors import ModelError
 from ..spec.arch import Toll
+from ..spec.relevance import Relevance, relevance
 from ..spec.workload import TensorAccess
 from .nest import Holder, Loop, Nest, Node, Point, view
 from .quantity import ONE, Number, Ratio, product, value
-from .relevance import Relevance, relevance
 from .tile import Tiling, shapes_below, values
 
 

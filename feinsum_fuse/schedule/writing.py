@@ -29,7 +29,7 @@ from .vectors import VectorWriter
 _SPACES = {"global": lp.AddressSpace.GLOBAL, "local": lp.AddressSpace.LOCAL, "private": lp.AddressSpace.PRIVATE}
 _TAGS = {"unroll": "unr", **{f"group.{k}": f"g.{k}" for k in range(3)}, **{f"local.{k}": f"l.{k}" for k in range(3)}}
 FULLY_UNROLLED = 64
-"""A nest that moves a private tile of up to this many elements or vectors is unrolled: an array that a loop indexes does not live in registers."""
+"""A nest that moves a private tile of up to this many elements or vectors is unrolled: an array that a loop indexes is not in registers."""
 
 
 def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
@@ -141,6 +141,7 @@ class _Text:
         self.temporaries: dict[str, lp.TemporaryVariable] = {}
         self.intrinsics: set[str] = set()
         self.over_items: set[str] = set()
+        self.limited: dict[str, frozenset[str]] = {}
 
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says which memories those are in."""
@@ -198,7 +199,11 @@ class _Text:
         constraints = [f"0 <= {loop.name}"]
         constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
         constraints += [f"{limit} >= 0" for limit in loop.limits]
-        parameters = sorted({v for limit in loop.limits for v in limit.variables} - {loop.name})
+        outer = {v for limit in loop.limits for v in limit.variables} - {loop.name}
+        # loopy wants one chain of domains: a loop whose limits have a variable in common with those of one above comes below it.
+        beside = [name for name in above if name not in outer and self.limited.get(name, frozenset()) & outer]
+        self.limited[loop.name] = frozenset(outer)
+        parameters = sorted({*outer, *beside[-1:]})
         self.domains.append(isl.BasicSet(f"[{', '.join(parameters)}] -> {{[{loop.name}] : {' and '.join(constraints)}}}"))
         tag = _TAGS.get(loop.binding)
         if tag is None and not loop.refs and self._moves_private(loop):

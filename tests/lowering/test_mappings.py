@@ -225,6 +225,44 @@ def test_trees_allocate_what_the_model_says(name: str) -> None:
     assert wrong_sizes(TREES[name]) == []
 
 
+WINDOWED = {
+    "overlapping": ("O[p] = I[H: 2*p+r] * W[r]", [("p", 1), ("r", 1)]),
+    "overlapping, in tiles": ("O[p] = I[H: 2*p+r] * W[r]", [("p", 2), ("r", 1), ("p", 1)]),
+    "irrelevant first": ("O[p] = I[H: 2*p+r] * W[r]", [("r", 1), ("p", 1)]),
+    "strided": ("O[p] = I[H: 2*p]", [("p", 2), ("p", 1)]),
+    "twice": ("O[p] = I[X: p, Y: p]", [("p", 2), ("p", 1)]),
+    "alone, then in a sum": ("O[p, r] = I[Y: p, X: p+r]", [("p", 2), ("r", 1), ("p", 1)]),
+    "in a sum, then alone": ("O[p, r] = I[X: p+r, Y: p]", [("p", 2), ("r", 1), ("p", 1)]),
+    "below what is alone": ("O[p, r] = I[Y: p, X: p+r]", [("r", 2), ("p", 1), ("r", 1)]),
+}
+
+
+def windowed(text: str, loops: list[tuple[str, int]]) -> Spec:
+    """One Einsum with its input held in local memory above these loops."""
+    tensors = [t for t in "IOW" if f"{t}[" in text]
+    nodes = [f"- !Storage {{component: MainMemory, tensors: [{', '.join(tensors)}]}}", "- !Storage {component: Scratchpad, tensors: [I]}"]
+    nodes += [f"- !Temporal {{rank_variable: {variable}, tile_shape: {tile}}}" for variable, tile in loops]
+    return spec_of((text,), {"P": 5, "R": 3}, "\n".join([*nodes, "- !Compute {einsum: O, component: MAC}"]))
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_a_window_is_reserved_where_the_model_reserves_it(name: str) -> None:
+    """The first rank that a variable indexes decides how it moves the window, also where it indexes others besides."""
+    spec = windowed(*WINDOWED[name])
+    result = outcome(spec)
+    assert result.outcome.name == "ok", result.message
+    assert wrong_sizes(spec) == []
+
+
+@pytest.mark.parametrize("loops", [[("p", 1)], [("p", 2), ("p", 1)]])
+def test_a_window_with_an_offset_is_as_large_as_what_it_reads(loops: list[tuple[str, int]]) -> None:
+    """The model counts the offset, too, as if each window began at the tensor's first element."""
+    spec = windowed("O[p] = I[H: p+2]", loops)
+    result = outcome(spec)
+    assert result.outcome.name == "ok", result.message
+    assert [tile.elements for tile in nest_of(spec).tiles.values()] == [loops[0][1]]
+
+
 def test_a_root_that_splits_makes_several_kernels() -> None:
     """Groups of the second product read what all groups of the first wrote."""
     assert kernels_of(nest_of(TREES["several kernels"])) == 2

@@ -1,10 +1,11 @@
-"""Relevance of a rank variable to a tensor (accelforge.md, section 5.1)."""
+"""Relevance of a rank variable to a tensor, and how far it lets a reservation sink (AccelForge's model, sections 5.1 and 5.6)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
-from ..spec.workload import Einsum, TensorAccess
+from .workload import Einsum, TensorAccess
 
 
 class Relevance(Enum):
@@ -25,6 +26,27 @@ def relevance(access: TensorAccess, variable: str) -> Relevance:
             alone = len(index.terms) == 1 and index.constant == 0
             return Relevance.FULL if alone else Relevance.PARTIAL
     return Relevance.NONE
+
+
+def window(accesses: Iterable[TensorAccess], tensor: str) -> TensorAccess:
+    """How an Einsum touches a tensor; the access that writes if it both reads and writes it, else the last one."""
+    found = [access for access in accesses if access.name == tensor]
+    return next((access for access in found if access.output), found[-1])
+
+
+def sunk(below: Iterable[Relevance]) -> int:
+    """How many of the nodes below its holder a reservation passes, given how each of them moves the window.
+
+    It passes all that are fully relevant, comes to rest right below the first that is partially relevant, and above any other.
+    """
+    passed = 0
+    for kind in below:
+        if kind is Relevance.NONE:
+            break
+        passed += 1
+        if kind is Relevance.PARTIAL:
+            break
+    return passed
 
 
 def simple_variables(einsum: Einsum) -> frozenset[str]:
