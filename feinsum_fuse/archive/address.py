@@ -60,6 +60,10 @@ def _from_url(text: str) -> Address:
         raise ArchiveError(
             f"{text!r} is not a database URL: {error}", hint="write a path, or a SQLAlchemy URL such as sqlite:////home/me/facts.sqlite3"
         ) from error
+    try:
+        url.get_dialect().import_dbapi()
+    except ImportError as error:
+        raise ArchiveError(f"the driver of {url.drivername} is not installed: {error}", hint="install it with pip") from error
     if url.get_backend_name() != "sqlite":
         return Address(url, None)
     if not url.database or url.database == ":memory:" or url.query:

@@ -98,7 +98,8 @@ def import_facts(path: str | os.PathLike[str], url: str | os.PathLike[str] | Non
         with Path(path).open(encoding="utf-8") as stream:
             records = list(read_facts(stream, os.fspath(path)))
     except (OSError, UnicodeDecodeError) as error:
-        raise ArchiveError(f"cannot read {os.fspath(path)}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ArchiveError(f"cannot read {os.fspath(path)}: {reason}") from error
     return merge(records, url)
 
 

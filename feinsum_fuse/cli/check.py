@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .console import emit, emit_json
-from .inputs import with_dtypes
+from .inputs import check_variables, with_dtypes
 from .options import DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
 
 
@@ -11,7 +11,9 @@ def command(files: FilesArgument, set_: SetOption = None, dtype: DtypeOption = N
     """Load and validate files, and print the cascade and the LoopTree that they describe."""
     import feinsum_fuse as ff
 
-    spec = with_dtypes(ff.load(*files, variables=variables(set_)), dtypes(dtype))
+    given = variables(set_)
+    check_variables(files, given)
+    spec = with_dtypes(ff.load(*files, variables=given), dtypes(dtype))
     meaning = ff.cascade(spec)
     if as_json:
         emit_json(
@@ -29,5 +31,5 @@ def command(files: FilesArgument, set_: SetOption = None, dtype: DtypeOption = N
     emit(spec.workload)
     if spec.mapping is not None:
         emit(f"\n{spec.mapping}")
-    given = [name for name in ("arch", "mapping", "opencl") if getattr(spec, name) is not None]
-    emit(f"\nok: workload{''.join(f', {name}' for name in given)}")
+    present = [name for name in ("arch", "mapping", "opencl") if getattr(spec, name) is not None]
+    emit(f"\nok: workload{''.join(f', {name}' for name in present)}")

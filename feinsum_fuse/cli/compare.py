@@ -57,7 +57,7 @@ def command(
     from ..report.trial import run
 
     chosen = find_device(device)
-    _check_places(svg, png, html, save)
+    _check_places(save, svg, png, html)
     mappings = _given(files, sweep, variables(set_), dtypes(dtype), chosen)
     if random:
         mappings = _with_random(mappings, any(has_top_key(file, "mapping") for file in files), random, seed, chosen)
@@ -132,11 +132,16 @@ def _label(label: str, values: Mapping[str, object]) -> str:
     return " ".join([label, *(f"{name}={value}" for name, value in values.items())])
 
 
-def _check_places(*places: Path | None) -> None:
+def _check_places(folder: Path | None, *files: Path | None) -> None:
     """What is to be written has a folder: said before an hour of measuring, and not after."""
-    for place in places:
-        if place is not None and not place.parent.is_dir():
+    for place in filter(None, (folder, *files)):
+        if not place.parent.is_dir():
             raise Error(f"cannot write {place}: there is no folder {place.parent}")
+    for file in filter(None, files):
+        if file.is_dir():
+            raise Error(f"cannot write {file}: it is a folder")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise Error(f"cannot write into {folder}: it is no folder")
 
 
 def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import emit, emit_json, note, progress, table
+from .inputs import check_variables
 from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def best(
 
     from ..device.catalogue import find_device
 
-    spec = ff.load(*files, variables=variables(set_))
+    given = variables(set_)
+    check_variables(files, given)
+    spec = ff.load(*files, variables=given)
     with progress("looking up"):
         facts = ff.query(spec, find_device(device), limit=limit, url=url)
     if as_json:

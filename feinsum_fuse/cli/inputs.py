@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from constantdict import constantdict
 
-from .. import MappingError
+from .. import MappingError, SpecError
+from ..spec.expressions import nearest
 from .console import note, progress
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from ..spec.spec import Spec
 
 _TOP_KEY = r"^{}\s*:"
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_TEMPLATE_WORDS = {"and", "assert", "default", "do", "elif", "else", "endfor", "endif", "endmacro", "endset", "false", "for", "if", "in"}
+_TEMPLATE_WORDS |= {"int", "is", "join", "length", "list", "loop", "macro", "max", "min", "not", "or", "range", "round", "set", "true"}
+"""What stands in templates and is no variable of the user's."""
 
 
 def has_top_key(file: Path, key: str) -> bool:
@@ -27,6 +32,22 @@ def has_top_key(file: Path, key: str) -> bool:
         return re.search(_TOP_KEY.format(key), file.read_text(), re.MULTILINE) is not None
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def check_variables(files: Sequence[Path], names: Iterable[str]) -> None:
+    """Refuse a template variable that no file has, since a misspelt one would change nothing and say nothing.
+
+    Files that include others may pass it on: then nothing is said. Raises :class:`~feinsum_fuse.errors.SpecError`.
+    """
+    texts = [file.read_text(errors="replace") for file in files if file.is_file()]
+    templates = " ".join(match[0] for text in texts for match in _TEMPLATE.finditer(text))
+    known = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", templates))
+    if len(texts) < len(files) or "include" in templates or any("!include" in text for text in texts):
+        return
+    for name in names:
+        if name not in known:
+            hint = nearest(name, [word for word in known if word not in _TEMPLATE_WORDS]) if known else ""
+            raise SpecError(f"No file has a template variable {name}.", hint=hint)
 
 
 def variants(files: Sequence[Path]) -> tuple[list[Path], dict[str, list[Path]]]:
@@ -64,8 +85,11 @@ def specs(
     """
     from ..spec.load import load
 
+    check_variables(files, given)
     shared, mappings = variants(files)
     result = {label: load(*shared, *own, variables=given) for label, own in mappings.items()}
+    if not all(spec.workload.einsums for spec in result.values()):
+        raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
     theirs = all(spec.arch is not None for spec in result.values())
     if not theirs:
         file = device_file(device, measure_now=measure_now)

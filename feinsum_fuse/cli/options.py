@@ -53,11 +53,13 @@ def variables(assignments: Sequence[str] | None) -> dict[str, int | float | str 
 
 
 def _value(text: str) -> int | float | str | bool:
+    """A number, a truth value or the text itself; ``1e3`` is a whole number."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
             continue
+        return int(value) if "e" in text.lower() and value % 1 == 0 else value
     return text

@@ -25,11 +25,17 @@ def command(
 ) -> None:
     """Predict time, energy, traffic and occupancy of a mapping, or of each of several, with the roofline floor under it.
 
-    Without an arch in FILES, the device file of --device is used (see `calibrate`).
+    With --dtype, values are as wide as these types; else as bits_per_value says. Without an arch in FILES, the device file of --device is
+    used (see `calibrate`).
     """
     import feinsum_fuse as ff
 
-    given, _ = specs(files, variables(set_), device=device, dtypes=dtypes(dtype))
+    from ..report.predicted import as_run
+
+    types = dtypes(dtype)
+    given, _ = specs(files, variables(set_), device=device, dtypes=types)
+    if types:
+        given = {label: as_run(spec, ff.cascade(spec)) for label, spec in given.items()}
     predictions = {label: (ff.predict(spec, cold=cold), ff.bounds(spec, cold=cold)) for label, spec in given.items()}
     if as_json:
         emit_json({label: {**json.loads(found.to_json()), "floor": _floor(floor)} for label, (found, floor) in predictions.items()})

@@ -10,7 +10,7 @@ import typer
 
 from .. import ScheduleError
 from .console import draw, emit, emit_json, progress
-from .inputs import specs, with_dtypes
+from .inputs import check_variables, specs, with_dtypes
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
 
 if TYPE_CHECKING:
@@ -44,13 +44,15 @@ def command(
 
     flags = {"cascade": cascade, "tree": tree, "schedule": schedule, "kernel": kernel, "source": source, "model": model}
     wanted = [name for name, flag in flags.items() if flag]
-    spec = with_dtypes(ff.load(*files, variables=variables(set_)), dtypes(dtype))
+    given = variables(set_)
+    check_variables(files, given)
+    spec = with_dtypes(ff.load(*files, variables=given), dtypes(dtype))
     if svg is not None:
         draw(svg, (spec.mapping if spec.mapping is not None else spec)._repr_svg_())
     elif not wanted:
         wanted = ["cascade"] if spec.mapping is None else ["cascade", "tree", "schedule"]
     if any(name in GENERATED for name in wanted):
-        found, _ = specs(files, variables(set_), device=device, dtypes=dtypes(dtype))
+        found, _ = specs(files, given, device=device, dtypes=dtypes(dtype))
         (spec,) = found.values()
     _print(_parts(spec, wanted, device, upto), as_json)
 

@@ -131,13 +131,15 @@ def test_a_sweep_without_values_is_a_usage_error(invoke: Invoke, files: list[Pat
     assert text in ended.err
 
 
-def test_a_picture_without_a_folder_is_refused_before_anything_is_measured(invoke: Invoke, files: list[Path]) -> None:
-    ended = invoke("compare", *files, "--html", "/nonesuch/page.html")
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err == "error: cannot write /nonesuch/page.html: there is no folder /nonesuch\n"
-
-
-def test_one_mapping_is_too_few_to_judge_by(invoke: Invoke, files: list[Path]) -> None:
-    ended = invoke("compare", *files, "--repeats", 1, "--no-record")
-    assert ended.code == 0
-    assert ended.out.endswith("too few mappings to judge the model by\n")
+def test_places_that_cannot_be_written_are_refused_before_anything_is_measured(
+    invoke: Invoke, files: list[Path], tmp_path: Path
+) -> None:
+    missing = tmp_path / "nonesuch"
+    for option, place, reason in (
+        ("--html", missing / "page.html", f"there is no folder {missing}"),
+        ("--png", tmp_path, "it is a folder"),
+    ):
+        ended = invoke("compare", *files, option, place)
+        assert (ended.code, ended.out, ended.err) == (1, "", f"error: cannot write {place}: {reason}\n")
+    ended = invoke("compare", *files, "--save", files[0])
+    assert (ended.code, ended.out, ended.err) == (1, "", f"error: cannot write into {files[0]}: it is no folder\n")

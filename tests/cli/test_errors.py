@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pyopencl as cl
 import pytest
 
 from tests.cli.conftest import Invoke
-from tests.cli.files import MAPPING, WORKLOAD, write
+from tests.cli.files import ARCH, MAPPING, WORKLOAD, write
 
 
 @pytest.fixture(autouse=True)
@@ -133,3 +135,45 @@ def test_import_of_what_is_no_fact(invoke: Invoke, folder: Path) -> None:
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("importing ...\nerror: facts.jsonl:1: ")
     assert not (folder / "facts.sqlite3").exists()
+
+
+@pytest.mark.parametrize("verb", ["check", "show", "predict", "run", "compare"])
+def test_a_misspelt_template_variable(invoke: Invoke, folder: Path, verb: str) -> None:
+    files = write(folder)
+    _fails(invoke, "error: No file has a template variable m.\n  Did you mean M?\n", verb, *files, "--set", "m=16")
+    files = write(folder, workload=WORKLOAD.replace("{% set M = M | default(8) %}\n", "").replace("{{M}}", "8"))
+    _fails(invoke, "error: No file has a template variable M.\n", verb, *files, "--set", "M=16")
+
+
+def test_a_template_variable_may_be_meant_for_an_included_file(invoke: Invoke, folder: Path) -> None:
+    write(folder)
+    (folder / "whole.yaml").write_text('workload: {{include("workload.yaml", "workload")}}\n')
+    ended = invoke("check", "whole.yaml", "--set", "M=1e1", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)["tensors"]["A"]["shape"] == [10, 4]
+
+
+@pytest.mark.parametrize("verb", ["predict", "run", "compare"])
+def test_a_device_is_no_workload(invoke: Invoke, folder: Path, verb: str) -> None:
+    write(folder, arch=ARCH + "opencl: {memories: {Main: global}}\n")
+    _fails(invoke, "error: No file has a workload.\n  Give one with the top key workload.\n", verb, "arch.yaml")
+
+
+@pytest.mark.parametrize("verb", ["predict", "run"])
+def test_a_type_that_does_not_exist(invoke: Invoke, folder: Path, verb: str) -> None:
+    text = (
+        "error: there is no element type 'float7'\n  Supported are float16, float32, float64, complex64, complex128, int8, int16, int32, "
+        "int64, uint8, uint16, uint32, uint64.\n"
+    )
+    _fails(invoke, text, verb, *write(folder), "--dtype", "float7")
+
+
+def test_a_database_whose_driver_is_missing(invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "MySQLdb", None)
+    ended = invoke("db", "stats", "--url", "mysql://somebody@somewhere/facts")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("error: the driver of mysql is not installed: ")
+
+
+def test_import_of_no_file(invoke: Invoke, folder: Path) -> None:
+    _fails(invoke, "importing ...\nerror: cannot read facts.jsonl: No such file or directory\n", "db", "import", "facts.jsonl")
