@@ -16,6 +16,7 @@ from ..spec.spec import Spec
 from ..spec.workload import Workload
 from .caches import Cache, caches
 from .catalogue import DeviceInfo, find_device, limits
+from .core_probes import CoreBench
 from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
 
 OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
@@ -36,11 +37,12 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> S
     MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
     (local memory), Register (private memory), the fanout Lane, and MAC; on others than CPUs the fanout WorkItem above Register.
     Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
-    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``multiply_add_latency_seconds``, rates by
-    type, and with ``quick=False`` what one unit does a second: exponentials, scalars loaded into all lanes, lines read for one element,
-    and bytes alone at each level. Energies are assumed (``assumed_energies``), not measured.
+    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``multiply_add_latency_seconds`` and the other
+    ``..._seconds`` of one core's operations (:mod:`feinsum_fuse.device.core_probes`), rates by type, and with ``quick=False`` what one
+    unit does a second: exponentials, scalars loaded into all lanes, lines read for one element, and bytes alone at each level. Energies
+    are assumed (``assumed_energies``), not measured.
 
-    About 5 s if quick, below 60 s if not. Warns if the two halves of a probe's samples differ by more than 10 %.
+    About 8 s if quick, below 60 s if not. Warns if the two halves of a probe's samples differ by more than 10 %.
     """
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     session = _Session(best_bench(chosen, "float32"), quick)
@@ -67,6 +69,7 @@ class _Session:
         self.many = 20_000
         self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
         self.probes |= dict(self._memories())
+        self.probes |= {f"core {name}": probe for name, probe in CoreBench(self.bench).probes()}
         self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
         if device.double_fp_config:
             wide = Bench(device, "float64", max(1, self.bench.lanes // 2), self.bench.group)
@@ -159,6 +162,7 @@ class _Session:
             "multiply_add_latency_seconds": 1 / self.rate("chained").value,
         }
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
+        result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in self.probes if name.startswith("core ")}
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in KINDS:
                 result[name] = self.of_one_unit(name)

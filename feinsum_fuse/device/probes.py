@@ -106,7 +106,7 @@ void probe_exp(__global VEC const *restrict x, __global VEC *restrict y, int n, 
 """A source of its own: PoCL cannot compile functions of 16 lanes, nor load a program again that has one."""
 
 
-def _source(text: str, dtype: str, lanes: int, group: int) -> str:
+def source_of(text: str, dtype: str, lanes: int, group: int) -> str:
     """A text of probes for an element type, with the chains of multiply-adds written out."""
     real = {"float32": "float", "float64": "double"}[dtype]
     chains = range(ACCUMULATORS)
@@ -216,12 +216,12 @@ class Bench:
 
     @cached_property
     def _simple(self) -> Loaded:
-        source = _source(_SOURCE, self.dtype, self.lanes, self.group)
+        source = source_of(_SOURCE, self.dtype, self.lanes, self.group)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
 
     @cached_property
     def _functions(self) -> Loaded:
-        source = _source(_FUNCTIONS, self.dtype, self.lanes, self.group)
+        source = source_of(_FUNCTIONS, self.dtype, self.lanes, self.group)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
 
     def _memory(self, size: int) -> tuple[cl.Buffer, cl.Buffer]:
@@ -237,10 +237,13 @@ class Bench:
         return self._buffers[rounded]
 
     def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
-        """A probe of as many repeats as make a sample, each of ``work`` units."""
-        program = (self._functions if name == "probe_exp" else self._simple).program
+        loaded = self._functions if name == "probe_exp" else self._simple
+        return self.probe(loaded, name, groups, n, work, bytes_of, may_repeat=may_repeat)
+
+    def probe(self, loaded: Loaded, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
+        """A probe of as many repeats as make a sample, each of ``work`` units, on two buffers of so many bytes."""
         x, y = self._memory(bytes_of)
-        kernel = cl.Kernel(program, name)
+        kernel = cl.Kernel(loaded.program, name)
         kernel.set_args(x, y, np.int32(n), np.int32(1))
         probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work, (x, y), may_repeat=may_repeat)
         probe.sample()

@@ -1,0 +1,106 @@
+"""Kernels that measure single operations of one core: loads, updates of memory, lanes filled one by one, and functions.
+
+Each is written as generated kernels are, with bounds that the compiler does not know where it must not unroll: what is measured is the
+operation as this compiler makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from .contexts import queue_of
+from .executable import Executable
+from .loaded import Loaded
+from .probes import ACCUMULATORS, Bench, Probe, source_of
+
+FUNCTIONS = {
+    "exp": "exp(-{0})",
+    "log": "log({0} + (REAL) 1.5)",
+    "tanh": "tanh({0})",
+    "erf": "erf({0})",
+    "sqrt": "sqrt({0} + (REAL) 1)",
+    "rsqrt": "rsqrt({0} + (REAL) 1)",
+    "div": "w / ({0} + (REAL) 1)",
+    "max": "fmax({0}, w)",
+    "min": "fmin({0}, w)",
+}
+"""What cascades compute besides sums and products, each with an argument that stays in range."""
+CALLS = 4
+"""Independent calls in an iteration."""
+UPDATES = 16
+"""Vectors that are updated in memory between two updates of one of them."""
+BYTES = 64 << 10
+"""Of the probes' memory; what they touch of it fits into the nearest cache."""
+_HEAD = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    __global REAL const *p = (__global REAL const *) x;
+    __global REAL *q = (__global REAL *) y;
+    VEC u = x[0], w = x[1], DECLARE;
+    for (int r = 0; r < repeats; ++r) { %s }
+    y[get_global_id(0)] = TOTAL;
+}
+"""
+_STORED = """
+typedef VEC anywhere __attribute__((aligned(sizeof(REAL)), may_alias));
+static inline REAL stored(__global REAL *at, VEC value) { *(__global anywhere *) at = value; return FIRST(value); }
+"""
+_AT = "*(__global anywhere {}*) &"
+_BODIES = {
+    "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
+    "stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { STORES }",
+    "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
+    "vector_update": "for (int i = 1; i <= n; ++i)"
+    f" q[i * 64] = stored(&q[i * 64], {_AT.format('')}q[i * 64] + p[r & 63] * {_AT.format('const ')}p[i * 64]);",
+    "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
+}
+
+
+class CoreBench:
+    """Makes the probes of a core for the vectors of a bench, and for scalars."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.scalars = Bench(bench.device, bench.dtype, 1, bench.group)
+
+    def probes(self) -> Iterator[tuple[str, Probe]]:
+        """(name, probe): a rate is operations a second; ``<name>_seconds`` of the model is one over it."""
+        core = self._core
+        count = 20 * ACCUMULATORS
+        for name, kernel, n, work in (
+            ("load", "loads", count, count),
+            ("store", "stores", count, count),
+            ("memory_chain", "update", 1, 1),
+            ("vector_memory_chain", "vector_update", 1, 1),
+            ("vector_memory_update", "vector_update", UPDATES, UPDATES),
+            ("pack", "pack", 16, 2 * 16 * self.bench.lanes),
+        ):
+            yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
+        for bench, suffix in ((self.bench, "vector"), (self.scalars, "scalar")):
+            functions = self._functions(bench)
+            for name in FUNCTIONS:
+                yield f"{name}_{suffix}", bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
+
+    @cached_property
+    def _core(self) -> Loaded:
+        lanes = self.bench.lanes
+        chains = range(ACCUMULATORS)
+        words = {
+            "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
+            "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
+            "FIRST(v)": "(v).s0" if lanes > 1 else "(v)",
+            "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
+        }
+        return self._loaded(self.bench, words, _STORED + "".join(_HEAD % item for item in _BODIES.items()))
+
+    def _functions(self, bench: Bench) -> Loaded:
+        """A program of its own: PoCL cannot compile functions of 16 lanes."""
+        calls = {name: " ".join(f"a{k} = {text.format(f'a{k}')};" for k in range(CALLS)) for name, text in FUNCTIONS.items()}
+        return self._loaded(bench, {}, "".join(_HEAD % item for item in calls.items()))
+
+    def _loaded(self, bench: Bench, words: Mapping[str, str], text: str) -> Loaded:
+        text = "".join(f"#define {name} {meaning}\n" for name, meaning in words.items()) + text
+        source = source_of(text, bench.dtype, bench.lanes, bench.group)
+        return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(bench.device).context)
