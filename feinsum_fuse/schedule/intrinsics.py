@@ -60,6 +60,11 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         yield f"09_anywhere_{element}{lanes}", anywhere(element, lanes)
         yield f"10_{self.name}", definition(self.name)
 
+    def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
+        # loopy keeps generated code on disk: another definition is another function.
+        key_builder.update_for_dataclass(key_hash, self)
+        key_builder.rec(key_hash, definition(self.name))
+
 
 def anywhere(element: str, lanes: int) -> str:
     """The OpenCL C text that reads and writes vectors at any element's address.
@@ -146,7 +151,7 @@ static inline {element} {name}_at({pointer}*at, {vector} value)
 }}
 #define {name}(x, value) {name}_at(&(x), value)"""
     assert what == "vstoreupto", name
-    singles = "\n".join(f"    if (count > {k}) at[{k}] = value.s{k:x};" for k in range(1, lanes))
+    singles = "\n".join(f"    if (count > {k}) at[{k}] = value.s{k:x};" for k in range(lanes))
     return f"""
 static inline {element} {name}_at({pointer}*at, {vector} value, int count)
 {{

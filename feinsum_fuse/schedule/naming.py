@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import loopy as lp
 
 from ..cascade.names import Identifiers, identifier
 from ..spec.affine import Affine
-from .nest import For, Nest, Node, statements, substituted, walk
+from .loops import guarded
+from .nest import For, Nest, Node, Statement, statements, substituted, walk
 from .parallel import distributed
+from .source_text import Group, legible
 from .tags import NormalFormTag, OwnedTag
 
 
 def named(nest: Nest, taken: set[str]) -> Nest:
     """The nest with loops called ``m_0``, ``m_1``, ... from the outermost over one rank variable, or ``m`` if there is one."""
     fresh = Identifiers({*taken, *nest.tiles, *nest.sources})
-    names: dict[str, str] = {}
+    names = {name: fresh(wish) for name, wish in _wishes(nest).items()}
+    for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
+        names[loop.name] = fresh(loop.name)
+    body = _renamed(nest.body, names)
+    return nest.replace(body=substituted(body, {old: Affine.variable(new) for old, new in names.items()}))
+
+
+def _wishes(nest: Nest) -> dict[str, str]:
+    """Loop -> what it would be called if it were alone."""
+    wishes: dict[str, str] = {}
     chains = [[loop for loop in chain if loop.refs] for chain in _chains(nest.body)]
     numbered = {
         loop.name for chain in chains for loop in chain if sum(other.refs[0].variable == loop.refs[0].variable for other in chain) > 1
     }
     for chain in chains:
-        seen: dict[str, int] = {}
+        seen: Counter[str] = Counter()
         for loop in chain:
             variable = loop.refs[0].variable
-            number = seen.get(variable, 0)
-            seen[variable] = number + 1
-            if loop.name not in names:
-                names[loop.name] = fresh(identifier(f"{variable}_{number}" if loop.name in numbered else variable))
-    for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
-        names[loop.name] = fresh(loop.name)
-    body = _renamed(nest.body, names)
-    return nest.replace(body=substituted(body, {old: Affine.variable(new) for old, new in names.items()}))
+            wishes.setdefault(loop.name, identifier(f"{variable}_{seen[variable]}" if loop.name in numbered else variable))
+            seen[variable] += 1
+    return wishes
 
 
 def _chains(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
@@ -53,10 +60,41 @@ def _renamed(body: tuple[Node, ...], names: dict[str, str]) -> tuple[Node, ...]:
     )
 
 
+def plain(nest: Nest) -> Nest:
+    """The nest without loops of one iteration, and without what only a second iteration would run.
+
+    What stands side by side at the root may become kernels of their own, so a loop there stays if it holds more than one node.
+    """
+    single = {n.name: Affine((), 0) for n in walk(nest.body) if isinstance(n, For) and _is_single(n)}
+    return nest.replace(body=_without(nest.body, single, root=True)) if single else nest
+
+
+def _is_single(loop: For) -> bool:
+    return loop.extent == 1 and loop.binding in {"loop", "unroll"}
+
+
+def _without(body: tuple[Node, ...], single: dict[str, Affine], *, root: bool = False) -> tuple[Node, ...]:
+    """The nodes with these loops replaced by their bodies, at iteration 0."""
+    result: list[Node] = []
+    for node in body:
+        if isinstance(node, Statement):
+            if not node.later or set(node.later) - single.keys():
+                result.append(node.substituted(single))
+            continue
+        inner = _without(node.body, single)
+        limits = tuple(limit.substituted(single) for limit in node.limits)
+        if node.name not in single or (root and len(inner) > 1):
+            result += [dataclasses.replace(node, body=inner, limits=limits)] if inner else []
+        elif all(limit.terms or limit.constant >= 0 for limit in limits):
+            result += guarded(inner, tuple(limit for limit in limits if limit.terms))
+    return tuple(result)
+
+
 def final_form(nest: Nest, kernel: lp.LoopKernel) -> Nest:
     """The nest as it is written into this kernel: spread over the device's axes, and with readable names."""
     foreign = {name for i in kernel.instructions if not i.tags_of_type(OwnedTag) and i.id not in nest.ids for name in i.within_inames}
-    return named(distributed(nest), {*(arg.name for arg in kernel.args), *kernel.temporary_variables, *kernel.substitutions, *foreign})
+    taken = {*(arg.name for arg in kernel.args), *kernel.temporary_variables, *kernel.substitutions, *foreign}
+    return named(plain(distributed(nest)), taken)
 
 
 def commented(source: str, t_unit: lp.TranslationUnit) -> str:
@@ -68,7 +106,32 @@ def commented(source: str, t_unit: lp.TranslationUnit) -> str:
     nest = final_form(tags[0].nest, kernel)
     remarks = {node.name: remark(nest, node) for node in walk(nest.body) if isinstance(node, For) and node.refs}
     head, *kernels = re.split(r"(?m)^(?=__kernel)", source)
-    return head + "".join(_axes_of(nest, remarks, kernel) + _at_loops(remarks, kernel) for kernel in kernels)
+    names, starts = shared_names(nest, kernel), group_starts(nest)
+    return head + "".join(_axes_of(nest, remarks, text) + legible(_at_loops(remarks, text), names, starts) for text in kernels)
+
+
+def shared_names(nest: Nest, kernel: lp.LoopKernel) -> dict[str, str]:
+    """Loop -> what it may be called in C, where loops of different nests may have one name."""
+    wishes = _wishes(nest)
+    movers = {node.name for node in walk(nest.body) if isinstance(node, For) and not node.refs}
+    taken = {*kernel.arg_dict, *kernel.temporary_variables, *nest.tiles, *nest.sources, *movers}
+    for chain in _chains(nest.body):
+        for name, count in Counter(wishes[loop.name] for loop in chain if loop.refs).items():
+            taken |= {name} if count > 1 else set()
+    return {name: wish for name, wish in wishes.items() if name != wish and wish not in taken}
+
+
+def group_starts(nest: Nest) -> dict[Group, str]:
+    """Sums of group numbers that say where a group's part of a rank variable starts, and a name for each."""
+    bound = {n.name: n for n in walk(nest.body) if isinstance(n, For) and n.refs and n.binding.startswith("group.")}
+    found: dict[Group, str] = {}
+    for _, statement in statements(nest.body):
+        for value in statement.values.values():
+            loops = [name for name in value.variables if name in bound]
+            if len(loops) > 1:
+                group = tuple(sorted((_axis(bound[name]), value.coefficients[name]) for name in loops))
+                found.setdefault(group, identifier(f"{bound[loops[0]].refs[0].variable}_start"))
+    return found
 
 
 def _axes_of(nest: Nest, remarks: dict[str, str], kernel: str) -> str:
