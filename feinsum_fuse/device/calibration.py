@@ -151,6 +151,12 @@ class _Session:
         opencl = OpenCL(memories=constantdict(memories), fanouts=constantdict(fanouts))
         return Spec(Workload(()), arch=Arch(tuple(nodes), constantdict(variables)), opencl=opencl)
 
+    def overlap_loss(self) -> float:
+        """Of loads from beyond the nearest cache and two operations on each: the part of the shorter that comes on top of the longer."""
+        fetching, both = (1 / self.rate(f"core {name} beyond").value for name in ("loads", "overlap"))
+        computing = 2 * self.bench.lanes * self.bench.group / self.rate("multiply_adds_float32 alone").value
+        return min(1.0, max(0.0, (both - max(fetching, computing)) / min(fetching, computing)))
+
     def variables(self) -> dict[str, float]:
         """Costs and rates that no component carries."""
         launch = sorted(self.probes["launch"].seconds)
@@ -162,7 +168,8 @@ class _Session:
             "multiply_add_latency_seconds": 1 / self.rate("chained").value,
         }
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
-        result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in self.probes if name.startswith("core ")}
+        result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in self.probes if name.startswith("core ") and not name.endswith("beyond")}
+        result["overlap_loss"] = self.overlap_loss()
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in KINDS:
                 result[name] = self.of_one_unit(name)

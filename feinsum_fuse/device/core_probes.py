@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+import numpy as np
+
 from .contexts import queue_of
 from .executable import Executable
 from .loaded import Loaded
@@ -30,6 +32,8 @@ CALLS = 4
 """Independent calls in an iteration."""
 UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
+WORKING_SET = 256 << 10
+"""Bytes that a second cache holds and a first one does not, on the processors of today."""
 BYTES = 64 << 10
 """Of the probes' memory; what they touch of it fits into the nearest cache."""
 _HEAD = """
@@ -50,6 +54,7 @@ static inline REAL stored(__global REAL *at, VEC value) { *(__global anywhere *)
 _AT = "*(__global anywhere {}*) &"
 _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
+    "overlap": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { BOTH }",
     "stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { STORES }",
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
@@ -78,10 +83,19 @@ class CoreBench:
             ("pack", "pack", 16, 2 * 16 * self.bench.lanes),
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
+        for kernel in ("loads", "overlap"):
+            yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
         for bench, suffix in ((self.bench, "vector"), (self.scalars, "scalar")):
             functions = self._functions(bench)
             for name in FUNCTIONS:
                 yield f"{name}_{suffix}", bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
+
+    @property
+    def _beyond(self) -> tuple[int, float, int]:
+        """Vectors that the second cache holds and the first does not, twice: length and work; and their bytes."""
+        size = WORKING_SET
+        count = size // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize * self.bench.group) // ACCUMULATORS * ACCUMULATORS
+        return count, count, size
 
     @cached_property
     def _core(self) -> Loaded:
@@ -89,6 +103,7 @@ class CoreBench:
         chains = range(ACCUMULATORS)
         words = {
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
+            "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "FIRST(v)": "(v).s0" if lanes > 1 else "(v)",
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),

@@ -21,6 +21,8 @@ from .straight import Straight
 
 SHARE = 0.7
 """The part of a cache that is counted on; the rest is lost to conflicts and to what streams through."""
+OVERLAP_LOSS = 0.0
+"""Unless ``arch.variables`` has ``overlap_loss``."""
 LEAST_GROUPS, MOST_GROUPS = 32, 256
 """PoCL hands groups to a thread in parts of the rest, as many at once as this times the number of threads."""
 
@@ -33,14 +35,14 @@ class Part:
     role: str
     core: float
     memory: dict[str, float]
+    overlap_loss: float
+    """The part of the shorter of both that does not overlap with the longer."""
 
     @property
     def seconds(self) -> float:
-        """Fetching lines and computing overlap but for what the innermost cache hands over."""
-        return max(self.core, sum(self.memory.values())) + OVERLAP_LOSS * min(self.core, sum(self.memory.values()))
-
-
-OVERLAP_LOSS = 0.3
+        """Fetching lines and computing overlap as measured; levels hand over lines at the same time."""
+        fetching = max(self.memory.values(), default=0.0)
+        return max(self.core, fetching) + self.overlap_loss * min(self.core, fetching)
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class _Timing:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
             memory[level.name] = sum(_line_seconds(level, f) * f.lines for f in lines) * share
         first = block.lines[0].statement
-        return Part(first.einsum, first.role, core, memory)
+        return Part(first.einsum, first.role, core, memory, self.machine.variable("overlap_loss", OVERLAP_LOSS))
 
 
 def _line_seconds(level: Level, fetched: Fetched) -> float:

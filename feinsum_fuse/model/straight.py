@@ -225,7 +225,7 @@ class Straight:
             counts.packed += packs
         else:
             counts.before += loads
-            counts.live += count
+            counts.live += count if line.lane is None or is_vector else 0.0
 
     def _store(self, line: Line, counts: _Counts) -> None:
         target = line.statement.target
@@ -266,11 +266,21 @@ class Straight:
         """Elements that are put into or taken out of vectors one by one."""
         return self._counts.packed
 
-    @property
+    @cached_property
     def spilled(self) -> float:
-        """Registers that are stored and loaded again in one iteration."""
-        spare = REGISTERS - 2
-        return max(0.0, self._counts.live - spare) if self.block.is_loop else 0.0
+        """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
+        if not self.block.is_loop:
+            return 0.0
+        return max(0.0, self._counts.live + self._operands + 1 - REGISTERS)
+
+    @property
+    def _operands(self) -> float:
+        """Vectors that are held while those of the other operands pass by."""
+        held = 0.0
+        for line in self.block.lines:
+            numbers = [line.distinct(place) for place in line.statement.operands if place.source not in self.registers]
+            held = max(held, min(numbers, default=0.0))
+        return held
 
     @property
     def operations(self) -> float:
@@ -293,7 +303,8 @@ class Straight:
         for line in self._reducing(loop):
             target = line.statement.target
             updates = line.copies / line.distinct(target)
-            longest = max(longest, updates * self.machine.seconds(self._latency(line)))
+            latency = "memory_chain" if self.spilled else self._latency(line)
+            longest = max(longest, updates * self.machine.seconds(latency))
         return longest
 
     def _latency(self, line: Line) -> str:
