@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -67,5 +68,16 @@ def main() -> None:
         fail(str(error))
         sys.exit(1)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone: nothing may be flushed to it at exit
+        _discard_output()
         sys.exit(1)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _discard_output()
+        fail(f"cannot write the output: {error.strerror}")
+        sys.exit(1)
+
+
+def _discard_output() -> None:
+    """Nothing may be flushed at exit to a reader that is gone, or to a disk that is full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -30,6 +30,7 @@ def command(
     source: Annotated[bool, typer.Option("--source", help="The OpenCL source.")] = False,
     model: Annotated[bool, typer.Option("--model", help="The LoopTree as the model sees it, with the caches that hardware fills.")] = False,
     upto: Annotated[int | None, typer.Option("--upto", metavar="N", min=0, help="Apply only the first N steps.")] = None,
+    cold: Annotated[bool, typer.Option("--cold", help="With --model: caches are empty at first.")] = False,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the LoopTree (without a mapping: the cascade).")] = None,
     set_: SetOption = None,
     device: DeviceOption = None,
@@ -54,10 +55,10 @@ def command(
     if any(name in GENERATED for name in wanted):
         found, _ = specs(files, given, device=device, dtypes=dtypes(dtype))
         (spec,) = found.values()
-    _print(_parts(spec, wanted, device, upto), as_json)
+    _print(_parts(spec, wanted, device, upto, cold), as_json)
 
 
-def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None) -> dict[str, object]:
+def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None, cold: bool) -> dict[str, object]:
     """Name -> what prints itself, in the order in which it comes about."""
     parts: dict[str, object] = {}
     if "cascade" in wanted:
@@ -67,7 +68,7 @@ def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None) 
     if "model" in wanted:
         from ..model.caches import place_caches
 
-        parts["model"] = str(place_caches(spec).mapping)
+        parts["model"] = str(place_caches(spec, cold=cold).mapping)
     if any(name in GENERATED for name in wanted if name != "model"):
         steps = _schedule(spec, device, upto)
         if "schedule" in wanted:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..device.measurement import Measurement, time_text
+from ..device.measurement import BUSY, Measurement, time_text
 from ..device.outcome import Outcome
 from ..model.prediction import columns
 from .agreement import Agreement
@@ -127,6 +127,9 @@ class Comparison:
         if self.agreement is not None:
             worst = self.worst if len(self.judged) > WORST else self.worst[:-1]
             lines += ["", "largest residuals", columns(HEAD, [one.row() for one in worst], numbers=6)]
+        others = max((t.measurement.interference or 0.0 for t in self.trials.trials), default=0.0)
+        if others > BUSY:
+            lines += ["", f"This machine was busy: other processes had {others:.0%} of its processors."]
         if self.trials.database:
             lines += ["", f"recorded in {self.trials.database}"]
         return "\n".join(lines)

@@ -57,8 +57,8 @@ def test_an_interrupt_exits_with_130(invoke: Invoke, monkeypatch: pytest.MonkeyP
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("feinsum_fuse.spec.load.load", interrupted)
     monkeypatch.setattr("feinsum_fuse.load", interrupted)
+    monkeypatch.setattr("feinsum_fuse.spec.load.load", interrupted)
     assert invoke("check", "x.yaml").code == 130
 
 
@@ -67,3 +67,10 @@ def test_a_reader_that_goes_away_is_no_traceback(root: Path) -> None:
     command = f"{sys.executable} -m feinsum_fuse.cli check {file} --json | head -c 1"
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=root)
     assert (answer.stdout, answer.stderr) == ("{", "")
+
+
+def test_a_full_disk_is_no_traceback(root: Path) -> None:
+    file = root / "examples" / "three_matmuls" / "workload.yaml"
+    command = f"{sys.executable} -m feinsum_fuse.cli check {file} > /dev/full"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=root)
+    assert (answer.returncode, answer.stderr) == (1, "error: cannot write the output: No space left on device\n")

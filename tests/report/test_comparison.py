@@ -77,6 +77,16 @@ def test_the_whole_text() -> None:
     assert str(_comparison([(10, 10), (20, 100), (40, 20)])) == TEXT
 
 
+def test_a_busy_machine_is_mentioned() -> None:
+    found = _comparison([(10, 10), (20, 100)])
+    trials = tuple(
+        dataclasses.replace(t, measurement=dataclasses.replace(t.measurement, interference=share))
+        for t, share in zip(found.trials.trials, (0.0, 0.43, None), strict=True)
+    )
+    text = str(Comparison.of(dataclasses.replace(found.trials, trials=trials)))
+    assert text.endswith("\n\nThis machine was busy: other processes had 43% of its processors.")
+
+
 def test_the_fast_third_is_judged_alone() -> None:
     found = _comparison([(1, 1), (2, 2), (3, 3), (9, 4), (8, 5), (7, 6)])
     assert found.fast_third is not None and found.agreement is not None
