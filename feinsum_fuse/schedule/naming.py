@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator
+from math import gcd
 
 import loopy as lp
 
@@ -66,7 +67,34 @@ def plain(nest: Nest) -> Nest:
     What stands side by side at the root may become kernels of their own, so a loop there stays if it holds more than one node.
     """
     single = {n.name: Affine((), 0) for n in walk(nest.body) if isinstance(n, For) and _is_single(n)}
-    return nest.replace(body=_without(nest.body, single, root=True)) if single else nest
+    body = _without(nest.body, single, root=True) if single else nest.body
+    return nest.replace(body=_needed(body, frozenset()))
+
+
+def _needed(body: tuple[Node, ...], known: frozenset[tuple[Affine, int]]) -> tuple[Node, ...]:
+    """The nodes without limits that hold anyway in every iteration that the loops around run."""
+    result: list[Node] = []
+    for node in body:
+        if isinstance(node, For):
+            limits = tuple(limit for limit in node.limits if not _is_implied(limit, node, known))
+            node = dataclasses.replace(node, limits=limits, body=_needed(node.body, known | {_reduced(limit) for limit in limits}))
+        result.append(node)
+    return tuple(result)
+
+
+def _is_implied(limit: Affine, loop: For, known: frozenset[tuple[Affine, int]]) -> bool:
+    """Whether a limit holds for the iteration that it is strictest for, and so for all."""
+    if loop.extent is None:
+        return False
+    strictest = loop.extent - 1 if limit.coefficients.get(loop.name, 0) < 0 else 0
+    terms, constant = _reduced(limit.substituted({loop.name: Affine((), strictest)}))
+    return (not terms.terms and constant >= 0) or any(terms == other and constant >= least for other, least in known)
+
+
+def _reduced(limit: Affine) -> tuple[Affine, int]:
+    """Terms without a common factor, and the constant: ``-8*i + 39 >= 0`` says the same as ``-i + 4 >= 0``."""
+    factor = gcd(*(abs(coefficient) for _, coefficient in limit.terms)) or 1
+    return Affine(tuple((name, coefficient // factor) for name, coefficient in limit.terms)), limit.constant // factor
 
 
 def _is_single(loop: For) -> bool:

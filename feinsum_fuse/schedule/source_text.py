@@ -91,7 +91,7 @@ def _with_operands(lines: Sequence[str]) -> Iterator[str]:
     types = {name: dtype for line in lines for dtype, name in _DECLARATION.findall(line)}
     taken = set(re.findall(r"\b[A-Za-z_]\w*", "\n".join(lines)))
     run: list[re.Match[str]] = []
-    for line in [*lines, ""]:
+    for line in lines:
         found = _ASSIGNMENT.match(line)
         if found and found[2].split("[")[0] not in types and (not run or found[1] == run[0][1]):
             run.append(found)
