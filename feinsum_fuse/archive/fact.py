@@ -65,6 +65,9 @@ class Record:
     prediction: Prediction | None = None
     mapping: str = ""
     """The LoopTree from which the schedule was lowered, in YAML and in the names of whoever measured it; empty if there was none."""
+    applicable: str = ""
+    """The sizes for which the schedule is legal: an ISL set over lengths in the order of ``key.sizes``; empty where a fact
+    was recorded before such sets were."""
 
     @property
     def device(self) -> DeviceInfo:
@@ -89,6 +92,8 @@ class Fact:
     """The record's schedule in the names of the cascade that was asked about."""
     source: str = ""
     """The database that holds the record, or the package."""
+    sizes: tuple[int | None, ...] = ()
+    """The lengths that were asked about, in the order of the record's; ``None`` where they are symbolic."""
     instructions: tuple[str, ...] | None = None
     """The instructions of the kernel that was asked about, if it was one."""
 
@@ -111,6 +116,13 @@ class Fact:
     def prediction(self) -> Prediction | None:
         """What a model said of it, if it was asked."""
         return self.known.prediction
+
+    @property
+    def applicable(self) -> str:
+        """The sizes for which the schedule is legal, as an ISL set over the lengths in the record's order (``record.key.sizes``)."""
+        from .recording import applicable_sizes
+
+        return applicable_sizes(self.known)
 
     def apply(self, kernel: lp.TranslationUnit, instructions: Iterable[str] | None = None) -> lp.TranslationUnit:
         """The caller's own kernel, transformed by this fact's schedule and verified; see :func:`.application.apply_fact`."""

@@ -14,7 +14,7 @@ from ..device.outcome import Outcome
 from ..model.prediction import Prediction
 from .cascade_text import CascadeText, StrictModel, cascade_of, cascade_to_json
 from .fact import FactId, Record
-from .recording import record_from
+from .recording import applicable_sizes, record_from
 from .storage import schedule_from_text, schedule_to_text
 
 Text = Annotated[str, StringConstraints(max_length=100_000)]
@@ -122,6 +122,8 @@ class FactLine(StrictModel):
     measurement: MeasurementLine
     prediction: PredictionLine | None
     mapping: Text = ""
+    applicable: Text = ""
+    """The sizes for which the schedule is legal; derived where a line does not say them."""
 
 
 def line_of(record: Record) -> FactLine:
@@ -137,6 +139,7 @@ def line_of(record: Record) -> FactLine:
                 "measurement": json.loads(record.measurement.to_json()),
                 "prediction": None if record.prediction is None else _prediction_to_data(record.prediction),
                 "mapping": record.mapping,
+                "applicable": applicable_sizes(record),
             }
         )
     )
@@ -148,7 +151,7 @@ def record_from_line(line: FactLine) -> Record:
     schedule = schedule_from_text(json.dumps(line.schedule))
     prediction = None if line.prediction is None else _prediction_of(line.prediction)
     subject = Subject(cascade_of(line.cascade), schedule)
-    return record_from(dataclasses.replace(measurement, subject=subject), prediction, FactId(line.fact), line.mapping)
+    return record_from(dataclasses.replace(measurement, subject=subject), prediction, FactId(line.fact), line.mapping, line.applicable)
 
 
 def _prediction_to_data(prediction: Prediction) -> dict[str, Any]:

@@ -16,11 +16,13 @@ from ..cascade.reading import cascade as cascade_of
 from ..device.catalogue import DeviceInfo, device_of, limits
 from ..device.executable import Argument
 from ..errors import ArchiveError, DeviceError
+from ..schedule.errors import ApplicabilityError
 from ..schedule.limits import DeviceLimits
 from ..schedule.schedule import Schedule
 from ..schedule.sizes import check_limits
 from ..schedule.tagging import tagged
 from ..spec.spec import Spec
+from .applicability import covers
 from .device_identity import Device, described, device_family, device_identity
 from .fact import Fact, Found, Record
 from .identity import Identity, identify, renamed_schedule
@@ -70,12 +72,24 @@ class Question:
         schedule = None if record.schedule is None else renamed_schedule(record.schedule, nearest.renaming.inverse())
         rank = (list(Found).index(found), distance)
         instructions = None if self.names is None else tuple(self.names.instructions.values())
-        return rank, Fact(found, detail, self.device, record, schedule, source, instructions)
+        return rank, Fact(found, detail, self.device, record, schedule, source, nearest.shape.sizes, instructions)
 
     def require(self, fact: Fact) -> None:
-        """Raise the :class:`~feinsum_fuse.errors.ScheduleError` of the step that is not legal here; what was recorded here is legal."""
+        """Raise a :class:`~feinsum_fuse.errors.ScheduleError` unless the schedule is legal here; what was recorded here is."""
         if fact.found is not Found.exact and fact.schedule is not None and fact.schedule.steps:
+            require_applicable(fact)
             require_legal(fact.schedule, self.kernel, self.names, self.device)
+
+
+def require_applicable(fact: Fact) -> None:
+    """Raise :class:`ApplicabilityError` if the sizes that were asked about lie outside the set that is stored with the fact."""
+    allowed = fact.applicable
+    if not covers(allowed, fact.sizes):
+        asked = ", ".join("symbolic" if size is None else str(size) for size in fact.sizes)
+        raise ApplicabilityError(
+            f"the sizes [{asked}] lie outside those for which the schedule is known to be legal, {allowed}",
+            hint="Measure and record a mapping at sizes like these.",
+        )
 
 
 def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:

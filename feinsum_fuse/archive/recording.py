@@ -15,12 +15,14 @@ from ..cascade.cascade import Cascade, Size, SizeParam
 from ..cascade.renaming import Renaming
 from ..device.executable import Argument
 from ..device.measurement import Measurement, Subject
+from ..device.outcome import Outcome
 from ..errors import ArchiveError, Error
 from ..lowering import lower
 from ..model.prediction import Prediction
 from ..schedule.schedule import Schedule
 from ..spec.writer import mapping_text
 from .address import locate
+from .applicability import applicability, covers, recorded_alone
 from .device_identity import device_identity
 from .fact import FactId, FactKey, Record
 from .identity import Identity, digest, identify, renamed_cascade, renamed_schedule
@@ -50,9 +52,12 @@ def insert_all(connection: Connection, records: tuple[Record, ...]) -> None:
 
 
 def record_from(
-    measurement: Measurement, prediction: Prediction | None = None, fact: FactId | None = None, mapping: str = ""
+    measurement: Measurement, prediction: Prediction | None = None, fact: FactId | None = None, mapping: str = "", applicable: str = ""
 ) -> Record:
-    """The record of a measurement: cascade, schedule and arguments in canonical names, with a new identifier if none is given."""
+    """The record of a measurement: cascade, schedule and arguments in canonical names.
+
+    A new identifier is given, and the sizes for which the schedule is legal are derived, where they are not said.
+    """
     subject = measurement.subject
     if subject is None:
         raise ArchiveError(
@@ -71,7 +76,20 @@ def record_from(
     stored = dataclasses.replace(measurement, arguments=arguments, error=error, subject=None)
     key = key_from(identity, measurement, schedule)
     identifier = fact or FactId(uuid.uuid4().hex)
-    return Record(identifier, key, cascade.key, renamed_cascade(cascade, renaming), schedule, stored, prediction, mapping)
+    named = renamed_cascade(cascade, renaming)
+    if applicable and not covers(applicable, key.sizes):
+        raise ArchiveError(f"the sizes {list(key.sizes)} that were measured lie outside the set {applicable!r} that is said to hold them")
+    made = Record(identifier, key, cascade.key, named, schedule, stored, prediction, mapping, applicable)
+    return dataclasses.replace(made, applicable=applicable_sizes(made))
+
+
+def applicable_sizes(record: Record) -> str:
+    """The sizes for which a record's schedule is legal, derived if they were not stored."""
+    if record.applicable:
+        return record.applicable
+    if record.schedule is None or record.measurement.outcome is not Outcome.ok:
+        return recorded_alone(record.key.sizes)
+    return applicability(record.cascade, identify(record.cascade).form.cascade, record.schedule, record.key.sizes)
 
 
 def canonical_names(identity: Identity, schedule: Schedule | None) -> Renaming:

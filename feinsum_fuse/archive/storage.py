@@ -63,6 +63,7 @@ def insert(session: Session, record: Record) -> None:
         tolerance=fields.pop("tolerance"),
         date=date,
         mapping=record.mapping,
+        applicable=record.applicable,
         document=compact(fields),
     )
     if record.prediction is not None:
@@ -131,4 +132,5 @@ def record_of(row: MeasurementRow) -> Record:
         measurement_of(row),
         None if row.prediction is None else Prediction.from_json(row.prediction.document),
         row.mapping,
+        row.applicable,
     )

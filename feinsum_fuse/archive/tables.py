@@ -61,6 +61,7 @@ class MeasurementRow(Base):
     """One measurement, failed ones included; times in nanoseconds, raw samples kept; ``error`` and ``tolerance`` of the check.
 
     ``mapping`` is the LoopTree that asked for the schedule, in YAML and in the names of whoever measured it; empty where there was none.
+    ``applicable`` is the ISL set of sizes for which the schedule is legal.
     """
 
     __tablename__ = "measurements"
@@ -85,6 +86,7 @@ class MeasurementRow(Base):
     tolerance: Mapped[float | None] = mapped_column(Double)
     date: Mapped[str] = mapped_column(String(40))
     mapping: Mapped[str] = mapped_column(Text, server_default="")
+    applicable: Mapped[str] = mapped_column(Text, server_default="")
     document: Mapped[str] = mapped_column(Text)
 
     cascade: Mapped[CascadeRow] = relationship(lazy="joined", innerjoin=True)

@@ -97,6 +97,8 @@ class _Builder:
 
     def build(self) -> lp.TranslationUnit:
         instructions = [self.instruction(einsum) for einsum in self.cascade.einsums]
+        # A length that only an array has is in no domain, and nothing may be assumed of it there.
+        bounds = {name for domain in self.domains for name in domain.get_var_names(isl.dim_type.param)}
         t_unit = lp.make_kernel(
             self.domains,
             [*self.rules.values(), *instructions],
@@ -104,7 +106,7 @@ class _Builder:
             name="cascade",
             lang_version=(2018, 2),
             seq_dependencies=False,
-            assumptions=" and ".join(f"{name} >= 1" for name in self.names.sizes.values()) or None,
+            assumptions=" and ".join(f"{name} >= 1" for name in self.names.sizes.values() if name in bounds) or None,
         )
         kernel = t_unit.default_entrypoint
         return t_unit.with_kernel(kernel.copy(inames={**kernel.inames, **self.inames}))

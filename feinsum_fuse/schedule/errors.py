@@ -89,5 +89,9 @@ class WorkGroupSizeError(ScheduleError):
     """More work-items in a group than the device allows."""
 
 
+class ApplicabilityError(ScheduleError):
+    """Sizes outside those for which a recorded schedule is known to be legal."""
+
+
 class NormalFormError(ScheduleError):
     """A kernel that is not in normal form where a step needs one, or an inconsistent one."""

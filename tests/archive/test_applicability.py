@@ -1,0 +1,115 @@
+"""The set of sizes that is stored with a fact: what it holds is legal and right, what lies outside is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from feinsum_fuse.archive.applicability import covers, parsed
+from feinsum_fuse.archive.fact import Found
+from feinsum_fuse.archive.recording import record, record_from
+from feinsum_fuse.archive.retrieval import query, retrieve
+from feinsum_fuse.archive.text import export_facts, import_facts
+from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.device.example import example
+from feinsum_fuse.device.verification import verify
+from feinsum_fuse.errors import ArchiveError
+from feinsum_fuse.schedule.schedule import Schedule
+from tests.schedule.runs import run
+from tests.schedule.scripts import SCRIPTS, Script
+
+from .samples import HERE, measurement, product, tiled
+
+
+def stored(cascade: Cascade, schedule: Schedule) -> str:
+    """The set that a record of this schedule holds."""
+    return record_from(measurement(cascade, schedule)).applicable
+
+
+def test_a_split_wants_a_length_of_its_tile() -> None:
+    """Other lengths are free."""
+    made = record_from(measurement(product(m=64, k=32, n=48), tiled(factor=8)))
+    place = made.key.sizes.index(64)
+    bounds = ["s0 > 0", "s1 > 0", "s2 > 0"]
+    bounds[place] = f"s{place} >= 8"
+    assert parsed(made.applicable, 3).is_equal(parsed(f"{{ [s0, s1, s2] : {' and '.join(bounds)} }}", 3))
+
+
+def test_no_steps_are_legal_everywhere() -> None:
+    assert covers(stored(product(), Schedule()), (1, 1, 1))
+
+
+def test_a_failure_says_nothing_of_other_sizes() -> None:
+    made = record_from(measurement(product(), tiled(), outcome="crashed"))
+    assert covers(made.applicable, made.key.sizes)
+    assert not covers(made.applicable, [size + 1 for size in made.key.sizes])
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_sizes_inside_are_legal_and_right(script: Script) -> None:
+    """Random sizes from the set, drawn with those of the script: every step applies there and the result is right on PoCL."""
+    random = Random(20261)
+    cascade, schedule = script.at((24, 14, 22, 10))
+    text = stored(cascade, schedule)
+    tried = 0
+    for _ in range(40):
+        sizes = tuple(random.randint(1, 40) for _ in range(4))
+        other, _ = script.at(sizes)
+        asked = record_from(measurement(other, Schedule())).key.sizes
+        if not covers(text, asked) or tried == 4:
+            continue
+        tried += 1
+        trial = example(other)
+        verification = verify(run(other, schedule, trial.inputs), trial.expected, other.tolerance())
+        assert verification.passed, f"{sizes}\n{verification}"
+    assert tried
+
+
+def test_retrieval_passes_over_what_lies_outside(tmp_path: Path) -> None:
+    """With the reason and the set."""
+    url = tmp_path / "facts"
+    record(measurement(product(m=64), tiled(factor=32)), url=url)
+    assert retrieve(product(m=40), HERE, url).found is Found.nearest_sizes
+    nothing = retrieve(product(m=31), HERE, url)
+    assert nothing.found is Found.nothing
+    assert "lie outside those for which the schedule is known to be legal, { [s0" in nothing.detail
+    (fact,) = query(product(m=31), HERE, url=url)
+    assert not covers(fact.applicable, fact.sizes)
+
+
+def test_a_symbolic_length_needs_a_set_without_an_end() -> None:
+    assert covers("{ [s0, s1] : s0 >= 8 and s1 = 3 }", (None, 3))
+    assert not covers("{ [s0, s1] : 8 <= s0 <= 99 and s1 = 3 }", (None, 3))
+
+
+def test_a_fact_from_before_such_sets_has_one_when_it_is_read(tmp_path: Path) -> None:
+    """Lines without the field are still read."""
+    url, other = tmp_path / "facts", tmp_path / "others"
+    record(measurement(product(), tiled()), url=url)
+    (line,) = export_facts(url)
+    older = {name: value for name, value in json.loads(line).items() if name != "applicable"}
+    (tmp_path / "older.jsonl").write_text(json.dumps(older))
+    import_facts(tmp_path / "older.jsonl", other)
+    assert list(export_facts(other)) == [line]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("rm -rf", "is no set of sizes"),
+        ("{ [s0] : s0 >= 8 }", "is no set of 3 sizes"),
+        ("[N] -> { [s0, s1, s2] : s0 >= N }", "is no set of 3 sizes"),
+        ("{ [s0, s1, s2] : s0 >= 1000000 }", "lie outside the set"),
+    ],
+)
+def test_foreign_sets_are_validated(tmp_path: Path, text: str, reason: str) -> None:
+    """What an import says is parsed, and must hold what was measured."""
+    url = tmp_path / "facts"
+    record(measurement(product(), tiled()), url=url)
+    (line,) = export_facts(url)
+    (tmp_path / "foreign.jsonl").write_text(json.dumps({**json.loads(line), "applicable": text}))
+    with pytest.raises(ArchiveError, match=reason):
+        import_facts(tmp_path / "foreign.jsonl", tmp_path / "others")
