@@ -32,6 +32,8 @@ CALLS = 4
 """Independent calls in an iteration."""
 UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
+ROW, FAR_LINES = 2048, 500
+"""Lines that lie a row of so many bytes apart: they meet in few sets of the first cache, and on more pages than it remembers."""
 WORKING_SET = 256 << 10
 """Bytes that a second cache holds and a first one does not, on the processors of today."""
 BYTES = 64 << 10
@@ -55,6 +57,7 @@ _AT = "*(__global anywhere {}*) &"
 _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
     "overlap": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { BOTH }",
+    "pages": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAGES }",
     "stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { STORES }",
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
@@ -83,6 +86,7 @@ class CoreBench:
             ("pack", "pack", 16, 2 * 16 * self.bench.lanes),
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
+        yield "far_line", self.bench.probe(core, "probe_pages", 1, FAR_LINES, FAR_LINES, FAR_LINES * ROW)
         for kernel in ("loads", "overlap"):
             yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
         for bench, suffix in ((self.bench, "vector"), (self.scalars, "scalar")):
@@ -97,12 +101,18 @@ class CoreBench:
         count = size // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize * self.bench.group) // ACCUMULATORS * ACCUMULATORS
         return count, count, size
 
+    @property
+    def _rows(self) -> int:
+        """Vectors from one of the far lines to the next."""
+        return ROW // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize)
+
     @cached_property
     def _core(self) -> Loaded:
         lanes = self.bench.lanes
         chains = range(ACCUMULATORS)
         words = {
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
+            "PAGES": " ".join(f"a{k} += x[(i + {k}) * {self._rows}];" for k in chains),
             "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "FIRST(v)": "(v).s0" if lanes > 1 else "(v)",

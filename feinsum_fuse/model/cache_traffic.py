@@ -31,6 +31,8 @@ class Region:
     lines: float
     run: float
     """Bytes that lie next to one another."""
+    distance: int
+    """Bytes from one run to the next; 0 for a single one."""
     claimed: float
     """Bytes of a cache that it takes, more than its lines where they meet in few sets."""
     written: bool
@@ -42,6 +44,7 @@ class Fetched:
 
     lines: float
     run: float
+    distance: int
     written: bool
 
 
@@ -90,7 +93,8 @@ class CacheTraffic:
             for place in (*statement.operands, statement.target):
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
-                    self.found.setdefault(id(statement), []).append(Fetched(region.lines * times, region.run, region.written))
+                    part = Fetched(region.lines * times, region.run, region.distance, region.written)
+                    self.found.setdefault(id(statement), []).append(part)
 
     def _claimed(self, regions: dict[str, Region]) -> float:
         return sum(region.claimed for region in regions.values())
@@ -142,4 +146,4 @@ class CacheTraffic:
         if self.conflicts and runs > 1 and rows % LINE == 0 and rows < SETS * LINE * 16:
             reach = SETS // math.gcd(rows // LINE, SETS) * max(1.0, run / LINE)
             claimed *= max(1.0, min(SETS / reach, runs))
-        return Region(source, lines, run, claimed, written)
+        return Region(source, lines, run, rows, claimed, written)

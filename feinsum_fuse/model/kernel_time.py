@@ -23,6 +23,8 @@ SHARE = 0.7
 """The part of a cache that is counted on; the rest is lost to conflicts and to what streams through."""
 OVERLAP_LOSS = 0.0
 """Unless ``arch.variables`` has ``overlap_loss``."""
+FAR = 1024
+"""Bytes between rows from which on each row is fetched for itself: caches foresee lines of one page only."""
 LEAST_GROUPS, MOST_GROUPS = 32, 256
 """PoCL hands groups to a thread in parts of the rest, as many at once as this times the number of threads."""
 
@@ -136,13 +138,16 @@ class _Timing:
         memory = {}
         for level in self.machine.levels[1:]:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
-            memory[level.name] = sum(_line_seconds(level, f) * f.lines for f in lines) * share
+            memory[level.name] = sum(_line_seconds(self.machine, level, f) * f.lines for f in lines) * share
         first = block.lines[0].statement
         return Part(first.einsum, first.role, core, memory, self.machine.variable("overlap_loss", OVERLAP_LOSS))
 
 
-def _line_seconds(level: Level, fetched: Fetched) -> float:
-    """Seconds that a level needs to hand over one line, and to take it back if it was written."""
+def _line_seconds(machine: Machine, level: Level, fetched: Fetched) -> float:
+    """Seconds that a level needs to hand over one line, and to take it back if it was written; from beyond a core's own
+    caches more for the first line of a far row."""
     if fetched.written:
         return LINE / level.write
-    return LINE / level.read if fetched.run > LINE else max(LINE / level.read, 1 / level.strided)
+    near = LINE / level.read if fetched.run > LINE else max(LINE / level.read, 1 / level.strided)
+    rows = LINE / max(fetched.run, LINE) if level.shared and fetched.distance >= FAR else 0.0
+    return max(near, rows * machine.seconds("far_line"))

@@ -24,6 +24,7 @@ ASSUMED_CYCLES: dict[str, float] = {
     "vector_memory_update": 3.5,
     "pack": 0.5,
     "guarded_pack": 5.0,
+    "far_line": 10.0,
     "mispredict": 14.0,
 }
 """Variable ``<name>_seconds`` -> cycles, for architectures that do not say."""
