@@ -49,8 +49,9 @@ def _random_nests(spec: Spec, count: int, seed: int, limits: DeviceLimits) -> tu
     for _ in range(ATTEMPTS * count):
         if len(found) == count:
             break
+        tree = _Tree(spec, random)
         try:
-            drawn = spec.replace(mapping=_Tree(spec, random).mapping())
+            drawn = spec.replace(mapping=tree.mapping())
             if str(drawn.mapping) not in found:
                 lower(drawn, limits)
                 predict(drawn)
