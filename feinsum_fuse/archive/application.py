@@ -20,7 +20,6 @@ from .device_identity import device_identity
 from .fact import Fact
 from .question import Question, about_match, require_legal
 from .recognition import matching
-from .surroundings import separated, untagged
 
 SEED = 20261
 _verified: set[tuple[str, str, str]] = set()
@@ -62,7 +61,7 @@ def apply_fact(fact: Fact, kernel: lp.TranslationUnit, instructions: Iterable[st
     if not schedule.steps:
         return kernel
     require_legal(schedule, kernel, matched.names, fact.device)
-    transformed = separated(schedule.apply(untagged(kernel), matched.names), kernel, matched.names.instructions.values())
+    transformed = schedule.apply(kernel, matched.names)
     _require_same(kernel, transformed, matched, asked, record.key.sizes)
     return transformed
 

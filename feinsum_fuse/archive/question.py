@@ -27,7 +27,6 @@ from .device_identity import Device, described, device_family, device_identity
 from .fact import Fact, Found, Record
 from .identity import Identity, identify, renamed_schedule
 from .recognition import recognised
-from .surroundings import untagged
 
 Subject: TypeAlias = Cascade | Spec | Match | lp.TranslationUnit
 """What can be asked about: a cascade, a Spec, what a kernel was matched to, or a loopy kernel, which is matched first."""
@@ -94,7 +93,7 @@ def require_applicable(fact: Fact) -> None:
 
 def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:
     """Apply all steps to a kernel and compare what it allocates with the device's limits."""
-    nest = schedule.nest(kernel if names is None else tagged(untagged(kernel), names))
+    nest = schedule.nest(kernel if names is None else tagged(kernel, names))
     check_limits(nest, _limits(device))
 
 

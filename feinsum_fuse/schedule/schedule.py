@@ -45,8 +45,10 @@ class Schedule:
     def apply(self, kernel: lp.TranslationUnit, names: Names | None = None) -> lp.TranslationUnit:
         """The kernel after all steps; ``names`` says what its entities are, where its tags do not.
 
-        Raises :class:`ScheduleError` for the first step that is not legal. The kernel's arguments stay as they are.
+        The kernel's arguments stay as they are, and so do its other instructions and loops, before or after the rearranged ones as they were.
+        Raises :class:`ScheduleError` for the first step that is not legal.
         """
+        from .surroundings import separated
         from .tagging import tagged
         from .writing import written
 
@@ -54,7 +56,8 @@ class Schedule:
             return kernel
         if names is not None:
             kernel = tagged(kernel, names)
-        return written(kernel, self.nest(kernel))
+        nest = self.nest(kernel)
+        return separated(written(kernel, nest), kernel, nest.ids)
 
     def nest(self, kernel: lp.TranslationUnit) -> Nest:
         """The normal form after all steps, for a tagged kernel."""

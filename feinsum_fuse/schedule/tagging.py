@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import loopy as lp
+from pytools.tag import Taggable
 
 from ..cascade.names import Names
 from ..cascade.tags import EinsumTag, RankVariableTag, TensorTag
 
+Entity = TypeVar("Entity", bound=Taggable)
+_DESCRIPTIONS = (EinsumTag, RankVariableTag, TensorTag)
+
 
 def tagged(t_unit: lp.TranslationUnit, names: Names) -> lp.TranslationUnit:
-    """The kernel with tags for the Einsums, rank variables and tensors that ``names`` maps to its instructions, inames and arrays."""
+    """The kernel with tags for the Einsums, rank variables and tensors that ``names`` maps to its instructions, inames and arrays.
+
+    Such tags that it has from before go; all other tags stay.
+    """
+    t_unit = untagged(t_unit)
     kernel = t_unit.default_entrypoint
     einsums = {insn: einsum for einsum, insn in names.instructions.items()}
     tensors = {array: tensor for tensor, array in names.arrays.items()}
@@ -24,3 +34,22 @@ def tagged(t_unit: lp.TranslationUnit, names: Names) -> lp.TranslationUnit:
             temporary_variables={n: t.tagged(TensorTag(tensors[n])) if n in tensors else t for n, t in kernel.temporary_variables.items()},
         )
     )
+
+
+def untagged(t_unit: lp.TranslationUnit) -> lp.TranslationUnit:
+    """The kernel without tags that describe it as a cascade, so that it can be described anew; all other tags stay."""
+    kernel = t_unit.default_entrypoint
+    return t_unit.with_kernel(
+        kernel.copy(
+            instructions=[_plain(insn) for insn in kernel.instructions],
+            inames={name: _plain(iname) for name, iname in kernel.inames.items()},
+            args=[_plain(argument) for argument in kernel.args],
+            temporary_variables={name: _plain(variable) for name, variable in kernel.temporary_variables.items()},
+        )
+    )
+
+
+def _plain(entity: Entity) -> Entity:
+    tags = frozenset(tag for tag in entity.tags if isinstance(tag, _DESCRIPTIONS))
+    plain: Entity = entity.without_tags(tags) if tags else entity
+    return plain

@@ -49,7 +49,7 @@ def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
     gone = {name for name, temp in kernel.temporary_variables.items() if temp.tags_of_type(OwnedTag)}
     gone |= {name for name, temp in kernel.temporary_variables.items() if temp.tags_of_type(TensorTag) and name not in final.sources}
     kernel = kernel.copy(
-        domains=[*_kept(kernel.domains, foreign_inames), *text.domains],
+        domains=[*_kept(kernel.domains, foreign_inames), *text.domains] or [isl.BasicSet("{ [] }")],
         instructions=[*(_after(i, nest, text) for i in foreign), *text.instructions],
         inames={**{n: i for n, i in kernel.inames.items() if n in foreign_inames}, **text.inames},
         temporary_variables={**{n: t for n, t in kernel.temporary_variables.items() if n not in gone}, **tiles, **text.temporaries},
@@ -141,6 +141,7 @@ class _Text:
         self.temporaries: dict[str, lp.TemporaryVariable] = {}
         self.intrinsics: set[str] = set()
         self.over_items: set[str] = set()
+        self.axes: set[str] = set()
         self.limited: dict[str, frozenset[str]] = {}
 
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
@@ -189,6 +190,8 @@ class _Text:
             # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
             binding: FanoutKind = "loop" if loop.binding == "unroll" else loop.binding
             loop = dataclasses.replace(loop, limits=(), body=_conditioned(loop.body, loop.limits), binding=binding)
+        if loop.binding.startswith(("group.", "local.")):
+            self.axes.add(loop.name)
         if loop.binding.startswith("local."):
             self.over_items.add(loop.name)
         elif loop.extent is not None:
@@ -303,8 +306,8 @@ class _Text:
                 tags=frozenset({OwnedTag(), EinsumTag(s.einsum)}),
             )
         )
-        if len(above) > 1:
-            self.priorities.append(above)
+        if len(nested := tuple(loop for loop in above if loop not in self.axes)) > 1:
+            self.priorities.append(nested)
 
     def _started(self, s: Statement, reads: frozenset[str], writes: frozenset[str]) -> tuple[str, frozenset[str]]:
         """A new instruction's id, and those of the earlier ones that it depends on."""

@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TypeVar
 
 import islpy as isl
 import loopy as lp
 from loopy.kernel.data import HardwareConcurrentTag
 from loopy.kernel.instruction import BarrierInstruction
-from pytools.tag import Taggable
 
-from ..cascade.tags import EinsumTag, RankVariableTag, TensorTag
 from ..errors import ScheduleError
-from ..schedule.tags import OwnedTag
-
-Entity = TypeVar("Entity", bound=Taggable)
-_DESCRIPTIONS = (EinsumTag, RankVariableTag, TensorTag)
-
-
-def untagged(t_unit: lp.TranslationUnit) -> lp.TranslationUnit:
-    """The kernel without tags that describe it as a cascade, so that it can be described anew; all other tags stay."""
-    kernel = t_unit.default_entrypoint
-    return t_unit.with_kernel(
-        kernel.copy(
-            instructions=[_plain(insn) for insn in kernel.instructions],
-            inames={name: _plain(iname) for name, iname in kernel.inames.items()},
-            args=[_plain(argument) for argument in kernel.args],
-            temporary_variables={name: _plain(variable) for name, variable in kernel.temporary_variables.items()},
-        )
-    )
-
-
-def _plain(entity: Entity) -> Entity:
-    tags = frozenset(tag for tag in entity.tags if isinstance(tag, _DESCRIPTIONS))
-    plain: Entity = entity.without_tags(tags) if tags else entity
-    return plain
+from .tags import OwnedTag
 
 
 def separated(t_unit: lp.TranslationUnit, original: lp.TranslationUnit, matched: Collection[str]) -> lp.TranslationUnit:
@@ -55,7 +30,7 @@ def separated(t_unit: lp.TranslationUnit, original: lp.TranslationUnit, matched:
     if between := sorted(insn for insn in before if needed[insn] & set(matched)):
         raise ScheduleError(
             f"instruction {between[0]} stands between {', '.join(matched)}: it needs one of them, and another one needs it",
-            hint="apply a fact to fewer instructions at a time: apply(kernel, instructions=[...])",
+            hint="Transform fewer instructions at a time.",
         )
     after = frozenset(insn.id for insn in kernel.instructions) - owned - before
     barriers = []
