@@ -45,7 +45,7 @@ class Schedule:
     def apply(self, kernel: lp.TranslationUnit, names: Names | None = None) -> lp.TranslationUnit:
         """The kernel after all steps; ``names`` says what its entities are, where its tags do not.
 
-        The kernel's arguments stay as they are, and so do its other instructions and loops, before or after the rearranged ones as they were.
+        The kernel's arguments stay as they are, and so do its other instructions and loops, which run before or after the rearranged ones.
         Raises :class:`ScheduleError` for the first step that is not legal.
         """
         from .surroundings import separated

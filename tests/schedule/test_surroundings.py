@@ -59,7 +59,11 @@ def ran(t_unit: lp.TranslationUnit) -> dict[str, np.ndarray]:
 SCHEDULES: dict[str, tuple[Step, ...]] = {
     "loops": (Split(ref("product.i"), 4),),
     "groups": (Split(ref("product.i"), 4), Bind(ref("product.i/0"), "group.0")),
-    "items": (Bind(ref("product.i"), "group.0"), CacheRead(("product",), "B", ref("product.i"), "local"), Bind(ref("product.j"), "local.0")),
+    "items": (
+        Bind(ref("product.i"), "group.0"),
+        CacheRead(("product",), "B", ref("product.i"), "local"),
+        Bind(ref("product.j"), "local.0"),
+    ),
 }
 
 
