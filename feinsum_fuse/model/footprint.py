@@ -100,17 +100,20 @@ class Path:
 def lines(access: TensorAccess, shapes: Mapping[str, float], bounds: Mapping[str, int], line: float) -> float:
     """Bits of a tile in whole lines of so many bits, each contiguous run of values rounded up.
 
-    Arrays lie row by row, the last rank contiguous; a run goes on into the next rank where the tile spans the whole of this one.
+    Arrays lie row by row, the last rank contiguous; a run goes on into the next rank where the tile spans the whole of this one. Values
+    that a stride sets further apart than a line take a line each.
     """
-    run, runs, whole = 1.0, 1.0, True
+    run, values, runs, whole = 1.0, 1.0, 1.0, True
     for index in reversed(tuple(access.projection.values())):
         extent = _extent(index, shapes)
+        points = math.prod(shapes[variable] for variable, _ in index.terms)
         if whole:
-            run *= extent
+            run, values = run * extent, values * min(extent, points)
         else:
-            runs *= extent
+            runs *= min(extent, points)
         whole = whole and extent >= _extent(index, bounds)
-    return runs * max(1.0, math.ceil(run * access.bits_per_value / line)) * line
+    apart = math.ceil(values) * math.ceil(access.bits_per_value / line)
+    return runs * max(1.0, min(math.ceil(run * access.bits_per_value / line), apart)) * line
 
 
 def _extent(index: Affine, shapes: Mapping[str, float]) -> float:

@@ -91,6 +91,14 @@ def test_a_column_is_paid_in_lines() -> None:
     assert lines(access["A"], {"m": 3.0, "n": 1.0, "k": 17.0}, bounds, 512) == 3 * 2 * 512
 
 
+@pytest.mark.parametrize(("stride", "expected"), [(1, 4), (8, 32), (16, 64), (100, 64)])
+def test_a_stride_is_paid_in_lines(stride: int, expected: int) -> None:
+    """64 values of 32 bits in lines of 512: from a stride of a line on, each has a line of its own."""
+    spec = loads(f"workload: {{rank_sizes: {{M: 64}}, bits_per_value: {{All: 32}}, einsums: ['Z[m] = A[M: {stride}*m]']}}")
+    (access,) = (a for a in spec.workload.einsums[0].tensor_accesses if a.name == "A")
+    assert lines(access, {"m": 64.0}, {"m": 64}, 512) == expected * 512
+
+
 def test_operands_of_an_accumulator_tile_are_kept_in_registers() -> None:
     nodes = [
         WHOLE,
