@@ -27,6 +27,7 @@ from ..spec.workload import operand_name
 from .errors import NormalFormError
 from .nest import For, LoopRef, Nest, Node, Place, Source, Statement
 from .step import Step
+from .surroundings import variables_of
 
 _OPERATIONS: tuple[tuple[type, ReductionName], ...] = (
     (operations.SumReductionOperation, "add"),
@@ -63,8 +64,9 @@ class Explicate(Step):
             raise NormalFormError(f"{self}: the order must name each of {', '.join(insns)} once")
         reader = _Reader(t_unit, {insn.assignee_var_names()[0] for insn in insns.values()})
         body = tuple(node for einsum in order for node in reader.einsum(einsum, insns[einsum]))
-        outputs = frozenset(arg.name for arg in kernel.args)
         ids = tuple(insn.id for insn in insns.values())
+        elsewhere = {name for insn in kernel.instructions if insn.id not in ids for name in variables_of(insn, kernel)}
+        outputs = frozenset({*(arg.name for arg in kernel.args), *(elsewhere & kernel.temporary_variables.keys())})
         return Nest(body, constantdict(reader.sources), outputs=outputs, ids=ids, spaces=constantdict(reader.spaces))
 
 

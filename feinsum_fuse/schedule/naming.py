@@ -16,6 +16,7 @@ from .loops import guarded
 from .nest import For, Nest, Node, Statement, statements, substituted, walk
 from .parallel import distributed
 from .source_text import Group, legible
+from .surroundings import inames_of
 from .tags import NormalFormTag, OwnedTag
 
 
@@ -120,7 +121,7 @@ def _without(body: tuple[Node, ...], single: dict[str, Affine], *, root: bool = 
 
 def final_form(nest: Nest, kernel: lp.LoopKernel) -> Nest:
     """The nest as it is written into this kernel: spread over the device's axes, and with readable names."""
-    foreign = {name for i in kernel.instructions if not i.tags_of_type(OwnedTag) and i.id not in nest.ids for name in i.within_inames}
+    foreign = {name for i in kernel.instructions if not i.tags_of_type(OwnedTag) and i.id not in nest.ids for name in inames_of(i)}
     taken = {*(arg.name for arg in kernel.args), *kernel.temporary_variables, *kernel.substitutions, *foreign}
     return named(plain(distributed(nest)), taken)
 

@@ -48,7 +48,6 @@ class Schedule:
         The kernel's arguments stay as they are, and so do its other instructions and loops, which run before or after the rearranged ones.
         Raises :class:`ScheduleError` for the first step that is not legal.
         """
-        from .surroundings import separated
         from .tagging import tagged
         from .writing import written
 
@@ -56,8 +55,7 @@ class Schedule:
             return kernel
         if names is not None:
             kernel = tagged(kernel, names)
-        nest = self.nest(kernel)
-        return separated(written(kernel, nest), kernel, nest.ids)
+        return written(kernel, self.nest(kernel))
 
     def nest(self, kernel: lp.TranslationUnit) -> Nest:
         """The normal form after all steps, for a tagged kernel."""

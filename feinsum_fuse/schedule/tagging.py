@@ -9,47 +9,37 @@ from pytools.tag import Taggable
 
 from ..cascade.names import Names
 from ..cascade.tags import EinsumTag, RankVariableTag, TensorTag
+from .tags import NormalFormTag, OwnedTag
 
 Entity = TypeVar("Entity", bound=Taggable)
-_DESCRIPTIONS = (EinsumTag, RankVariableTag, TensorTag)
+_OURS = (EinsumTag, RankVariableTag, TensorTag, NormalFormTag, OwnedTag)
 
 
 def tagged(t_unit: lp.TranslationUnit, names: Names) -> lp.TranslationUnit:
     """The kernel with tags for the Einsums, rank variables and tensors that ``names`` maps to its instructions, inames and arrays.
 
-    Such tags that it has from before go; all other tags stay.
+    Tags of ours that are there already are replaced, so that what another schedule has written belongs to the caller now; all others stay.
     """
-    t_unit = untagged(t_unit)
-    kernel = t_unit.default_entrypoint
+    kernel = _plain(t_unit.default_entrypoint)
     einsums = {insn: einsum for einsum, insn in names.instructions.items()}
     tensors = {array: tensor for tensor, array in names.arrays.items()}
-    inames = dict(kernel.inames)
+    inames = {name: _plain(iname) for name, iname in kernel.inames.items()}
     for (einsum, variable), name in names.inames.items():
         inames[name] = inames[name].tagged(RankVariableTag(einsum, variable))
+    instructions = [_plain(insn) for insn in kernel.instructions]
+    arguments = [_plain(argument) for argument in kernel.args]
+    temporaries = {name: _plain(variable) for name, variable in kernel.temporary_variables.items()}
     return t_unit.with_kernel(
         kernel.copy(
-            instructions=[i.tagged(EinsumTag(einsums[i.id])) if i.id in einsums else i for i in kernel.instructions],
+            instructions=[i.tagged(EinsumTag(einsums[i.id])) if i.id in einsums else i for i in instructions],
             inames=inames,
-            args=[a.tagged(TensorTag(tensors[a.name])) if a.name in tensors else a for a in kernel.args],
-            temporary_variables={n: t.tagged(TensorTag(tensors[n])) if n in tensors else t for n, t in kernel.temporary_variables.items()},
-        )
-    )
-
-
-def untagged(t_unit: lp.TranslationUnit) -> lp.TranslationUnit:
-    """The kernel without tags that describe it as a cascade, so that it can be described anew; all other tags stay."""
-    kernel = t_unit.default_entrypoint
-    return t_unit.with_kernel(
-        kernel.copy(
-            instructions=[_plain(insn) for insn in kernel.instructions],
-            inames={name: _plain(iname) for name, iname in kernel.inames.items()},
-            args=[_plain(argument) for argument in kernel.args],
-            temporary_variables={name: _plain(variable) for name, variable in kernel.temporary_variables.items()},
+            args=[a.tagged(TensorTag(tensors[a.name])) if a.name in tensors else a for a in arguments],
+            temporary_variables={n: t.tagged(TensorTag(tensors[n])) if n in tensors else t for n, t in temporaries.items()},
         )
     )
 
 
 def _plain(entity: Entity) -> Entity:
-    tags = frozenset(tag for tag in entity.tags if isinstance(tag, _DESCRIPTIONS))
+    tags = frozenset(tag for tag in entity.tags if isinstance(tag, _OURS))
     plain: Entity = entity.without_tags(tags) if tags else entity
     return plain

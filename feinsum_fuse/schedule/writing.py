@@ -23,6 +23,7 @@ from .intrinsics import registered, vector_dtype
 from .naming import final_form
 from .nest import For, Nest, Node, Place, Source, Statement, Tile, rebuilt, statements, walk
 from .parallel import check_kernels, exchanged, kernel_starts, memory_of
+from .surroundings import apart, disjoint, foreign_instructions, inames_of, surrounded, variables_of
 from .tags import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
 
@@ -35,27 +36,29 @@ FULLY_UNROLLED = 64
 def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
     """The kernel with its instructions of ours written anew from the tree, which it then carries.
 
-    Arguments, foreign instructions, substitution rules and callees stay.
+    Arguments, foreign instructions with their loops and the order of these, substitution rules and callees stay; see :func:`surrounded`.
     """
     check_kernels(nest)
-    kernel = t_unit.default_entrypoint
-    final = final_form(nest, kernel)
-    text = _Text(final, frozenset(p.name for p in kernel.args))
+    original = apart(t_unit.default_entrypoint, nest.ids)
+    nest = disjoint(nest, original)
+    final = final_form(nest, original)
+    foreign = foreign_instructions(original, nest)
+    theirs = {name for insn in foreign for name in inames_of(insn)}
+    text = _Text(final, {*(insn.id for insn in foreign), *original.all_variable_names()})
     text.block(final.body, (), root=True)
-    foreign = [i for i in kernel.instructions if i.id not in nest.ids and not i.tags_of_type(OwnedTag)]
-    foreign_inames = {n for i in foreign for n in i.within_inames | i.reduction_inames()}
     tiles = {tile.name: temporary(tile) for tile in final.tiles.values()}
     tiles |= {source.name: whole(source) for source in final.sources.values() if source.is_owned}
-    gone = {name for name, temp in kernel.temporary_variables.items() if temp.tags_of_type(OwnedTag)}
-    gone |= {name for name, temp in kernel.temporary_variables.items() if temp.tags_of_type(TensorTag) and name not in final.sources}
-    kernel = kernel.copy(
-        domains=[*_kept(kernel.domains, foreign_inames), *text.domains] or [isl.BasicSet("{ [] }")],
-        instructions=[*(_after(i, nest, text) for i in foreign), *text.instructions],
-        inames={**{n: i for n, i in kernel.inames.items() if n in foreign_inames}, **text.inames},
-        temporary_variables={**{n: t for n, t in kernel.temporary_variables.items() if n not in gone}, **tiles, **text.temporaries},
-        loop_priority=frozenset(text.priorities),
-        tags=frozenset({*(t for t in kernel.tags if not isinstance(t, NormalFormTag)), NormalFormTag(nest)}),
+    touched = {name for insn in foreign for name in variables_of(insn, original)}
+    gone = {n for n, t in original.temporary_variables.items() if t.tags_of_type(TensorTag) and n not in final.sources and n not in touched}
+    kernel = original.copy(
+        domains=[*_kept(original.domains, theirs), *text.domains] or [isl.BasicSet("{ [] }")],
+        instructions=[*foreign, *text.instructions],
+        inames={**{n: i for n, i in original.inames.items() if n in theirs}, **text.inames},
+        temporary_variables={**{n: t for n, t in original.temporary_variables.items() if n not in gone}, **tiles, **text.temporaries},
+        loop_priority=frozenset({*(p for p in original.loop_priority if theirs.issuperset(p)), *text.priorities}),
+        tags=frozenset({*(t for t in original.tags if not isinstance(t, NormalFormTag)), NormalFormTag(nest)}),
     )
+    kernel = surrounded(kernel, original, nest.ids)
     return registered(t_unit.with_kernel(kernel), text.intrinsics)
 
 
@@ -97,14 +100,6 @@ def _kept(domains: Sequence[isl.BasicSet], inames: set[str]) -> Iterator[isl.Bas
             yield domain.project_out_except(keep, [isl.dim_type.set]) if len(keep) < len(names) else domain
 
 
-def _after(insn: lp.InstructionBase, nest: Nest, text: _Text) -> lp.InstructionBase:
-    """A foreign instruction that waits for what stands for the instructions that it waited for."""
-    replaced = {i for i in insn.depends_on if i in nest.ids or i in text.previous}
-    if not replaced:
-        return insn
-    return insn.copy(depends_on=(insn.depends_on - replaced) | frozenset(i.id for i in text.instructions))
-
-
 @dataclass(frozen=True)
 class _Earlier:
     """A statement already written, for dependencies."""
@@ -128,14 +123,13 @@ def _is_spread(node: Node) -> bool:
 class _Text:
     """Collects domains, inames and instructions while walking the tree."""
 
-    def __init__(self, nest: Nest, arguments: frozenset[str]) -> None:
+    def __init__(self, nest: Nest, taken: set[str]) -> None:
         self.nest = nest
-        self.arguments = arguments
+        self.taken = taken
         self.domains: list[isl.BasicSet] = []
         self.inames: dict[str, Iname] = {}
         self.instructions: list[lp.InstructionBase] = []
         self.priorities: list[tuple[str, ...]] = []
-        self.previous: frozenset[str] = frozenset()
         self.earlier: list[_Earlier] = []
         self.numbers: dict[str, int] = {}
         self.temporaries: dict[str, lp.TemporaryVariable] = {}
@@ -338,8 +332,10 @@ class _Text:
     def _id(self, wish: str) -> str:
         wish = "".join(c if c.isalnum() else "_" for c in wish)
         number = self.numbers.get(wish, 0)
+        while (name := f"{wish}_{number}" if number else wish) in self.taken:
+            number += 1
         self.numbers[wish] = number + 1
-        return f"{wish}_{number}" if number else wish
+        return name
 
 
 def loops_of(t_unit: lp.TranslationUnit) -> dict[str, For]:
