@@ -174,7 +174,7 @@ def moves_private(nest: Nest, loop: For) -> bool:
 
 def is_written_out(nest: Nest, loop: For) -> bool:
     """Whether a loop leaves no loop in the generated code."""
-    return loop.binding in ("unroll", "vector") or (loop.binding == "loop" and moves_private(nest, loop))
+    return loop.binding in ("unroll", "vector") or (loop.binding == "loop" and (loop.extent == 1 or moves_private(nest, loop)))
 
 
 def blocks(nest: Nest, body: Sequence[Node], above: tuple[For, ...] = ()) -> Iterator[Block]:

@@ -1,0 +1,137 @@
+# ruff: noqa: E501
+"""The time of lowered kernels on a made-up processor whose figures are round."""
+
+from __future__ import annotations
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascade.reading import cascade as cascade_of
+from feinsum_fuse.lowering.random_mappings import random_mappings
+from feinsum_fuse.model.blocks import Block, blocks, conditional, in_registers
+from feinsum_fuse.model.kernel_time import kernel_time, makespan
+from feinsum_fuse.model.machine import Machine
+from feinsum_fuse.schedule.nest import For
+from feinsum_fuse.spec.affine import Affine
+from feinsum_fuse.spec.spec import Spec
+
+RATE = 2e9
+"""Vector multiply-adds of a core and second: a cycle is a nanosecond."""
+DEVICE = """
+arch:
+  variables: {launch_seconds: 1.0e-5, group_seconds: 0.0}
+  nodes:
+  - !Memory {name: Main, size: inf, leak_power: 0, actions: [{name: read, energy: 1, throughput: 8e10}, {name: write, energy: 1, throughput: 8e10}]}
+  - !Memory {name: L2, size: 8e6, leak_power: 0, actions: [{name: read, energy: 1, throughput: 8e11}, {name: write, energy: 1, throughput: 8e11}]}
+  - !Container {name: Core, spatial: [{name: core, fanout: 2}]}
+  - !Memory {name: L1, size: 262144, leak_power: 0, actions: [{name: read, energy: 1, throughput: 2e12}, {name: write, energy: 1, throughput: 2e12}]}
+  - !Memory {name: Local, size: 8e6, leak_power: 0, actions: [{name: read, energy: 1, throughput: 2e12}, {name: write, energy: 1, throughput: 2e12}]}
+  - !Memory {name: Register, size: inf, leak_power: 0, actions: [{name: read, energy: 0, throughput: inf}, {name: write, energy: 0, throughput: inf}]}
+  - !Container {name: Lane, spatial: [{name: lane, fanout: 8}]}
+  - !Compute {name: MAC, leak_power: 0, actions: [{name: compute, energy: 1, throughput: 2e9}]}
+opencl:
+  memories: {Main: global, L2: cache, L1: cache, Local: local, Register: private}
+  fanouts: {Core: group.0, Lane: vector}
+workload:
+  rank_sizes: {M: SIZE, N: SIZE, K: 256}
+  bits_per_value: {All: 32}
+  einsums: ["Z[m, n] = A[m, k] * B[k, n]"]
+"""
+
+
+def product(down: int, across: int, *, size: int = 64, groups: int = 2, registers: bool = True) -> Spec:
+    """A product whose register tile is so many rows and vectors."""
+    held = "- !Storage {tensors: [Z], component: Register}" if registers else ""
+    mapping = f"""
+mapping:
+  nodes:
+  - !Storage {{tensors: [A, B, Z], component: Main}}
+  - !Spatial {{rank_variable: m, tile_shape: {size // groups}, component: Core, name: core}}
+  - !Temporal {{rank_variable: m, tile_shape: {down}}}
+  - !Temporal {{rank_variable: n, tile_shape: {8 * across}}}
+  {held}
+  - !Temporal {{rank_variable: k, tile_shape: 1}}
+  - !Temporal {{rank_variable: m, tile_shape: 1}}
+  - !Temporal {{rank_variable: n, tile_shape: 8}}
+  - !Spatial {{rank_variable: n, tile_shape: 1, component: Lane, name: lane}}
+  - !Compute {{einsum: Z, component: MAC}}
+"""
+    return ff.loads(DEVICE.replace("SIZE", str(size)) + mapping)
+
+
+def core(spec: Spec) -> float:
+    """Seconds that a core spends on the multiply-adds."""
+    machine = Machine.of(spec)
+    assert machine is not None
+    return sum(part.core for part in kernel_time(spec, machine).parts if part.role == "update")
+
+
+def test_a_full_register_tile_runs_at_the_rate_of_multiply_adds() -> None:
+    assert core(product(4, 2)) == pytest.approx(64 * 64 * 256 / 8 / 2 / RATE, rel=0.05)
+
+
+def test_few_accumulators_wait_for_their_last_sum() -> None:
+    """One accumulator: four cycles each, and no other reduction is near enough to fill them."""
+    assert core(product(1, 1)) == pytest.approx(64 * 64 / 8 / 2 * 256 * 4e-9, rel=0.05)
+
+
+def test_accumulators_that_do_not_fit_cost_more_than_those_that_do() -> None:
+    assert core(product(8, 4)) > 1.2 * core(product(4, 2))
+
+
+def test_sums_in_memory_wait_for_their_stores() -> None:
+    assert core(product(1, 1, registers=False)) > 4 * core(product(1, 1))
+
+
+def test_one_group_uses_one_core() -> None:
+    assert core(product(4, 2, groups=1)) == pytest.approx(2 * core(product(4, 2, groups=2)))
+
+
+def test_groups_over_threads() -> None:
+    assert [makespan(groups, 2) for groups in (1, 2, 3, 4, 16)] == [1, 1, 2, 2, 8]
+    assert makespan(10_000, 2) < 1.1 * 10_000 / 2
+
+
+def test_what_fits_a_cache_is_fetched_once_and_what_does_not_again() -> None:
+    small, large = product(4, 2, size=32), product(4, 2, size=2048)
+
+    def lines(spec: Spec) -> float:
+        machine = Machine.of(spec)
+        assert machine is not None
+        return sum(part.memory["Main"] for part in kernel_time(spec, machine).parts)
+
+    assert lines(small) == 0, "a warm cache has it all"
+    assert lines(large) > 3 * 2048 * 256 * 4 / 1e10
+
+
+def test_predictions_are_those_of_the_kernel() -> None:
+    spec = product(4, 2)
+    machine = Machine.of(spec)
+    assert machine is not None
+    found = kernel_time(spec, machine)
+    assert ff.predict(spec).latency == pytest.approx(found.seconds - found.launches)
+    assert ff.predict(spec).bottleneck == {"Z": "MAC"}
+    assert "update" in str(found)
+
+
+def test_an_architecture_that_was_not_measured_is_no_machine() -> None:
+    spec = product(4, 2)
+    assert spec.arch is not None
+    bare = spec.replace(arch=spec.arch.__class__(spec.arch.nodes))
+    assert Machine.of(bare) is None
+
+
+def test_conditions_of_unrolled_copies() -> None:
+    limit = Affine.of({"outer": -4, "inner": -1}, 34)
+    assert conditional(For("inner", 4, (), (limit,)), (For("outer", 9, ()),)) == 1, "of 35 elements in fours only the last one"
+    whole = Affine.of({"outer": -4, "inner": -1}, 35)
+    assert conditional(For("inner", 4, (), (whole,)), (For("outer", 9, ()),)) == 0
+
+
+def test_blocks_cover_every_statement() -> None:
+    for spec in random_mappings(product(4, 2), 10, seed=5):
+        nest = ff.lower(spec).nest(cascade_of(spec).kernel())
+        found: list[Block] = list(blocks(nest, nest.body))
+        points = sum(b.entries * b.trips * line.copies * line.width for b in found for line in b.lines if line.statement.role == "update")
+        assert points == pytest.approx(64 * 64 * 256, rel=1e-6)
+        assert in_registers(nest) <= set(nest.tiles)
