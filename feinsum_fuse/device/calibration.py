@@ -168,7 +168,8 @@ class _Session:
             "multiply_add_latency_seconds": 1 / self.rate("chained").value,
         }
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
-        result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in self.probes if name.startswith("core ") and not name.endswith("beyond")}
+        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith("beyond")]
+        result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
         result["overlap_loss"] = self.overlap_loss()
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in KINDS:
