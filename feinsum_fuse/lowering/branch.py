@@ -62,7 +62,12 @@ class Branch:
             tile[variable] = node.tile_shape
         # A variable without a loop down to 1 has the bound 1 (the mapping is validated), or no tile below its last loop.
         left = tuple(ref for variable, ref in rest.items() if variable not in done)
-        return cls(einsum, path, tuple(splits), refs, (*refs.values(), *left), accesses)
+        loops = list(refs.values())
+        # What has one iteration stands above a loop in space right around the Compute, so that this one can be lanes.
+        last = path[-2] if len(path) > 1 else path[-1]
+        is_own = isinstance(last.node, Spatial) and last.position in refs and last.position[:-1] == path[-1].position[:-1]
+        own = len(loops) - is_own
+        return cls(einsum, path, tuple(splits), refs, (*loops[:own], *left, *loops[own:]), accesses)
 
     def scope(self, end: int) -> LoopRef | None:
         """The innermost loop of the first ``end`` nodes of the path."""

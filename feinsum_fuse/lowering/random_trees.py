@@ -27,9 +27,12 @@ FANOUTS: dict[tuple[str, str], FanoutKind] = {
     ("WorkItem", "Y"): "local.1",
     ("Lane", "X"): "unroll",
     ("Lane", "Y"): "loop",
+    ("Lane", "V"): "vector",
 }
 HIDDEN = {"Core": 2, "WorkItem": 3, "Lane": 4}
 """Fanout -> the outermost memory below it."""
+VECTOR = ("Lane", "V")
+"""For mappings written by hand: random trees have no vectors."""
 _BRANCHINGS = (Sequential, Pipeline, Split)
 
 
@@ -315,7 +318,7 @@ class _Grower:
 
     def dimension(self, state: _State, *, reduced: bool, iterations: int) -> tuple[str, str] | None:
         """A fanout dimension for a loop, or none; a reduction is not run in parallel."""
-        fitting = [d for d in FANOUTS if state.is_open(d) and not (reduced and d[0] != "Lane")]
+        fitting = [d for d in FANOUTS if d != VECTOR and state.is_open(d) and not (reduced and d[0] != "Lane")]
         fitting = [d for d in fitting if iterations <= {"Core": 64, "WorkItem": 16, "Lane": 64}[d[0]]]
         return self.random.choice(fitting) if fitting and self.chance(0.4) else None
 

@@ -155,6 +155,15 @@ RENAMED = """
     - !Temporal {rank_variable: n, tile_shape: 1}
     - !Compute {einsum: Z, component: MAC}
 """
+LANES = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Temporal {rank_variable: m, tile_shape: 1}
+- !Temporal {rank_variable: n, tile_shape: 4}
+- !Storage {component: Register, tensors: [Z]}
+- !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: V}
+- !Compute {einsum: Z, component: MAC}
+"""
+"""A rank variable of one point has no loop, and does not stand in the way of the lanes."""
 ONE_ITEM_OF_TWO = """
 - !Storage {component: MainMemory, tensors: [A, B, C, T, Z]}
 - !Sequential
@@ -185,6 +194,7 @@ TREES: dict[str, Spec] = {
     "several kernels": spec_of(CHAIN, SIZES, SEVERAL_KERNELS),
     "halo": spec_of(WINDOWS, {"X": 13, "R": 3, "Y": 10, "S": 4}, HALO),
     "halo with stride": spec_of(STRIDED, {"X": 13, "R": 3, "Y": 5, "S": 5}, HALO),
+    "lanes": spec_of((MATMUL,), {"M": 3, "N": 7, "K": 1}, LANES),
     "one item of two": spec_of(CHAIN, {"M": 2, "N": 2, "K": 3, "P": 2}, ONE_ITEM_OF_TWO),
     "renamed rows": spec_of(("T[M: i, n] = A[i,k] * B[k,n]", "Z[j, p] = T[M: j, n] * C[n,p]"), SIZES, RENAMED),
 }
