@@ -11,6 +11,7 @@ from ..errors import LoweringError
 from ..schedule.errors import ScopeError
 from ..schedule.explicate import Explicate
 from ..schedule.factor_steps import RFactor
+from ..schedule.inline_steps import Inline
 from ..schedule.limits import DeviceLimits
 from ..schedule.loop_steps import Bind, Reorder, ShareLoop, Unroll
 from ..schedule.nest import LoopRef, Nest
@@ -24,6 +25,7 @@ from ..spec.mapping import PathNode, Spatial, Storage, Temporal
 from ..spec.spec import Spec
 from .binding import Bindings
 from .branch import Branch, Position, check_order
+from .copies import aliased
 from .expanded import accesses_of, parts_of, paths_of
 from .factoring import factored
 from .registers import unrolled
@@ -59,11 +61,13 @@ class Lowering:
         einsums = {name: self.cascade.einsum(name) for name in paths}
         self.branches = [Branch.of(einsum, paths[name], accesses_of(einsum, spec.workload)) for name, einsum in einsums.items()]
         check_order(self.branches)
+        self.order = tuple(einsums)
+        self.branches, self.copies = aliased(self.branches, self.cascade)
         self.online = tuple(r.maximum(self.cascade) for r in self.cascade.rewritings if isinstance(r, Online))
 
     def schedule(self, limits: DeviceLimits) -> Schedule:
         """All steps, in the order: cut, order, share, bind, place, unroll."""
-        steps: list[Step] = [Explicate(tuple(b.einsum.name for b in self.branches))]
+        steps: list[Step] = [Explicate(self.order), *map(Inline, self.copies)]
         for branch in self.branches:
             steps += branch.splits
             steps += [Reorder(branch.einsum.name, branch.order)] if branch.order else []

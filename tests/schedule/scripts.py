@@ -9,6 +9,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascade.cascade import Cascade
 from feinsum_fuse.schedule.explicate import Explicate
 from feinsum_fuse.schedule.factor_steps import RFactor
+from feinsum_fuse.schedule.inline_steps import Inline
 from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
 from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
@@ -177,6 +178,19 @@ def factored_extremes(sizes: Sizes) -> list[Step]:
     ]
 
 
+def scaled(sizes: Sizes) -> Cascade:
+    """A map that two Einsums read, a sum and a maximum."""
+    m, n, k, _ = sizes
+    texts = ["T[m,k] = 2 * A[m,k] + 1", "Z[m,n] = T[m,k] * B[k,n]", "Y[m] = max(T[m,k])"]
+    return ff.cascade(texts, sizes={"M": m, "N": n, "K": k})
+
+
+def inlined_map(sizes: Sizes) -> list[Step]:
+    """The map is computed where it is read, and then the product is tiled."""
+    m, *_ = sizes
+    return [Explicate(), Inline("T"), split("Z.m", 4, m), Bind(ref("Z.m/0"), "group.0"), CacheWrite("Z", ref("Z.m/0"), "private")]
+
+
 SCRIPTS = (
     Script("tiled_product", product, tiled_product),
     Script("fused_chain", chain, fused_chain),
@@ -184,4 +198,5 @@ SCRIPTS = (
     Script("shared_diamond", extremes, shared_diamond),
     Script("factored_product", product, factored_product),
     Script("factored_extremes", extremes, factored_extremes),
+    Script("inlined_map", scaled, inlined_map),
 )
