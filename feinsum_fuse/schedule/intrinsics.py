@@ -19,6 +19,7 @@ from .errors import VectorAccessError
 
 _C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar"}
 LANES = (2, 4, 8, 16)
+WIDEST = LANES[-1]
 
 
 def c_type(dtype: str) -> str:
@@ -99,6 +100,20 @@ def parts(name: str) -> tuple[str, str, int]:
     return found[1], found[2], int(found[3])
 
 
+def _builtin(name: str, function: str, vector: str, arguments: tuple[str, ...]) -> str:
+    """A function of OpenCL on whole vectors, or on the halves of the widest: PoCL 3.0 dies where it links those."""
+    names, values = ", ".join(arguments), ", ".join(f"({vector})({argument})" for argument in arguments)
+    if not vector.endswith(str(WIDEST)):
+        return f"#define {name}({names}) {function}({values})"
+    low, high = (f"{function}({', '.join(f'{argument}.{half}' for argument in arguments)})" for half in ("lo", "hi"))
+    return f"""
+static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for argument in arguments)})
+{{
+  return ({vector})({low}, {high});
+}}
+#define {name}({names}) {name}_by_halves({values})"""
+
+
 def definition(name: str) -> str:
     """The OpenCL C text of an intrinsic."""
     what, element, lanes = parts(name)
@@ -110,11 +125,11 @@ def definition(name: str) -> str:
         return f"#define {name}({names}) (({vector})({names}))"
     if what.startswith("lane"):
         return f"#define {name}(x) ((x).s{int(what[4:]):x})"
-    if what in {"vmax", "vmin"}:
-        prefix = "f" if element in {"float", "double"} else ""
-        return f"#define {name}(x, y) {prefix}{what[1:]}(({vector})(x), ({vector})(y))"
-    if what == "vpow":
-        return f"#define {name}(x, y) pow(({vector})(x), ({vector})(y))"
+    if what in {"vmax", "vmin", "vpow"}:
+        prefix = "f" if what != "vpow" and element in {"float", "double"} else ""
+        return _builtin(name, f"{prefix}{what[1:]}", vector, ("x", "y"))
+    if what.startswith("builtin"):
+        return _builtin(name, what.removeprefix("builtin"), vector, ("x",))
     if what == "viota":
         return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
     if what.startswith(("vindex", "vwhere")):

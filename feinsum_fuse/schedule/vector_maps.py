@@ -12,6 +12,7 @@ from pymbolic.typing import Expression
 from ..spec.affine import Affine
 from .errors import NormalFormError, VectorAccessError
 from .explicate import affine
+from .intrinsics import WIDEST
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
 _NAMES = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
@@ -31,8 +32,10 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         lane: str,
         vectorial: set[str],
         values: Mapping[str, Affine],
+        lanes: int,
     ) -> None:
         super().__init__()
+        self.lanes = lanes
         self.call = call
         self.expression = expression
         self.lane = lane
@@ -73,6 +76,8 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         if name in {"min", "max"} and self.is_vector(expr):
             first, second = (self.rec(p) for p in expr.parameters)
             return self.call(f"v{name}", first, second)
+        if self.lanes == WIDEST and self.is_vector(expr) and len(expr.parameters) == 1:
+            return self.call(f"builtin{name}", self.rec(expr.parameters[0]))
         return super().map_call(expr)
 
     def map_quotient(self, expr: Quotient) -> Expression:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import islpy as isl
 import loopy as lp
 import numpy as np
+from loopy.diagnostic import CannotBranchDomainTree
 from loopy.kernel.data import Iname
 from loopy.symbolic import SubstitutionMapper
 from pymbolic import var
@@ -42,9 +43,18 @@ def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
     original = apart(t_unit.default_entrypoint, nest.ids)
     nest = disjoint(nest, original)
     final = final_form(nest, original)
+    kernel, intrinsics = _rewritten(original, nest, final, guarded=False)
+    if not _has_domain_tree(kernel):
+        kernel, intrinsics = _rewritten(original, nest, final, guarded=True)
+    kernel = surrounded(kernel, original, nest.ids)
+    return registered(t_unit.with_kernel(kernel), intrinsics)
+
+
+def _rewritten(original: lp.LoopKernel, nest: Nest, final: Nest, *, guarded: bool) -> tuple[lp.LoopKernel, set[str]]:
+    """The kernel with the instructions of the final form of a nest, and the intrinsics that they call."""
     foreign = foreign_instructions(original, nest)
     theirs = {name for insn in foreign for name in inames_of(insn)}
-    text = _Text(final, {*(insn.id for insn in foreign), *original.all_variable_names()})
+    text = _Text(final, {*(insn.id for insn in foreign), *original.all_variable_names()}, guarded=guarded)
     text.block(final.body, (), root=True)
     tiles = {tile.name: temporary(tile) for tile in final.tiles.values()}
     tiles |= {source.name: whole(source) for source in final.sources.values() if source.is_owned}
@@ -58,8 +68,17 @@ def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
         loop_priority=frozenset({*(p for p in original.loop_priority if theirs.issuperset(p)), *text.priorities}),
         tags=frozenset({*(t for t in original.tags if not isinstance(t, NormalFormTag)), NormalFormTag(nest)}),
     )
-    kernel = surrounded(kernel, original, nest.ids)
-    return registered(t_unit.with_kernel(kernel), text.intrinsics)
+    return kernel, text.intrinsics
+
+
+def _has_domain_tree(kernel: lp.LoopKernel) -> bool:
+    """Whether loopy can relate the loops of every instruction: their domains must not branch below a common one."""
+    try:
+        for insn in kernel.instructions:
+            kernel.get_leaf_domain_indices(insn.within_inames)
+    except CannotBranchDomainTree:
+        return False
+    return True
 
 
 def temporary(tile: Tile) -> lp.TemporaryVariable:
@@ -121,10 +140,14 @@ def _is_spread(node: Node) -> bool:
 
 
 class _Text:
-    """Collects domains, inames and instructions while walking the tree."""
+    """Collects domains, inames and instructions while walking the tree.
 
-    def __init__(self, nest: Nest, taken: set[str]) -> None:
+    If ``guarded``, the statements that move tiles take the limits of their loops, which then run over the whole tile.
+    """
+
+    def __init__(self, nest: Nest, taken: set[str], *, guarded: bool) -> None:
         self.nest = nest
+        self.guarded = guarded
         self.taken = taken
         self.domains: list[isl.BasicSet] = []
         self.inames: dict[str, Iname] = {}
@@ -184,6 +207,8 @@ class _Text:
             # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
             binding: FanoutKind = "loop" if loop.binding == "unroll" else loop.binding
             loop = dataclasses.replace(loop, limits=(), body=_conditioned(loop.body, loop.limits), binding=binding)
+        if self.guarded and not loop.refs and loop.extent is not None:
+            loop = dataclasses.replace(loop, limits=(), body=_conditioned(loop.body, loop.limits))
         if loop.binding.startswith(("group.", "local.")):
             self.axes.add(loop.name)
         if loop.binding.startswith("local."):

@@ -18,6 +18,8 @@ CASES: list[tuple[str, str, dict[str, int]]] = [
     ("attention", "mapping_two_passes", {"H": 2, "M": 41, "P": 35, "E": 11}),
     ("perceptron", "mapping_fused", {"M": 67, "A": 19, "F": 75, "B": 21, "FT": 32, "RM": 3}),
     ("mttkrp", "mapping_fused", {"N": 19, "R": 35, "JT": 8}),
+    ("attention", "mapping_one_pass", {"H": 1, "M": 75, "P": 69, "E": 64, "ONLINE": 1, "LANES": 16}),
+    ("perceptron", "mapping_fused", {"M": 67, "A": 19, "F": 75, "B": 21, "FT": 32, "LANES": 16}),
 ]
 SLOW_CASES: list[tuple[str, str, dict[str, int]]] = [
     ("matmul", "mapping_packed", {"M": 1, "K": 1, "N": 2}),
