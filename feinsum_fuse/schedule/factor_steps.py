@@ -12,7 +12,7 @@ from constantdict import constantdict
 from ..cascade.reductions import neutral_element
 from ..spec.affine import Affine
 from .errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
-from .loops import find, is_reduction, replace_statement
+from .loops import find, is_reduction, replace_statement, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
 from .step import Step
 from .tile_steps import (
@@ -23,7 +23,6 @@ from .tile_steps import (
     dtype_of,
     memory_of,
     part_of,
-    place_around,
     placed_at,
     region,
     tensor_of,
@@ -69,8 +68,9 @@ class RFactor(Step):
         own = Place(name, (Affine.variable(loop.name), *touched.local(place, name).indices))
         before = _started(nest, einsum, tile, np.dtype(dtype).type(neutral_element(update.reduce, dtype)))
         after = _combined(nest, tile, touched, update, above, names)
-        body = replace_statement(nest.body, update, dataclasses.replace(update, target=own))
-        body = place_around(body, names, [einsum], before, after)
+        # Partial results of partial results are combined before those are.
+        body = _around(nest.body, update, len(names), before, after)
+        body = replace_statement(body, update, dataclasses.replace(update, target=own))
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
     def _check(self, nest: Nest) -> None:
@@ -116,6 +116,19 @@ def _combined(
     held = Place(tile.name, (Affine.variable(lane), *drain.operands[0].indices))
     combine = dataclasses.replace(drain, role="combine", operands=(held,), reduce=update.reduce)
     return _replaced((node,), For(lane, tile.shape[0], (combine,)))
+
+
+def _around(body: tuple[Node, ...], update: Statement, depth: int, before: tuple[Node, ...], after: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The tree with nodes put right before and after what holds a statement below so many loops."""
+    result: list[Node] = []
+    for node in body:
+        if not any(s is update for _, s in statements((node,))):
+            result.append(node)
+        elif depth and isinstance(node, For):
+            result.append(with_body(node, _around(node.body, update, depth - 1, before, after)))
+        else:
+            result += [*before, node, *after]
+    return tuple(result)
 
 
 def _replaced(body: tuple[Node, ...], leaf: For) -> tuple[Node, ...]:

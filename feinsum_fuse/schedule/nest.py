@@ -252,11 +252,6 @@ def substituted(body: tuple[Node, ...], values: Mapping[str, Affine]) -> tuple[N
     return rebuilt(body, change)
 
 
-def extents_of(loops: tuple[For, ...]) -> dict[str, int]:
-    """Name -> extent of the loops whose extent is a number."""
-    return {loop.name: loop.extent for loop in loops if loop.extent is not None}
-
-
 def pretty(body: tuple[Node, ...], indent: str = "") -> Iterator[str]:
     """The tree as indented text."""
     for node in body:

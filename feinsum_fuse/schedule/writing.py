@@ -361,8 +361,3 @@ class _Text:
             number += 1
         self.numbers[wish] = number + 1
         return name
-
-
-def loops_of(t_unit: lp.TranslationUnit) -> dict[str, For]:
-    """The loops of a kernel in normal form."""
-    return {n.name: n for tag in t_unit.default_entrypoint.tags_of_type(NormalFormTag) for n in walk(tag.nest.body) if isinstance(n, For)}

@@ -123,6 +123,18 @@ def two_sums(m: int, k: int) -> Spec:
     )
 
 
+def two_axes(m: int, k: int) -> Spec:
+    """Two reductions on two axes of work-items."""
+    return spec_of(
+        ["Z[m] = A[m,k,j]*B[k,j]"],
+        {"M": m, "K": k, "J": 6},
+        [
+            *(held("MainMemory", "A", "B", "Z"), space("m", 1, "Core"), space("k", share(k, 7), "WorkItem")),
+            *(space("j", 4, "WorkItem", "Y"), time("k", 1), time("j", 1), computed("Z")),
+        ],
+    )
+
+
 def maxima(m: int, k: int) -> Spec:
     """The maximum of each row over lanes."""
     lanes = 8 if k >= 8 else 1
@@ -162,7 +174,7 @@ def chain(m: int, k: int) -> Spec:
 
 
 @pytest.mark.parametrize("sizes", [(13, 131), (1, 7), (3, 16), (2, 1)], ids=str)
-@pytest.mark.parametrize("mapping", [product, product_in_tiles, products_of_rows, two_sums, maxima, softmax, chain])
+@pytest.mark.parametrize("mapping", [product, product_in_tiles, products_of_rows, two_sums, two_axes, maxima, softmax, chain])
 def test_shared_sums_agree_with_the_reference(mapping: object, sizes: tuple[int, int]) -> None:
     """At sizes that nothing divides, at 1, and at dividing ones."""
     spec = mapping(*sizes)  # type: ignore[operator]
