@@ -332,9 +332,7 @@ opencl: {memories: {Main: global, Register: private}, fanouts: {Lane: vector}}
 """
 
 
-def test_legal_mapping_that_pocl_cannot_compile_ends_as_a_crash_of_the_child() -> None:
-    """PoCL 3.0 dies of the exponential of 16 lanes; whoever reads this with a PoCL that does not should pick another kernel."""
+def test_functions_of_the_widest_vectors_survive() -> None:
+    """PoCL 3.0 dies of the exponential of 16 lanes; it is taken of two halves."""
     m = measure(loads(SIXTEEN_LANES), repeats=1, device="portable")
-    assert (m.outcome, m.stage, m.samples_ns) == (Outcome.crashed, "launch", ())
-    assert m.message.startswith("the process died of SIG")
-    assert m.subject is not None and m.subject.schedule is not None
+    assert (m.outcome, m.stage) == (Outcome.ok, "done"), m.message
