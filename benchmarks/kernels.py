@@ -23,6 +23,7 @@ from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.harness import HostFunction, measure_together
 from feinsum_fuse.device.measurement import Measurement, time_text
 from feinsum_fuse.device.program import Program
+from feinsum_fuse.spec.spec import Spec
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -49,6 +50,8 @@ class Row:
     """Variables of the mapping for 16 lanes."""
     targets: tuple[float, float] = (0.0, 0.0)
     """The ratio to reach on PoCL and on Intel's runtime."""
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    """Sizes nearby for which the mapping was not tuned."""
 
 
 def numpy_product(arrays: Arrays) -> Callable[[], object]:
@@ -141,6 +144,7 @@ ROWS = (
         *("NumPy", numpy_product, product_operations),
         intel={"LANES": 16, "RN": 64},
         targets=(0.65, 0.95),
+        unseen={"M": 1152, "K": 896, "N": 1120},
     ),
     Row(
         *("matrix product 1000^3", "matmul", "mapping_packed", {"M": 1000, "K": 1000, "N": 1000}),
@@ -157,54 +161,66 @@ ROWS = (
         *("PyTorch, 3 calls", torch_chain, chain_operations),
         intel={"LANES": 16, "RN": 64},
         targets=(1.05, 1.3),
+        unseen={"M": 50_001, "N": 72},
     ),
     Row(
         *("three products, 1,048,576 x 16", "three_matmuls", "mapping_fused", {"M": 1 << 20, "N": 16}),
         *("NumPy, 3 calls", numpy_chain, chain_operations),
         intel={"LANES": 16, "RM": 8},
         targets=(2.5, 3.0),
+        unseen={"M": 1_500_000, "N": 20},
     ),
     Row(
         *("DG divergence, 50,000 x 35", "dg_divergence", "mapping_fused", {"E": 50_000, "N": 35}),
         *("NumPy optimize=True", numpy_divergence, lambda s: 18.0 * s["E"] * s["N"] ** 2),
         intel={"LANES": 16},
         targets=(2.0, 2.5),
+        unseen={"E": 60_001, "N": 20},
     ),
     Row(
         *("attention, 8 x 1,024 x 64, one pass", "attention", "mapping_one_pass", {"H": 8, "M": 1024, "E": 64, "ONLINE": 1}),
         *("PyTorch, fused", torch_attention, lambda s: 4.0 * s["H"] * s["M"] ** 2 * s["E"]),
         intel={"LANES": 16, "RM": 16, "RP": 8, "PT": 256},
         targets=(0.85, 1.1),
+        unseen={"H": 6, "M": 1280, "E": 80, "ONLINE": 1},
     ),
     Row(
         *("perceptron 8,192 x 256 x 1024 x 256", "perceptron", "mapping_fused", {"M": 8192, "A": 256, "F": 1024, "B": 256}),
         *("PyTorch", torch_perceptron, lambda s: 2.0 * s["M"] * s["F"] * (s["A"] + s["B"])),
         intel={"LANES": 16, "RN": 64, "ROWS": 64, "FT": 128},
         targets=(0.9, 1.3),
+        unseen={"M": 6000, "A": 320, "F": 960, "B": 200},
     ),
     Row(
         *("MTTKRP 256^3, rank 32", "mttkrp", "mapping_fused", {"N": 256, "R": 32}),
         *("PyTorch einsum", torch_mttkrp, lambda s: 2.0 * s["N"] ** 3 * s["R"]),
         intel={"LANES": 16, "RJ": 4, "RN": 32},
         targets=(0.9, 1.2),
+        unseen={"N": 230, "R": 40},
     ),
 )
 
 
-def program_of(row: Row, device: cl.Device, *, default: bool) -> Program:
-    """Our program by the row's mapping, or by the default mapping."""
+def spec_of(row: Row, sizes: Mapping[str, int], device: cl.Device) -> Spec:
+    """The row's workload at some sizes with its mapping for the device."""
+    files = [EXAMPLES / row.folder / name for name in ("workload.yaml", f"{row.mapping}.yaml")]
     wide = "intel" in device.platform.name.casefold()
-    files = [EXAMPLES / row.folder / "workload.yaml"]
+    return ff.load(*files, EXAMPLES / "cpu.yaml", variables={**sizes, **(row.intel if wide else {})})
+
+
+def program_of(row: Row, sizes: Mapping[str, int], device: cl.Device, *, default: bool) -> Program:
+    """Our program at some sizes by the row's mapping, or by the default mapping."""
     if default:
-        return ff.compile(ff.load(*files, variables=dict(row.sizes)), device)
-    files += [EXAMPLES / row.folder / f"{row.mapping}.yaml", EXAMPLES / "cpu.yaml"]
-    return ff.compile(ff.load(*files, variables={**row.sizes, **(row.intel if wide else {})}), device)
+        return ff.compile(ff.load(EXAMPLES / row.folder / "workload.yaml", variables=dict(sizes)), device)
+    return ff.compile(spec_of(row, sizes, device), device)
 
 
-def measured(row: Row, device: cl.Device, repeats: int | None, *, default: bool) -> tuple[Measurement, Measurement] | str:
+def measured(
+    row: Row, sizes: Mapping[str, int], device: cl.Device, repeats: int | None, *, default: bool
+) -> tuple[Measurement, Measurement] | str:
     """Ours and the peer's times, taken in turns; or why there are none."""
     try:
-        program = program_of(row, device, default=default)
+        program = program_of(row, sizes, device, default=default)
         peer = row.function(program.example.inputs)
     except ff.Error as error:
         return str(error)
@@ -214,9 +230,9 @@ def measured(row: Row, device: cl.Device, repeats: int | None, *, default: bool)
     return (ours, theirs) if ours.samples_ns else f"{ours.outcome}: {ours.message}"
 
 
-def line(row: Row, ours: Measurement, theirs: Measurement, target: float) -> str:
+def line(row: Row, sizes: Mapping[str, int], ours: Measurement, theirs: Measurement, target: float) -> str:
     """One line of the table."""
-    work = row.operations(row.sizes) * 1e-9
+    work = row.operations(sizes) * 1e-9
     cells = [
         f"{time_text(ours.median):>9} +- {time_text(ours.spread):<9} {work / ours.median:6.1f}",
         f"{time_text(theirs.median):>9} +- {time_text(theirs.spread):<9} {work / theirs.median:6.1f}",
@@ -224,7 +240,14 @@ def line(row: Row, ours: Measurement, theirs: Measurement, target: float) -> str
         f"{target:5.2f}" if target else "     ",
         f"{ours.error:.0e}" if ours.error is not None else "",
     ]
-    return f"{row.name:38}{'  '.join(cells)}  {row.peer}"
+    return f"{title(row, sizes):38}{'  '.join(cells)}  {row.peer}"
+
+
+def title(row: Row, sizes: Mapping[str, int]) -> str:
+    """The row's name, or its workload and the sizes where they are others."""
+    if sizes == row.sizes:
+        return row.name
+    return f"{row.folder} {' '.join(f'{name}={size}' for name, size in sizes.items() if name != 'ONLINE')}"
 
 
 def versions() -> str:
@@ -250,6 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("rows", nargs="*", help="Parts of the names of rows; all by default.")
     parser.add_argument("--device", help="A part of the name of a platform or device; default: PoCL.")
     parser.add_argument("--repeats", type=int, help="Samples of each; default: as many as fit into some seconds.")
+    parser.add_argument("--unseen", action="store_true", help="Other sizes near the rows', for which no mapping was tuned.")
     parser.add_argument("--default", action="store_true", help="Use the default mapping instead of the example's.")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -262,8 +286,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for row in ROWS:
         if given.rows and not any(part.casefold() in row.name.casefold() for part in given.rows):
             continue
-        result = measured(row, device, given.repeats, default=given.default)
-        print(f"{row.name:38}{result}" if isinstance(result, str) else line(row, *result, row.targets[wide]), flush=True)
+        sizes = row.unseen if given.unseen else row.sizes
+        if sizes:
+            result = measured(row, sizes, device, given.repeats, default=given.default)
+            shown = f"{title(row, sizes):38}{result}" if isinstance(result, str) else line(row, sizes, *result, row.targets[wide])
+            print(shown, flush=True)
 
 
 if __name__ == "__main__":

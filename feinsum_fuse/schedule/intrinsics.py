@@ -20,6 +20,8 @@ from .errors import VectorAccessError
 _C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar"}
 LANES = (2, 4, 8, 16)
 WIDEST = LANES[-1]
+SHORTEST = 4
+"""Fewer elements than so many are moved one by one."""
 
 
 def c_type(dtype: str) -> str:
@@ -27,6 +29,11 @@ def c_type(dtype: str) -> str:
     if dtype not in _C_TYPES:
         raise VectorAccessError(f"there are no vectors of {dtype}", hint=f"Vectors are made of {', '.join(_C_TYPES)}.")
     return _C_TYPES[dtype]
+
+
+def has_vectors(dtype: str) -> bool:
+    """Whether there are vectors of a NumPy type."""
+    return dtype in _C_TYPES
 
 
 @cache
@@ -57,8 +64,10 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         return self.copy(name_in_target=self.name, arg_id_to_dtype=constantdict({**known, -1: NumpyType(result)})), clbl_inf_ctx
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
-        _, element, lanes = parts(self.name)
+        what, element, lanes = parts(self.name)
         yield f"09_anywhere_{element}{lanes}", anywhere(element, lanes)
+        while "upto" in what and (lanes := lanes // 2) >= SHORTEST:
+            yield f"09_anywhere_{element}{lanes}", anywhere(element, lanes)
         yield f"10_{self.name}", definition(self.name)
 
     def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
@@ -142,8 +151,14 @@ def definition(name: str) -> str:
         return f"#define {name}(first, step, then, otherwise) select({values}, {lane} {operator} 0)"
     if what == "vdiv":
         return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
+    return _of_memory(name)
+
+
+def _of_memory(name: str) -> str:
+    """The OpenCL C text of a load or a store."""
+    what, element, lanes = parts(name)
     what, space = what.split("_")
-    pointer = f"__{space} {element} "
+    vector, pointer = f"{element}{lanes}", f"__{space} {element} "
     if what == "vload":
         return f"#define {name}(x) get_{vector}(__{space}, &(x))"
     if what == "vloadupto":
@@ -152,9 +167,9 @@ def definition(name: str) -> str:
 static inline {vector} {name}_at({pointer}const *at, int count)
 {{
   if (count >= {lanes}) return get_{vector}(__{space}, at);
-  {element} some[{lanes}];
-  for (int lane = 0; lane < {lanes}; ++lane) some[lane] = lane < count ? at[lane] : 0;
-  return get_{vector}(__private, some);
+  {vector} some = 0;
+{_parts_of(element, lanes, 0, f"some.s{{0}} = get_{{1}}(__{space}, {{2}});", "some.s{0} = {1};")}
+  return some;
 }}
 #define {name}(x, count) {name}_at(&(x), count)"""
     if what == "vstore":
@@ -166,18 +181,34 @@ static inline {element} {name}_at({pointer}*at, {vector} value)
 }}
 #define {name}(x, value) {name}_at(&(x), value)"""
     assert what == "vstoreupto", name
-    singles = "\n".join(f"    if (count > {k}) at[{k}] = value.s{k:x};" for k in range(lanes))
     return f"""
 static inline {element} {name}_at({pointer}*at, {vector} value, int count)
 {{
-  if (count >= {lanes}) set_{vector}(__{space}, at, value);
-  else
+  if (count >= {lanes})
   {{
-{singles}
+    set_{vector}(__{space}, at, value);
+    return value.s0;
   }}
+{_parts_of(element, lanes, 0, f"set_{{1}}(__{space}, {{2}}, value.s{{0}});", "{1} = value.s{0};")}
   return value.s0;
 }}
 #define {name}(x, value, count) {name}_at(&(x), value, count)"""
+
+
+def _parts_of(element: str, lanes: int, first: int, several: str, single: str, indent: str = "  ") -> str:
+    """C that moves fewer than ``lanes`` elements, those from ``first`` to ``count``, by halves of vectors.
+
+    ``several`` and ``single``: what moves some, with their places in the vector, their type or memory, and their address.
+    """
+    half = lanes // 2
+    if half < SHORTEST:
+        singles = [f"{indent}if (count > {k}) " + single.format(f"{k:x}", f"at[{k}]") for k in range(first, first + lanes - 1)]
+        return "\n".join(singles)
+    places = "".join(f"{k:x}" for k in range(first, first + half))
+    above, below = (_parts_of(element, half, start, several, single, indent + "  ") for start in (first + half, first))
+    whole = several.format(places, f"{element}{half}", f"at + {first}" if first else "at")
+    head = f"{indent}if (count >= {first + half})\n{indent}{{\n{indent}  {whole}\n{above}\n{indent}}}\n"
+    return head + f"{indent}else\n{indent}{{\n{below}\n{indent}}}"
 
 
 def registered(t_unit: lp.TranslationUnit, names: set[str]) -> lp.TranslationUnit:

@@ -15,6 +15,7 @@ Group = tuple[tuple[str, int], ...]
 
 _TERM = r"(?:\d+ \* )?[gl]id\(\d\)"
 _SUM = re.compile(rf"(?<![\w)] \* )(?<!- )(?<![\w.-]){_TERM}(?: \+ {_TERM})+(?! [*/%])")
+_INTEGER = re.compile(r"-?\d+")
 _ASSIGNMENT = re.compile(r"^( *)(\w+\[\w+\]|\w+) (\+?=) (.*);$")
 _VECTOR_LOAD = re.compile(r"\bvload(?:upto)?_(?:global|local)_(\w+?)\(")
 _DECLARATION = re.compile(r"__(?:global|local) (\w+)(?: const)?(?: \*__restrict__)? (\w+)")
@@ -29,7 +30,7 @@ def legible(kernel: str, names: Mapping[str, str], starts: Mapping[Group, str]) 
         kernel = re.sub(rf"\b(?:{'|'.join(map(re.escape, names))})\b", lambda found: names[found[0]], kernel)
     lines = [_store(line) for line in kernel.splitlines()]
     kernel = _with_starts("\n".join(lines) + "\n", starts)
-    lines = [_updated(_compared(line)) for line in kernel.splitlines()]
+    lines = [_updated(_counted(_constants_last(_compared(line)))) for line in kernel.splitlines()]
     return "\n".join(_with_operands(lines)) + "\n"
 
 
@@ -54,6 +55,61 @@ def _updated(line: str) -> str:
         return line
     added = found[4].removeprefix(f"{found[2]} + ")
     return line if {"+", "-", "?"} & set(_words(added)) else f"{found[1]}{found[2]} += {added};"
+
+
+def _constants_last(line: str) -> str:
+    """``A[8 + 9 * (i + 1) + k]`` -> ``A[9 * i + k + 17]`` in every index.
+
+    A compiler that multiplies a sum out forgets that it cannot overflow, and then extends every index to 64 bits by itself.
+    """
+    result, position = "", 0
+    for found in re.finditer(r"\w\[", line):
+        if found.end() > position:
+            end = _closing(line, found.end() - 1)
+            result += line[position : found.end()] + _sum_of(line[found.end() : end - 1]) + "]"
+            position = end
+    return result + line[position:]
+
+
+def _counted(line: str) -> str:
+    """``vloadupto(A[i], -8 * 1 - 16 * i + 20)`` -> ``vloadupto(A[i], 12 - 16 * i)``."""
+    for found in reversed(list(re.finditer(r"\bv(?:load|store)upto_\w+\(", line))):
+        end = _closing(line, found.end() - 1) - 1
+        start = line.rfind(", ", found.end(), end) + 2
+        line = line[:start] + _sum_of(line[start:end]) + line[end:]
+    return line
+
+
+def _sum_of(index: str) -> str:
+    """An index that is a sum, with what is constant in it at its end; any other as it is."""
+    words = list(_words(index))
+    if set(words[1::2]) - set("+-*") or any(re.search(r"[\[?]", word) for word in words):
+        return index
+    terms: list[list[str]] = [["+"]]
+    for word in words:
+        if word in {"+", "-"}:
+            terms.append([word])
+        else:
+            terms[-1].append(word)
+    constant, rest = 0, []
+    for sign, *factors in terms:
+        offset = 0
+        if len(factors) == 1 and _INTEGER.fullmatch(factors[0]):
+            offset, factors = int(factors[0]), []
+        elif len(factors) == 3 and _INTEGER.fullmatch(factors[0]) and _INTEGER.fullmatch(factors[2]):
+            offset, factors = int(factors[0]) * int(factors[2]), []
+        elif len(factors) == 3 and factors[0].isdigit() and (inner := re.fullmatch(r"\((.+) ([+-]) (\d+)\)", factors[2])):
+            offset = int(factors[0]) * int(inner[2] + inner[3])
+            factors[2] = f"({inner[1]})" if " " in inner[1] else inner[1]
+        constant += offset if sign == "+" else -offset
+        if factors and factors[0].startswith("-") and sign == "+":
+            sign, factors[0] = "-", factors[0][1:]
+        rest += [sign, " ".join(factors)] if factors else []
+    if not rest or (rest[0] == "-" and constant <= 0):
+        return index
+    if rest[0] == "-":
+        return f"{constant} {' '.join(rest)}"
+    return " ".join(rest[1:]) + (f" {'-' if constant < 0 else '+'} {abs(constant)}" if constant else "")
 
 
 def _words(text: str) -> Iterator[str]:

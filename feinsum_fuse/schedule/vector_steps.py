@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from constantdict import constantdict
 
 from ..spec.affine import Affine
 from .errors import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
-from .intrinsics import LANES
+from .intrinsics import LANES, has_vectors
 from .loops import find, is_reduction
 from .nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt, statements
+from .parallel import axes_of
 from .step import Step
 
 
@@ -96,7 +97,9 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     stored = dataclasses.replace(tile, axes=(*others, axis), padding=-tile.shape[axis] % lanes)
     if tile.memory == "private" and aligned:
         stored = dataclasses.replace(stored, lanes=lanes, padding=0)
-        nest = nest.replace(body=_movers_of_vectors(nest.body, stored))
+        nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes))
+    elif tile.memory == "local" and not axes_of(nest, "local"):
+        nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes, lambda s: _fetches_rows(nest, s, axis)))
     return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
 
 
@@ -114,15 +117,34 @@ def _moves_vectors(place: Place, above: tuple[For, ...], lanes: int) -> bool:
     return all(_is_multiple(index - index.restricted(own), lanes) for index in place.indices if len(index.terms) > 1 or index.constant)
 
 
-def _movers_of_vectors(body: tuple[Node, ...], tile: Tile) -> tuple[Node, ...]:
-    """The tree with every nest that moves a tile of vectors moving whole vectors."""
+def _fetches_rows(nest: Nest, statement: Statement, axis: int) -> bool:
+    """Whether a statement copies elements that lie next to one another in an array to such in a tile, along this axis of the tile."""
+    index = statement.target.indices[axis]
+    if statement.role != "fetch" or len(index.variables) != 1 or index != Affine.variable(index.variables[0]):
+        return False
+    (source,) = statement.operands
+    array = nest.sources.get(source.source)
+    return (
+        array is not None
+        and (array.is_direct or not array.is_rule)
+        and array.dtype == nest.tiles[statement.target.source].dtype
+        and has_vectors(array.dtype)
+        and lane_axis(statement.target, index.variables[0]) == axis
+        and lane_axis(source, index.variables[0]) == len(source.indices) - 1
+    )
+
+
+def _movers_of_vectors(
+    body: tuple[Node, ...], tile: Tile, lanes: int, suits: Callable[[Statement], bool] = lambda _: True
+) -> tuple[Node, ...]:
+    """The tree with every nest that moves this tile, and that suits, moving whole vectors."""
     result: list[Node] = []
     for node in body:
         chain, statement = _moving(node)
-        if statement is not None and any(p.source == tile.name for p in (statement.target, *statement.operands)):
-            result.append(_by_vectors(chain, statement, tile))
+        if statement is not None and any(p.source == tile.name for p in (statement.target, *statement.operands)) and suits(statement):
+            result.append(_by_vectors(chain, statement, tile, lanes))
         elif isinstance(node, For):
-            result.append(dataclasses.replace(node, body=_movers_of_vectors(node.body, tile)))
+            result.append(dataclasses.replace(node, body=_movers_of_vectors(node.body, tile, lanes, suits)))
         else:
             result.append(node)
     return tuple(result)
@@ -137,20 +159,20 @@ def _moving(node: Node) -> tuple[list[For], Statement | None]:
     return (chain, node) if chain and isinstance(node, Statement) and node.role not in {"update", "map"} else ([], None)
 
 
-def _by_vectors(chain: list[For], statement: Statement, tile: Tile) -> Node:
+def _by_vectors(chain: list[For], statement: Statement, tile: Tile, lanes: int) -> Node:
     """A moving nest with the loop over the lanes' axis innermost, cut into vectors."""
     place = next(p for p in (statement.target, *statement.operands) if p.source == tile.name)
     index = place.indices[tile.axes[-1]]
     loop = next(node for node in chain if node.name in index.variables)
     lane = f"{loop.name}_lane"
-    value = Affine.of({loop.name: tile.lanes, lane: 1})
+    value = Affine.of({loop.name: lanes, lane: 1})
     extent = loop.extent or 0
     limits = tuple(limit.substituted({loop.name: value}) for limit in loop.limits)
-    if extent % tile.lanes:
+    if extent % lanes:
         limits += (Affine((), extent - 1) - value,)
-    vector = For(lane, tile.lanes, (statement.substituted({loop.name: value}),), limits, binding="vector")
+    vector = For(lane, lanes, (statement.substituted({loop.name: value}),), limits, binding="vector")
     outer = tuple(limit.substituted({lane: Affine(())}) for limit in limits)
-    body: tuple[Node, ...] = (For(loop.name, -(-extent // tile.lanes), (vector,), outer),)
+    body: tuple[Node, ...] = (For(loop.name, -(-extent // lanes), (vector,), outer),)
     for node in reversed(chain):
         if node is not loop:
             body = (dataclasses.replace(node, body=body),)

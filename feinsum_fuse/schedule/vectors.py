@@ -73,7 +73,7 @@ class VectorWriter:
         axis = lane_axis(place, self.lane)
         if axis is not None and self._is_contiguous(place, axis):
             first = self.read(self.at_lane(place, 0))
-            count = None if tile is not None and tile.padding == -tile.shape[axis] % self.lanes else self.count()
+            count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
             return self.call(f"vload_{space}", first) if count is None else self.call(f"vloadupto_{space}", first, count)
         return self.call("pack", *(self._single(place, lane) for lane in range(self.lanes)))
@@ -85,6 +85,11 @@ class VectorWriter:
         source = self.nest.sources[place.source]
         # A rule may compute anything; only one that is an array's element has an address.
         return axis == len(place.indices) - 1 and (not source.is_rule or source.is_direct)
+
+    def _is_padded(self, place: Place) -> bool:
+        """Whether whole vectors fit into a tile's rows."""
+        tile = self.nest.tiles.get(place.source)
+        return tile is not None and tile.padding == -tile.shape[tile.axes[-1]] % self.lanes
 
     def _single(self, place: Place, lane: int) -> Expression:
         value = self.read(self.at_lane(place, lane))
@@ -145,8 +150,10 @@ class VectorWriter:
 
     def stored(self, first: Expression, value: Expression) -> Expression:
         """A call that stores the vector from its first element's place on, and has the first element's value."""
-        space, count = self.memory_of(self.statement.target.source), self.count()
-        if count is None:
+        target = self.statement.target
+        space, count = self.memory_of(target.source), self.count()
+        # A tile that is fetched ends in padding, into which a last vector may be stored whole.
+        if count is None or (self.statement.role == "fetch" and self._is_padded(target)):
             return self.call(f"vstore_{space}", first, value)
         return self.call(f"vstoreupto_{space}", first, value, count)
 

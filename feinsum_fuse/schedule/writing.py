@@ -21,6 +21,7 @@ from ..spec.affine import Affine
 from ..spec.opencl import FanoutKind
 from ..spec.workload import operand_name
 from .intrinsics import registered, vector_dtype
+from .loops import is_reduction
 from .naming import final_form
 from .nest import For, Nest, Node, Place, Source, Statement, Tile, rebuilt, statements, walk
 from .parallel import check_kernels, exchanged, kernel_starts, memory_of
@@ -202,6 +203,7 @@ class _Text:
                 if isinstance(node, Statement):
                     self.vector(node, loop, above)
             return
+        loop = self._limited_first(loop)
         fenced = not loop.binding.startswith("local.") and self._fenced(loop.body)
         if fenced and loop.extent is not None:
             # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
@@ -236,6 +238,21 @@ class _Text:
         if fences and loop.extent != 1 and loop.binding in {"loop", "unroll"}:
             # What the next iteration overwrites has been read by all.
             self.barrier("local", fences, (*above, loop.name))
+
+    def _limited_first(self, loop: For) -> For:
+        """The loop, or, if both are written out, a limited one inside around it: statements under one condition then stand together."""
+        inner = loop.body[0] if len(loop.body) == 1 else None
+        if not isinstance(inner, For) or not inner.limits or loop.limits or any(loop.name in limit.variables for limit in inner.limits):
+            return loop
+        if not all(self._is_written_out(node) for node in (loop, inner)):
+            return loop
+        return dataclasses.replace(inner, body=(self._limited_first(dataclasses.replace(loop, body=inner.body)),))
+
+    def _is_written_out(self, loop: For) -> bool:
+        """Whether the iterations become statements that may stand in any order."""
+        if loop.refs:
+            return loop.binding == "unroll" and not any(is_reduction(self.nest, loop, ref.einsum) for ref in loop.refs)
+        return loop.binding == "loop" and self._moves_private(loop)
 
     def _moves_private(self, loop: For) -> bool:
         """Whether this is a loop of a small nest that moves or sets a private tile."""

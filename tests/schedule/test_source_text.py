@@ -43,6 +43,21 @@ def test_starts_of_groups_get_names() -> None:
     assert "c = A[m_start];" in text and "d = A[m_start + 1];" in text and "e = -8 * gid(1) + 4 * gid(0);" in text
 
 
+def test_constants_stand_at_the_end_of_an_index() -> None:
+    """A constant inside a product would make compilers extend each index to 64 bits by itself."""
+    assert legible(body("c = A[8 + 9 * (i + 1) + k];"), {}, {}) == body("c = A[9 * i + k + 17];")
+    assert legible(body("c = A[9 * (i + 4 * j - 1) + k];"), {}, {}) == body("c = A[9 * (i + 4 * j) + k - 9];")
+    assert legible(body("c = A[8 - i * 2] + A[3];"), {}, {}) == body("c = A[8 - i * 2] + A[3];")
+    for index in ("9 * ((i + 1) / 2) + k", "i % 3 + 1 + k", "(k < 3 ? i : 9 * (i + 1))", "B[i + 1] + 2"):
+        assert legible(body(f"c = A[{index}];"), {}, {}).count("9 * i") == 0
+
+
+def test_counts_of_elements_are_short() -> None:
+    """What unrolling leaves in the number of elements that are there is computed."""
+    text = body("vstoreupto_global_float8(A[i + 8], c, -16 * i - 8 * 1 + 20);")
+    assert legible(text, {}, {}) == body("vstoreupto_global_float8(A[i + 8], c, 12 - 16 * i);")
+
+
 def test_names_are_replaced_at_once() -> None:
     """A new name that is another's old one is not replaced again."""
     assert legible(body("c = m_1_1 + m_1;"), {"m_1_1": "m_1", "m_1": "m"}, {}) == body("c = m_1 + m;")

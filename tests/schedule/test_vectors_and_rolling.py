@@ -174,6 +174,20 @@ def test_the_code_is_vectors() -> None:
     assert "n_2" not in source.split("__kernel")[1]
 
 
+def test_tiles_are_fetched_by_vectors() -> None:
+    """A packed tile whose rows lanes read is filled by whole vectors; the last one of a row takes what is there, and zeros."""
+    source = executable(Schedule(tuple(lanes_product((6, 37, 4, 1)))).apply(product((6, 37, 4, 1)).kernel())).source
+    assert "vstore_local_float8(B_local[16 * B_local_fetch_0 + 8 * B_local_fetch_1], vloadupto_global_float8(B[" in source
+
+
+def test_statements_under_one_condition_stand_together() -> None:
+    """Of a register tile that leaves the output, each vector of columns has one condition, and is loaded once."""
+    source = executable(Schedule(tuple(lanes_product((6, 37, 4, 1)))).apply(product((6, 37, 4, 1)).kernel())).source
+    kernel = source[source.index("__kernel") :]
+    assert kernel.count("vload_local_float8(") == 2
+    assert kernel.count("if (") == 3
+
+
 def test_what_cannot_be_lanes_is_refused() -> None:
     """Each precondition has its error."""
     kernel = product((8, 8, 8, 1)).kernel()
