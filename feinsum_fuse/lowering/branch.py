@@ -74,6 +74,11 @@ class Branch:
         found = [self.refs[placed.position] for placed in self.path[:end] if placed.position in self.refs]
         return found[-1] if found else None
 
+    def loop_below(self, position: Position) -> Placed | None:
+        """The next loop of the Einsum below a loop node, if it has one."""
+        start = next(i for i, placed in enumerate(self.path) if placed.position == position)
+        return next((placed for placed in self.path[start + 1 :] if placed.position in self.refs), None)
+
     def touches(self, tensor: str) -> bool:
         """Whether the Einsum reads or writes the tensor."""
         return any(a.tensor == tensor for a in (*self.einsum.operands, self.einsum.output))

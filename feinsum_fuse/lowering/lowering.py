@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from ..cascade.cascade import Cascade
 from ..cascade.online import Online
@@ -13,7 +14,7 @@ from ..schedule.explicate import Explicate
 from ..schedule.factor_steps import RFactor
 from ..schedule.inline_steps import Inline
 from ..schedule.limits import DeviceLimits
-from ..schedule.loop_steps import Bind, Reorder, ShareLoop, Unroll
+from ..schedule.loop_steps import Bind, Fuse, Reorder, ShareLoop, Unroll
 from ..schedule.nest import LoopRef, Nest
 from ..schedule.rolling_steps import RollingUpdate
 from ..schedule.schedule import Schedule
@@ -29,6 +30,7 @@ from .copies import aliased
 from .expanded import accesses_of, parts_of, paths_of
 from .factoring import factored
 from .registers import unrolled
+from .skipping import skipped
 from .suspicion import warn_of_plain_copies
 
 HIDDEN: dict[str, tuple[str, ...]] = {"local": ("group.",), "private": ("group.", "local.")}
@@ -66,11 +68,12 @@ class Lowering:
         self.online = tuple(r.maximum(self.cascade) for r in self.cascade.rewritings if isinstance(r, Online))
 
     def schedule(self, limits: DeviceLimits) -> Schedule:
-        """All steps, in the order: cut, order, share, bind, place, unroll."""
+        """All steps, in the order: cut, order, skip what is masked, share, bind, place, unroll."""
         steps: list[Step] = [Explicate(self.order), *map(Inline, self.copies)]
         for branch in self.branches:
             steps += branch.splits
             steps += [Reorder(branch.einsum.name, branch.order)] if branch.order else []
+        steps += skipped(Schedule(tuple(steps)).nest(self.cascade.kernel()), self.branches, self.bindings)
         steps += self.shared()
         self.rolled = {step.maximum for step in steps if isinstance(step, RollingUpdate)}
         steps += self.bound()
@@ -131,13 +134,16 @@ class Lowering:
         axes: dict[str, set[str]] = {}
         shared = {position for position, members in self._by_loop().items() if sum(ref is not None for _, ref in members) > 1}
         later: list[Step] = []
+        fused: set[Position] = set()
         for position, members in self._by_loop().items():
             node = nodes[position]
             refs = [ref for _, ref in members if ref is not None]
-            if not isinstance(node, Spatial) or not refs:
+            if not isinstance(node, Spatial) or not refs or position in fused:
                 continue
             kind = self.bindings.fanout(node)
-            steps: list[Step] = []
+            together = self._on_one_axis(position, kind)
+            steps: list[Step] = [Fuse(outer, inner) for (_, outer), (_, inner) in reversed(list(pairwise(together)))]
+            fused |= {place for place, _ in together}
             if len(refs) == 1 and kind.startswith(("local.", "vector")):
                 steps += factored(next(branch for branch, ref in members if ref is not None), position, self.bindings, shared)
             if kind == "unroll":
@@ -153,6 +159,24 @@ class Lowering:
         yield from self._waves(nodes, axes)
         # Partial results are placed once it is known which loops around them run in parallel.
         yield from later
+
+    def _on_one_axis(self, position: Position, kind: str) -> list[tuple[Position, LoopRef]]:
+        """The Spatial loops, this one and those straight below it in all of its branches, that are bound to one axis of the device."""
+        by_loop = self._by_loop()
+        found: list[tuple[Position, LoopRef]] = []
+        while True:
+            members = [(branch, ref) for branch, ref in by_loop[position] if ref is not None]
+            found.append((position, members[0][1]))
+            if any(ref.variable in branch.einsum.reduction_variables for branch, ref in members):
+                return found[:-1] or found
+            following = {branch.loop_below(position) for branch, _ in members}
+            (placed,) = following if len(following) == 1 else (None,)
+            if placed is None or not isinstance(placed.node, Spatial) or not kind.startswith(("group.", "local.")):
+                return found
+            below = [branch for branch, ref in by_loop[placed.position] if ref is not None]
+            if self.bindings.fanout(placed.node) != kind or below != [branch for branch, _ in members]:
+                return found
+            position = placed.position
 
     def _waves(self, nodes: Mapping[Position, PathNode], axes: dict[str, set[str]]) -> Iterator[Step]:
         """Loops in time above groups, innermost first, on the axes that are left."""

@@ -247,7 +247,11 @@ def _same_owner(nest: Nest, read: _Access, write: _Access) -> list[str]:
     kinds = {"private": ("group.", "local."), "local": ("group.",)}.get(memory, ())
 
     def owner(access: _Access, axis: str, prefix: str) -> str:
-        return next((prefix + loop.name for loop in access.above if loop.binding == axis), "0")
+        value = "0"
+        for loop in access.above:
+            # Loops that are fused share an axis: the outer ones count whole runs of the inner ones.
+            value = f"{_number(loop.extent, loop.name)} * ({value}) + {prefix}{loop.name}" if loop.binding == axis else value
+        return value
 
     axes = {loop.binding for access in (read, write) for loop in access.above if loop.binding.startswith(kinds)} if kinds else set()
     return [f"{owner(read, axis, 'r_')} = {owner(write, axis, 'w_')}" for axis in sorted(axes)]

@@ -12,7 +12,7 @@ from constantdict import constantdict
 from ..cascade.reductions import neutral_element
 from ..spec.affine import Affine
 from .errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
-from .loops import find, is_reduction, replace_statement, with_body
+from .loops import check_alone, find, is_reduction, replace_statement, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
 from .step import Step
 from .tile_steps import (
@@ -20,11 +20,11 @@ from .tile_steps import (
     Region,
     check_dense,
     check_visible,
-    dtype_of,
     memory_of,
     part_of,
     placed_at,
     region,
+    sum_dtype,
     tensor_of,
     tile_origin,
 )
@@ -36,8 +36,8 @@ class RFactor(Step):
 
     Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: init Z; part[k, f] = neutral;
     for k: part[k, inner] += ...; for f: for k: Z[base(i) + f] += part[k, f]``. The partial results live in ``memory`` below the loop
-    ``at`` (none: the kernel's start). Invariant: after the loop ``at`` has run an iteration, Z holds what it held before; sums are taken
-    in another order.
+    ``at`` (none: the kernel's start), in the type in which the Einsum accumulates. Invariant: after the loop ``at`` has run an iteration,
+    Z holds what it held before; sums are taken in another order.
     """
 
     effect = "reassociates"
@@ -61,7 +61,7 @@ class RFactor(Step):
         touched = region([(above, place)], names, self)
         self._check_unread(nest, names, place)
         assert update.reduce is not None and loop.extent is not None
-        name, dtype = nest.fresh(f"{tensor_of(nest, place.source)}_partial"), dtype_of(nest, place.source)
+        name, dtype = nest.fresh(f"{tensor_of(nest, place.source)}_partial"), sum_dtype(nest, einsum, place.source)
         shape = (loop.extent, *touched.shape)
         origin = (Affine(()), *tile_origin(nest, place.source, touched.base))
         tile = Tile(name, tensor_of(nest, place.source), memory, shape, dtype, origin, tuple(range(len(shape))))
@@ -77,6 +77,7 @@ class RFactor(Step):
         loop = find(nest, self.loop, self)
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already", hint="Factor a loop before binding it.")
+        check_alone(nest, loop, self)
         if len(loop.refs) > 1:
             shared = ", ".join(map(str, loop.refs))
             raise NestOrderError(f"{self}: the loop is shared by {shared}", hint="Split it, and factor an inner part that is not shared.")

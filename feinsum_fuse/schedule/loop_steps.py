@@ -14,10 +14,11 @@ from .errors import (
     NestOrderError,
     ParallelDependenceError,
     ReductionBindingError,
+    SymbolicExtentError,
     TileShapeError,
 )
-from .loops import chain_of, computing, find, guarded, is_reduction, output_indices, replace_loop, with_body
-from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, substituted, walk
+from .loops import chain_of, check_alone, computing, find, guarded, is_reduction, output_indices, replace_loop, with_body
+from .nest import For, LoopRef, Nest, Node, Statement, fused_chain, rebuilt, statements, substituted, walk
 from .polyhedra import carried
 from .sharing import Pace, Sharing, common_limits
 from .step import Step
@@ -42,6 +43,7 @@ class Split(Step):
             raise TileShapeError(f"{self}: a tile of {self.tile} does not fit the loop's {loop.extent} iterations")
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding}", hint="Split before binding.")
+        check_alone(nest, loop, self)
         outer_name, inner_name = f"{loop.name}_0", f"{loop.name}_1"
         value = Affine.of({outer_name: self.tile, inner_name: 1})
         cut = [limit.substituted({loop.name: value}) for limit in loop.limits]
@@ -58,6 +60,32 @@ class Split(Step):
         inner = For(inner_name, self.tile, substituted(loop.body, {loop.name: value}), inner_limits, tuple(r.inner for r in loop.refs))
         outer = For(outer_name, count, (inner,), outer_limits, tuple(r.outer for r in loop.refs))
         return nest.replace(body=replace_loop(nest.body, loop.name, (outer,)))
+
+
+@dataclass(frozen=True)
+class Fuse(Step):
+    """Run two loops, one straight inside the other, as one (TVM and TensorIR: fuse), so that both can be bound to one device axis.
+
+    Before: ``for i in [0, I): for j in [0, J): S(i, j)``. After: ``for ij in [0, I*J): S(ij // J, ij % J)``. Invariant: the same points in
+    the same order; limits of i and j become conditions of what is inside. Later steps call the loop by its outer part.
+    """
+
+    outer: LoopRef
+    inner: LoopRef
+
+    def apply(self, nest: Nest) -> Nest:
+        outer, inner = find(nest, self.outer, self), find(nest, self.inner, self)
+        if outer.body != (inner,) or outer.fused:
+            raise NestOrderError(
+                f"{self}: {self.inner} is not all that stands in {self.outer}", hint="Reorder the loops so that one stands straight inside."
+            )
+        for ref, loop in ((self.outer, outer), (self.inner, inner)):
+            if loop.binding != "loop":
+                raise BindingConflictError(f"{self}: {ref} is bound to {loop.binding} already", hint="Fuse before binding.")
+            if loop.extent is None:
+                raise SymbolicExtentError(f"{self}: {ref} has a symbolic size", hint="Fix the kernel's parameters first.")
+        name = nest.fresh(f"{outer.name}_{inner.name}")
+        return nest.replace(body=replace_loop(nest.body, outer.name, (dataclasses.replace(outer, fused=name),)))
 
 
 @dataclass(frozen=True)
@@ -83,6 +111,8 @@ class Reorder(Step):
             raise NestOrderError(
                 f"{self}: the nest is shared or holds tiles already", hint="Reorder before sharing loops and placing tiles."
             )
+        for loop in chain:
+            check_alone(nest, loop, self)
         if not chain:
             return nest
         init = next((s for s in inner if s.role == "init"), None)
@@ -142,6 +172,8 @@ class ShareLoop(Step):
 def shared(nest: Nest, refs: Sequence[LoopRef], step: Step, unfinished: Container[str] = ()) -> Nest:
     """The nest with sibling loops merged; sums of the Einsums ``unfinished`` may be read before they are complete."""
     loops = [find(nest, ref, step) for ref in refs]
+    for loop in loops:
+        check_alone(nest, loop, step)
     names = [loop.name for loop in loops]
     if len(set(names)) < len(names):
         raise NestOrderError(f"{step}: these are not different loops")
@@ -219,24 +251,29 @@ class Bind(Step):
             raise BindingConflictError(f"{self}: {self.axis!r} is no device axis", hint="Use group.0 to group.2 or local.0 to local.2.")
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")
+        around = [node for node in walk(nest.body) if isinstance(node, For) and any(n is loop for n in walk(node.body))]
+        below = [node for node in walk(loop.body) if isinstance(node, For)]
+        if any(other.binding == self.axis for other in (*around, *below)):
+            hint = "Fuse the loops, or bind one to another axis."
+            raise BindingConflictError(f"{self}: a loop around or inside it is bound to {self.axis} already", hint=hint)
+        if around and around[-1].fused:
+            raise BindingConflictError(f"{self}: the loop is fused with the one around it", hint=f"Bind {around[-1].refs[0]}.")
+        members = fused_chain(loop)
+        for position, member in enumerate(members):
+            self._check_independent(nest, member, (*around, *members[:position]))
+        for ref in (ref for member in members for ref in member.refs):
+            nest = _with_init_inside(nest, ref, self)
+        names = {member.name for member in members}
+        return nest.replace(body=rebuilt(nest.body, lambda n: (bound(n, self.axis),) if isinstance(n, For) and n.name in names else (n,)))
+
+    def _check_independent(self, nest: Nest, loop: For, around: tuple[For, ...]) -> None:
+        """Raise if an iteration touches what another one writes."""
         for ref in loop.refs:
             if is_reduction(nest, loop, ref.einsum):
                 raise ReductionBindingError(
                     f"{self}: {ref} is a reduction loop of {ref.einsum}; its iterations add to the same elements",
                     hint="Insert RFactor, or bind a loop over a rank of the output.",
                 )
-        around = [node for node in walk(nest.body) if isinstance(node, For) and any(n is loop for n in walk(node.body))]
-        below = [node for node in walk(loop.body) if isinstance(node, For)]
-        if any(other.binding == self.axis for other in (*around, *below)):
-            raise BindingConflictError(f"{self}: a loop around or inside it is bound to {self.axis} already")
-        self._check_independent(nest, loop, tuple(node for node in around if isinstance(node, For)))
-        for ref in loop.refs:
-            nest = _with_init_inside(nest, ref, self)
-        loop = find(nest, self.loop, self)
-        return nest.replace(body=replace_loop(nest.body, loop.name, (bound(loop, self.axis),)))
-
-    def _check_independent(self, nest: Nest, loop: For, around: tuple[For, ...]) -> None:
-        """:class:`ParallelDependenceError` if an iteration touches what another one writes."""
         found = carried(nest, loop, around)
         if found is not None:
             raise ParallelDependenceError(
@@ -298,6 +335,7 @@ class Unroll(Step):
         loop = find(nest, self.loop, self)
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")
+        check_alone(nest, loop, self)
         if loop.extent is None:
             raise TileShapeError(f"{self}: a loop of symbolic size cannot be unrolled", hint="Split it first.")
         return nest.replace(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from ..spec.affine import Affine
-from .errors import UnknownEinsumError, UnknownLoopError
+from .errors import NestOrderError, UnknownEinsumError, UnknownLoopError
 from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, walk
 from .step import Step
 
@@ -22,6 +22,12 @@ def find(nest: Nest, ref: LoopRef, step: Step) -> For:
     close = get_close_matches(str(ref), names, n=1)
     hint = f"Did you mean {close[0]}?" if close else f"The loops are {', '.join(names)}."
     raise UnknownLoopError(f"{step}: there is no loop {ref}", hint=hint)
+
+
+def check_alone(nest: Nest, loop: For, step: Step) -> None:
+    """Raise :class:`NestOrderError` if a loop runs as one with the loop around it or inside it."""
+    if loop.fused or any(isinstance(node, For) and node.fused and node.body == (loop,) for node in walk(nest.body)):
+        raise NestOrderError(f"{step}: {loop.refs[0]} is fused with another loop", hint="Fuse loops once they are cut and ordered.")
 
 
 def replace_loop(body: tuple[Node, ...], name: str, new: tuple[Node, ...]) -> tuple[Node, ...]:

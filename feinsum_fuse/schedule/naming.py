@@ -13,7 +13,7 @@ import loopy as lp
 from ..cascade.names import Identifiers, identifier
 from ..spec.affine import Affine
 from .loops import guarded
-from .nest import For, Nest, Node, Statement, statements, substituted, walk
+from .nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
 from .parallel import distributed
 from .source_text import Group, legible
 from .surroundings import inames_of
@@ -26,6 +26,8 @@ def named(nest: Nest, taken: set[str]) -> Nest:
     names = {name: fresh(wish) for name, wish in _wishes(nest).items()}
     for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
         names[loop.name] = fresh(loop.name)
+    for loop in (node for node in walk(nest.body) if isinstance(node, For) and node.fused):
+        names[loop.fused] = fresh("_".join(names[member.name] for member in fused_chain(loop)))
     body = _renamed(nest.body, names)
     return nest.replace(body=substituted(body, {old: Affine.variable(new) for old, new in names.items()}))
 
@@ -57,7 +59,9 @@ def _chains(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tup
 
 def _renamed(body: tuple[Node, ...], names: dict[str, str]) -> tuple[Node, ...]:
     return tuple(
-        dataclasses.replace(node, name=names[node.name], body=_renamed(node.body, names)) if isinstance(node, For) else node
+        dataclasses.replace(node, name=names[node.name], fused=names.get(node.fused, ""), body=_renamed(node.body, names))
+        if isinstance(node, For)
+        else node
         for node in body
     )
 
@@ -113,7 +117,8 @@ def _without(body: tuple[Node, ...], single: dict[str, Affine], *, root: bool = 
         inner = _without(node.body, single)
         limits = tuple(limit.substituted(single) for limit in node.limits)
         if node.name not in single or (root and len(inner) > 1):
-            result += [dataclasses.replace(node, body=inner, limits=limits)] if inner else []
+            fused = "" if all(isinstance(n, For) and n.name in single for n in node.body) else node.fused
+            result += [dataclasses.replace(node, body=inner, limits=limits, fused=fused)] if inner else []
         elif all(limit.terms or limit.constant >= 0 for limit in limits):
             result += guarded(inner, tuple(limit for limit in limits if limit.terms))
     return tuple(result)
@@ -133,7 +138,9 @@ def commented(source: str, t_unit: lp.TranslationUnit) -> str:
     if not tags:
         return source
     nest = final_form(tags[0].nest, kernel)
-    remarks = {node.name: remark(nest, node) for node in walk(nest.body) if isinstance(node, For) and node.refs}
+    loops = [node for node in walk(nest.body) if isinstance(node, For) and node.refs]
+    remarks = {node.name: remark(nest, node) for node in loops}
+    remarks |= {node.fused: "; ".join(remarks[member.name] for member in fused_chain(node)) for node in loops if node.fused}
     head, *kernels = re.split(r"(?m)^(?=__kernel)", source)
     names, starts = shared_names(nest, kernel), group_starts(nest)
     return head + "".join(_axes_of(nest, remarks, text) + legible(_at_loops(remarks, text), names, starts) for text in kernels)

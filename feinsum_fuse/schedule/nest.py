@@ -115,7 +115,7 @@ class For:
     """``for name in [0, extent)`` where every limit (over this and enclosing loops and size parameters) is >= 0.
 
     ``extent`` is ``None`` if only the limits bound the loop (a symbolic size). ``refs`` are the parts of rank variables that this loop is;
-    a loop that only moves a tile has none.
+    a loop that only moves a tile has none. ``fused`` names the one loop as which this loop runs with the only node of its body.
     """
 
     name: str
@@ -124,6 +124,7 @@ class For:
     limits: tuple[Affine, ...] = ()
     refs: tuple[LoopRef, ...] = ()
     binding: FanoutKind = "loop"
+    fused: str = ""
 
 
 Node = For | Statement
@@ -187,6 +188,8 @@ class Nest:
     """The instructions of the grammar kernel that this tree stands for."""
     spaces: constantdict[str, tuple[For, ...]] = field(default_factory=constantdict)
     """Einsum -> its loops before any step, without their bodies."""
+    accumulators: constantdict[str, str] = field(default_factory=constantdict)
+    """Einsum -> the type of its reduction, where the stored type of its output does not hold every value of it."""
 
     def replace(self, **changes: object) -> Nest:
         """A copy with some parts replaced."""
@@ -199,7 +202,7 @@ class Nest:
 
     def fresh(self, wish: str) -> str:
         """An identifier that no loop, tile or source has."""
-        taken = {*self.loops, *self.tiles, *self.sources}
+        taken = {*self.loops, *(loop.fused for loop in self.loops.values()), *self.tiles, *self.sources}
         wish = identifier(wish)
         name, number = wish, 0
         while name in taken:
@@ -217,6 +220,14 @@ def walk(body: tuple[Node, ...]) -> Iterator[Node]:
         yield node
         if isinstance(node, For):
             yield from walk(node.body)
+
+
+def fused_chain(loop: For) -> tuple[For, ...]:
+    """The loops that run as one with this one, which is the outermost of them."""
+    chain = [loop]
+    while chain[-1].fused and len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], For):
+        chain.append(inner)
+    return tuple(chain)
 
 
 def statements(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[tuple[For, ...], Statement]]:
@@ -260,6 +271,7 @@ def pretty(body: tuple[Node, ...], indent: str = "") -> Iterator[str]:
             limits = "".join(f", {limit} >= 0" for limit in node.limits)
             label = f"  # {', '.join(map(str, node.refs))}" if node.refs else ""
             binding = "" if node.binding == "loop" else f" [{node.binding}]"
+            binding += " [fused]" if node.fused else ""
             yield f"{indent}for {node.name}{extent}{limits}{binding}:{label}"
             yield from pretty(node.body, indent + "  ")
         else:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from ..spec.affine import Affine
 from ..spec.opencl import FANOUT_KINDS, FanoutKind
 from .errors import CrossKernelStorageError, HostLoopError
-from .nest import For, Nest, Node, Statement, statements, walk
+from .nest import For, Nest, Node, Statement, fused_chain, statements, walk
 
 
 def axes_of(nest: Nest, kind: str) -> dict[str, int]:
@@ -20,7 +21,7 @@ def axes_of(nest: Nest, kind: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for node in walk(nest.body):
         if isinstance(node, For) and node.binding.startswith(f"{kind}."):
-            sizes[node.binding] = max(sizes.get(node.binding, 1), node.extent or 1)
+            sizes[node.binding] = max(sizes.get(node.binding, 1), prod(loop.extent or 1 for loop in fused_chain(node)))
     if not sizes:
         return {}
     count = 1 + max(int(axis[-1]) for axis in sizes)
@@ -40,7 +41,11 @@ def _spread(nest: Nest, node: Node, axes: dict[str, int]) -> Iterator[Node]:
     """The node with the axes that are missing on the way to each of its statements."""
     if isinstance(node, For) and node.binding in axes:
         rest = {axis: size for axis, size in axes.items() if axis != node.binding}
-        yield dataclasses.replace(node, body=tuple(new for n in node.body for new in _spread(nest, n, rest)))
+        *outer, innermost = fused_chain(node)
+        spread = dataclasses.replace(innermost, body=tuple(new for n in innermost.body for new in _spread(nest, n, rest)))
+        for loop in reversed(outer):
+            spread = dataclasses.replace(loop, body=(spread,))
+        yield spread
         return
     used = {n.binding for n in walk((node,)) if isinstance(n, For)}
     missing = {axis: size for axis, size in axes.items() if axis not in used}

@@ -11,7 +11,7 @@ from constantdict import constantdict
 from ..spec.affine import Affine
 from .errors import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from .intrinsics import LANES, has_vectors
-from .loops import find, is_reduction
+from .loops import check_alone, find, is_reduction
 from .nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt, statements
 from .parallel import axes_of
 from .step import Step
@@ -46,6 +46,7 @@ class Vectorize(Step):
     def _check(self, nest: Nest, ref: LoopRef, loop: For) -> None:
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")
+        check_alone(nest, loop, self)
         if loop.extent not in LANES:
             raise VectorAccessError(
                 f"{self}: {ref} has {loop.extent} iterations; OpenCL has no such vectors", hint=f"Split it by {', '.join(map(str, LANES))}."

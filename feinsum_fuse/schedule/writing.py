@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import islpy as isl
 import loopy as lp
@@ -15,15 +16,17 @@ from loopy.symbolic import SubstitutionMapper
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Comparison, LogicalAnd, LogicalOr
+from pymbolic.typing import Expression
 
 from ..cascade.tags import EinsumTag, TensorTag
 from ..spec.affine import Affine
 from ..spec.opencl import FanoutKind
 from ..spec.workload import operand_name
+from .errors import NestOrderError
 from .intrinsics import registered, vector_dtype
 from .loops import is_reduction
 from .naming import final_form
-from .nest import For, Nest, Node, Place, Source, Statement, Tile, rebuilt, statements, walk
+from .nest import For, Nest, Node, Place, Source, Statement, Tile, fused_chain, rebuilt, statements, walk
 from .parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .surroundings import apart, disjoint, foreign_instructions, inames_of, surrounded, variables_of
 from .tags import NormalFormTag, OwnedTag
@@ -161,6 +164,8 @@ class _Text:
         self.over_items: set[str] = set()
         self.axes: set[str] = set()
         self.limited: dict[str, frozenset[str]] = {}
+        self.digits: dict[str, Expression] = {}
+        """What each of several loops that run as one is at."""
 
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says which memories those are in."""
@@ -203,7 +208,13 @@ class _Text:
                 if isinstance(node, Statement):
                     self.vector(node, loop, above)
             return
-        loop = self._limited_first(loop)
+        loop = self._one_of(fused_chain(loop)) if loop.fused else self._limited_first(loop)
+        derived = tuple(limit for limit in loop.limits if self.digits.keys() & set(limit.variables))
+        if derived:
+            # loopy's domains are kept free of quotients.
+            loop = dataclasses.replace(
+                loop, limits=tuple(limit for limit in loop.limits if limit not in derived), body=_conditioned(loop.body, derived)
+            )
         fenced = not loop.binding.startswith("local.") and self._fenced(loop.body)
         if fenced and loop.extent is not None:
             # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
@@ -225,8 +236,9 @@ class _Text:
         constraints += [f"{limit} >= 0" for limit in loop.limits]
         outer = {v for limit in loop.limits for v in limit.variables} - {loop.name}
         # loopy wants one chain of domains: a loop whose limits have a variable in common with those of one above comes below it.
-        beside = [name for name in above if name not in outer and self.limited.get(name, frozenset()) & outer]
-        self.limited[loop.name] = frozenset(outer)
+        related = frozenset(outer).union(*(self.limited.get(name, frozenset()) for name in outer))
+        beside = [name for name in above if name not in outer and self.limited.get(name, frozenset()) & related]
+        self.limited[loop.name] = related
         parameters = sorted({*outer, *beside[-1:]})
         self.domains.append(isl.BasicSet(f"[{', '.join(parameters)}] -> {{[{loop.name}] : {' and '.join(constraints)}}}"))
         tag = _TAGS.get(loop.binding)
@@ -238,6 +250,25 @@ class _Text:
         if fences and loop.extent != 1 and loop.binding in {"loop", "unroll"}:
             # What the next iteration overwrites has been read by all.
             self.barrier("local", fences, (*above, loop.name))
+
+    def _one_of(self, chain: tuple[For, ...]) -> For:
+        """One loop in place of several: ``i`` and ``j`` become ``ij // J`` and ``ij % J``."""
+        name, extents = chain[0].fused, [loop.extent or 0 for loop in chain]
+        if len(chain) < 2 or chain[-1].fused:
+            raise NestOrderError(
+                f"{chain[-1].refs[0]} is fused with a loop that no longer stands alone inside it",
+                hint="Hold tiles outside or inside both of the loops.",
+            )
+        for position, loop in enumerate(chain):
+            below = prod(extents[position + 1 :])
+            whole = var(name) // below if below > 1 else var(name)
+            self.digits[loop.name] = whole % extents[position] if position else whole
+        body = _conditioned(chain[-1].body, tuple(limit for loop in chain for limit in loop.limits))
+        return For(name, prod(extents), body, (), chain[0].refs, chain[0].binding)
+
+    def expression(self, index: Affine) -> object:
+        """An affine expression for loopy, over the loops that are written."""
+        return SubstitutionMapper(make_subst_func(self.digits))(expression(index)) if self.digits else expression(index)
 
     def _limited_first(self, loop: For) -> For:
         """The loop, or, if both are written out, a limited one inside around it: statements under one condition then stand together."""
@@ -288,7 +319,7 @@ class _Text:
 
     def statement(self, s: Statement, above: tuple[str, ...]) -> None:
         place = {operand_name(k): self.read(p) for k, p in enumerate(s.operands)}
-        loops = {name: expression(value) for name, value in s.values.items()}
+        loops = {name: self.expression(value) for name, value in s.values.items()}
         value = SubstitutionMapper(make_subst_func({**loops, **place}))(s.value)
         target = self.read(s.target)
         if s.reduce == "add":
@@ -301,7 +332,7 @@ class _Text:
 
     def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:
         """A statement whose iterations over ``lane`` are the lanes of vectors."""
-        writer = VectorWriter(self.nest, lane, s, self.read, expression, lambda source: memory_of(self.nest, source))
+        writer = VectorWriter(self.nest, lane, s, self.read, self.expression, lambda source: memory_of(self.nest, source))
         value, target = writer.value(), writer.target()
         if isinstance(target, list):
             self.scatter(s, target, writer, value, above)
@@ -354,19 +385,19 @@ class _Text:
 
     def predicates(self, s: Statement) -> Iterator[object]:
         for guard in s.guards:
-            yield Comparison(expression(guard), ">=", 0)
+            yield Comparison(self.expression(guard), ">=", 0)
         if s.first:
-            tests = tuple(Comparison(var(name), "==", 0) for name in s.first)
+            tests = tuple(Comparison(self.digits.get(name, var(name)), "==", 0) for name in s.first)
             yield tests[0] if len(tests) == 1 else LogicalAnd(tests)
         if s.later:
-            tests = tuple(Comparison(var(name), ">", 0) for name in s.later)
+            tests = tuple(Comparison(self.digits.get(name, var(name)), ">", 0) for name in s.later)
             yield tests[0] if len(tests) == 1 else LogicalOr(tests)
 
     def read(self, place: Place) -> object:
         """The element: of an array, or a call of a substitution rule."""
         tile = self.nest.tiles.get(place.source)
         indices = place.indices if tile is None else tuple(place.indices[axis] for axis in tile.axes)
-        arguments = tuple(map(expression, indices))
+        arguments = tuple(map(self.expression, indices))
         if tile is None and self.nest.sources[place.source].is_rule:
             return var(place.source)(*arguments)
         return var(place.source)[arguments] if arguments else var(place.source)

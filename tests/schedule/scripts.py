@@ -10,7 +10,7 @@ from feinsum_fuse.cascade.cascade import Cascade
 from feinsum_fuse.schedule.explicate import Explicate
 from feinsum_fuse.schedule.factor_steps import RFactor
 from feinsum_fuse.schedule.inline_steps import Inline
-from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
+from feinsum_fuse.schedule.loop_steps import Bind, Fuse, Reorder, ShareLoop, Split, Unroll
 from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
@@ -191,6 +191,36 @@ def inlined_map(sizes: Sizes) -> list[Step]:
     return [Explicate(), Inline("T"), split("Z.m", 4, m), Bind(ref("Z.m/0"), "group.0"), CacheWrite("Z", ref("Z.m/0"), "private")]
 
 
+def one_axis(sizes: Sizes) -> list[Step]:
+    """Rows and columns on one axis of groups, and on one of work-items."""
+    m, n, *_ = sizes
+    return [
+        Explicate(),
+        split("Z.m", 4, m),
+        split("Z.n", 3, n),
+        Reorder("Z", refs("Z.m/0 Z.n/0 Z.m/1 Z.n/1 Z.k")),
+        Fuse(ref("Z.m/0"), ref("Z.n/0")),
+        Bind(ref("Z.m/0"), "group.0"),
+        Fuse(ref("Z.m/1"), ref("Z.n/1")),
+        Bind(ref("Z.m/1"), "local.0"),
+        CacheRead(("Z",), "B", ref("Z.n/0"), "local"),
+        CacheWrite("Z", ref("Z.n/1"), "private"),
+    ]
+
+
+def collapsed(sizes: Sizes) -> list[Step]:
+    """Three loops in time as one, a reduction among them."""
+    m, *_ = sizes
+    return [
+        Explicate(),
+        split("Z.m", 4, m),
+        Reorder("Z", refs("Z.m/0 Z.k Z.m/1 Z.n")),
+        Fuse(ref("Z.m/1"), ref("Z.n")),
+        Fuse(ref("Z.k"), ref("Z.m/1")),
+        CacheWrite("Z", ref("Z.m/0"), "private"),
+    ]
+
+
 SCRIPTS = (
     Script("tiled_product", product, tiled_product),
     Script("fused_chain", chain, fused_chain),
@@ -199,4 +229,6 @@ SCRIPTS = (
     Script("factored_product", product, factored_product),
     Script("factored_extremes", extremes, factored_extremes),
     Script("inlined_map", scaled, inlined_map),
+    Script("one_axis", product, one_axis),
+    Script("collapsed", product, collapsed),
 )

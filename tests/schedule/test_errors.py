@@ -10,7 +10,7 @@ from feinsum_fuse.schedule import errors
 from feinsum_fuse.schedule.explicate import Explicate
 from feinsum_fuse.schedule.factor_steps import RFactor
 from feinsum_fuse.schedule.limits import DeviceLimits
-from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
+from feinsum_fuse.schedule.loop_steps import Bind, Fuse, Reorder, ShareLoop, Split, Unroll
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.sizes import check_limits
 from feinsum_fuse.schedule.step import Step
@@ -186,7 +186,37 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         errors.BindingConflictError,
         PRODUCT,
         (Bind(ref("Z.m"), "group.0"), Bind(ref("Z.n"), "group.0")),
-        "Bind(loop=Z.n, axis=group.0): a loop around or inside it is bound to group.0 already",
+        "Bind(loop=Z.n, axis=group.0): a loop around or inside it is bound to group.0 already\n  Fuse the loops, or bind one to another axis.",
+    ),
+    (
+        errors.BindingConflictError,
+        PRODUCT,
+        (Bind(ref("Z.m"), "group.0"), Fuse(ref("Z.m"), ref("Z.n"))),
+        "Fuse(outer=Z.m, inner=Z.n): Z.m is bound to group.0 already\n  Fuse before binding.",
+    ),
+    (
+        errors.BindingConflictError,
+        PRODUCT,
+        (Fuse(ref("Z.m"), ref("Z.n")), Bind(ref("Z.n"), "group.0")),
+        "Bind(loop=Z.n, axis=group.0): the loop is fused with the one around it\n  Bind Z.m.",
+    ),
+    (
+        errors.NestOrderError,
+        PRODUCT,
+        (Fuse(ref("Z.m"), ref("Z.k")),),
+        "Fuse(outer=Z.m, inner=Z.k): Z.k is not all that stands in Z.m\n  Reorder the loops so that one stands straight inside.",
+    ),
+    (
+        errors.NestOrderError,
+        PRODUCT,
+        (Fuse(ref("Z.m"), ref("Z.n")), Split(ref("Z.n"), 2)),
+        "Split(loop=Z.n, tile=2): Z.n is fused with another loop\n  Fuse loops once they are cut and ordered.",
+    ),
+    (
+        errors.NestOrderError,
+        PRODUCT,
+        (Fuse(ref("Z.m"), ref("Z.n")), CacheRead(("Z",), "A", ref("Z.m"), "local")),
+        "Z.m is fused with a loop that no longer stands alone inside it\n  Hold tiles outside or inside both of the loops.",
     ),
     (
         errors.BindingConflictError,
