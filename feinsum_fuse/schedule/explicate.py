@@ -24,6 +24,7 @@ from ..cascade.tags import EinsumTag, RankVariableTag, TensorTag
 from ..spec.affine import Affine
 from ..spec.workload import Reduction as ReductionName
 from ..spec.workload import operand_name
+from .accumulators import AccumulatorTypes
 from .errors import NormalFormError
 from .nest import For, LoopRef, Nest, Node, Place, Source, Statement
 from .step import Step
@@ -43,7 +44,8 @@ class Explicate(Step):
 
     Before: ``Z[m, n] = sum(k, A_(m, k) * B_(k, n))``. After: ``for m: for n: Z[m, n] = 0; for k: Z[m, n] += A_(m, k) * B_(k, n)``. The
     Einsums run in the order given (default: the kernel's). Invariant: one statement computes each Einsum; operands stay reads of arrays
-    or calls of the same substitution rules, whose bodies are not looked into.
+    or calls of the same substitution rules, whose bodies are looked into for their types alone. A sum that is taken in another type than
+    it is stored in (``accumulate``) has that type in the tiles that later steps make for it; in the tensor's own array it has the array's.
     """
 
     order: tuple[str, ...] = ()
@@ -67,7 +69,10 @@ class Explicate(Step):
         ids = tuple(insn.id for insn in insns.values())
         elsewhere = {name for insn in kernel.instructions if insn.id not in ids for name in variables_of(insn, kernel)}
         outputs = frozenset({*(arg.name for arg in kernel.args), *(elsewhere & kernel.temporary_variables.keys())})
-        return Nest(body, constantdict(reader.sources), outputs=outputs, ids=ids, spaces=constantdict(reader.spaces))
+        accumulators = constantdict(reader.accumulators)
+        return Nest(
+            body, constantdict(reader.sources), outputs=outputs, ids=ids, spaces=constantdict(reader.spaces), accumulators=accumulators
+        )
 
 
 class _Operands(IdentityMapper):  # type: ignore[misc]
@@ -112,6 +117,8 @@ class _Reader:
         self.sources: dict[str, Source] = {}
         self.by_meaning: dict[str, str] = {}
         self.spaces: dict[str, tuple[For, ...]] = {}
+        self.types = AccumulatorTypes(t_unit)
+        self.accumulators: dict[str, str] = {}
 
     def einsum(self, name: str, insn: lp.Assignment) -> Iterator[Node]:
         """The nodes that compute one Einsum: its loops around the initial value and the statement."""
@@ -134,6 +141,8 @@ class _Reader:
         operation = next((text for cls, text in _OPERATIONS if isinstance(reduction.operation, cls)), None)
         if operation is None:
             raise NormalFormError(f"Einsum {name}: the reduction {reduction.operation} is not known", hint="Known: add, mul, max, min.")
+        if (wider := self.types.wider(insn.id, self.sources[target_name].dtype)) is not None:
+            self.accumulators[name] = wider
         update = Statement(name, "update", target, value, tuple(reads.places), values, operation)
         init = Statement(name, "init", target, self._initial(populate, operation, target_name))
         summed = tuple(self._around(loops[len(outer) :], (update,)))

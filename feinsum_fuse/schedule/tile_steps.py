@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from constantdict import constantdict
+from loopy.symbolic import SubstitutionMapper
+from pymbolic import var
+from pymbolic.mapper.substitutor import make_subst_func
 
+from ..cascade.typed_map import cast_to
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
+from .accumulators import started
 from .errors import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError, UnknownTensorError
 from .items import shared_scope
 from .loops import chain_of, find, inside, interval, is_reduction, with_body
@@ -170,8 +175,6 @@ class Mover:
 
 
 def _operand() -> object:
-    from pymbolic import var
-
     return var(operand_name(0))
 
 
@@ -189,6 +192,11 @@ def tensor_of(nest: Nest, source: str) -> str:
 def dtype_of(nest: Nest, source: str) -> str:
     """The element type of an array, tile or rule."""
     return nest.tiles[source].dtype if source in nest.tiles else nest.sources[source].dtype
+
+
+def sum_dtype(nest: Nest, einsum: str, source: str) -> str:
+    """The element type of what an Einsum holds before it is stored: its accumulator's, or that of the array or tile it goes to."""
+    return nest.accumulators.get(einsum, dtype_of(nest, source))
 
 
 def memory_of(text: str, step: Step) -> TileMemory:
@@ -302,7 +310,8 @@ class CacheWrite(Step):
 
     Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: tile = init; for k: tile[inner] += ...;
     Z[base(i) + f] = tile[f]``. Where a reduction loop encloses the tile, later iterations reload partial sums instead of setting the
-    initial value. Invariant: an element is set once, before its first update, and the parent holds every finished sum after the loop.
+    initial value. The tile has the type in which the Einsum accumulates; what leaves it is converted. Invariant: an element is set once,
+    before its first update, and the parent holds every finished sum after the loop.
     """
 
     einsum: str
@@ -339,7 +348,7 @@ class CacheWrite(Step):
         name = nest.fresh(f"{tensor_of(nest, place.source)}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         origin = tile_origin(nest, place.source, touched.base)
-        tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, dtype_of(nest, place.source), origin, axes)
+        tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, sum_dtype(nest, self.einsum, place.source), origin, axes)
         reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum))
         mover = Mover(nest, tile, touched, place, above, names)
         inits = [s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init" and s.target.source == place.source]
@@ -348,7 +357,9 @@ class CacheWrite(Step):
         late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
         before: tuple[Node, ...] = ()
         if init is not None and not late:
-            before += mover.statement(self.einsum, "init", cast(float, init.value), first=reductions)
+            assert update.reduce is not None
+            start = started(init.value, update.reduce, dtype_of(nest, place.source), tile.dtype)
+            before += mover.statement(self.einsum, "init", cast(float, start), first=reductions)
             before += mover.statement(self.einsum, "reload", later=reductions) if reductions else ()
         elif update.reduce is not None:
             before += mover.statement(self.einsum, "reload")
@@ -360,8 +371,7 @@ class CacheWrite(Step):
             if isinstance(node, For) or (node.einsum != self.einsum and node not in readers):
                 return (node,)
             if node in readers:
-                operands = tuple(touched.local(p, name) if p.source == place.source else p for p in node.operands)
-                return (dataclasses.replace(node, operands=operands),)
+                return (_reading(nest, node, place.source, tile, touched),)
             if node in inits:
                 return (node,) if late else ()
             if node.role in {"update", "map", "combine"} and node.target.source == place.source:
@@ -381,6 +391,17 @@ class CacheWrite(Step):
         ]
         # Partial results of partial results are combined first.
         return next((pair for pair in reversed(found) if pair[1].role == "combine"), found[0])
+
+
+def _reading(nest: Nest, reader: Statement, source: str, tile: Tile, touched: Region) -> Statement:
+    """A statement that reads sums from a tile before they are stored, as the values that will be stored."""
+    held = {operand_name(k): p for k, p in enumerate(reader.operands) if p.source == source}
+    operands = tuple(touched.local(p, tile.name) if p.source == source else p for p in reader.operands)
+    target = touched.local(reader.target, tile.name) if reader.target.source == source else reader.target
+    stored, value = dtype_of(nest, source), reader.value
+    if stored != tile.dtype:
+        value = SubstitutionMapper(make_subst_func({name: cast_to(stored, var(name)) for name in held}))(value)
+    return dataclasses.replace(reader, target=target, value=value, operands=operands)
 
 
 @dataclass(frozen=True)
