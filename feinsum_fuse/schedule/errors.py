@@ -53,6 +53,10 @@ class NoReductionError(ScheduleError):
     """A loop that is no reduction where a step wants one."""
 
 
+class NothingMaskedError(ScheduleError):
+    """No mask excludes whole iterations of a loop that would be cut."""
+
+
 class ParallelDependenceError(ScheduleError):
     """Iterations that depend on one another would run in parallel."""
 

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ScheduleError
-from . import factor_steps, inline_steps, rolling_steps, tile_steps, vector_steps  # noqa: F401 - a schedule is read back with all steps known
+from . import (  # noqa: F401 - a schedule is read back with all steps known
+    factor_steps,
+    inline_steps,
+    rolling_steps,
+    skip_steps,
+    tile_steps,
+    vector_steps,
+)
 from .explicate import Explicate
 from .nest import Nest
 from .step import Step, from_json
