@@ -43,6 +43,8 @@ CHUNK = 10
 """Mappings that are timed in turns."""
 DISTURBED = 0.05
 """Measurements are repeated while other processes have more than this part of the processors."""
+UNSTEADY = 0.1
+"""Nor are those good of which half have an interquartile range above this part of their median."""
 WORST = 10
 TARGETS = "targets: Spearman 0.85, mean error 25 %, regret of the first choice 15 %"
 
@@ -92,8 +94,7 @@ class Measured:
     @property
     def noise(self) -> float:
         """The interquartile range relative to the median."""
-        first, middle, third = statistics.quantiles(self.samples_ns, n=4, method="inclusive")
-        return (third - first) / middle
+        return spread(self.samples_ns)
 
 
 def key(case: Case, spec: Spec) -> str:
@@ -111,15 +112,23 @@ def known(case: Case) -> dict[str, Measured]:
 
 
 def undisturbed(specs: Sequence[Spec], device: cl.Device, end: float) -> Sequence[Measurement]:
-    """Measurements of mappings in turns, taken again as long as other processes had a part of the processors and there is time."""
+    """Measurements of mappings in turns, taken again as long as the machine was not quiet and there is time."""
     best: Sequence[Measurement] = ()
-    share = math.inf
-    while share > DISTURBED and (not best or time.monotonic() < end):
+    least = math.inf
+    while least > 1 and (not best or time.monotonic() < end):
         found = measure_together(specs, repeats=SAMPLES, device=device)
-        now = max((m.interference or 0.0 for m in found), default=0.0)
-        if now < share:
-            best, share = found, now
+        share = max((m.interference or 0.0 for m in found), default=0.0)
+        noise = statistics.median([spread(m.samples_ns) for m in found if len(m.samples_ns) > 1] or [0.0])
+        now = max(share / DISTURBED, noise / UNSTEADY)
+        if now < least:
+            best, least = found, now
     return best
+
+
+def spread(samples: Sequence[float]) -> float:
+    """The interquartile range relative to the median."""
+    first, middle, third = statistics.quantiles(samples, n=4, method="inclusive")
+    return (third - first) / middle
 
 
 def measure(cases: Sequence[Case], seed: int, seconds: float) -> None:

@@ -11,10 +11,11 @@ from functools import cached_property
 
 import numpy as np
 
+from .caches import caches
 from .contexts import queue_of
 from .executable import Executable
 from .loaded import Loaded
-from .probes import ACCUMULATORS, Bench, Probe, source_of
+from .probes import ACCUMULATORS, LINE, Bench, Probe, source_of
 
 FUNCTIONS = {
     "exp": "exp(-{0})",
@@ -28,6 +29,14 @@ FUNCTIONS = {
     "min": "fmin({0}, w)",
 }
 """What cascades compute besides sums and products, each with an argument that stays in range."""
+SIGNED = ("exp", "tanh", "erf")
+"""Functions whose argument may be negative."""
+HASH = "(REAL)((i * 1103515245 + r * 12345) >> 16 & 1023) * (REAL) 0.006 - 3"
+"""An argument between -3 and 3 made of loop variables, spread as data are: libraries branch on it, and no predictor foresees where."""
+LOOP = 2048
+"""Calls on neighbours, which the compiler may join to vectors."""
+INDEXING = 10
+"""Instructions of an iteration of ``columns`` beside loads and multiply-adds."""
 CALLS = 4
 """Independent calls in an iteration."""
 UPDATES = 16
@@ -62,6 +71,7 @@ _BODIES = {
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
     f" q[i * 64] = stored(&q[i * 64], {_AT.format('')}q[i * 64] + p[r & 63] * {_AT.format('const ')}p[i * 64]);",
+    "columns": "for (int i = 0; i < n; ++i) { VEC v = x[(i & (ROWS - 1)) * PITCH + i / ROWS * SPAN]; COLUMN }",
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
 }
 
@@ -93,6 +103,17 @@ class CoreBench:
             functions = self._functions(bench)
             for name in FUNCTIONS:
                 yield f"{name}_{suffix}", bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
+        for name in FUNCTIONS:
+            yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
+        lines, own = self._columns
+        each = 2 * ACCUMULATORS + INDEXING
+        yield "unforeseen", self.bench.probe(core, "probe_columns", 1, lines, lines * each, own + BYTES)
+
+    @property
+    def _columns(self) -> tuple[int, int]:
+        """Lines of a matrix as large as the caches that a unit has for itself, whose columns are walked down; and its bytes."""
+        own = max((cache.size for cache in caches(self.bench.device) if not cache.shared), default=WORKING_SET)
+        return own // LINE, own
 
     @property
     def _beyond(self) -> tuple[int, float, int]:
@@ -112,6 +133,10 @@ class CoreBench:
         chains = range(ACCUMULATORS)
         words = {
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
+            "ROWS": str(self._columns[1] // ROW),
+            "PITCH": str(self._rows),
+            "SPAN": str(LINE // (lanes * np.dtype(self.bench.dtype).itemsize) or 1),
+            "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "PAGES": " ".join(f"a{k} += x[(i + {k}) * {self._rows}];" for k in chains),
             "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
@@ -124,6 +149,16 @@ class CoreBench:
         """A program of its own: PoCL cannot compile functions of 16 lanes."""
         calls = {name: " ".join(f"a{k} = {text.format(f'a{k}')};" for k in range(CALLS)) for name, text in FUNCTIONS.items()}
         return self._loaded(bench, {}, "".join(_HEAD % item for item in calls.items()))
+
+    @cached_property
+    def _loops(self) -> Loaded:
+        """Scalar loops over neighbours, each with one function."""
+        arguments = {name: "s" if name in SIGNED else "(s * s)" for name in FUNCTIONS}
+        calls = {
+            f"{name}_loop": f"for (int i = 0; i < n; ++i) {{ REAL s = {HASH}; q[i] = {text.format(arguments[name])}; }}"
+            for name, text in FUNCTIONS.items()
+        }
+        return self._loaded(self.scalars, {}, "".join(_HEAD % item for item in calls.items()))
 
     def _loaded(self, bench: Bench, words: Mapping[str, str], text: str) -> Loaded:
         text = "".join(f"#define {name} {meaning}\n" for name, meaning in words.items()) + text

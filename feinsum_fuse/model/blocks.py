@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..schedule.nest import For, Nest, Node, Place, Statement, statements
@@ -30,11 +31,22 @@ class Line:
     lane: For | None
     above: tuple[For, ...] = ()
     """The loops that turn."""
+    known: Mapping[str, int] = field(default_factory=dict)
+    """Unrolled loop -> its copies that run in the case that is looked at."""
 
     @cached_property
     def counts(self) -> dict[str, float]:
-        """Unrolled loop -> its copies that run, on average."""
-        return {loop.name: average_trips(loop, (*self.above, *self.unrolled[:depth])) for depth, loop in enumerate(self.unrolled)}
+        """Unrolled loop -> its copies that run, on average where no case is looked at."""
+        return {
+            loop.name: self.known[loop.name] if loop.name in self.known else average_trips(loop, (*self.above, *self.unrolled[:depth]))
+            for depth, loop in enumerate(self.unrolled)
+        }
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Unrolled loops from the outermost as the copies stand in the text: those under one condition stand together."""
+        guarded = {loop.name for depth, loop in enumerate(self.unrolled) if conditional(loop, (*self.above, *self.unrolled[:depth]))}
+        return tuple(sorted((loop.name for loop in self.unrolled), key=lambda name: name not in guarded))
 
     @property
     def copies(self) -> float:
@@ -96,6 +108,27 @@ class Block:
         """How often the block is entered in one run of the kernel."""
         outside = self.above[:-1] if self.is_loop else self.above
         return math.prod(average_trips(loop, self.above[:depth]) for depth, loop in enumerate(outside))
+
+    def cases(self) -> Iterator[tuple[float, Block]]:
+        """(part of the entries, block): compilers write the code once for each number of copies that run, whole tiles and their rests.
+
+        Limits that the block's own loop or its copies move, and rests of which nothing runs, are no cases.
+        """
+        inside = {self.above[-1].name} if self.is_loop else set()
+        inside |= {loop.name for line in self.lines for loop in line.unrolled}
+        limited = {loop.name: loop for line in self.lines for loop in line.unrolled if loop.limits}
+        limited = {n: loop for n, loop in limited.items() if not {v for k in loop.limits for v in k.variables} & (inside - {n})}
+        extents = {loop.name: loop.extent or 1 for loop in self.above}
+        moving = sorted({v for loop in limited.values() for limit in loop.limits for v in limit.variables} - set(limited))
+        sizes = [_sampled(extents.get(name, 1), len(moving)) for name in moving]
+        points = [dict(zip(moving, point, strict=True)) for point in itertools.product(*sizes)]
+        found = Counter(tuple(_count(loop, values) for loop in limited.values()) for values in points)
+        for counts, number in found.items():
+            known = dict(zip(limited, counts, strict=True))
+            lines = tuple(replace(line, known=known) for line in self.lines)
+            lines = tuple(line for line in lines if line.copies)
+            if lines:
+                yield number / len(points), replace(self, lines=lines)
 
     @property
     def einsum(self) -> str:

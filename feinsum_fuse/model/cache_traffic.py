@@ -14,13 +14,17 @@ from functools import cached_property
 
 import numpy as np
 
-from ..schedule.nest import For, Nest, Node, statements
-from .blocks import average_trips, in_registers, shape, stored, strides
+from ..schedule.nest import For, Nest, Node, Place, statements
+from .blocks import average_trips, in_registers, is_written_out, shape, stored, stride, strides
 
 LINE = 64
 """Bytes."""
 SETS, WAYS = 64, 8
 """Of a first-level cache: rows whose distance is a multiple of many lines meet in few sets."""
+FAR = 2048
+"""Bytes between two accesses from which on the second is not foreseen: caches foresee what lies on one page."""
+STREAMS = 16
+"""Rows whose next lines are foreseen while they are read in turns."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Fetched:
     run: float
     distance: int
     written: bool
+    unforeseen: float
+    """The part of the lines that no cache asks for ahead of the core."""
 
 
 @dataclass
@@ -74,26 +80,27 @@ class CacheTraffic:
     def _visit(self, body: tuple[Node, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
         whole = self.regions(body, above)
         if self._claimed(whole) <= capacity:
-            self._charge(body, whole, times)
+            self._charge(body, whole, times, above)
             return
         for node in body:
             if not isinstance(node, For):
-                self._charge((node,), self.regions((node,), above), times)
+                self._charge((node,), self.regions((node,), above), times, above)
                 continue
             mine = self.regions((node,), above)
             inside = self.regions(node.body, (*above, node))
             if self._claimed(mine) <= capacity or self._claimed(inside) <= capacity:
-                self._charge((node,), mine, times)
+                self._charge((node,), mine, times, above)
             else:
                 self._visit(node.body, (*above, node), times * average_trips(node, above), capacity)
 
-    def _charge(self, body: tuple[Node, ...], regions: dict[str, Region], times: float) -> None:
+    def _charge(self, body: tuple[Node, ...], regions: dict[str, Region], times: float, above: tuple[For, ...]) -> None:
         rest = dict(regions)
-        for _, statement in statements(body):
+        for loops, statement in statements(body):
             for place in (*statement.operands, statement.target):
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
-                    part = Fetched(region.lines * times, region.run, region.distance, region.written)
+                    alone = unforeseen(self.nest, place, (*above, *loops))
+                    part = Fetched(region.lines * times, region.run, region.distance, region.written, alone)
                     self.found.setdefault(id(statement), []).append(part)
 
     def _claimed(self, regions: dict[str, Region]) -> float:
@@ -147,3 +154,25 @@ class CacheTraffic:
             reach = SETS // math.gcd(rows // LINE, SETS) * max(1.0, run / LINE)
             claimed *= max(1.0, min(SETS / reach, runs))
         return Region(source, lines, run, rows, claimed, written)
+
+
+def unforeseen(nest: Nest, place: Place, loops: Sequence[For]) -> float:
+    """The part of the lines of a place that no cache foresees, in the order in which loops touch them.
+
+    What is written out of a loop are streams of their own. Of the loops that turn, the innermost one that moves the place decides: caches
+    follow small steps; after a large one the first line of a row comes as a surprise, unless few rows take turns and are followed along
+    by a loop around.
+    """
+    width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
+    run, streams = width, 1
+    for loop in reversed(loops):
+        step = abs(stride(nest, place, loop.name) or 0) * width
+        if not step or loop.extent == 1:
+            continue
+        if is_written_out(nest, loop):
+            run += step * ((loop.extent or 1) - 1) if step <= run else 0
+        elif step < FAR:
+            return 0.0 if streams <= STREAMS else LINE / max(run, LINE)
+        else:
+            streams *= loop.extent or 1
+    return LINE / max(run, LINE) if streams > STREAMS else 0.0

@@ -16,7 +16,7 @@ from ..schedule.parallel import kernel_starts
 from ..spec.spec import Spec
 from .blocks import Block, blocks, in_registers
 from .cache_traffic import LINE, CacheTraffic, Fetched
-from .machine import Level, Machine
+from .machine import WINDOW, Level, Machine
 from .straight import Straight
 
 SHARE = 0.7
@@ -134,13 +134,30 @@ class _Timing:
         return [self._part(block, fetched, share) for block in found]
 
     def _part(self, block: Block, fetched: dict[str, dict[int, list[Fetched]]], share: float) -> Part:
-        core = Straight(self.machine, self.nest, self.registers, block).seconds * share
-        memory = {}
+        cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
+        core = sum(part * straight.seconds for part, straight in cases)
+        operations = sum(part * straight.operations for part, straight in cases) * block.trips * block.entries
+        memory, misses = {}, 0.0
         for level in self.machine.levels[1:]:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
             memory[level.name] = sum(_line_seconds(self.machine, level, f) * f.lines for f in lines) * share
+            if level.shared:
+                misses = max(misses, sum(f.lines * f.unforeseen for f in lines if not f.written))
         first = block.lines[0].statement
-        return Part(first.einsum, first.role, core, memory, self.machine.variable("overlap_loss", OVERLAP_LOSS))
+        waiting = stalled(self.machine.seconds("unforeseen"), core, operations, misses)
+        loss = self.machine.variable("overlap_loss", OVERLAP_LOSS)
+        return Part(first.einsum, first.role, (core + waiting) * share, memory, loss)
+
+
+def stalled(unforeseen: float, core: float, operations: float, misses: float) -> float:
+    """Seconds that a core waits for lines from beyond its own caches that nobody foresaw.
+
+    It looks ``WINDOW`` operations ahead. While one of these waits for such a line, an operation takes ``unforeseen`` seconds, the line's
+    latency over the window, unless the core is slower anyway.
+    """
+    if not operations:
+        return 0.0
+    return max(0.0, unforeseen - core / operations) * min(operations, misses * WINDOW)
 
 
 def _line_seconds(machine: Machine, level: Level, fetched: Fetched) -> float:

@@ -26,6 +26,7 @@ ASSUMED_CYCLES: dict[str, float] = {
     "guarded_pack": 5.0,
     "far_line": 10.0,
     "mispredict": 14.0,
+    "unforeseen": 0.32,
 }
 """Variable ``<name>_seconds`` -> cycles, for architectures that do not say."""
 ASSUMED_FUNCTION_CYCLES: dict[str, tuple[float, float]] = {
@@ -124,7 +125,13 @@ class Machine:
         vector, scalar = ASSUMED_FUNCTION_CYCLES.get(name, OTHER_FUNCTION)
         if lanes > 1:
             return self.variable(f"{name}_vector_seconds", vector * self.cycle)
-        return self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
+        alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
+        return alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone)
+
+    def is_vectorised(self, name: str) -> bool:
+        """Whether the compiler makes vectors of a loop that calls a function: not if the library keeps the function to itself."""
+        alone = self.variable(f"{name}_scalar_seconds", math.inf)
+        return self.variable(f"{name}_loop_seconds", 0.0) < alone / 2
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:

@@ -6,6 +6,7 @@ move is loaded before it, private tiles whose indices are all constants live in 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -119,6 +120,8 @@ class Straight:
         if any(line.lane is not None or line.unrolled for line in self.block.lines):
             return 1
         for line in self.block.lines:
+            if not all(map(self.machine.is_vectorised, _calls(line))):
+                return 1
             steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
             target = stride(self.nest, line.statement.target, loop.name)
             if target != 1 or any(step not in (0, 1) for step in steps) or line.statement.guards:
@@ -176,11 +179,12 @@ class Straight:
             counts.arithmetic += pieces + pieces / line.copies * self._partial_products(line)
         else:
             counts.arithmetic += pieces * (found.simple + (reduce in ("add", "mul")))
-        calls = dict(found.calls)
-        if reduce in PAIRS:
-            calls[str(reduce)] = calls.get(str(reduce), 0) + 1
         lanes = line.width * self.vectorised
-        counts.functions += pieces * sum(count * self.machine.function(name, lanes) for name, count in calls.items())
+        for name, count in _calls(line).items():
+            if line.lane is not None and not line.is_vector and not self.machine.is_vectorised(name):
+                counts.functions += line.copies * line.width * count * self.machine.function(name, 1)
+            else:
+                counts.functions += pieces * count * self.machine.function(name, lanes)
         loop = self.block.loop
         turning = sum(loop is not None and loop.name in guard.variables for guard in line.statement.guards)
         counts.other += line.copies * turning * 2
@@ -271,15 +275,15 @@ class Straight:
         """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
         if not self.block.is_loop:
             return 0.0
-        return max(0.0, self._counts.live + self._operands + 1 - REGISTERS)
+        return max(0.0, self._counts.live + self._operands - REGISTERS)
 
     @property
     def _operands(self) -> float:
-        """Vectors that are held while those of the other operands pass by."""
-        held = 0.0
+        """Vectors of operands that are held at once: a value that a loop of copies comes back to is held until it does."""
+        held = 1.0
         for line in self.block.lines:
-            numbers = [line.distinct(place) for place in line.statement.operands if place.source not in self.registers]
-            held = max(held, min(numbers, default=0.0))
+            places = {place.source: place for place in line.statement.operands if place.source not in self.registers}
+            held = max(held, sum(_held(line, place) for place in places.values()))
         return held
 
     @property
@@ -334,6 +338,21 @@ class Straight:
         for line in self.block.lines:
             if line.statement.reduce is not None and loop.name not in variables(line.statement.target):
                 yield line
+
+
+def _calls(line: Line) -> dict[str, int]:
+    """Functions that a statement calls, that of its reduction among them."""
+    found = _Operations()
+    found(line.statement.value)
+    reduce = line.statement.reduce
+    return {**found.calls, reduce: found.calls.get(reduce, 0) + 1} if reduce in PAIRS else found.calls
+
+
+def _held(line: Line, place: Place) -> float:
+    """Values of a place that are held at once while the copies of a line run in their order."""
+    moved = variables(place)
+    kept = list(itertools.dropwhile(lambda name: name in moved or line.counts[name] <= 1, line.order))
+    return math.prod(line.counts[name] for name in kept if name in moved)
 
 
 @dataclass
