@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascade.reading import cascade as cascade_of
 from feinsum_fuse.lowering.random_mappings import random_mappings
 from feinsum_fuse.model.blocks import Block, blocks, conditional, in_registers
-from feinsum_fuse.model.kernel_time import kernel_time, makespan
+from feinsum_fuse.model.kernel_time import kernel_time, makespan, stalled
 from feinsum_fuse.model.machine import Machine
 from feinsum_fuse.schedule.nest import For
 from feinsum_fuse.spec.affine import Affine
@@ -77,6 +80,44 @@ def test_few_accumulators_wait_for_their_last_sum() -> None:
 
 def test_accumulators_that_do_not_fit_cost_more_than_those_that_do() -> None:
     assert core(product(8, 4)) > 1.2 * core(product(4, 2))
+
+
+def test_waiting_for_lines_that_nobody_foresaw() -> None:
+    assert stalled(1.0, 500.0, 1000.0, 100.0) == 500, "each operation takes as long as its part of the latency"
+    assert stalled(1.0, 500.0, 1000.0, 2.0) == 2 * 256 * 0.5, "two windows wait"
+    assert stalled(1.0, 2000.0, 1000.0, 100.0) == 0, "a slow core finds every line there"
+    assert stalled(1.0, 0.0, 0.0, 5.0) == 0
+
+
+def test_columns_of_far_rows_make_a_core_wait() -> None:
+    """Rows of 2 KiB, whose next lines no cache foresees, against rows of 1 KiB."""
+    near, far = core(product(4, 2, size=256)), core(product(4, 2, size=512))
+    assert 1.1 < far / near / 4 < 1.5
+
+
+def test_whole_tiles_and_their_rests_are_cases() -> None:
+    spec = product(6, 2)
+    nest = ff.lower(spec).nest(cascade_of(spec).kernel())
+    update = next(b for b in blocks(nest, nest.body) if b.lines[0].statement.role == "update")
+    found = sorted((part, case.lines[0].copies) for part, case in update.cases())
+    assert found == [(pytest.approx(1 / 6), 4), (pytest.approx(5 / 6), 12)], "32 rows are five tiles and a rest of two"
+
+
+def test_a_rest_of_vectors_takes_registers_from_whole_tiles() -> None:
+    """Twelve sums, and the four rows' values are held until the vectors under the condition have met them: one too many."""
+    assert core(product(4, 3)) > 1.3 * core(product(4, 2))
+    assert core(product(4, 3, size=96)) < 1.1 * core(product(4, 2, size=96)), "no rest"
+
+
+def test_loops_that_call_a_library_are_no_vectors() -> None:
+    machine = Machine.of(product(4, 2))
+    assert machine is not None
+    assert machine.is_vectorised("exp"), "nothing measured"
+    for loop, vectors in ((1e-9, True), (8e-9, False)):
+        variables = constantdict({"exp_scalar_seconds": 5e-9, "exp_loop_seconds": loop})
+        known = dataclasses.replace(machine, arch=machine.arch.__class__(machine.arch.nodes, variables))
+        assert known.is_vectorised("exp") == vectors
+        assert known.function("exp", 1) == (5e-9 if vectors else 8e-9), "on data that are spread, where the library branches"
 
 
 def test_sums_in_memory_wait_for_their_stores() -> None:
