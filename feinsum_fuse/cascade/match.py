@@ -28,6 +28,7 @@ from .element_types import checked, computing_type
 from .functions import is_fractional, primitive
 from .matched_instruction import Instruction, is_conditional, read_instruction
 from .matched_map import Source
+from .matched_order import Order
 from .matched_rule import Computed, Element
 from .matched_types import Types
 from .names import Identifiers, Names
@@ -109,6 +110,7 @@ class _Matching:
         self.found: dict[str, Instruction] = {}
         self.tensors: dict[str, Tensor] = {}
         self.computed: dict[str, Computed] = {}
+        self.produced: set[str] = set()
         self.fresh = Identifiers([*kernel.temporary_variables, *kernel.arg_dict])
 
     def match(self) -> Match:
@@ -119,10 +121,10 @@ class _Matching:
                 self.found[name] = self.read(name, written)
             except (Refusal, CascadeError) as reason:
                 raise MatchError(f"instruction {name} is no Einsum: {reason}") from None
-        self.check_order()
-        order = sorted(self.chosen, key=lambda name: len(self.before(name)))
+        order = Order(self.kernel, self.found)
+        order.check()
         einsums = []
-        for name in order:
+        for name in order.names():
             try:
                 einsums.append(self.einsum(self.found[name]))
             except (Refusal, CascadeError) as reason:
@@ -135,7 +137,7 @@ class _Matching:
     def read(self, name: str, written: set[str]) -> Instruction:
         """One instruction; a condition around its value is a part of the map unless reads would leave their arrays without it."""
         insn = self.kernel.id_to_insn[name]
-        if is_conditional(insn, self.kernel):
+        if is_conditional(insn, self.source):
             found = read_instruction(self.source, insn, written)
             if all(self.is_inside(found, read) for read in found.operands.reads):
                 return found
@@ -154,46 +156,14 @@ class _Matching:
         numbers = [(need, have) for need, have in zip(lengths, declared, strict=True) if isinstance(need, int) and isinstance(have, int)]
         return all(need <= have for need, have in numbers)
 
-    def before(self, name: str) -> frozenset[str]:
-        """The matched instructions that an instruction depends on."""
-        return frozenset(self.kernel.recursive_insn_dep_map()[name]) & self.found.keys() - {name}
-
     def is_read_elsewhere(self, array: str) -> bool:
         """Whether an instruction that is not matched reads an array."""
         return any(array in insn.read_dependency_names() for insn in self.kernel.instructions if insn.id not in self.found)
 
-    def check_order(self) -> None:
-        """Every array is written once, before it is read, and where loops are shared, in the same iteration."""
-        writers = self.kernel.writer_map()
-        writer = {found.array: found for found in self.found.values()}
-        for found in self.found.values():
-            others = sorted(writers[found.array] - {found.id})
-            if others:
-                raise MatchError(f"instruction {found.id} is no Einsum: {found.array} is written by {', '.join(others)} as well")
-            for read in found.operands.reads:
-                source = writer.get(read.array) if isinstance(read, Element) else None
-                if source is None or source is found or not isinstance(read, Element):
-                    continue
-                if source.id not in self.before(found.id):
-                    raise MatchError(f"instruction {found.id} is no Einsum: it reads {read.array}, but does not depend on {source.id}")
-                self.check_shared_loops(source, found, read)
-
-    def check_shared_loops(self, source: Instruction, found: Instruction, read: Element) -> None:
-        """A loop around both must index what is written and what is read in the same way."""
-        shared = set(source.sizes) & set(found.sizes)
-        for axis, index in enumerate(source.indices):
-            if index.bare in shared and read.indices[axis] != index:
-                raise MatchError(
-                    f"instruction {found.id} is no Einsum: it reads {Access(read.array, read.indices)} inside the loop {index}, in which "
-                    f"{source.id} writes {Access(source.array, source.indices)}"
-                )
-        mixed = shared & {*source.reduced, *found.reduced}
-        if mixed:
-            raise MatchError(f"instruction {found.id} is no Einsum: it shares the loop {min(mixed)} of a reduction with {source.id}")
-
     def einsum(self, found: Instruction) -> Einsum:
         output = Access(found.array, found.indices)
         self.add_tensor(found.array, tuple(found.sizes[v] for v in output.variables), is_written=True)
+        self.produced.add(found.array)
         operands = tuple(self.operand(found, read) for read in found.operands.reads)
         order = dict.fromkeys((*output.variables, *(v for operand in operands for v in operand.variables), *found.sizes))
         result = Einsum(
@@ -250,6 +220,8 @@ class _Matching:
         if len(declared) != len(needed):
             raise Refusal(f"{array} has {len(declared)} axes and is accessed with {len(needed)} indices")
         known = self.tensors[array].shape if array in self.tensors else (None,) * len(needed)
+        if array in self.produced and not is_written:
+            _check_whole(array, needed, self.tensors[array].shape)
         shape = tuple(
             _axis(array, need, _size(length), have, is_written) for need, length, have in zip(needed, declared, known, strict=True)
         )
@@ -285,6 +257,12 @@ def _size(length: Expression | None) -> Size | None:
     if isinstance(length, int | np.integer):
         return int(length)
     return SizeParam(length.name) if isinstance(length, p.Variable) else None
+
+
+def _check_whole(array: str, needed: tuple[Size, ...], written: tuple[Size, ...]) -> None:
+    for need, have in zip(needed, written, strict=True):
+        if isinstance(need, int) and isinstance(have, int) and need > have:
+            raise Refusal(f"it reads {array} up to {need - 1}, of which the kernel writes {have} elements alone")
 
 
 def _axis(array: str, needed: Size, declared: Size | None, known: Size | None, is_written: bool) -> Size:

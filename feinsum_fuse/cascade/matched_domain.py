@@ -39,6 +39,7 @@ def _box(kernel: lp.LoopKernel, inames: Collection[str]) -> tuple[constantdict[s
     if domain.is_empty():
         raise Refusal("its loops have no points")
     domain = domain.remove_redundancies()
+    _check_parameters(kernel, domain)
     if domain.dim(isl.dim_type.div):
         raise Refusal("the bounds of its loops contain divisions")
     names = [domain.get_dim_name(isl.dim_type.set, k) for k in range(domain.dim(isl.dim_type.set))]
@@ -75,6 +76,19 @@ def _box(kernel: lp.LoopKernel, inames: Collection[str]) -> tuple[constantdict[s
         if not least.is_int() or int(least.to_python()) < 0:
             raise Refusal(f"the loop {name} starts below 0")
     return constantdict({name: extents[name] for name in inames}), tuple(guards)
+
+
+def _check_parameters(kernel: lp.LoopKernel, domain: isl.BasicSet) -> None:
+    """Sizes are arguments, and the loops run for all of them from 1 on that the kernel's assumptions allow."""
+    parameters = domain.get_var_names(isl.dim_type.param)
+    for name in parameters:
+        if not isinstance(kernel.arg_dict.get(name), lp.ValueArg):
+            raise Refusal(f"the bounds of its loops depend on {name}, which is no argument of the kernel but computed in it")
+    positive = " and ".join(f"{name} >= 1" for name in parameters)
+    sizes = isl.Set(f"[{', '.join(parameters)}] -> {{ : {positive or 'true'} }}")
+    needed = isl.Set.from_basic_set(domain).params()
+    if not (sizes & isl.Set.from_basic_set(kernel.assumptions).params()).is_subset(needed):
+        raise Refusal(f"its loops run only where {needed}; state that among the kernel's assumptions")
 
 
 def _coefficient(constraint: isl.Constraint, kind: isl.dim_type, position: int) -> int:

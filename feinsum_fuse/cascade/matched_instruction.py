@@ -65,10 +65,10 @@ class _Value:
     """Around the map, inside the reduction."""
 
 
-def is_conditional(insn: lp.InstructionBase, kernel: lp.LoopKernel) -> bool:
+def is_conditional(insn: lp.InstructionBase, source: Source) -> bool:
     """Whether the right-hand side can be read as a map that is a ``where``, and as a map behind guards."""
-    value = _taken_apart(insn.expression, kernel)
-    return bool(value.conditions) if value.operation is None else _inner_guards(value, kernel) is not None
+    value = _taken_apart(insn.expression, source)
+    return bool(value.conditions) if value.operation is None else _inner_guards(value, source.kernel) is not None
 
 
 def read_instruction(source: Source, insn: lp.InstructionBase, written: Collection[str], guarded: bool = False) -> Instruction:
@@ -79,7 +79,7 @@ def read_instruction(source: Source, insn: lp.InstructionBase, written: Collecti
     """
     kernel, types = source.kernel, source.types
     array, indices = _assignee(kernel, insn)
-    value = _taken_apart(insn.expression, kernel)
+    value = _taken_apart(insn.expression, source)
     if value.operation is None and value.conditions and not guarded:
         value = _Value(insn.expression)
     elif guarded and value.operation is not None:
@@ -134,6 +134,8 @@ def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tup
     descriptor = kernel.get_var_descriptor(array)
     if descriptor.address_space != lp.AddressSpace.GLOBAL:
         raise Refusal(f"it writes {array}, which is not in global memory")
+    if isinstance(descriptor, lp.TemporaryVariable) and descriptor.base_storage is not None:
+        raise Refusal(f"it writes {array}, which shares its memory with other arrays")
     indices = tuple(affine(index, kernel) for index in (target.index_tuple if isinstance(target, p.Subscript) else ()))
     bare = [index.bare for index in indices if index is not None]
     if len(bare) < len(indices) or None in bare:
@@ -144,19 +146,19 @@ def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tup
     return array, tuple(index for index in indices if index is not None)
 
 
-def _taken_apart(expression: Expression, kernel: lp.LoopKernel) -> _Value:
+def _taken_apart(expression: Expression, source: Source) -> _Value:
     """``if(conditions, populate (reduce) reduction, constant)`` and everything simpler."""
     if isinstance(expression, p.If) and isinstance(expression.else_, int | float | np.generic):
         parts = expression.condition.children if isinstance(expression.condition, p.LogicalAnd) else (expression.condition,)
-        conditions = tuple(nonnegative(part, kernel) for part in parts)
-        inside = _taken_apart(expression.then, kernel)
+        conditions = tuple(nonnegative(part, source.kernel) for part in parts)
+        inside = _taken_apart(expression.then, source)
         inside = inside if inside.operation is not None else _Value(expression.then)
         if all(condition is not None for condition in conditions) and not inside.conditions and inside.populate is None:
             known = tuple(condition for condition in conditions if condition is not None)
             return _Value(inside.map, inside.operation, inside.inames, float(expression.else_), known)
     if isinstance(expression, LoopyReduction):
         return _Value(expression.expr, expression.operation, tuple(expression.inames))
-    combined = _combined(expression)
+    combined = _combined(expression, source)
     return combined if combined is not None else _Value(expression)
 
 
@@ -174,7 +176,7 @@ def _inner_guards(value: _Value, kernel: lp.LoopKernel) -> _Value | None:
     return dataclasses.replace(value, map=body.then, inner=known)
 
 
-def _combined(expression: Expression) -> _Value | None:
+def _combined(expression: Expression, source: Source) -> _Value | None:
     """A constant combined with a reduction by the reduction's own operation."""
     operation: type | None = None
     children: tuple[Expression, ...] = ()
@@ -184,7 +186,7 @@ def _combined(expression: Expression) -> _Value | None:
         operation, children = operations.ProductReductionOperation, expression.children
     elif isinstance(expression, p.Call) and isinstance(expression.function, p.Variable | ResolvedFunction):
         names = {"max": operations.MaxReductionOperation, "min": operations.MinReductionOperation}
-        operation, children = names.get(str(expression.function.name).partition("_")[0]), expression.parameters
+        operation, children = names.get(source.function(expression.function)), expression.parameters
     reductions = [child for child in children if isinstance(child, LoopyReduction)]
     numbers = [child for child in children if isinstance(child, int | float | np.generic)]
     if operation is None or len(children) != 2 or len(reductions) != 1 or len(numbers) != 1:

@@ -20,6 +20,7 @@ from .functions import PRIMITIVES
 from .matched_rule import Computed, Element, affine, arrays_in, called_rule, element
 from .matched_types import Types
 from .refusal import Refusal
+from .typed_map import Integers
 
 _ALIASES = {"fabs": "abs", "fmin": "min", "fmax": "max"}
 
@@ -55,6 +56,16 @@ class Source:
     t_unit: lp.TranslationUnit
     kernel: lp.LoopKernel
     types: Types
+
+    def function(self, function: p.Variable | ResolvedFunction) -> str:
+        """What a function is called in maps; :class:`Refusal` for a kernel of the caller's."""
+        name = str(function.name)
+        if isinstance(function, ResolvedFunction):
+            callee = self.t_unit.callables_table[name]
+            if isinstance(callee, CallableKernel):
+                raise Refusal(f"it calls the kernel {name}")
+            name = str(callee.name)
+        return _ALIASES.get(name, name)
 
 
 class MapReader(Mapper):  # type: ignore[misc]
@@ -107,15 +118,9 @@ class MapReader(Mapper):  # type: ignore[misc]
 
     def map_call(self, expr: p.Call) -> Expression:
         function = expr.function
-        name = function.name
-        if isinstance(function, p.Variable) and name in self.kernel.substitutions:
+        if isinstance(function, p.Variable) and function.name in self.kernel.substitutions:
             return self.rule(expr)
-        if isinstance(function, ResolvedFunction):
-            callee = self.source.t_unit.callables_table[name]
-            if isinstance(callee, CallableKernel):
-                raise Refusal(f"it calls the kernel {name}")
-            name = callee.name
-        name = _ALIASES.get(name, name)
+        name = self.source.function(function)
         if PRIMITIVES.get(name) != len(expr.parameters):
             raise Refusal(f"it calls {name}, which is no function that a map may call: {', '.join(PRIMITIVES)}")
         return var(name)(*(self.rec(argument) for argument in expr.parameters))
@@ -174,10 +179,16 @@ class MapReader(Mapper):  # type: ignore[misc]
         return p.Quotient(self.rec(expr.numerator), self.rec(expr.denominator))
 
     def map_floor_div(self, expr: p.FloorDiv) -> Expression:
-        return p.FloorDiv(self.rec(expr.numerator), self.rec(expr.denominator))
+        return self.of_loops(p.FloorDiv(self.rec(expr.numerator), self.rec(expr.denominator)))
 
     def map_remainder(self, expr: p.Remainder) -> Expression:
-        return p.Remainder(self.rec(expr.numerator), self.rec(expr.denominator))
+        return self.of_loops(p.Remainder(self.rec(expr.numerator), self.rec(expr.denominator)))
+
+    def of_loops(self, division: p.FloorDiv | p.Remainder) -> Expression:
+        """A division with remainder, if nothing but loops and integers is divided: signs and overflows of elements differ by type."""
+        if not Integers(dict.fromkeys(self.inames)).covers(division):
+            raise Refusal(f"it divides elements with remainder, {division}; in a map that is for loops only")
+        return division
 
     def map_power(self, expr: p.Power) -> Expression:
         return p.Power(self.rec(expr.base), self.rec(expr.exponent))

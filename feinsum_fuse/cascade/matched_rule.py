@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import loopy as lp
-from loopy.symbolic import SubstitutionRuleExpander
+from loopy.symbolic import SubstitutionMapper, SubstitutionRuleExpander, get_dependencies, get_reduction_inames
 from pymbolic import primitives as p
-from pymbolic import substitute, var
-from pymbolic.mapper.dependency import DependencyMapper
+from pymbolic import var
 from pymbolic.typing import Expression
 
 from ..spec.affine import Affine
@@ -49,7 +48,7 @@ def argument(position: int) -> p.Variable:
 
 
 def called_rule(kernel: lp.LoopKernel, call: p.Call, types: Types, insn: str) -> Element | Computed:
-    """What a call of a substitution rule with bare inames reads; :class:`Refusal` for other arguments."""
+    """What a call of a substitution rule with bare inames reads; :class:`Refusal` for other arguments, other loops, and reductions."""
     rule = call.function.name
     arguments = []
     for value in call.parameters:
@@ -60,9 +59,15 @@ def called_rule(kernel: lp.LoopKernel, call: p.Call, types: Types, insn: str) ->
     found = element(expanded, kernel)
     if found is not None:
         return found
+    if get_reduction_inames(expanded):
+        raise Refusal(f"the rule {rule} holds a reduction; each is an instruction of its own")
     if len(set(arguments)) < len(arguments):
         raise Refusal(f"the rule {rule} computes a value and is called with the same iname twice")
-    body = substitute(expanded, {name: argument(k) for k, name in enumerate(arguments)})
+    captured = sorted((get_dependencies(expanded) & kernel.all_inames()) - set(arguments))
+    if captured:
+        raise Refusal(f"the rule {rule} computes with the loop {captured[0]}, which is not among its arguments")
+    places = {name: argument(k) for k, name in enumerate(arguments)}
+    body = SubstitutionMapper(lambda leaf: places.get(leaf.name) if isinstance(leaf, p.Variable) else None)(expanded)
     return Computed(rule, tuple(arguments), body, types.call(insn, call))
 
 
@@ -110,7 +115,6 @@ def affine(expression: Expression, kernel: lp.LoopKernel) -> Affine | None:
 
 def arrays_in(expression: Expression, kernel: lp.LoopKernel) -> frozenset[str]:
     """The arrays that an expression reads."""
-    names = {found.name for found in DependencyMapper(composite_leaves=False)(expression) if isinstance(found, p.Variable)}
-    return frozenset(names & {*kernel.temporary_variables, *kernel.arg_dict})
+    return frozenset(get_dependencies(expression) & {*kernel.temporary_variables, *kernel.arg_dict})
 
 

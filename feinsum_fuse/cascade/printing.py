@@ -36,7 +36,7 @@ def einsum_text(einsum: Einsum) -> str:
     for m < 64, n < 32:
         Z[m, n] = sum(k < 16: A[m, k] * B[k, n])
     """
-    value = map_text(einsum.map, [str(operand) for operand in einsum.operands])
+    value = map_text(einsum.map, [str(operand) for operand in einsum.operands], for_files=False)
     outer = einsum.output_variables if einsum.has_injective_output else einsum.variables
     inner = einsum.reduction_variables if einsum.has_injective_output else ()
     conditions = " and ".join(map(_condition, einsum.guards))

@@ -44,7 +44,7 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
         self.dtype = dtype
         self.reads = reads
         self.einsum = einsum
-        self.integers = _Integers(reads.variables)
+        self.integers = Integers(reads.variables)
 
     def map_variable(self, expr: p.Variable) -> Expression:
         if expr.name in self.reads.operands:
@@ -101,7 +101,9 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
         return p.Comparison(self.rec(expr), "!=", number(self.dtype, 0))
 
 
-class _Integers(IdentityMapper):  # type: ignore[misc]
+class Integers(IdentityMapper):  # type: ignore[misc]
+    """Integer arithmetic on rank variables, which is exact in C as it is here."""
+
     def __init__(self, variables: Mapping[str, Expression]) -> None:
         self.variables = variables
 

@@ -80,8 +80,12 @@ def needed_by(kernel: lp.LoopKernel, matched: Collection[str]) -> frozenset[str]
 
 
 def apart(kernel: lp.LoopKernel, matched: Collection[str]) -> lp.LoopKernel:
-    """The kernel with loops of their own for foreign instructions that run after the ``matched`` ones, where others run before them."""
+    """The kernel with loops of their own for foreign instructions that run after the ``matched`` ones, where others run before them.
+
+    Raises :class:`~feinsum_fuse.errors.ScheduleError` if they cannot be moved out of loops that they share.
+    """
     before = needed_by(kernel, matched)
+    _require_separable(kernel, before, matched)
     after = sorted(kernel.id_to_insn.keys() - before - set(matched))
     used = [frozenset().union(*(inames_of(kernel.id_to_insn[insn]) for insn in part)) for part in (before, after)]
     shared = sorted(used[0] & used[1])
@@ -102,14 +106,12 @@ def surrounded(kernel: lp.LoopKernel, original: lp.LoopKernel, matched: Collecti
 
     A foreign instruction on which the matched ones depended runs before all of them, any other one after them. Where the schedule uses
     groups or work-items, a global barrier stands between, so that each part becomes a device kernel of its own: foreign instructions
-    know nothing of the axes that the schedule has bound. Raises :class:`~feinsum_fuse.errors.ScheduleError` for one that cannot be
-    moved out of the loops of the matched ones.
+    know nothing of the axes that the schedule has bound.
     """
     foreign = frozenset(original.id_to_insn) - frozenset(matched)
     if not foreign:
         return kernel
     before = needed_by(original, matched)
-    _require_separable(original, foreign, matched)
     after = foreign - before
     owned = frozenset(kernel.id_to_insn) - foreign
     barriers: list[lp.InstructionBase] = []
@@ -156,30 +158,32 @@ class _Accesses(WalkMapper):  # type: ignore[misc]
         self.found.add((expr.name, ()))
 
 
-def _require_separable(original: lp.LoopKernel, foreign: Collection[str], matched: Collection[str]) -> None:
-    """Raise :class:`~feinsum_fuse.errors.ScheduleError` unless foreign instructions can leave the loops that they share with matched ones.
+def _require_separable(original: lp.LoopKernel, before: Collection[str], matched: Collection[str]) -> None:
+    """Raise :class:`~feinsum_fuse.errors.ScheduleError` unless matched instructions and those before and after can part.
 
-    They can if whatever one of the two writes, and the other one touches, is another element in every iteration of a shared loop.
+    Two can part if whatever one of them writes, and the other one touches, is another element in every iteration of a shared loop.
     """
     plain = expand_subst(original)
-    for name in sorted(foreign):
-        for other in matched:
-            shared = plain.id_to_insn[name].within_inames & plain.id_to_insn[other].within_inames
-            if not shared:
-                continue
-            one, two = plain.id_to_insn[name], plain.id_to_insn[other]
-            written = set(one.assignee_var_names()) | set(two.assignee_var_names())
-            accesses = _accesses(one) | _accesses(two)
-            for array in sorted(written & set(one.dependency_names()) & set(two.dependency_names())):
-                indices = [index for accessed, index in accesses if accessed == array]
-                for iname in sorted(shared):
-                    told = [{axis for axis, value in enumerate(index) if value == Variable(iname)} for index in indices]
-                    if not told or not set.intersection(*told):
-                        raise ScheduleError(
-                            f"instruction {name} cannot leave loop {iname}, in which {other} stands as well: "
-                            f"both touch elements of {array} that are not told apart by {iname}",
-                            hint="Give each iteration an element of its own.",
-                        )
+    after = plain.id_to_insn.keys() - set(before) - set(matched)
+    pairs = [(one, two) for one in sorted({*before, *after}) for two in matched]
+    pairs += [(one, two) for one in sorted(before) for two in sorted(after)]
+    for name, other in pairs:
+        one, two = plain.id_to_insn[name], plain.id_to_insn[other]
+        shared = one.within_inames & two.within_inames
+        if not shared:
+            continue
+        written = set(one.assignee_var_names()) | set(two.assignee_var_names())
+        accesses = _accesses(one) | _accesses(two)
+        for array in sorted(written & set(one.dependency_names()) & set(two.dependency_names())):
+            indices = [index for accessed, index in accesses if accessed == array]
+            for iname in sorted(shared):
+                told = [{axis for axis, value in enumerate(index) if value == Variable(iname)} for index in indices]
+                if not told or not set.intersection(*told):
+                    raise ScheduleError(
+                        f"instruction {name} cannot leave loop {iname}, in which {other} stands as well: "
+                        f"both touch elements of {array} that are not told apart by {iname}",
+                        hint="Give each iteration an element of its own.",
+                    )
 
 
 def _accesses(insn: lp.InstructionBase) -> set[tuple[str, tuple[object, ...]]]:

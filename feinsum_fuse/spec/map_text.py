@@ -6,7 +6,21 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Power, Product, Quotient, Sum, Variable
+from pymbolic.primitives import (
+    Call,
+    Comparison,
+    FloorDiv,
+    If,
+    LogicalAnd,
+    LogicalNot,
+    LogicalOr,
+    Power,
+    Product,
+    Quotient,
+    Remainder,
+    Sum,
+    Variable,
+)
 
 from ..errors import SpecError
 from .workload import Einsum, Operation, TensorAccess, operand_name
@@ -38,9 +52,12 @@ def operand_texts(einsum: Einsum) -> list[str]:
     return [text(k) for k in range(len(names))]
 
 
-def map_text(expression: Expression, operands: list[str]) -> str:
-    """The expression with operands named as given."""
-    return _Printer({operand_name(k): text for k, text in enumerate(operands)}).text(expression, _OR)
+def map_text(expression: Expression, operands: list[str], for_files: bool = True) -> str:
+    """The expression with operands named as given.
+
+    Raises :class:`~feinsum_fuse.errors.SpecError` for what only kernels can hold (divisions with remainder) if it is ``for_files``.
+    """
+    return _Printer({operand_name(k): text for k, text in enumerate(operands)}, for_files).text(expression, _OR)
 
 
 def right_hand_side(einsum: Einsum) -> str:
@@ -68,15 +85,17 @@ def operation_fields(operation: Operation, operands: list[str]) -> dict[str, str
 class _Printer:
     """Text with the fewest parentheses that read back to the same tree."""
 
-    def __init__(self, operands: dict[str, str]) -> None:
+    def __init__(self, operands: dict[str, str], for_files: bool) -> None:
         self.operands = operands
+        self.for_files = for_files
 
     def text(self, node: Expression, level: int) -> str:
         shown, own = self._node(node)
         return f"({shown})" if own < level else shown
 
     def _node(self, node: Expression) -> tuple[str, int]:
-        if isinstance(node, bool) or not isinstance(node, (int, float, Variable, Call, *_COMPOUND)):
+        expressible = isinstance(node, (int, float, Variable, Call, *_COMPOUND)) and not isinstance(node, bool)
+        if not expressible or (self.for_files and isinstance(node, FloorDiv | Remainder)):
             raise SpecError(f"The map holds {node!r}, which files cannot express.")
         if isinstance(node, int | float):
             return _number(node), _SUM if node < 0 else _ATOM
@@ -102,6 +121,12 @@ class _Printer:
 
     def _quotient(self, node: Quotient) -> tuple[str, int]:
         return f"{self.text(node.numerator, _PRODUCT)} / {self.text(node.denominator, _UNARY)}", _PRODUCT
+
+    def _whole_quotient(self, node: FloorDiv) -> tuple[str, int]:
+        return f"{self.text(node.numerator, _PRODUCT)} // {self.text(node.denominator, _UNARY)}", _PRODUCT
+
+    def _remainder(self, node: Remainder) -> tuple[str, int]:
+        return f"{self.text(node.numerator, _PRODUCT)} % {self.text(node.denominator, _UNARY)}", _PRODUCT
 
     def _power(self, node: Power) -> tuple[str, int]:
         return f"{self.text(node.base, _ATOM)}**{self.text(node.exponent, _ATOM)}", _POWER
@@ -143,6 +168,8 @@ _COMPOUND: dict[type, Callable[..., tuple[str, int]]] = {
     Sum: _Printer._sum,
     Product: _Printer._product,
     Quotient: _Printer._quotient,
+    FloorDiv: _Printer._whole_quotient,
+    Remainder: _Printer._remainder,
     Power: _Printer._power,
     Comparison: _Printer._comparison,
     LogicalAnd: _Printer._conjunction,

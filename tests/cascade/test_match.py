@@ -120,7 +120,7 @@ MATMUL = "{[m,n,k] : 0 <= m < 4 and 0 <= n < 5 and 0 <= k < 3}"
 RULES = "A_(m,k) := A[m,k]\nB_(k,n) := B[k,n]\n"
 ARGUMENTS = "A:4,3 B:3,5 | C:4,5"
 
-REFUSED = {
+REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
     "around a sum": (MATMUL, RULES + "C[m,n] = 2.5*sum(k, A_(m,k)*B_(k,n)) + 1", ARGUMENTS, "larger expression"),
     "two sums": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k)) * sum(k, B_(k,n))", ARGUMENTS, "larger expression"),
     "a predicate": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n)) {if=m > 1}", ARGUMENTS, "guarded by"),
@@ -146,6 +146,32 @@ REFUSED = {
         "starts at 0",
     ),
     "an unknown function": (MATMUL, RULES + "C[m,n] = sum(k, cosh(A_(m,k))*B_(k,n))", ARGUMENTS, "cosh"),
+    "elements divided with remainder": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k) // B_(k,n))", ARGUMENTS, "for loops only"),
+    "a function whose name begins as another's": (
+        MATMUL,
+        RULES + "C[m,n] = max_norm(0.5, sum(k, A_(m,k)*B_(k,n)))",
+        ARGUMENTS,
+        "max_norm",
+    ),
+    "a rule that captures a loop": (
+        MATMUL,
+        "A_(m) := 2*A[m,k]\nB_(k,n) := B[k,n]\nC[m,n] = sum(k, A_(m)*B_(k,n))",
+        ARGUMENTS,
+        "the loop k, which is not among its arguments",
+    ),
+    "a rule that reduces": (MATMUL, "A_(m) := sum(k, A[m,k])\nC[m,n] = A_(m)", ARGUMENTS, "the rule A_ holds a reduction"),
+    "loops that run for some sizes alone": (
+        "[nn] -> {[m,n,k] : 0 <= m < 4 and 0 <= n < 5 and 0 <= k < 3 and nn >= 3}",
+        RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n))",
+        ARGUMENTS,
+        "run only where .*nn >= 3",
+    ),
+    "a part written and the whole read": (
+        ["{[m,k] : 0 <= m < 4 and 0 <= k < 3}", "{[q] : 0 <= q < 9}"],
+        "A_(m,k) := A[m,k]\nT_(q) := T[q]\nT[m] = sum(k, A_(m,k)) {id=T}\nZ[q] = 2*T_(q) {id=Z,dep=T}",
+        "A:4,3 | T:9 Z:9",
+        "reads T up to 8, of which the kernel writes 4",
+    ),
     "any": (MATMUL, RULES + "C[m,n] = reduce(any, k, A_(m,k)*B_(k,n))", ARGUMENTS, "not by a sum"),
     "written twice": (
         MATMUL,
@@ -343,3 +369,89 @@ def test_base_kernels_are_matched_back() -> None:
     assert match(convolution.kernel()).cascade.key == convolution.key
     recurrence = ff.cascade([{"einsum": "S[t,n] = 0.5*S[T:t-1,N:n] + X[t,n]", "operations": {"populate": 8}}], sizes={"T": 6, "N": 3})
     assert match(recurrence.kernel()).cascade.key == recurrence.key
+
+
+def with_edges(t_unit: lp.TranslationUnit, **edges: str) -> lp.TranslationUnit:
+    """The kernel with these dependencies (instruction -> comma-separated ids) and none that loopy adds."""
+    inner = t_unit.default_entrypoint
+    insns = [
+        insn.copy(depends_on=frozenset(filter(None, edges[insn.id].split(","))), depends_on_is_final=True) for insn in inner.instructions
+    ]
+    return t_unit.with_kernel(inner.copy(instructions=insns))
+
+
+def twice_read(**edges: str) -> lp.TranslationUnit:
+    """Two sums of A, which somebody doubles."""
+    domains = ["{[m,k] : 0 <= m < 4 and 0 <= k < 3}", "{[a,b] : 0 <= a < 4 and 0 <= b < 3}", "{[c,d] : 0 <= c < 4 and 0 <= d < 3}"]
+    text = "A_(m,k) := A[m,k]\nT[m] = sum(k, A_(m,k)) {id=T}\nA[a,b] = 2*A[a,b] {id=twice}\nU[c] = sum(d, A_(c,d)) {id=U}"
+    return with_edges(kernel(domains, text, "A:4,3 | T:4 U:4", seq_dependencies=False), **edges)
+
+
+def test_what_others_write_between_two_readers_is_no_one_tensor() -> None:
+    with pytest.raises(ff.MatchError, match="T and U are no cascade: both read A, which twice writes between them"):
+        match(twice_read(T="", twice="T", U="twice"), ["T", "U"])
+    assert match(twice_read(T="", twice="T", U="twice"), ["U"]).cascade.inputs == ("A",)
+    for edges in ({"T": "twice", "twice": "", "U": "twice"}, {"T": "", "twice": "T,U", "U": ""}):
+        assert len(match(twice_read(**edges), ["T", "U"]).cascade.einsums) == 2
+    with pytest.raises(ff.MatchError, match="nothing says whether twice writes that before or after"):
+        match(twice_read(T="", twice="", U=""), ["T", "U"])
+    with pytest.raises(ff.MatchError, match="instruction T is no Einsum: it depends on itself"):
+        match(twice_read(T="U", twice="T", U="twice"), ["T"])
+
+
+PER_ITERATION = {
+    "a number": ("s", "s", ""),
+    "an element of the next iteration": ("w[m]", "w[3-m]", " w:4"),
+    "one element": ("w[m]", "w[0]", " w:4"),
+}
+
+
+@pytest.mark.parametrize("name", PER_ITERATION)
+@pytest.mark.parametrize("factor", ["", "2*"])
+def test_what_an_iteration_overwrites_is_no_tensor(name: str, factor: str) -> None:
+    """A value that another instruction computes in the loop is another one in each iteration, which a cascade cannot say."""
+    read, written, argument = PER_ITERATION[name]
+    rule = f"s_(m) := {factor}{read}" if "m" in read else f"s_() := {factor}{read}"
+    text = f"A_(m,k) := A[m,k]\n{rule}\n{written} = row[m] {{id=s}}\nC[m] = sum(k, {rule.partition(' ')[0]}*A_(m,k)) {{id=C,dep=s}}"
+    t_unit = kernel("{[m,k] : 0 <= m < 4 and 0 <= k < 3}", text.replace("s = row", "<> s = row"), f"A:4,3 row:4{argument} | C:4")
+    with pytest.raises(ff.MatchError, match="in the loop m, in which s writes it for other iterations"):
+        match(t_unit, ["C"])
+
+
+def test_what_an_iteration_writes_for_itself_is_a_tensor() -> None:
+    text = "A_(m,k) := A[m,k]\ns_(m) := 2*w[m]\nw[m] = row[m] {id=s}\nC[m] = sum(k, s_(m)*A_(m,k)) {id=C,dep=s}"
+    t_unit = kernel("{[m,k] : 0 <= m < 4 and 0 <= k < 3}", text, "A:4,3 row:4 w:4 | C:4")
+    assert match(t_unit, ["C"]).cascade.inputs == ("s_", "A")
+
+
+def test_loops_of_computed_length_are_refused() -> None:
+    domains = ["{[m] : 0 <= m < 4}", "[long] -> {[k] : 0 <= k < long}"]
+    text = "A_(m,k) := A[m,k]\n<int32> long = row[m] {id=long}\nC[m] = sum(k, A_(m,k)) {id=C,dep=long}"
+    t_unit = lp.make_kernel(
+        domains,
+        text,
+        [lp.GlobalArg("A", np.float64, shape=(4, 6)), lp.GlobalArg("row", np.int32, shape=(4,)), lp.GlobalArg("C", np.float64, shape=(4,))],
+        lang_version=(2018, 2),
+    )
+    with pytest.raises(ff.MatchError, match="depend on long, which is no argument of the kernel"):
+        match(t_unit, ["C"])
+
+
+def test_arrays_that_share_memory_are_refused() -> None:
+    shared = {"base_storage": "memory", "shape": (4,), "address_space": lp.AddressSpace.GLOBAL}
+    t_unit = lp.make_kernel(
+        ["{[m,k] : 0 <= m < 4 and 0 <= k < 3}", "{[q] : 0 <= q < 4}"],
+        "A_(m,k) := A[m,k]\nU_(q) := U[q]\nU[m] = sum(k, A_(m,k)) {id=U}\nV[q] = 2*U_(q) {id=V,dep=U}",
+        [lp.GlobalArg("A", np.float64, shape=(4, 3)), *(lp.TemporaryVariable(name, np.float64, **shared) for name in "UV")],
+        lang_version=(2018, 2),
+    )
+    with pytest.raises(ff.MatchError, match="instruction U is no Einsum: it writes U, which shares its memory"):
+        match(t_unit)
+
+
+def test_loops_may_be_divided_with_remainder() -> None:
+    t_unit = kernel(MATMUL, RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n) if m // 2 == n % 2 else 0)", ARGUMENTS)
+    found = match(t_unit)
+    assert "where(m // 2 == n % 2, A[m, k] * B[k, n], 0)" in str(found)
+    generator = np.random.default_rng(6)
+    check(t_unit, found, A=generator.random((4, 3)), B=generator.random((3, 5)))

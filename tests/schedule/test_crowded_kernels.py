@@ -139,14 +139,15 @@ def test_a_value_that_each_iteration_overwrites_keeps_its_instruction_in_the_loo
     kernel = lp.make_kernel(
         "{[x, y, z]: 0 <= x < 16 and 0 <= y < 12 and 0 <= z < 8}",
         """
-        left(a, b) := P[a, b] * factor
+        left(a, b) := P[a, b]
         right(a, b) := Q[a, b]
         factor = raw[x]  {id=scale}
         out[x, y] = sum(z, left(x, z) * right(z, y))  {id=product, dep=scale}
+        scaled[x] = out[x, 0] * factor  {id=use, dep=product:scale}
         """,
-        [lp.GlobalArg("P, Q, out, raw", np.float32, shape=lp.auto), lp.TemporaryVariable("factor", np.float32, shape=())],
+        [lp.GlobalArg("P, Q, out, raw, scaled", np.float32, shape=lp.auto), lp.TemporaryVariable("factor", np.float32, shape=())],
         lang_version=(2018, 2),
     )
     found = match(kernel, ["product"])
-    with pytest.raises(ScheduleError, match="instruction scale cannot leave loop x, in which product stands as well"):
+    with pytest.raises(ScheduleError, match="instruction scale cannot leave loop x, in which use stands as well"):
         Schedule((Explicate(("product",)),)).apply(kernel, names=found.names)
