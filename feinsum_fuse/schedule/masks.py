@@ -16,9 +16,8 @@ from typing import cast
 
 import islpy as isl
 import numpy as np
-from loopy.symbolic import TypeCast
+from loopy.symbolic import DependencyMapper, TypeCast
 from pymbolic import primitives as p
-from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.typing import Expression
 
 from ..cascade.reductions import neutral_element
