@@ -24,6 +24,7 @@ from ..schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
 from ..schedule.vector_steps import Vectorize
 from ..spec.mapping import PathNode, Spatial, Storage, Temporal
 from ..spec.spec import Spec
+from .accumulating import rounded_sums, with_accumulators
 from .binding import Bindings
 from .branch import Branch, Position, check_order
 from .copies import aliased
@@ -77,7 +78,7 @@ class Lowering:
         steps += self.shared()
         self.rolled = {step.maximum for step in steps if isinstance(step, RollingUpdate)}
         steps += self.bound()
-        steps += self.placed()
+        steps += self._held(Schedule(tuple(steps)), limits)
         schedule = Schedule(tuple(steps))
         nest = schedule.nest(self.cascade.kernel())
         for step in self.vectorized(nest):
@@ -212,6 +213,13 @@ class Lowering:
             for placed in branch.path:
                 if isinstance(placed.node, Spatial) and placed.position in branch.refs and self.bindings.fanout(placed.node) == "vector":
                     yield branch.refs[placed.position]
+
+    def _held(self, schedule: Schedule, limits: DeviceLimits) -> Iterator[Step]:
+        """The steps that place tiles, also those of sums that would be rounded before they are finished."""
+        sums = rounded_sums(self.cascade)
+        if not sums:
+            return self.placed()
+        return with_accumulators(self.placed(), schedule.nest(self.cascade.kernel()), sums, limits)
 
     def placed(self) -> Iterator[Step]:
         """The steps that realise Storage nodes, outermost first."""
