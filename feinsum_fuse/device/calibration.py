@@ -25,7 +25,7 @@ ALONE = 0.75
 """A unit that does less than this part of what it does alone while all are busy was used by somebody else."""
 NOISY = 0.1
 """A difference between the halves of the samples beyond which a calibration is called noisy."""
-QUICK_SECONDS, FULL_SECONDS = 2.5, 40.0
+QUICK_SECONDS, FULL_SECONDS = 2.5, 34.0
 KINDS = ("read", "write", "copy")
 ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
 """Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
