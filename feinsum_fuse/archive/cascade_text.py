@@ -189,7 +189,7 @@ def expression_from_data(data: JsonValue, depth: int = 0) -> Expression:
         raise ValueError(f"a map nests more than {MAX_DEPTH} deep")
     if isinstance(data, str):
         return prim.Variable(data)
-    if isinstance(data, bool | int | float):
+    if isinstance(data, float) or (isinstance(data, int) and not isinstance(data, bool) and abs(data) < 2**63):
         return data
     match data:
         case ["number", "inf" | "-inf" | "nan" as text]:

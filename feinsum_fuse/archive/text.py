@@ -25,6 +25,7 @@ from .tables import MeasurementRow
 
 LONGEST_LINE = 16 << 20
 """Characters; a longer line is no fact of ours."""
+_LONGEST_TEXT = 300
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,22 @@ def read_facts(lines: Iterable[str], name: str, *, skip_unknown_steps: bool = Fa
             raise ArchiveError(_first_problem(error), location=place, hint=f"{error.error_count()} problems in this line") from error
         except ScheduleError as error:
             if not skip_unknown_steps:
-                raise ArchiveError(f"the line is no fact: {error}", location=place) from error
+                raise ArchiveError(f"the line is no fact: {_shortened(error)}", location=place) from error
         except (Error, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ArchiveError(f"the line is no fact: {error}", location=place) from error
+            raise ArchiveError(f"the line is no fact: {_shortened(error)}", location=place) from error
+
+
+def _shortened(message: object) -> str:
+    """A message without most of what a hostile line may have put into it."""
+    text = str(message)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
 
 
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
     path = ".".join(str(part) for part in problem["loc"])
-    return f"{path}: {problem['msg']}" if path else problem["msg"]
+    message = _shortened(problem["msg"])
+    return f"{path}: {message}" if path else message
 
 
 def _same(first: Record, second: Record) -> bool:

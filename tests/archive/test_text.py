@@ -134,6 +134,9 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     ),
     "a step's unknown field": (lambda line: changed(line, "schedule", 0, "evil", to=1), "unknown: ['evil']"),
     "code in a map": (lambda line: changed(line, "cascade", "einsums", 0, "map", to=["call __import__('os')", "%0"]), "unknown operator"),
+    "a truth value in a map": (lambda line: changed(line, "cascade", "einsums", 0, "map", 1, to=True), "a map holds true"),
+    "a number that no type holds": (lambda line: changed(line, "cascade", "einsums", 0, "map", 1, to=10**400), "which is no expression"),
+    "a message as long as the file": (lambda line: changed(line, "schedule", 0, "step", to="9" * 5000), "999 ..."),
     "a map too deep": (
         lambda line: changed(line, "cascade", "einsums", 0, "map", to=json.loads("[\"not\"," * 90 + "1" + "]" * 90)),
         "nests more than 60 deep",
