@@ -39,6 +39,8 @@ DATA = Path(__file__).with_name("accuracy_data")
 DEVICE = DATA / "device.yaml"
 COUNT = 60
 SAMPLES = 7
+MOST_TIMES = 2
+"""How often a disturbed measurement is taken."""
 CHUNK = 10
 """Mappings that are timed in turns."""
 DISTURBED = 0.05
@@ -88,8 +90,8 @@ class Measured:
 
     @property
     def seconds(self) -> float:
-        """The median."""
-        return statistics.median(self.samples_ns) * 1e-9
+        """The lower quartile: others only ever slow a kernel down, on a shared host often by a factor of two."""
+        return statistics.quantiles(self.samples_ns, n=4, method="inclusive")[0] * 1e-9
 
     @property
     def noise(self) -> float:
@@ -115,7 +117,9 @@ def undisturbed(specs: Sequence[Spec], device: cl.Device, end: float) -> Sequenc
     """Measurements of mappings in turns, taken again as long as the machine was not quiet and there is time."""
     best: Sequence[Measurement] = ()
     least = math.inf
-    while least > 1 and (not best or time.monotonic() < end):
+    for _ in range(MOST_TIMES):
+        if best and (least <= 1 or time.monotonic() > end):
+            break
         found = measure_together(specs, repeats=SAMPLES, device=device)
         share = max((m.interference or 0.0 for m in found), default=0.0)
         noise = statistics.median([spread(m.samples_ns) for m in found if len(m.samples_ns) > 1] or [0.0])
