@@ -39,7 +39,7 @@ def _candidates(branch: Branch, bindings: Bindings) -> Iterator[tuple[LoopRef, t
         if ref is None:
             continue
         kind = bindings.fanout(placed.node) if isinstance(placed.node, Spatial) else "loop"
-        if kind == "loop" and around:
+        if kind == "loop":
             yield ref, around
         if kind == "loop" or kind.startswith("group."):
             around += (ref,)

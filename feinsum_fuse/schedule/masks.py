@@ -109,18 +109,21 @@ class Masks:
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
-        self.arrays: dict[str, Known] = {}
-        written: dict[str, list[tuple[tuple[For, ...], Statement]]] = {}
+        self.arrays: dict[str, Known | None] = {}
+        self.written: dict[str, list[tuple[tuple[For, ...], Statement]]] = {}
         for above, statement in statements(nest.body):
-            written.setdefault(statement.target.source, []).append((above, statement))
-        self.written = written
-        for source, writers in written.items():
+            self.written.setdefault(statement.target.source, []).append((above, statement))
+
+    def array(self, source: str) -> Known | None:
+        """What is known of an array that the nest writes; ``None`` for one that several statements compute, or one out of itself."""
+        if source not in self.arrays:
+            self.arrays[source] = None
+            writers = self.written[source]
             computing = [(above, s) for above, s in writers if s.role in {"map", "update"}]
-            inits = [(above, s) for above, s in writers if s.role == "init"]
+            inits = [s for _, s in writers if s.role == "init"]
             if len(computing) == 1 and len(inits) <= 1 and len(writers) == len(computing) + len(inits):
-                above, statement = computing[0]
-                if all(place.source != source for place in statement.operands):
-                    self.arrays[source] = self._array(above, statement, inits)
+                self.arrays[source] = self._computed(*computing[0], inits)
+        return self.arrays[source]
 
     def value(self, above: Sequence[For], statement: Statement) -> Known:
         """What is known of a statement's value, over the points of its loops."""
@@ -139,14 +142,13 @@ class Masks:
         domain = points(above, statement.guards)
         if place.source not in self.written:
             return Known({}, domain)
-        if place.source not in self.arrays:
+        known = self.array(place.source)
+        if known is None:
             return Known({}, _none(domain))
         to_loops = elements(place, above, statement).reverse()
-        return self.arrays[place.source].mapped(lambda part: part.apply(to_loops))
+        return known.mapped(lambda part: part.apply(to_loops))
 
-    def _array(
-        self, above: tuple[For, ...], statement: Statement, inits: Sequence[tuple[tuple[For, ...], Statement]]
-    ) -> Known:
+    def _computed(self, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> Known:
         known = self.value(above, statement)
         access = elements(statement.target, above, statement)
         domain = points(above, statement.guards)
@@ -161,9 +163,9 @@ class Masks:
         reached = some(domain)
         if statement.reduce is None:
             return known.mapped(every)
-        if not inits or not np.isscalar(inits[0][1].value) or np.iscomplexobj(inits[0][1].value):
+        if not inits or not np.isscalar(inits[0].value) or np.iscomplexobj(inits[0].value):
             return Known({}, _none(reached))
-        start = float(cast(float, inits[0][1].value))
+        start = float(cast(float, inits[0].value))
         if statement.reduce == "add" and math.isfinite(start):
             low, high = known.where(-math.inf), known.where(math.inf)
             parts = [(v, some(part) & every(part | known.finite)) for v, part in ((-math.inf, low), (math.inf, high))]

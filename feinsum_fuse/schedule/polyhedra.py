@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import islpy as isl
 
@@ -24,6 +25,17 @@ def _parameters(above: Sequence[For], expressions: Sequence[Affine]) -> str:
     return ", ".join(sorted(mentioned - names))
 
 
+@lru_cache(4096)
+def _set(text: str) -> isl.Set:
+    """ISL takes longer to read a set than to work with it, and a nest asks for the same few over and over."""
+    return isl.Set(text)
+
+
+@lru_cache(4096)
+def _map(text: str) -> isl.Map:
+    return isl.Map(text)
+
+
 def relation(above: Sequence[For], outer: Sequence[str], indices: Sequence[Affine], guards: Sequence[Affine] = ()) -> isl.Map:
     """From the values of the ``outer`` loops to what the index expressions take while the other loops run."""
     inner = [loop.name for loop in above if loop.name not in outer]
@@ -32,13 +44,13 @@ def relation(above: Sequence[For], outer: Sequence[str], indices: Sequence[Affin
     condition = " and ".join(texts) or "true"
     exists = f"exists {', '.join(inner)}: {condition}" if inner else condition
     parameters = _parameters(above, [*indices, *guards])
-    return isl.Map(f"[{parameters}] -> {{ [{', '.join(outer)}] -> [{', '.join(targets)}] : {exists} }}")
+    return _map(f"[{parameters}] -> {{ [{', '.join(outer)}] -> [{', '.join(targets)}] : {exists} }}")
 
 
 def points(above: Sequence[For], guards: Sequence[Affine] = ()) -> isl.Set:
     """All iterations of these loops that satisfy the guards."""
     condition = " and ".join(_constraints(above, guards)) or "true"
-    return isl.Set(f"[{_parameters(above, list(guards))}] -> {{ [{', '.join(loop.name for loop in above)}] : {condition} }}")
+    return _set(f"[{_parameters(above, list(guards))}] -> {{ [{', '.join(loop.name for loop in above)}] : {condition} }}")
 
 
 def extremes(index: Affine, above: Sequence[For], guards: Sequence[Affine] = ()) -> tuple[int | None, int | None]:

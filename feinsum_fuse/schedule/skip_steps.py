@@ -66,7 +66,7 @@ class SkipTiles(Step):
         live = everything & isl.Set(f"{{ [{', '.join([*(o.name for o in per), loop.name])}] : {loop.name} = 0 }}")
         for part in _live(nest, masks, loop):
             live = live | _projected(part, kept)
-        hull = live.coalesce().simple_hull().gist(everything.simple_hull())
+        hull = live.coalesce().polyhedral_hull().gist(everything.polyhedral_hull())
         return tuple(limit for limit in _constraints(hull) if loop.name in limit.variables)
 
     def _check(self, before: Nest, after: Nest, masks: Masks, loop: For) -> None:
