@@ -39,16 +39,23 @@ class Step(ABC):
     def renamed(self, einsums: dict[str, str], variables: dict[tuple[str, str], str], tensors: dict[str, str]) -> Step:
         """The step on other names; ``variables`` maps (Einsum, rank variable) -> rank variable. Names that are missing stay."""
 
+        def einsum_of(name: str) -> str:
+            # Steps call the Einsums and arrays that they add after the Einsum that they add them for: X.scale.
+            head, dot, added = name.rpartition(".")
+            return einsums[head] + dot + added if name not in einsums and head in einsums else einsums.get(name, name)
+
         def change(value: object, name: str) -> object:
             if isinstance(value, LoopRef):
                 variable = variables.get((value.einsum, value.variable), value.variable)
-                return LoopRef(einsums.get(value.einsum, value.einsum), variable, value.path)
+                if value.einsum not in einsums:
+                    variable = variables.get((value.einsum.rpartition(".")[0], value.variable), variable)
+                return LoopRef(einsum_of(value.einsum), variable, value.path)
             if isinstance(value, tuple):
                 return tuple(change(item, name) for item in value)
-            if isinstance(value, str) and name in {"einsum", "einsums", "order"}:
-                return einsums.get(value, value)
+            if isinstance(value, str) and name in {"einsum", "einsums", "order", "maximum"}:
+                return einsum_of(value)
             if isinstance(value, str) and name == "tensor":
-                return tensors.get(value, value)
+                return tensors[value] if value in tensors else einsum_of(value) if "." in value else value
             return value
 
         return dataclasses.replace(self, **{f.name: change(getattr(self, f.name), f.name) for f in dataclasses.fields(self)})
