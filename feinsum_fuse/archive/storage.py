@@ -16,9 +16,9 @@ from .cascade_text import cascade_from_json, cascade_to_json
 from .device_identity import device_family, device_identity
 from .fact import FactId, FactKey, Record
 from .identity import digest
-from .tables import CascadeRow, DeviceRow, MeasurementRow, PredictionRow, ProvenanceRow, ScheduleRow
+from .tables import CascadeRow, DeviceRow, MeasurementRow, PredictionRow, ProvenanceRow, ScheduleRow, SharedRow
 
-SharedRow = TypeVar("SharedRow", CascadeRow, DeviceRow, ScheduleRow, ProvenanceRow)
+Row = TypeVar("Row", bound=SharedRow)
 NO_SCHEDULE = "null"
 
 
@@ -76,7 +76,7 @@ def insert(session: Session, record: Record) -> None:
     session.flush()
 
 
-def _shared(session: Session, row: SharedRow, document: str) -> SharedRow:
+def _shared(session: Session, row: Row, document: str) -> Row:
     """The row that holds this document: the one that is there, or else the given one."""
     row.digest, row.document = digest(document), document
     wanted = select(type(row)).where(type(row).digest == row.digest)

@@ -5,56 +5,63 @@ Rows that many facts share are found by ``digest``, the SHA-256 of their ``docum
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from sqlalchemy import Double, ForeignKey, Index, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
+Number = Annotated[int, mapped_column(primary_key=True)]
+Hash = Annotated[str, mapped_column(String(64))]
+Word = Annotated[str, mapped_column(String(32))]
+LongText = Annotated[str, mapped_column(Text)]
+AddedText = Annotated[str, mapped_column(Text, server_default="")]
+"""A column that older schemas did not have."""
+Figure = Annotated[float, mapped_column(Double)]
+
 
 class Base(DeclarativeBase):
-    """The declarative base of all tables."""
+    """The declarative base of all tables, which have a number for each row."""
+
+    id: Mapped[Number]
 
 
-class CascadeRow(Base):
+class SharedRow(Base):
+    """A row that many facts share."""
+
+    __abstract__ = True
+
+    digest: Mapped[Hash] = mapped_column(unique=True)
+    document: Mapped[LongText]
+
+
+class CascadeRow(SharedRow):
     """A cascade in canonical names, as JSON; ``structure`` is common to all sizes and maps, ``key`` to renamed copies alone."""
 
     __tablename__ = "cascades"
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64), unique=True)
-    key: Mapped[str] = mapped_column(String(64), index=True)
-    structure: Mapped[str] = mapped_column(String(64), index=True)
-    document: Mapped[str] = mapped_column(Text)
+    key: Mapped[Hash] = mapped_column(index=True)
+    structure: Mapped[Hash] = mapped_column(index=True)
 
 
-class DeviceRow(Base):
+class DeviceRow(SharedRow):
     """A device on which something ran; facts of one ``identity`` are alike, and those of one ``family`` may help each other."""
 
     __tablename__ = "devices"
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64), unique=True)
     identity: Mapped[str] = mapped_column(String(512), index=True)
     family: Mapped[str] = mapped_column(String(255), index=True)
-    document: Mapped[str] = mapped_column(Text)
 
 
-class ScheduleRow(Base):
+class ScheduleRow(SharedRow):
     """A schedule in canonical names, as JSON; ``null`` for a mapping that was rejected before it became a schedule."""
 
     __tablename__ = "schedules"
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64), unique=True)
-    document: Mapped[str] = mapped_column(Text)
 
-
-class ProvenanceRow(Base):
+class ProvenanceRow(SharedRow):
     """Under which versions, options and threads something was measured; shared by the measurements of one program."""
 
     __tablename__ = "provenance"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64), unique=True)
-    document: Mapped[str] = mapped_column(Text)
 
 
 class MeasurementRow(Base):
@@ -66,28 +73,27 @@ class MeasurementRow(Base):
 
     __tablename__ = "measurements"
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    fact: Mapped[str] = mapped_column(String(32), unique=True)
+    fact: Mapped[Word] = mapped_column(unique=True)
     cascade_id: Mapped[int] = mapped_column(ForeignKey("cascades.id"))
     device_id: Mapped[int] = mapped_column(ForeignKey("devices.id"))
     schedule_id: Mapped[int] = mapped_column(ForeignKey("schedules.id"))
     provenance_id: Mapped[int] = mapped_column(ForeignKey("provenance.id"))
-    sizes: Mapped[str] = mapped_column(Text)
-    dtypes: Mapped[str] = mapped_column(Text)
-    strides: Mapped[str] = mapped_column(Text)
-    outcome: Mapped[str] = mapped_column(String(32))
-    stage: Mapped[str] = mapped_column(String(32))
-    message: Mapped[str] = mapped_column(Text)
+    sizes: Mapped[LongText]
+    dtypes: Mapped[LongText]
+    strides: Mapped[LongText]
+    outcome: Mapped[Word]
+    stage: Mapped[Word]
+    message: Mapped[LongText]
     cold: Mapped[bool]
-    median_ns: Mapped[float | None] = mapped_column(Double)
-    samples_ns: Mapped[str] = mapped_column(Text)
-    event_ns: Mapped[str] = mapped_column(Text)
-    error: Mapped[float | None] = mapped_column(Double)
-    tolerance: Mapped[float | None] = mapped_column(Double)
+    median_ns: Mapped[Figure | None]
+    samples_ns: Mapped[LongText]
+    event_ns: Mapped[LongText]
+    error: Mapped[Figure | None]
+    tolerance: Mapped[Figure | None]
     date: Mapped[str] = mapped_column(String(40))
-    mapping: Mapped[str] = mapped_column(Text, server_default="")
-    applicable: Mapped[str] = mapped_column(Text, server_default="")
-    document: Mapped[str] = mapped_column(Text)
+    mapping: Mapped[AddedText]
+    applicable: Mapped[AddedText]
+    document: Mapped[LongText]
 
     cascade: Mapped[CascadeRow] = relationship(lazy="joined", innerjoin=True)
     device: Mapped[DeviceRow] = relationship(lazy="joined", innerjoin=True)
@@ -103,10 +109,9 @@ class PredictionRow(Base):
 
     __tablename__ = "predictions"
 
-    id: Mapped[int] = mapped_column(primary_key=True)
     measurement_id: Mapped[int] = mapped_column(ForeignKey("measurements.id"), unique=True)
-    predicted_latency: Mapped[float] = mapped_column(Double)
-    predicted_energy: Mapped[float] = mapped_column(Double)
-    document: Mapped[str] = mapped_column(Text)
+    predicted_latency: Mapped[Figure]
+    predicted_energy: Mapped[Figure]
+    document: Mapped[LongText]
 
     measurement: Mapped[MeasurementRow] = relationship(back_populates="prediction")

@@ -43,7 +43,7 @@ from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.typing import Expression
 
-from ..errors import CascadeError
+from ..errors import CascadeError, UnsupportedTypeError
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .cascade import Access, Cascade, Einsum, Size, SizeParam
@@ -203,6 +203,12 @@ class _Builder:
             raise CascadeError(
                 f"Einsum {einsum.name} writes {einsum.output} with the initial value {einsum.populate} and reduce: none",
                 hint="Set reduce, or index the output by one variable per rank.",
+            )
+        if einsum.reduce in ("max", "min") and einsum.accumulate in ("uint32", "uint64"):
+            # loopy 2025.2 does not know the smallest and largest of these.
+            raise UnsupportedTypeError(
+                f"Einsum {einsum.name} reduces {einsum.accumulate} by {einsum.reduce}, which kernels cannot",
+                hint="Choose a signed type.",
             )
         return _OPERATIONS["add" if einsum.reduce == "none" else einsum.reduce]()
 

@@ -26,7 +26,10 @@ def number(dtype: str, value: float) -> Expression:
     real = np.dtype(dtype).type(0).real.dtype
     if real.kind in "iu" and not float(value).is_integer():
         raise UnsupportedTypeError(f"the number {value} is none of type {dtype}")
-    return real.type(value)
+    try:
+        return real.type(value)
+    except OverflowError:
+        raise UnsupportedTypeError(f"the number {value} is none of type {dtype}", hint="Choose a wider or signed type.") from None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import loopy as lp
 import numpy as np
@@ -39,11 +38,6 @@ from .samples import measurement, product
 @pytest.fixture(scope="module")
 def device() -> cl.Device:
     return find_device("portable")
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return str(tmp_path / "facts.sqlite3")
 
 
 def part(variable: str, path: str = "") -> LoopRef:

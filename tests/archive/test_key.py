@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +17,6 @@ from feinsum_fuse.schedule.schedule import Schedule
 from tests.sweeps import sweep_size
 
 from .samples import HERE, measurement, product, tiled
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return str(tmp_path / "facts.sqlite3")
 
 
 def test_structure(url: str) -> None:

@@ -18,11 +18,6 @@ from feinsum_fuse.schedule.schedule import Schedule
 from .samples import HERE, measurement, product, tiled
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return str(tmp_path / "facts.sqlite3")
-
-
 def prediction(latency: float = 1e-6) -> Prediction:
     empty = Table((("einsum", frozenset({"Z"})),), {("Z",): 1.0})
     sizes = Table((("component", frozenset({"DRAM"})),), {("DRAM",): float("inf")})

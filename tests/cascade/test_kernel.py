@@ -147,3 +147,13 @@ def test_entities_carry_tags() -> None:
     assert tagged[EinsumTag] == {einsum: {insn} for einsum, insn in names.instructions.items()}
     assert tagged[RankVariableTag] == {key: {iname} for key, iname in names.inames.items()}
     assert tagged[TensorTag] == {tensor: {array} for tensor, array in names.arrays.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("Z[m] = max(A[m,k])", "reduces uint32 by max"), ("Z[m] = A[m,k] - B[k]", "the number -1 is none of type uint32")],
+)
+def test_what_kernels_cannot_compute_of_a_type_is_said(text: str, reason: str) -> None:
+    cascade = ff.cascade([text], sizes={"M": 4, "K": 5}, dtypes={"All": "uint32"})
+    with pytest.raises(ff.UnsupportedTypeError, match=reason):
+        cascade.kernel()

@@ -70,5 +70,5 @@ def test_spatial_loops_of_one_axis_are_fused(sizes: tuple[int, int, int, int]) -
 
 def test_a_loop_between_them_is_a_conflict() -> None:
     """Loops that are not straight inside one another cannot become one."""
-    with pytest.raises(BindingConflictError, match="is bound to local.0 already"):
+    with pytest.raises(BindingConflictError, match=r"is bound to local\.0 already"):
         ff.compile(spec_of((13, 7, 5, 3), "- !Temporal {rank_variable: n, tile_shape: 2}"), "portable")

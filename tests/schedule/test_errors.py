@@ -186,7 +186,10 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         errors.BindingConflictError,
         PRODUCT,
         (Bind(ref("Z.m"), "group.0"), Bind(ref("Z.n"), "group.0")),
-        "Bind(loop=Z.n, axis=group.0): a loop around or inside it is bound to group.0 already\n  Fuse the loops, or bind one to another axis.",
+        (
+            "Bind(loop=Z.n, axis=group.0): a loop around or inside it is bound to group.0 already\n"
+            "  Fuse the loops, or bind one to another axis."
+        ),
     ),
     (
         errors.BindingConflictError,
