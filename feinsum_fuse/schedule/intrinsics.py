@@ -112,15 +112,20 @@ def parts(name: str) -> tuple[str, str, int]:
 def _builtin(name: str, function: str, vector: str, arguments: tuple[str, ...]) -> str:
     """A function of OpenCL on whole vectors, or on the halves of the widest: PoCL 3.0 dies where it links those."""
     names, values = ", ".join(arguments), ", ".join(f"({vector})({argument})" for argument in arguments)
+    whole = f"#define {name}({names}) {function}({values})"
     if not vector.endswith(str(WIDEST)):
-        return f"#define {name}({names}) {function}({values})"
+        return whole
     low, high = (f"{function}({', '.join(f'{argument}.{half}' for argument in arguments)})" for half in ("lo", "hi"))
     return f"""
+#ifdef POCL_DEVICE_ADDRESS_BITS
 static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for argument in arguments)})
 {{
   return ({vector})({low}, {high});
 }}
-#define {name}({names}) {name}_by_halves({values})"""
+#define {name}({names}) {name}_by_halves({values})
+#else
+{whole}
+#endif"""
 
 
 def definition(name: str) -> str:

@@ -53,27 +53,21 @@ class RollingUpdate(Step):
         loop = next(node for node in chain_of(nest, self.maximum, self) if self.loops[0] in node.refs)
         old = self._scale_array(nest, largest)
         nest = nest.replace(sources=constantdict({**nest.sources, old.name: old}))
-        body: list[Node] = []
+        place = Place(old.name, largest.target.indices)
+        before = self._statement(nest, largest, f"{self.maximum}.before", place, [largest.target])
+        scale = self._statement(nest, largest, f"{self.maximum}.scale", place, [place, largest.target])
+        difference = Sum((var(operand_name(0)), Product((-1, var(operand_name(1))))))
+        added = [(self.maximum, dataclasses.replace(scale, value=var("exp")(difference)))]
+        for einsum in sums:
+            factor = _row(nest, einsum, exponentials, old.name, largest, self)
+            total = computing(nest, einsum)
+            added.append((einsum, self._statement(nest, total, f"{einsum}.rescale", total.target, [factor], reduce=True)))
+        body = [*_under(chains[self.maximum], self.loops, loop.name, before, nest)]
         for node in loop.body:
-            einsums = [e for e in (self.maximum, *sums) if inside(node, [e])]
-            for einsum in einsums:
-                if einsum == self.maximum:
-                    copy = self._statement(
-                        nest, largest, f"{self.maximum}.before", Place(old.name, largest.target.indices), [largest.target]
-                    )
-                    body += _under(chains[einsum], self.loops, loop.name, f"{self.maximum}.before", copy, nest)
-                else:
-                    total = computing(nest, einsum)
-                    factor = _row(nest, einsum, exponentials, old.name, largest, self)
-                    rescale = self._statement(nest, total, f"{einsum}.rescale", total.target, [factor], reduce=True)
-                    body += _under(chains[einsum], self.loops, loop.name, f"{einsum}.rescale", rescale, nest)
             body.append(node)
-            if self.maximum in einsums:
-                place = Place(old.name, largest.target.indices)
-                scale = self._statement(nest, largest, f"{self.maximum}.scale", place, [place, largest.target])
-                difference = Sum((var(operand_name(0)), Product((-1, var(operand_name(1))))))
-                scale = dataclasses.replace(scale, value=var("exp")(difference))
-                body += _under(chains[self.maximum], self.loops, loop.name, f"{self.maximum}.scale", scale, nest)
+            if inside(node, [self.maximum]):
+                for einsum, statement in added:
+                    body += _under(chains[einsum], self.loops, loop.name, statement, nest)
         nest = nest.replace(body=replace_loop(nest.body, loop.name, (with_body(loop, tuple(body)),)))
         return nest.replace(body=rebuilt(nest.body, lambda n: (self._finite(nest, n),)))
 
@@ -176,18 +170,18 @@ def _row(nest: Nest, einsum: str, exponentials: Sequence[str], array: str, large
 
 
 def _under(
-    chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, einsum: str, statement: Statement, nest: Nest
+    chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, statement: Statement, nest: Nest
 ) -> Iterator[Node]:
     """The statement under copies of an Einsum's loops inside the shared one, reduction loops left out, with references of its own."""
     start = next(i for i, loop in enumerate(chain) if any(ref in loop.refs for ref in refs)) + 1
     used = {v for place in (statement.target, *statement.operands) for index in place.indices for v in index.variables}
     kept = [loop for loop in chain[start:] if loop.name in used]
-    names = {loop.name: nest.fresh(f"{loop.name}_{einsum.replace('.', '_')}") for loop in kept}
+    names = {loop.name: nest.fresh(f"{loop.name}_{statement.einsum.replace('.', '_')}") for loop in kept}
     values = {name: Affine.variable(new) for name, new in names.items()}
     # The first tile has nothing to rescale, and what an accumulator below holds then may not be set yet.
     body: tuple[Node, ...] = (dataclasses.replace(statement.substituted(values), later=(shared_loop,)),)
     for loop in reversed(kept):
         limits = tuple(limit.substituted(values) for limit in loop.limits)
-        refs_here = tuple(LoopRef(einsum, ref.variable, ref.path) for ref in loop.refs)
+        refs_here = tuple(LoopRef(statement.einsum, ref.variable, ref.path) for ref in loop.refs)
         body = (For(names[loop.name], loop.extent, body, limits, refs_here),)
     yield from body

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 from constantdict import constantdict
 from loopy.symbolic import SubstitutionMapper
 from pymbolic import var
@@ -16,6 +17,7 @@ from ..cascade.typed_map import cast_to
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .accumulators import started
+from .constants import Scaled, unscaled
 from .errors import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError, UnknownTensorError
 from .items import shared_scope
 from .loops import chain_of, find, inside, interval, is_reduction, with_body
@@ -310,9 +312,12 @@ class CacheWrite(Step):
 
     Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: tile = init; for k: tile[inner] += ...;
     Z[base(i) + f] = tile[f]``. Where a reduction loop encloses the tile, later iterations reload partial sums instead of setting the
-    initial value. The tile has the type in which the Einsum accumulates; what leaves it is converted. Invariant: an element is set once,
-    before its first update, and the parent holds every finished sum after the loop.
+    initial value. The tile has the type in which the Einsum accumulates; what leaves it is converted. Constants by which all values of a
+    finished sum are multiplied or divided are applied to what is stored: ``tile += c * x`` becomes ``tile += x`` and ``Z[...] = c * tile``.
+    Invariant: an element is set once, before its first update, and the parent holds every finished sum after the loop.
     """
+
+    effect = "reassociates"
 
     einsum: str
     at: LoopRef | None
@@ -352,19 +357,11 @@ class CacheWrite(Step):
         reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum))
         mover = Mover(nest, tile, touched, place, above, names)
         inits = [s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init" and s.target.source == place.source]
-        init = inits[0] if inits else None
         # A reduction that does not start at 0 everywhere leaves no first iteration to set values in: they stay set in the parent.
         late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
-        before: tuple[Node, ...] = ()
-        if init is not None and not late:
-            assert update.reduce is not None
-            start = started(init.value, update.reduce, dtype_of(nest, place.source), tile.dtype)
-            before += mover.statement(self.einsum, "init", cast(float, start), first=reductions)
-            before += mover.statement(self.einsum, "reload", later=reductions) if reductions else ()
-        elif update.reduce is not None:
-            before += mover.statement(self.einsum, "reload")
-        drain = mover.statement(self.einsum, "drain")
-
+        init = inits[0] if inits and not late else None
+        whole = init is not None and init.value == 0 and not reductions and not reads
+        scaled = unscaled(update.value) if whole and self._may_wait(nest, update, tile) else None
         readers = {s for _, s in statements(marked) if s.role in {"update", "map"} and s.einsum != self.einsum}
 
         def change(node: Node) -> tuple[Node, ...]:
@@ -375,12 +372,38 @@ class CacheWrite(Step):
             if node in inits:
                 return (node,) if late else ()
             if node.role in {"update", "map", "combine"} and node.target.source == place.source:
-                return (dataclasses.replace(node, target=touched.local(node.target, name)),)
+                value = unscaled(node.value).value if scaled and node.role == "update" else node.value
+                return (dataclasses.replace(node, target=touched.local(node.target, name), value=value),)
             return (node,)
 
         body = rebuilt(nest.body, change)
-        body = place_around(body, names, [self.einsum], before, drain)
+        before, after = self._moves(mover, init, update, reductions, scaled)
+        body = place_around(body, names, [self.einsum], before, after)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
+
+    def _moves(
+        self, mover: Mover, init: Statement | None, update: Statement, reductions: tuple[str, ...], scaled: Scaled | None
+    ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+        """What sets the tile or loads it before it is computed, and what stores it afterwards."""
+        before: tuple[Node, ...] = ()
+        if init is not None:
+            assert update.reduce is not None
+            start = started(init.value, update.reduce, dtype_of(mover.nest, mover.parent.source), mover.tile.dtype)
+            before += mover.statement(self.einsum, "init", cast(float, start), first=reductions)
+            before += mover.statement(self.einsum, "reload", later=reductions) if reductions else ()
+        elif update.reduce is not None:
+            before += mover.statement(self.einsum, "reload")
+
+        def multiplied(node: Node) -> tuple[Node, ...]:
+            return (node if scaled is None or isinstance(node, For) else dataclasses.replace(node, value=scaled.of(node.value)),)
+
+        return before, rebuilt(mover.statement(self.einsum, "drain"), multiplied)
+
+    def _may_wait(self, nest: Nest, update: Statement, tile: Tile) -> bool:
+        """Whether a sum may be multiplied by its constants when it is stored: narrow numbers could overflow, integers are not divided."""
+        dtype = np.dtype(tile.dtype)
+        wide = dtype.kind in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == dtype_of(nest, update.target.source)
+        return wide and update.role == "update" and update.reduce == "add"
 
     def _writing(self, nest: Nest, scope: tuple[str, ...]) -> tuple[tuple[For, ...], Statement]:
         """What writes the Einsum's sums below this scope, or combines its partial results there, with the loops around it."""

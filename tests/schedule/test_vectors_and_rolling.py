@@ -82,6 +82,18 @@ def test_scores_of_any_size_do_not_overflow() -> None:
     np.testing.assert_allclose(found, cascade.reference(**inputs)["O"], rtol=1e-5)
 
 
+def test_loops_inside_a_rolling_one_are_shared_too() -> None:
+    """What is added stands before all Einsums and right behind the maximum, so that the others stay side by side."""
+    sizes = (7, 11, 3, 5)
+    cascade = attention(sizes)
+    steps = one_pass(sizes, 4, 3)
+    place = next(i for i, step in enumerate(steps) if isinstance(step, RollingUpdate)) + 1
+    steps[place:place] = [ShareLoop(refs("R.m/1 S.m/1 X.m/1")), ShareLoop(refs("P.m/1 L.m/1 N.m/1")), ShareLoop(refs("P.p/1 L.p/1"))]
+    inputs = {t: np.random.default_rng(1).uniform(-30, 30, cascade.fixed_shape(t)).astype(np.float32) for t in cascade.inputs}
+    found = run(cascade, Schedule(tuple(steps)), inputs)["O"]
+    np.testing.assert_allclose(found, cascade.reference(**inputs)["O"], rtol=1e-4, atol=1e-4)
+
+
 def test_rolling_update_as_text() -> None:
     """The old maximum is kept, and sums are rescaled by a factor from the second tile on."""
     text = str(Schedule(tuple(one_pass((8, 8, 2, 2), 4, 4))).nest(attention((8, 8, 2, 2)).kernel()))

@@ -1,0 +1,115 @@
+"""Constants before sums: they are taken out of a whole sum, and nothing else is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pymbolic import evaluate, var
+from pymbolic.primitives import Comparison, If, Product, Quotient, Sum
+from pymbolic.typing import Expression
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.schedule.constants import unscaled
+from feinsum_fuse.schedule.explicate import Explicate
+from feinsum_fuse.schedule.loop_steps import Reorder
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.tile_steps import CacheWrite
+
+from .runs import run, whole_numbers
+from .scripts import ref, refs, split
+
+SIZES = {"M": 7, "N": 5, "K": 11}
+MASKED = "Z[m,n] = where(k <= m, 0.5 * A[m,k] * B[k,n], 0)"
+
+
+def cascade_of(text: str, dtype: str = "float32") -> Cascade:
+    return ff.cascade([text], sizes=SIZES, dtypes={"All": dtype})
+
+
+def in_tile(at: str) -> Schedule:
+    """Sums in a private tile under one of the loops ``m/0``, ``k/0``."""
+    loops = refs("Z.m/0 Z.k/0 Z.m/1 Z.k/1 Z.n")
+    return Schedule((Explicate(), split("Z.m", 3, 7), split("Z.k", 4, 11), Reorder("Z", loops), CacheWrite("Z", ref(at), "private")))
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "stored"),
+    [
+        ("Z[m,n] = 0.125 * A[m,k] * B[k,n]", "A_0_Z*B_1_Z", "0.125*Z_private"),
+        ("Z[m,n] = A[m,k] * B[k,n] / 8", "A_0_Z*B_1_Z", "Z_private / 8.0"),
+        ("Z[m,n] = -2 * A[m,k] / 7 * B[k,n]", "A_0_Z*B_1_Z", "((-2.0)*Z_private) / 7.0"),
+        (MASKED, "A_0_Z*B_1_Z if k_Z <= m_Z else 0.0", "0.5*Z_private"),
+        ("Z[m,n] = where(k <= m, 3 * A[m,k] * B[k,n], -inf)", "A_0_Z*B_1_Z if k_Z <= m_Z else -inf", "3.0*Z_private"),
+        ("Z[m,n] = where(k <= m, -3 * A[m,k] * B[k,n], inf)", "(-3.0)*A_0_Z*B_1_Z if k_Z <= m_Z else inf", "Z_private"),
+        ("Z[m,n] = 0.5 * (A[m,k] + B[k,n])", "A_0_Z + B_1_Z", "0.5*Z_private"),
+        ("Z[m,n] = 0 * A[m,k] * B[k,n]", "0.0*A_0_Z*B_1_Z", "Z_private"),
+        ("Z[m,n] = max(2 * A[m,k] * B[k,n])", "2.0*A_0_Z*B_1_Z", "Z_private"),
+    ],
+)
+def test_what_is_taken_out(text: str, inside: str, stored: str) -> None:
+    """What is added, and what is stored when the sum is whole; the results stay."""
+    cascade = cascade_of(text)
+    schedule = in_tile("Z.m/0")
+    lines = [line.strip() for line in str(schedule.nest(cascade.kernel())).splitlines()]
+    assert _value(next(line for line in lines if "B_1_Z[" in line)) == inside
+    assert _value(next(line for line in lines if line.startswith("Z["))) == stored
+    inputs = whole_numbers(cascade)
+    np.testing.assert_allclose(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"], rtol=1e-6)
+
+
+def _value(line: str) -> str:
+    """What is written or added, without the indices."""
+    return re.sub(r"\[[^\]]*\]", "", re.split(r" (?:\+=|max=|=) ", line, maxsplit=1)[1])
+
+
+@pytest.mark.parametrize(("dtype", "at"), [("int32", "Z.m/0"), ("float32", "Z.k/0")])
+def test_what_stays_inside(dtype: str, at: str) -> None:
+    """Integers, and partial sums that are loaded again."""
+    cascade = cascade_of("Z[m,n] = 3 * A[m,k] * B[k,n]", dtype)
+    schedule = in_tile(at)
+    text = str(schedule.nest(cascade.kernel()))
+    assert "+= 3" in text
+    inputs = whole_numbers(cascade)
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
+def test_as_text(golden: Callable[[str, str], None]) -> None:
+    """The script and the tree."""
+    schedule = in_tile("Z.m/0")
+    golden("schedule_constants", f"{schedule}\n\n{schedule.nest(cascade_of(MASKED).kernel())}")
+
+
+def expressions() -> st.SearchStrategy[Expression]:
+    """Products, quotients, sums and conditions of numbers and x."""
+    numbers = st.sampled_from([0.0, -1.0, 2.0, 0.5, 3.0, float("inf"), float("-inf")])
+    leaves = st.one_of(st.just(var("x")), numbers)
+    return st.recursive(
+        leaves,
+        lambda e: st.one_of(
+            st.tuples(e, e).map(Product),
+            st.tuples(e, e).map(Sum),
+            st.tuples(e, st.sampled_from([2.0, -4.0])).map(lambda pair: Quotient(*pair)),
+            st.tuples(e, numbers).map(lambda pair: If(Comparison(var("x"), ">", 0), *pair)),
+        ),
+        max_leaves=8,
+    )
+
+
+@given(expressions(), st.sampled_from([-3.0, 0.0, 1.0, 7.0]))
+def test_the_value_is_the_same(value: Expression, x: float) -> None:
+    """Scaling what is left gives what was there."""
+    part = unscaled(value)
+    before = _number(value, x)
+    after = _number(part.of(part.value), x)
+    assert np.isclose(before, after, equal_nan=True) or np.isnan(before)
+
+
+def _number(value: Expression, x: float) -> float:
+    with np.errstate(all="ignore"):
+        return float(evaluate(value, {"x": np.float64(x)}))
