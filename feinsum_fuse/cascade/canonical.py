@@ -171,9 +171,7 @@ class _CascadeGraph:
                     seen |= dict.fromkeys(v for v in by_rank if v in index.coefficients)
             seen |= dict.fromkeys(by_rank)
             variables |= {(einsum.name, variable): f"i{k}" for k, variable in enumerate(seen)}
-        return Renaming(
-            constantdict(einsums), constantdict(tensors), constantdict(variables), constantdict(operands), constantdict(sizes)
-        )
+        return Renaming(constantdict(einsums), constantdict(tensors), constantdict(variables), constantdict(operands), constantdict(sizes))
 
     def in_order(self, rank: list[int]) -> list[Einsum]:
         """The Einsums, each after those that write what it reads, otherwise by canonical rank."""

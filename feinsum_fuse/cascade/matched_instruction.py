@@ -195,4 +195,3 @@ def _combined(expression: Expression, source: Source) -> _Value | None:
     if type(reduction.operation) is not operation:
         return None
     return _Value(reduction.expr, reduction.operation, tuple(reduction.inames), float(numbers[0]))
-

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import loopy as lp
 import numpy as np
 from loopy.kernel.function_interface import CallableKernel
-from loopy.symbolic import Reduction, ResolvedFunction, SubstitutionRuleExpander, TypeCast
+from loopy.symbolic import Reduction, ResolvedFunction, SubstitutionRuleExpander, TypeCast, get_dependencies
 from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.mapper import Mapper
@@ -194,7 +194,10 @@ class MapReader(Mapper):  # type: ignore[misc]
         return p.Power(self.rec(expr.base), self.rec(expr.exponent))
 
     def map_comparison(self, expr: p.Comparison) -> Expression:
-        return p.Comparison(self.rec(expr.left), expr.operator, self.rec(expr.right))
+        left = expr.left
+        if isinstance(left, p.Quotient) and left.denominator == 1 and get_dependencies(expr) <= self.inames:
+            left = left.numerator  # typed_map writes such a quotient around what is fractional in loops
+        return p.Comparison(self.rec(left), expr.operator, self.rec(expr.right))
 
     def map_logical_and(self, expr: p.LogicalAnd) -> Expression:
         return p.LogicalAnd(tuple(self.rec(child) for child in expr.children))

@@ -116,5 +116,3 @@ def affine(expression: Expression, kernel: lp.LoopKernel) -> Affine | None:
 def arrays_in(expression: Expression, kernel: lp.LoopKernel) -> frozenset[str]:
     """The arrays that an expression reads."""
     return frozenset(get_dependencies(expression) & {*kernel.temporary_variables, *kernel.arg_dict})
-
-

@@ -35,8 +35,12 @@ class Node:
 
     def expression(self) -> Expression:
         """The same as a pymbolic expression over primitive functions."""
-        if self.operation in ("number", "name"):
-            return self.number if self.name is None else p.Variable(self.name)
+        if self.name is not None:
+            return p.Variable(self.name)
+        if self.number is not None:
+            # Loops are compared with integers exactly, and with other numbers in floating point.
+            is_whole = self.number == self.number // 1 and abs(self.number) <= _EXACT
+            return int(self.number) if is_whole and repr(self.number) != "-0.0" else self.number
         children = tuple(child.expression() for child in self.children)
         if self.operation in _BUILD:
             return _BUILD[self.operation](children)
@@ -49,6 +53,8 @@ class Node:
 
 
 _COMMUTATIVE = frozenset({"sum", "product", "min", "max", "and", "or", "==", "!="})
+_TRUTHS = frozenset({"<", "<=", "==", "!=", "and", "or", "not"})
+"""What is 1 where it holds and 0 elsewhere."""
 _BUILD: dict[str, Callable[[tuple[Expression, ...]], Expression]] = {
     "sum": lambda children: p.Sum(children),
     "product": lambda children: p.Product(children),
@@ -63,8 +69,40 @@ _BUILD: dict[str, Callable[[tuple[Expression, ...]], Expression]] = {
 }
 
 
+_EXACT = 2**53
+"""Up to here every integer is a float."""
+_LARGEST = 2**64
+
+
 def _number(value: float) -> Node:
-    return Node("number", number=float(value))
+    """A leaf. 2 and 2.0 are the same; an integer of 64 bits that is no float stays one."""
+    try:
+        rounded = float(value)
+    except OverflowError:
+        raise CascadeError("a number in a map is too large", hint="Write it as a float.") from None
+    if isinstance(value, float) or int(value) == rounded or abs(value) >= _LARGEST:
+        return Node("number", number=rounded)
+    return Node("number", number=int(value))
+
+
+def _combined(numbers: list[float], exact: Callable[[list[int]], int], rounded: Callable[[list[float]], float]) -> float:
+    """Numbers added or multiplied: without an error where all are integers of 64 bits, else as floats, which may overflow."""
+    if all(number == number // 1 and abs(number) < _LARGEST for number in numbers):
+        result = exact([int(number) for number in numbers])
+        if _EXACT < abs(result) < _LARGEST:
+            return result
+    try:
+        return rounded(numbers)
+    except (OverflowError, ValueError):  # math.fsum raises them where IEEE arithmetic has an infinity or no number
+        return sum(map(float, numbers))
+
+
+def _sum(numbers: list[float]) -> float:
+    return _combined(numbers, sum, math.fsum)
+
+
+def _product(numbers: list[float]) -> float:
+    return _combined(numbers, math.prod, lambda factors: math.prod(map(float, factors)))
 
 
 class _Normal(Mapper):  # type: ignore[misc]
@@ -92,10 +130,10 @@ class _Normal(Mapper):  # type: ignore[misc]
         return rest[0] if len(rest) == 1 else Node(operation, tuple(rest))
 
     def map_sum(self, expr: p.Sum) -> Node:
-        return self.folded("sum", expr.children, 0.0, math.fsum)
+        return self.folded("sum", expr.children, 0.0, _sum)
 
     def map_product(self, expr: p.Product) -> Node:
-        return self.folded("product", expr.children, 1.0, math.prod)
+        return self.folded("product", expr.children, 1.0, _product)
 
     def map_quotient(self, expr: p.Quotient) -> Node:
         return Node("quotient", (self.rec(expr.numerator), self.rec(expr.denominator)))
@@ -120,7 +158,13 @@ class _Normal(Mapper):  # type: ignore[misc]
         return Node(name, tuple(self.rec(argument) for argument in expr.parameters))
 
     def map_if(self, expr: p.If) -> Node:
-        return Node("if", (self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_)))
+        condition: Node = self.rec(expr.condition)
+        then, otherwise = self.rec(expr.then), self.rec(expr.else_)
+        if condition.operation not in _TRUTHS:
+            condition = Node("!=", (condition, _number(0)))
+        if (then.number, otherwise.number) == (1.0, 0.0):
+            return condition
+        return Node("if", (condition, then, otherwise))
 
     def map_comparison(self, expr: p.Comparison) -> Node:
         left, right = self.rec(expr.left), self.rec(expr.right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from constantdict import constantdict
 from numpy.typing import ArrayLike, NDArray
 from pymbolic import primitives as p
+from pymbolic.mapper import IdentityMapper
 from pymbolic.typing import Expression
 
 from ..errors import CascadeError
@@ -100,6 +102,22 @@ def _sizes(cascade: Cascade, arrays: Mapping[str, Array]) -> dict[str, int]:
     return sizes
 
 
+class _Limits(IdentityMapper):  # type: ignore[misc]
+    """Infinity in a map of integers is the largest of their type, as in kernels."""
+
+    def __init__(self, dtype: str) -> None:
+        self.largest = int(np.array(np.iinfo(dtype).max, dtype).astype(np.int64))
+        self.least = int(np.iinfo(dtype).min)
+
+    def map_variable(self, expr: p.Variable) -> Expression:
+        return self.largest if expr.name == "inf" else expr
+
+    def map_constant(self, expr: float) -> Expression:
+        if isinstance(expr, float) and math.isinf(expr):
+            return self.largest if expr > 0 else self.least
+        return expr
+
+
 @dataclass(frozen=True)
 class _Factor:
     """A part of a product: an expression, the points' conditions folded into it, and the variables that it depends on."""
@@ -116,7 +134,10 @@ class _Evaluated:
         self.arrays = dict(arrays)
         self.map = primitive(einsum.map)
         dtypes = tuple(tensors[operand.tensor].dtype for operand in einsum.operands)
-        self.computing = _wide(computing_type(dtypes, einsum.accumulate, is_fractional(self.map)))
+        computing = computing_type(dtypes, einsum.accumulate, is_fractional(self.map))
+        self.computing = _wide(computing)
+        if self.computing.kind == "i":
+            self.map = _Limits(computing)(self.map)
         self.stored = tensors[einsum.output.tensor].dtype
         self.storing = einsum.accumulate if einsum.reduces or combines_populate(einsum) else self.stored
         self.neutral = neutral_element(einsum.reduce, self.storing)

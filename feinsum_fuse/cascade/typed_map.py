@@ -13,7 +13,7 @@ from pymbolic.mapper import IdentityMapper
 from pymbolic.typing import Expression
 
 from ..errors import CascadeError, UnsupportedTypeError
-from .functions import primitive
+from .functions import primitive, variables_in
 
 
 def cast_to(dtype: str, expression: Expression) -> Expression:
@@ -27,9 +27,16 @@ def number(dtype: str, value: float) -> Expression:
     if real.kind in "iu" and not float(value).is_integer():
         raise UnsupportedTypeError(f"the number {value} is none of type {dtype}")
     try:
+        if real.kind == "i" and value == np.iinfo(real).min:
+            # In C the least integer is no literal: its digits alone have a wider type.
+            return p.Sum((real.type(value + 1), real.type(-1)))
         return real.type(value)
     except OverflowError:
         raise UnsupportedTypeError(f"the number {value} is none of type {dtype}", hint="Choose a wider or signed type.") from None
+
+
+_REAL = frozenset({"min", "max", "erf"})
+"""Functions of real numbers only."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
         return p.Power(base, self.rec(expr.exponent))
 
     def map_call(self, expr: p.Call) -> Expression:
+        if np.dtype(self.dtype).kind == "c" and expr.function.name in _REAL:
+            raise UnsupportedTypeError(f"the map of Einsum {self.einsum} takes {expr.function.name} of complex numbers, {expr}")
         arguments = tuple(self.rec(argument) for argument in expr.parameters)
         result = expr.function(*arguments)
         return cast_to(self.dtype, result) if expr.function.name == "abs" and np.dtype(self.dtype).kind in "iu" else result
@@ -97,11 +106,16 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
             return type(expr)(tuple(self.condition(child) for child in expr.children))
         if isinstance(expr, p.LogicalNot):
             return p.LogicalNot(self.condition(expr.child))
-        if isinstance(expr, p.Comparison):
-            if self.integers.covers(expr.left) and self.integers.covers(expr.right):
-                return p.Comparison(self.integers(expr.left), expr.operator, self.integers(expr.right))
-            return p.Comparison(self.rec(expr.left), expr.operator, self.rec(expr.right))
-        return p.Comparison(self.rec(expr), "!=", number(self.dtype, 0))
+        compared = expr if isinstance(expr, p.Comparison) else p.Comparison(expr, "!=", 0)
+        if self.integers.covers(compared.left) and self.integers.covers(compared.right):
+            return p.Comparison(self.integers(compared.left), compared.operator, self.integers(compared.right))
+        if np.dtype(self.dtype).kind == "c":
+            raise UnsupportedTypeError(f"the map of Einsum {self.einsum} compares complex numbers, {compared}")
+        left = self.rec(compared.left)
+        if not variables_in(compared) & self.reads.operands.keys():
+            # loopy takes what depends on loops alone for affine, but for a quotient; it has no idea of fractions and casts there.
+            left = p.Quotient(left, number(self.dtype, 1))
+        return p.Comparison(left, compared.operator, self.rec(compared.right))
 
 
 class Integers(IdentityMapper):  # type: ignore[misc]
@@ -118,7 +132,10 @@ class Integers(IdentityMapper):  # type: ignore[misc]
             return all(self.covers(child) for child in expr.children)
         if isinstance(expr, p.FloorDiv | p.Remainder):
             return self.covers(expr.numerator) and self.covers(expr.denominator)
-        return isinstance(expr, int | np.integer)
+        return isinstance(expr, int | np.integer | float) and expr == expr // 1
+
+    def map_constant(self, expr: float) -> Expression:
+        return int(expr)
 
     def map_variable(self, expr: p.Variable) -> Expression:
         return self.variables[expr.name]

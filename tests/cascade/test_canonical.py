@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from constantdict import constantdict
 
@@ -16,7 +17,7 @@ from feinsum_fuse.cascade.canonical import canonical
 from feinsum_fuse.cascade.cascade import Access, Cascade, Einsum, Tensor
 from feinsum_fuse.cascade.renaming import Renaming
 from tests.cascade.isomorphism import nauty_certificate, near_miss, random_batch, shuffled_copy
-from tests.cascade.randomness import RandomCascade
+from tests.cascade.randomness import RandomCascade, run
 from tests.sweeps import SEED, sweep_size
 
 
@@ -206,3 +207,30 @@ def test_canonical_einsums_are_ordered_and_named() -> None:
     assert names == ["E0", "E1"]
     assert isinstance(canonical(cascade).cascade.einsum("E0"), Einsum)
     assert canonical(cascade).renaming.einsums == {"T": "E0", "Z": "E1"}
+
+
+def test_numbers_are_exact_and_may_overflow() -> None:
+    one, other = (ff.cascade([f"Z[m] = A[m] + {n}"], {"M": 4}, {"All": "int64"}) for n in (2**53, 2**53 + 1))
+    assert one.key != other.key
+    assert ff.cascade([f"Z[m] = A[m] + {2**53} + 1"], {"M": 4}, {"All": "int64"}).key == other.key
+    largest = np.array([1, 2, 3, 4])
+    canonical = other.canonical()
+    found = canonical.cascade.reference(**{canonical.renaming.tensors["A"]: largest})
+    np.testing.assert_array_equal(found[canonical.renaming.tensors["Z"]], other.reference(A=largest)["Z"])
+    assert written("Z[m] = A[m] + 1e308 + 1e308", M=5).key == written("Z[m] = A[m] + inf", M=5).key
+    assert written("Z[m] = A[m] + inf - inf", M=5).key != written("Z[m] = A[m]", M=5).key
+
+
+@pytest.mark.parametrize("condition", ["m < 2", "2.0 <= m", "m > 1.5", "m/2 < 1.25", "m - 1", "not (m < 1 or m == 3)", "m*m < 5"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_predicates_of_loops_survive_canonical_form_and_kernel(condition: str, dtype: str) -> None:
+    text = f"Z[m] = where({condition}, A[m], 1) + where({condition}, 1, 0) * A[m]"
+    cascade = ff.cascade([text], {"M": 5}, {"All": dtype})
+    canonical = cascade.canonical()
+    values = np.arange(2, 7)
+    expected = cascade.reference(A=values)["Z"]
+    for made, name in ((cascade, "A"), (canonical.cascade, canonical.renaming.tensors["A"])):
+        np.testing.assert_array_equal(made.reference(**{name: values})[made.outputs[0]], expected)
+        kernel = made.kernel()
+        np.testing.assert_array_equal(run(kernel, **{name: values.astype(dtype)})[made.outputs[0]], expected)
+        assert ff.match(kernel).cascade.key == cascade.key

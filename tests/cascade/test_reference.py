@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import operator
@@ -12,8 +13,9 @@ from pymbolic import primitives as p
 import feinsum_fuse as ff
 from feinsum_fuse.cascade.cascade import Cascade, Einsum
 from feinsum_fuse.cascade.error_function import erf
+from feinsum_fuse.errors import UnsupportedTypeError
 from feinsum_fuse.spec.affine import Affine
-from tests.cascade.randomness import RandomCascade, random_inputs
+from tests.cascade.randomness import RandomCascade, random_inputs, run
 from tests.sweeps import SEED, sweep_size
 
 FUNCTIONS: dict[str, Callable[..., float]] = {
@@ -174,3 +176,20 @@ def test_naive_single_precision_sums_are_within_the_tolerance(length: int) -> No
             total += a[:, k] * b[k]
         expected = cascade.reference(A=a, B=b)["Z"]
         assert np.abs(total - expected).max() <= cascade.tolerance()["Z"] * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_infinity_among_integers_is_their_largest(dtype: str) -> None:
+    cascade = ff.cascade(["Z[m] = max(where(k <= m, A[m,k], -inf))", "Y[m] = where(m < 1, inf, Z[m])"], {"M": 3, "K": 2}, {"All": dtype})
+    cascade = dataclasses.replace(cascade, outputs=("Z", "Y"))
+    data = np.array([[-5, 9], [-7, -6], [1, 2]])
+    largest = np.iinfo(dtype).max
+    for results in (cascade.reference(A=data), run(cascade.kernel(), A=data.astype(dtype))):
+        assert results["Z"].tolist() == [-5, -6, 2]
+        assert results["Y"].tolist() == [largest, -6, 2]
+
+
+@pytest.mark.parametrize("text", ["Z[m] = where(A[m] < 1, A[m], 0)", "Z[m] = max(A[m], 1)", "Z[m] = erf(A[m])", "Z[m] = where(A[m], 2, 0)"])
+def test_what_complex_numbers_cannot_do_is_refused(text: str) -> None:
+    with pytest.raises(UnsupportedTypeError, match=r"of complex numbers|compares complex numbers"):
+        ff.cascade([text], {"M": 3}, {"All": "complex64"}).kernel()
