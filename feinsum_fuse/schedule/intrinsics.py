@@ -148,12 +148,15 @@ def definition(name: str) -> str:
         return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
     if what.startswith(("vindex", "vwhere")):
         operator = _OPERATORS[what[6:]]
-        mask = f"{_MASKS[element]}{lanes}"
-        values = f"({vector})(otherwise), ({vector})(then)"
+        # Not select(), of which PoCL 3.0 dies for the widest vectors.
+        chosen = f"? ({vector})(then) : ({vector})(otherwise))"
         if what.startswith("vwhere"):
-            return f"#define {name}(x, y, then, otherwise) select({values}, ({vector})(x) {operator} ({vector})(y))"
-        lane = f"convert_{mask}({_iota('int', lanes)} * (int)(step) + (int)(first))"
-        return f"#define {name}(first, step, then, otherwise) select({values}, {lane} {operator} 0)"
+            return f"#define {name}(x, y, then, otherwise) (({vector})(x) {operator} ({vector})(y) {chosen}"
+        mask = _MASKS[element]
+        counted = "int" if mask == "char" else mask
+        lane = f"{_iota(counted, lanes)} * ({counted})(step) + ({counted})(first) {operator} 0"
+        lane = lane if mask == counted else f"convert_{mask}{lanes}({lane})"
+        return f"#define {name}(first, step, then, otherwise) ({lane} {chosen}"
     if what == "vdiv":
         return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
     return _of_memory(name)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from constantdict import constantdict
-from loopy.symbolic import SubstitutionMapper
+from loopy.symbolic import SubstitutionMapper, get_dependencies
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
 
@@ -17,8 +17,8 @@ from ..cascade.typed_map import cast_to
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .accumulators import started
-from .constants import Scaled, unscaled
 from .errors import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError, UnknownTensorError
+from .hoisting import hoisted
 from .items import shared_scope
 from .loops import chain_of, find, inside, interval, is_reduction, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMemory, rebuilt, statements
@@ -312,8 +312,8 @@ class CacheWrite(Step):
 
     Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: tile = init; for k: tile[inner] += ...;
     Z[base(i) + f] = tile[f]``. Where a reduction loop encloses the tile, later iterations reload partial sums instead of setting the
-    initial value. The tile has the type in which the Einsum accumulates; what leaves it is converted. Constants by which all values of a
-    finished sum are multiplied or divided are applied to what is stored: ``tile += c * x`` becomes ``tile += x`` and ``Z[...] = c * tile``.
+    initial value. The tile has the type in which the Einsum accumulates; what leaves it is converted. Constant factors and masks of a sum
+    that is whole in the tile are applied to what is stored: ``tile += c * x`` becomes ``tile += x`` and ``Z[...] = c * tile``.
     Invariant: an element is set once, before its first update, and the parent holds every finished sum after the loop.
     """
 
@@ -361,7 +361,7 @@ class CacheWrite(Step):
         late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
         init = inits[0] if inits and not late else None
         whole = init is not None and init.value == 0 and not reductions and not reads
-        scaled = unscaled(update.value) if whole and self._may_wait(nest, update, tile) else None
+        fixed = _axes_of(nest, update) if whole and self._may_wait(nest, update, tile) else None
         readers = {s for _, s in statements(marked) if s.role in {"update", "map"} and s.einsum != self.einsum}
 
         def change(node: Node) -> tuple[Node, ...]:
@@ -372,17 +372,17 @@ class CacheWrite(Step):
             if node in inits:
                 return (node,) if late else ()
             if node.role in {"update", "map", "combine"} and node.target.source == place.source:
-                value = unscaled(node.value).value if scaled and node.role == "update" else node.value
+                value = hoisted(node.value, fixed).inner if fixed is not None and node.role == "update" else node.value
                 return (dataclasses.replace(node, target=touched.local(node.target, name), value=value),)
             return (node,)
 
         body = rebuilt(nest.body, change)
-        before, after = self._moves(mover, init, update, reductions, scaled)
+        before, after = self._moves(mover, init, update, reductions, fixed)
         body = place_around(body, names, [self.einsum], before, after)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
     def _moves(
-        self, mover: Mover, init: Statement | None, update: Statement, reductions: tuple[str, ...], scaled: Scaled | None
+        self, mover: Mover, init: Statement | None, update: Statement, reductions: tuple[str, ...], fixed: Mapping[str, int] | None
     ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
         """What sets the tile or loads it before it is computed, and what stores it afterwards."""
         before: tuple[Node, ...] = ()
@@ -394,13 +394,11 @@ class CacheWrite(Step):
         elif update.reduce is not None:
             before += mover.statement(self.einsum, "reload")
 
-        def multiplied(node: Node) -> tuple[Node, ...]:
-            return (node if scaled is None or isinstance(node, For) else dataclasses.replace(node, value=scaled.of(node.value)),)
-
-        return before, rebuilt(mover.statement(self.einsum, "drain"), multiplied)
+        drain = mover.statement(self.einsum, "drain")
+        return before, drain if fixed is None else rebuilt(drain, lambda node: (_finished(mover.nest, node, update, fixed),))
 
     def _may_wait(self, nest: Nest, update: Statement, tile: Tile) -> bool:
-        """Whether a sum may be multiplied by its constants when it is stored: narrow numbers could overflow, integers are not divided."""
+        """Whether constants and masks of a sum can wait until it is stored: narrow numbers could overflow, integers are not divided."""
         dtype = np.dtype(tile.dtype)
         wide = dtype.kind in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == dtype_of(nest, update.target.source)
         return wide and update.role == "update" and update.reduce == "add"
@@ -414,6 +412,22 @@ class CacheWrite(Step):
         ]
         # Partial results of partial results are combined first.
         return next((pair for pair in reversed(found) if pair[1].role == "combine"), found[0])
+
+
+def _axes_of(nest: Nest, update: Statement) -> dict[str, int]:
+    """The rank variables that count along an axis of what a statement writes, and so do not change during a sum."""
+    element = tile_origin(nest, update.target.source, update.target.indices)
+    return {name: element.index(value) for name, value in update.values.items() if value in element}
+
+
+def _finished(nest: Nest, node: Node, update: Statement, fixed: Mapping[str, int]) -> Node:
+    """A statement that stores sums, doing to them what was not done to each value."""
+    if isinstance(node, For):
+        return node
+    element = tile_origin(nest, node.target.source, node.target.indices)
+    value = hoisted(update.value, fixed).of(node.value)
+    values = {name: element[axis] for name, axis in fixed.items() if name in get_dependencies(value)}
+    return dataclasses.replace(node, value=value, values=constantdict(values))
 
 
 def _reading(nest: Nest, reader: Statement, source: str, tile: Tile, touched: Region) -> Statement:

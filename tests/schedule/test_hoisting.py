@@ -1,4 +1,4 @@
-"""Constants before sums: they are taken out of a whole sum, and nothing else is."""
+"""Constants and masks of sums: they are taken out of a whole sum, and nothing else is."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loopy.symbolic import SubstitutionMapper
 from pymbolic import evaluate, var
+from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Comparison, If, Product, Quotient, Sum
 from pymbolic.typing import Expression
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.schedule.constants import unscaled
 from feinsum_fuse.schedule.explicate import Explicate
+from feinsum_fuse.schedule.hoisting import SUM, hoisted
 from feinsum_fuse.schedule.loop_steps import Reorder
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.tile_steps import CacheWrite
@@ -25,7 +27,7 @@ from .runs import run, whole_numbers
 from .scripts import ref, refs, split
 
 SIZES = {"M": 7, "N": 5, "K": 11}
-MASKED = "Z[m,n] = where(k <= m, 0.5 * A[m,k] * B[k,n], 0)"
+MASKED = "Z[m,n] = 3 * where(n <= m, 0.5 * A[m,k] * B[k,n], -inf)"
 
 
 def cascade_of(text: str, dtype: str = "float32") -> Cascade:
@@ -44,7 +46,16 @@ def in_tile(at: str) -> Schedule:
         ("Z[m,n] = 0.125 * A[m,k] * B[k,n]", "A_0_Z*B_1_Z", "0.125*Z_private"),
         ("Z[m,n] = A[m,k] * B[k,n] / 8", "A_0_Z*B_1_Z", "Z_private / 8.0"),
         ("Z[m,n] = -2 * A[m,k] / 7 * B[k,n]", "A_0_Z*B_1_Z", "((-2.0)*Z_private) / 7.0"),
-        (MASKED, "A_0_Z*B_1_Z if k_Z <= m_Z else 0.0", "0.5*Z_private"),
+        ("Z[m,n] = where(k <= m, 0.5 * A[m,k] * B[k,n], 0)", "A_0_Z*B_1_Z if k_Z <= m_Z else 0.0", "0.5*Z_private"),
+        (MASKED, "A_0_Z*B_1_Z", "3.0*(0.5*Z_private if n_Z <= m_Z else -inf)"),
+        ("Z[m,n] = where(n <= m, A[m,k] * B[k,n], 1)", "A_0_Z*B_1_Z if n_Z <= m_Z else 1.0", "Z_private"),
+        ("Z[m,n] = where(n <= m, A[m,k], 0) * B[k,n]", "(A_0_Z if n_Z <= m_Z else 0.0)*B_1_Z", "Z_private"),
+        ("Z[m,n] = where(A[m,k] <= 1, 2 * B[k,n], 0)", "B_1_Z if A_0_Z <= 1.0 else 0.0", "2.0*Z_private"),
+        (
+            "Z[m,n] = where(m < 4 and n != 2, where(k < 3, A[m,k] * B[k,n], 0), 0)",
+            "A_0_Z*B_1_Z if k_Z < 3 else 0.0",
+            "Z_private if m_Z < 4 and n_Z != 2 else 0.0",
+        ),
         ("Z[m,n] = where(k <= m, 3 * A[m,k] * B[k,n], -inf)", "A_0_Z*B_1_Z if k_Z <= m_Z else -inf", "3.0*Z_private"),
         ("Z[m,n] = where(k <= m, -3 * A[m,k] * B[k,n], inf)", "(-3.0)*A_0_Z*B_1_Z if k_Z <= m_Z else inf", "Z_private"),
         ("Z[m,n] = 0.5 * (A[m,k] + B[k,n])", "A_0_Z + B_1_Z", "0.5*Z_private"),
@@ -70,7 +81,7 @@ def _value(line: str) -> str:
 
 @pytest.mark.parametrize(("dtype", "at"), [("int32", "Z.m/0"), ("float32", "Z.k/0")])
 def test_what_stays_inside(dtype: str, at: str) -> None:
-    """Integers, and partial sums that are loaded again."""
+    """Factors of integers, and of partial sums that are loaded again."""
     cascade = cascade_of("Z[m,n] = 3 * A[m,k] * B[k,n]", dtype)
     schedule = in_tile(at)
     text = str(schedule.nest(cascade.kernel()))
@@ -82,7 +93,7 @@ def test_what_stays_inside(dtype: str, at: str) -> None:
 def test_as_text(golden: Callable[[str, str], None]) -> None:
     """The script and the tree."""
     schedule = in_tile("Z.m/0")
-    golden("schedule_constants", f"{schedule}\n\n{schedule.nest(cascade_of(MASKED).kernel())}")
+    golden("schedule_hoisting", f"{schedule}\n\n{schedule.nest(cascade_of(MASKED).kernel())}")
 
 
 def expressions() -> st.SearchStrategy[Expression]:
@@ -101,13 +112,20 @@ def expressions() -> st.SearchStrategy[Expression]:
     )
 
 
-@given(expressions(), st.sampled_from([-3.0, 0.0, 1.0, 7.0]))
-def test_the_value_is_the_same(value: Expression, x: float) -> None:
-    """Scaling what is left gives what was there."""
-    part = unscaled(value)
-    before = _number(value, x)
-    after = _number(part.of(part.value), x)
+@given(expressions(), st.sampled_from([-3.0, 0.0, 1.0, 7.0]), st.booleans())
+def test_the_value_is_the_same(value: Expression, x: float, fixed: bool) -> None:
+    """Doing outside what was done inside gives what was there, for a sum of one."""
+    part = hoisted(value, {"x"} if fixed else set())
+    before, after = (_number(e, x) for e in (value, part.of(part.inner)))
     assert np.isclose(before, after, equal_nan=True) or np.isnan(before)
+
+
+@given(expressions(), st.sampled_from([-3.0, 0.0, 1.0, 7.0]))
+def test_the_sum_is_the_same(value: Expression, x: float) -> None:
+    """What is done outside to a sum of three is what is done to each of them."""
+    outer = hoisted(value, {"x"}).outer
+    one, three = (_number(SubstitutionMapper(make_subst_func({SUM: n}))(outer), x) for n in (1.0, 3.0))
+    assert np.isclose(three, 3 * one)
 
 
 def _number(value: Expression, x: float) -> float:
