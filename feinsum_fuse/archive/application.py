@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import loopy as lp
 import numpy as np
 
-from ..cascade.match import Match, match
+from ..cascade.match import Match, chosen_kernel, match
 from ..device.catalogue import DeviceInfo
 from ..device.executable import Executable, Launch
 from ..device.generation import executable
@@ -38,14 +38,16 @@ def apply_fact(fact: Fact, kernel: lp.TranslationUnit, instructions: Iterable[st
     sizes, and :class:`~feinsum_fuse.device.outcome.KernelError` if the transformed kernel fails or computes something else.
     """
     record = fact.known
-    given = fact.instructions if instructions is None else tuple(instructions)
+    named = (instructions,) if isinstance(instructions, str) else instructions
+    given = fact.instructions if named is None else tuple(named)
+    known = chosen_kernel(kernel).id_to_insn
 
     def answer(matched: Match) -> tuple[Question, Fact | None]:
         asked = about_match(matched, kernel, fact.device)
         answered = asked.answer(record, fact.source)
         return asked, None if answered is None else answered[1]
 
-    if given is None or not set(given) <= set(kernel.default_entrypoint.id_to_insn):
+    if given is None or not set(given) <= set(known):
         matched = matching(kernel, len(record.cascade.einsums), lambda candidate: answer(candidate)[1] is not None)
     else:
         matched = match(kernel, given)

@@ -7,7 +7,7 @@ from itertools import combinations, islice
 
 import loopy as lp
 
-from ..cascade.match import Match, match
+from ..cascade.match import Match, chosen_kernel, match
 from ..errors import ArchiveError, MatchError
 
 MOST_CHOICES = 1000
@@ -62,7 +62,7 @@ def _choices(kernel: lp.TranslationUnit, count: int) -> Iterator[Match]:
 def _einsums(kernel: lp.TranslationUnit) -> list[str]:
     """The instructions that are Einsums by themselves."""
     found = []
-    for insn in kernel.default_entrypoint.instructions:
+    for insn in chosen_kernel(kernel).instructions:
         try:
             match(kernel, [insn.id])
         except MatchError:

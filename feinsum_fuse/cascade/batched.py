@@ -19,6 +19,7 @@ from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from .element_types import checked, computing_type, default_accumulator
+from .functions import primitive, variables_in
 
 Rho = Callable[..., Expression]
 Length = int | str | float | SizeParam
@@ -41,10 +42,16 @@ Entry = Argument | tuple[Argument, ...] | list[Argument]
 
 def array(name: str, shape: Sequence[Length], dtype: str = "float64") -> Tensor:
     """A tensor by name, shape and element type; a length is a number, a name (symbolic), or infinity (symbolic, named by its index)."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise CascadeError(f"{name!r} is no name for an array", hint="Write letters, digits and underscores, a letter first.")
+    if isinstance(shape, str) or not isinstance(shape, Sequence):
+        raise CascadeError(f"{shape!r:.80} is no shape of {name}", hint="Write a tuple of lengths.")
     lengths: list[Size] = []
     for axis, length in enumerate(shape):
-        if isinstance(length, SizeParam) or (isinstance(length, int) and length > 0):
+        if isinstance(length, SizeParam):
             lengths.append(length)
+        elif isinstance(length, int | np.integer) and not isinstance(length, bool) and length > 0:
+            lengths.append(int(length))
         elif isinstance(length, str) and length.isidentifier():
             lengths.append(SizeParam(length))
         elif isinstance(length, float) and math.isinf(length):
@@ -93,8 +100,7 @@ def batched_einsum(
     contradict each other.
     """
     inputs, output = _parsed(subscripts)
-    if not rows or any(len(row) != len(inputs) for row in rows):
-        raise CascadeError(f"a batched einsum needs rows of {len(inputs)} arguments, one for each operand of {subscripts!r}")
+    _require_matrix(rows, len(inputs), f"a batched einsum needs rows of {len(inputs)} arguments, one for each operand of {subscripts!r}")
     arguments = _Arguments(sizes or {}, dtype)
     matrix = [[arguments.entry(entry, indices) for indices, entry in zip(inputs, row, strict=True)] for row in rows]
     tensors: dict[str, Tensor] = {}
@@ -104,9 +110,14 @@ def batched_einsum(
             for tensor in entry:
                 _add(tensor, indices, tensors, lengths)
     outputs = tuple(names) if names is not None else tuple(f"R{number}" for number in range(len(matrix)))
-    if len(set(outputs)) != len(matrix) or tensors.keys() & set(outputs):
-        raise CascadeError(f"{len(matrix)} different names are needed for the outputs that no input has, not {', '.join(outputs)}")
+    are_names = all(isinstance(name, str) and name.isidentifier() for name in outputs)
+    if not are_names or len(set(outputs)) != len(outputs) or len(outputs) != len(matrix) or tensors.keys() & set(outputs):
+        given = ", ".join(map(str, outputs))
+        raise CascadeError(f"{len(matrix)} different names are needed for the outputs that no input has, not {given}")
     functions = rho if rho is not None else [[None] * len(inputs)] * len(matrix)
+    _require_matrix(functions, len(inputs), f"rho needs a function or None for each of {len(matrix)} rows and {len(inputs)} operands")
+    if len(functions) != len(matrix):
+        raise CascadeError(f"rho has {len(functions)} rows, and there are {len(matrix)}")
     einsums = []
     for name, row, row_functions in zip(outputs, matrix, functions, strict=True):
         einsum = _row(name, inputs, output, row, row_functions, lengths)
@@ -121,6 +132,13 @@ def batched_einsum(
     )
 
 
+def _require_matrix(rows: object, columns: int, problem: str) -> None:
+    """Raise :class:`CascadeError` unless there are rows, of so many entries each."""
+    is_list = isinstance(rows, list | tuple) and bool(rows)
+    if not is_list or not all(isinstance(row, list | tuple) and len(row) == columns for row in rows):  # type: ignore[attr-defined]
+        raise CascadeError(problem)
+
+
 class _Arguments:
     """Turns what a caller gives for an array into tensors."""
 
@@ -131,6 +149,8 @@ class _Arguments:
 
     def entry(self, entry: Entry, indices: str) -> tuple[Tensor, ...]:
         """The tensors of an operand."""
+        if isinstance(entry, tuple | list) and not entry:
+            raise CascadeError(f"an operand with the indices {indices!r} has no array")
         return tuple(self.tensor(one, indices) for one in (entry if isinstance(entry, tuple | list) else (entry,)))
 
     def tensor(self, given: Argument, indices: str) -> Tensor:
@@ -149,6 +169,8 @@ class _Arguments:
 
 
 def _parsed(subscripts: str) -> tuple[list[str], str]:
+    if not isinstance(subscripts, str):
+        raise CascadeError(f"{subscripts!r:.80} is no indexing expression", hint="Write one like 'mk,kn->mn'.")
     text = subscripts.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
@@ -180,6 +202,20 @@ def _add(tensor: Tensor, indices: str, tensors: dict[str, Tensor], lengths: dict
             raise CascadeError(f"the index {index} has the lengths {lengths[index]} and {size} (in {tensor.name})")
 
 
+def _value(function: Rho, elements: list[p.Variable], name: str) -> Expression:
+    """What a rho makes of an operand's elements: an expression that a map can be."""
+    try:
+        value = function(*elements)
+    except TypeError as error:
+        raise CascadeError(f"a rho of {name} cannot be called with {len(elements)} elements: {error}") from error
+    if isinstance(value, bool) or not isinstance(value, int | float | p.ExpressionNode):
+        raise CascadeError(f"a rho of {name} returns {value!r:.80}, which is no expression")
+    foreign = variables_in(primitive(value)) - {element.name for element in elements} - {"inf"}
+    if foreign:
+        raise CascadeError(f"a rho of {name} uses {', '.join(sorted(foreign))}, which is none of its elements")
+    return value
+
+
 def _row(
     name: str, inputs: list[str], output: str, row: list[tuple[Tensor, ...]], functions: Sequence[Rho | None], lengths: dict[str, Size]
 ) -> Einsum:
@@ -190,7 +226,7 @@ def _row(
         for tensor in entry:
             elements.append(var(operand_name(len(operands))))
             operands.append(Access(tensor.name, tuple(map(Affine.variable, indices))))
-        factors += elements if function is None else [function(*elements)]
+        factors += elements if function is None else [_value(function, elements, name)]
     order = dict.fromkeys((*output, *"".join(inputs)))
     return Einsum(
         name,

@@ -16,6 +16,7 @@ import loopy as lp
 import numpy as np
 from constantdict import constantdict
 from loopy.diagnostic import LoopyError
+from loopy.kernel.function_interface import CallableKernel
 from numpy.typing import ArrayLike, NDArray
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
@@ -87,19 +88,34 @@ def match(t_unit: lp.TranslationUnit, instructions: Iterable[str] | None = None,
 
     Raises :class:`MatchError` with the instruction and the reason if any of them is no Einsum.
     """
-    if not isinstance(t_unit, lp.TranslationUnit):
-        raise MatchError(f"a {type(t_unit).__name__} cannot be matched", hint="Give the TranslationUnit that lp.make_kernel returns.")
+    kernel = chosen_kernel(t_unit, kernel_name)
     try:
-        kernel = t_unit[kernel_name] if kernel_name is not None else t_unit.default_entrypoint
         types = Types(t_unit, kernel)
     except (LoopyError, KeyError) as error:
         raise MatchError(f"the kernel cannot be read: {error}") from None
+    if isinstance(instructions, str):
+        instructions = (instructions,)
     chosen = list(instructions) if instructions is not None else [insn.id for insn in kernel.instructions]
     unknown = [name for name in chosen if name not in kernel.id_to_insn]
     if unknown or not chosen:
         missing = f"instruction {unknown[0]!r}" if unknown else "instruction to match"
         raise MatchError(f"the kernel has no {missing}", hint=f"It has {', '.join(kernel.id_to_insn)}.")
     return _Matching(Source(t_unit, kernel, types), chosen).match()
+
+
+def chosen_kernel(t_unit: lp.TranslationUnit, name: str | None = None) -> lp.LoopKernel:
+    """The kernel of this name, or the only one that can be called from outside; :class:`MatchError` if there is no such kernel."""
+    if not isinstance(t_unit, lp.TranslationUnit):
+        raise MatchError(f"a {type(t_unit).__name__} cannot be matched", hint="Give the TranslationUnit that lp.make_kernel returns.")
+    callables = t_unit.callables_table
+    names = sorted(t_unit.entrypoints) if name is None else [name] if name in callables else []
+    if len(names) != 1 or not isinstance(callables[names[0]], CallableKernel):
+        known = ", ".join(kernel for kernel, found in callables.items() if isinstance(found, CallableKernel))
+        raise MatchError(
+            f"{'which kernel is meant' if name is None else f'a kernel {name!r}'} cannot be told: the translation unit has {known}",
+            hint="Make one of them its only entrypoint: t_unit.with_entrypoints(name).",
+        )
+    return callables[names[0]].subkernel
 
 
 class _Matching:

@@ -67,6 +67,8 @@ class _Value:
 
 def is_conditional(insn: lp.InstructionBase, source: Source) -> bool:
     """Whether the right-hand side can be read as a map that is a ``where``, and as a map behind guards."""
+    if not isinstance(insn, lp.Assignment):
+        return False
     value = _taken_apart(insn.expression, source)
     return bool(value.conditions) if value.operation is None else _inner_guards(value, source.kernel) is not None
 

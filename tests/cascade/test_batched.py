@@ -93,6 +93,9 @@ def test_base_kernels_are_matched_back(rows: int) -> None:
         ("mk,kn->mn", [[ff.array("A", (2, 3)), ff.array("B", (3,))]], "1 axes"),
         ("mk,kn->mn", [[ff.array("A", (2, 3)), 7]], "no tensor"),
         ("mk,km->m", [[ff.array("A", (2, 3)), ff.array("A", (3, 2))]], "two shapes"),
+        ("mk,kn->mn", ["A", "B"], "rows of 2"),
+        ("mk,kn->mn", [["A", []]], "no array"),
+        (7, [["A"]], "no indexing expression"),
     ],
 )
 def test_what_is_no_batched_einsum(subscripts: str, rows: list[list[object]], reason: str) -> None:
@@ -100,7 +103,36 @@ def test_what_is_no_batched_einsum(subscripts: str, rows: list[list[object]], re
         ff.batched_einsum(subscripts, rows, sizes={"m": 2, "n": 3, "k": 4})
 
 
-@pytest.mark.parametrize(("shape", "dtype"), [((0, 2), "float32"), ((2.5,), "float32"), ((2,), "quaternion"), (("a b",), "float32")])
+@pytest.mark.parametrize(
+    ("rho", "reason"),
+    [
+        ([[None, None]] * 2, "rho has 2 rows"),
+        ([[None]], "for each of 1 rows and 2 operands"),
+        ([["x", None]], "cannot be called with 1 elements"),
+        ([[lambda: 1, None]], "cannot be called with 1 elements"),
+        ([[lambda x: None, None]], "no expression"),
+        ([[lambda x: var("foo")(x), None]], "no function foo"),
+        ([[lambda x: x * var("z"), None]], "uses z"),
+    ],
+)
+def test_what_is_no_rho(rho: list[list[object]], reason: str) -> None:
+    with pytest.raises(ff.CascadeError, match=reason):
+        ff.batched_einsum("mk,kn->mn", [["A", "B"]], rho=rho, sizes={"m": 2, "n": 3, "k": 4})
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((0, 2), "float32"), ((2.5,), "float32"), ((2,), "quaternion"), (("a b",), "float32"), ((True,), "float32"), (3, "float32")],
+)
 def test_what_is_no_array(shape: tuple[object, ...], dtype: str) -> None:
     with pytest.raises(ff.CascadeError):
         ff.array("A", shape, dtype)
+
+
+def test_names_and_numpy_lengths_of_arrays() -> None:
+    assert ff.array("A", (np.int64(3), 2)) == ff.array("A", (3, 2))
+    for name in ("2A", "", "a b"):
+        with pytest.raises(ff.CascadeError, match="no name for an array"):
+            ff.array(name, (3,))
+    with pytest.raises(ff.CascadeError, match="different names"):
+        ff.batched_einsum("mk,kn->mn", [["A", "B"]], names=["a b"], sizes={"m": 2, "n": 3, "k": 4})

@@ -193,6 +193,38 @@ def test_what_is_no_einsum_is_refused_with_the_instruction(name: str) -> None:
     assert any(insn.id in str(caught.value) for insn in t_unit.default_entrypoint.instructions)
 
 
+def test_other_kinds_of_instructions_are_refused_and_left_alone() -> None:
+    t_unit = lp.make_kernel(
+        ["{[m,n,k] : 0 <= m < 4 and 0 <= n < 5 and 0 <= k < 3}", "{[q] : 0 <= q < 4}"],
+        [
+            RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n)) {id=C}",
+            lp.CInstruction("q", "D[q] = 1;", assignees=("D[q]",), id="raw"),
+            "... nop {id=nop}",
+        ],
+        [lp.GlobalArg("A", np.float64, shape=(4, 3)), lp.GlobalArg("B", np.float64, shape=(3, 5))]
+        + [lp.GlobalArg(name, np.float64, shape=shape, is_input=False) for name, shape in (("C", (4, 5)), ("D", (4,)))],
+        lang_version=(2018, 2),
+    )
+    for name, kind in (("raw", "CInstruction"), ("nop", "NoOpInstruction")):
+        with pytest.raises(ff.MatchError, match=f"instruction {name} is no Einsum: it is a {kind}"):
+            match(t_unit, name)
+    assert match(t_unit, "C").cascade.structure_key == match(t_unit, ["C"]).cascade.structure_key
+
+
+def test_several_entrypoints_are_told_apart_by_name() -> None:
+    one, other = (kernel(MATMUL, RULES + f"C[m,n] = sum(k, {text})", ARGUMENTS) for text in ("A_(m,k)*B_(k,n)", "A_(m,k) + B_(k,n)"))
+    both = lp.merge([_named(one, "one"), _named(other, "other")])
+    with pytest.raises(ff.MatchError, match=r"which kernel is meant cannot be told: the translation unit has (one|other), (one|other)"):
+        match(both)
+    with pytest.raises(ff.MatchError, match="a kernel 'third' cannot be told"):
+        match(both, kernel_name="third")
+    assert match(both, kernel_name="other").cascade.key == match(other).cascade.key
+
+
+def _named(t_unit: lp.TranslationUnit, name: str) -> lp.TranslationUnit:
+    return lp.rename_callable(t_unit, t_unit.default_entrypoint.name, name)
+
+
 def test_a_cast_to_a_narrower_type_is_refused() -> None:
     t_unit = kernel(MATMUL, RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n)) {id=C}", ARGUMENTS)
     insn = t_unit.default_entrypoint.id_to_insn["C"]
