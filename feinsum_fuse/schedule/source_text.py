@@ -45,6 +45,7 @@ def _compared(line: str) -> str:
     line = re.sub(r"(?<=[(,] )(-?\d+) \* (\d+)(?= [-+] )", lambda m: str(int(m[1]) * int(m[2])), line)
     line = re.sub(r"(?<=[(,] )0 (?:\+ |(-) )", r"\1", line)
     line = re.sub(r"(?<=\()-(\d+) \+ (\w+) == 0", r"\2 == \1", line)
+    line = line.replace("-1 * INFINITY", "-INFINITY")
     return re.sub(r" \+ -(\d+(?:\.\d+f?)?) \* ", lambda m: " - " if m[1] in {"1", "1.0f", "1.0"} else f" - {m[1]} * ", line)
 
 
@@ -72,12 +73,12 @@ def _constants_last(line: str) -> str:
 
 
 def _counted(line: str) -> str:
-    """``vloadupto(A[i], -8 * 1 - 16 * i + 20)`` -> ``vloadupto(A[i], 12 - 16 * i)``."""
+    """``vloadupto(A[i], -8 * 1 - 16 * i + 20)`` -> ``vloadupto(A[i], 12 - 16 * i)``; the first argument of ``vindex`` likewise."""
     for found in reversed(list(re.finditer(r"\bv(?:load|store)upto_\w+\(", line))):
         end = _closing(line, found.end() - 1) - 1
         start = line.rfind(", ", found.end(), end) + 2
         line = line[:start] + _sum_of(line[start:end]) + line[end:]
-    return line
+    return re.sub(r"\b(vindex\w+\()([^,]+)", lambda m: m[1] + _sum_of(m[2]), line)
 
 
 def _sum_of(index: str) -> str:
@@ -105,10 +106,10 @@ def _sum_of(index: str) -> str:
         if factors and factors[0].startswith("-") and sign == "+":
             sign, factors[0] = "-", factors[0][1:]
         rest += [sign, " ".join(factors)] if factors else []
-    if not rest or (rest[0] == "-" and constant <= 0):
+    if not rest:
         return index
     if rest[0] == "-":
-        return f"{constant} {' '.join(rest)}"
+        return f"{constant} {' '.join(rest)}" if constant else f"-{' '.join(rest[1:])}"
     return " ".join(rest[1:]) + (f" {'-' if constant < 0 else '+'} {abs(constant)}" if constant else "")
 
 
