@@ -84,7 +84,8 @@ def _counted(line: str) -> str:
 def _sum_of(index: str) -> str:
     """An index that is a sum, with what is constant in it at its end; any other as it is."""
     words = list(_words(index))
-    if set(words[1::2]) - set("+-*") or any(re.search(r"[\[?]", word) for word in words):
+    # Half of a call is no sum.
+    if set(words[1::2]) - set("+-*") or any(re.search(r"[\[?]", word) for word in words) or index.count("(") != index.count(")"):
         return index
     terms: list[list[str]] = [["+"]]
     for word in words:

@@ -56,6 +56,8 @@ def test_counts_of_elements_are_short() -> None:
     """What unrolling leaves in the number of elements that are there is computed."""
     text = body("vstoreupto_global_float8(A[i + 8], c, -16 * i - 8 * 1 + 20);")
     assert legible(text, {}, {}) == body("vstoreupto_global_float8(A[i + 8], c, 12 - 16 * i);")
+    text = body("vstoreupto_global_float8(A[i], c, min(20 - i, -8 * 2 - i));")
+    assert legible(text, {}, {}) == body("vstoreupto_global_float8(A[i], c, min(20 - i, -16 - i));")
     text = body("c = vindexge_float8(8 * 1 - 3 + 16 * i, -1, vindexge_float8(8 * 0 - j, 1, a, -1 * INFINITY), 0.0f);")
     assert legible(text, {}, {}) == body("c = vindexge_float8(16 * i + 5, -1, vindexge_float8(-j, 1, a, -INFINITY), 0.0f);")
 
