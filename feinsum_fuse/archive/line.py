@@ -107,6 +107,7 @@ class PredictionLine(StrictModel):
     predicted_dynamic_energy: Figure
     predicted_total_leak_energy: Figure
     predicted_n_instances: Annotated[int, Field(ge=1, lt=2**63)]
+    predicted_least_latency: Figure = 0.0
     predicted_tables: dict[Word, TableLine] = Field(max_length=100)
 
 

@@ -24,7 +24,7 @@ OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
 ALONE = 0.75
 """A unit that does less than this part of what it does alone while all are busy was used by somebody else."""
 NOISY = 0.1
-"""A difference between the halves of the samples beyond which a calibration is called noisy."""
+"""A disagreement of the samples of a probe beyond which a calibration is called noisy."""
 QUICK_SECONDS, FULL_SECONDS = 2.5, 34.0
 KINDS = ("read", "write", "copy")
 ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
@@ -42,14 +42,15 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> S
     unit does a second: exponentials, scalars loaded into all lanes, lines read for one element, and bytes alone at each level. Energies
     are assumed (``assumed_energies``), not measured.
 
-    About 8 s if quick, below 60 s if not. Warns if the two halves of a probe's samples differ by more than 10 %.
+    About 8 s if quick, below 60 s if not. Warns if the samples of a probe disagree by more than 10 %.
     """
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     session = _Session(best_bench(chosen, "float32"), quick)
     sample_in_turns(session.probes.values(), QUICK_SECONDS if quick else FULL_SECONDS)
     noise, worst = max((session.rate(name).disagreement, name) for name in session.probes if not name.startswith("launch"))
     if noise > NOISY:
-        warnings.warn(f"calibrated on a busy machine: two halves of the samples of {worst} differ by {noise:.0%}", stacklevel=2)
+        text = f"calibrated on a busy machine: samples of {worst} disagree by {noise:.0%}; another calibration may differ as much"
+        warnings.warn(text, stacklevel=2)
     return session.spec()
 
 

@@ -58,9 +58,8 @@ void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, i
     y[get_global_id(0)] = TOTAL;
 }
 """
-_STORED = """
+_ANYWHERE = """
 typedef VEC anywhere __attribute__((aligned(sizeof(REAL)), may_alias));
-static inline REAL stored(__global REAL *at, VEC value) { *(__global anywhere *) at = value; return FIRST(value); }
 """
 _AT = "*(__global anywhere {}*) &"
 _BODIES = {
@@ -70,7 +69,7 @@ _BODIES = {
     "stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { STORES }",
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
-    f" q[i * 64] = stored(&q[i * 64], {_AT.format('')}q[i * 64] + p[r & 63] * {_AT.format('const ')}p[i * 64]);",
+    f" {_AT.format('')}q[i * 64] = {_AT.format('')}q[i * 64] + p[r & 63] * {_AT.format('const ')}p[i * 64];",
     "columns": "for (int i = 0; i < n; ++i) { VEC v = x[(i & (ROWS - 1)) * PITCH + i / ROWS * SPAN]; COLUMN }",
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
 }
@@ -140,10 +139,9 @@ class CoreBench:
             "PAGES": " ".join(f"a{k} += x[(i + {k}) * {self._rows}];" for k in chains),
             "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
-            "FIRST(v)": "(v).s0" if lanes > 1 else "(v)",
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
         }
-        return self._loaded(self.bench, words, _STORED + "".join(_HEAD % item for item in _BODIES.items()))
+        return self._loaded(self.bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
 
     def _functions(self, bench: Bench) -> Loaded:
         """A program of its own: PoCL cannot compile functions of 16 lanes."""

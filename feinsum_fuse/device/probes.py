@@ -126,10 +126,11 @@ def source_of(text: str, dtype: str, lanes: int, group: int) -> str:
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate in units a second, and by how much the rates of the first and the last half of the samples differ, relatively."""
+    """A rate in units a second, and how far its samples disagree."""
 
     value: float
     disagreement: float
+    """By how much the rates of the first and the last half differ, or the fastest tenth from the fastest quarter, relatively."""
 
 
 @dataclass
@@ -156,24 +157,31 @@ class Probe:
         if not self.may_repeat or fastest >= SAMPLE / 2 or self.repeats >= MOST_REPEATS:
             return False
         self.repeats = min(MOST_REPEATS, max(2 * self.repeats, int(self.repeats * SAMPLE / fastest)))
-        self.kernel.set_arg(3, np.int32(self.repeats))
         self.seconds.clear()
         return True
 
     def sample(self) -> float:
-        """Run once more; the host's seconds."""
+        """Run once more; the host's seconds. Before, one repeat brings back what other probes drove out of the caches."""
+        if self.repeats > 1:
+            self._run(1)
         start = time.perf_counter()
-        cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
-        self.queue.finish()
+        self._run(self.repeats)
         self.seconds.append(time.perf_counter() - start)
         return self.seconds[-1]
+
+    def _run(self, repeats: int) -> None:
+        if self.may_repeat:
+            self.kernel.set_arg(3, np.int32(repeats))
+        cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
+        self.queue.finish()
 
     def rate(self, overhead: float = 0.0) -> Rate:
         """What the device can do: interference only ever slows a probe down, so the mean of the fastest tenth; less what a launch costs."""
         half = len(self.seconds) // 2
         early, late = _fastest(self.seconds[:half] or self.seconds), _fastest(self.seconds[half:])
-        work = self.work * self.repeats
-        return Rate(work / max(_fastest(self.seconds) - overhead, 1e-9), abs(early - late) / min(early, late))
+        fastest, quarter = _fastest(self.seconds), sorted(self.seconds)[len(self.seconds) // 4]
+        noise = max(abs(early - late) / min(early, late), quarter / fastest - 1)
+        return Rate(self.work * self.repeats / max(fastest - overhead, 1e-9), noise)
 
 
 def _fastest(seconds: list[float]) -> float:

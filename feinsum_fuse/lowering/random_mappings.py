@@ -32,7 +32,7 @@ from .segments import Rows, Segment, segments
 T = TypeVar("T")
 
 NEAR, FAR = 0.2, 0.8
-"""The chance that one decision is drawn anew: most mappings stay near the default one, each third does not."""
+"""The chance that one decision is drawn anew: most mappings stay near the default one, each fourth does not."""
 ATTEMPTS = 20
 """Draws for each mapping that is wanted, before the workload is said to have no more of them."""
 MOST_INSTANCES = 64
@@ -89,7 +89,7 @@ def random_mappings(spec: Spec, count: int, seed: int = 0, limits: DeviceLimits 
     for _ in range(ATTEMPTS * count):
         if len(found) == count:
             break
-        change = FAR if len(found) % 3 == 2 else NEAR
+        change = FAR if len(found) % 4 == 3 else NEAR
         try:
             drawn = spec.replace(mapping=_Draw(cascade, spec, target, random, change).mapping())
             if str(drawn.mapping) not in found:

@@ -13,6 +13,7 @@ from ..errors import CascadeError, LoweringError, MappingError, ModelError, Sche
 from ..spec.arch import Memory
 from ..spec.mapping import Temporal
 from ..spec.spec import Spec
+from .bounds import bounds
 from .caches import place_caches
 from .estimate import Estimate, estimate
 from .launches import launch_seconds
@@ -32,10 +33,11 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
 
     On an architecture that was measured the latency is that of the lowered kernel (:mod:`feinsum_fuse.model.kernel_time`), launches apart,
     and ``component_latency`` what the core and each level of memory would need alone; of a mapping that cannot be lowered, it is the
-    formulas'. Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
+    formulas'. The floor that :func:`~feinsum_fuse.model.bounds.bounds` gives goes with it. Raises :class:`ModelError` if the spec lacks a
+    part, if a mapping cannot be modelled, or if a memory overflows.
     """
     placed = place_caches(expanded(spec), cold=cold)
-    prediction = _prediction(placed, estimate(placed))
+    prediction = replace(_prediction(placed, estimate(placed)), least_latency=bounds(spec, cold=cold).latency)
     machine = Machine.of(spec)
     return prediction if machine is None else _timed(prediction, spec, machine, cold)
 

@@ -101,6 +101,8 @@ class Prediction:
     usage: Table
     """[einsum, component, dimension] -> the fraction of a fanout in use."""
     n_instances: int = 1
+    least_latency: float = 0.0
+    """The roofline floor, s: :func:`~feinsum_fuse.model.bounds.bounds` of the same spec; 0 where it was not recorded."""
 
     @property
     def energy_delay_product(self) -> float:
@@ -136,7 +138,7 @@ class Prediction:
         try:
             data = json.loads(text)
             tables: dict[str, Any] = {name: _table(data["tables"][name]) for name in TABLES}
-            figures: dict[str, Any] = {name: data[name] for name in SCALARS}
+            figures: dict[str, Any] = {name: data[name] for name in SCALARS if name in data or name not in LATER}
             return cls(**figures, **tables)
         except (ValueError, KeyError, TypeError) as error:
             raise ModelError(f"This is no prediction: {error}") from error
@@ -146,6 +148,9 @@ class Prediction:
         lines = [f"Prediction: {self.latency:.6g} s, {self.energy:.6g} J ({parts})"]
         if self.n_instances != 1:
             lines[0] += f", all {self.n_instances} instances together"
+        if self.least_latency:
+            times = self.latency / self.least_latency
+            lines.append(f"Floor: at least {self.least_latency:.6g} s; the prediction is {times:.3g} times that")
         slow, seconds = self.bottleneck, self.einsum_latency
         rows = [
             [einsum, slow[einsum], f"{seconds[einsum]:.6g}", f"{self._energy_of(einsum):.6g}", f"{self.computes[einsum]:.6g}"]
@@ -166,7 +171,9 @@ class Prediction:
         return self.action_energy.total(einsum=einsum) + self.leak_energy.total(einsum=einsum)
 
 
-SCALARS = ("energy", "latency", "dynamic_energy", "total_leak_energy", "n_instances")
+SCALARS = ("energy", "latency", "dynamic_energy", "total_leak_energy", "n_instances", "least_latency")
+LATER = frozenset({"least_latency"})
+"""Figures that predictions which were stored earlier lack."""
 TABLES = ("actions", "action_energy", "leak_energy", "component_latency", "occupancy", "peak", "computes", "sizes", "usage")
 
 

@@ -16,13 +16,15 @@ import numpy as np
 from pymbolic.mapper import WalkMapper
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
-from ..schedule.nest import For, Nest, Place
+from ..schedule.nest import For, Nest, Place, statements
 from ..spec.workload import operand_name
-from .blocks import Block, Line, average_trips, stride, variables
+from .blocks import Block, Line, average_trips, conditional, stride, variables
 from .machine import REGISTERS, WINDOW, Machine
 
 FREE = frozenset({"where"})
 PAIRS = frozenset({"max", "min"})
+TURNED = 1.5
+"""Ways through memory of an accumulator in an iteration, on average over loops whose accumulators fill all registers."""
 
 
 class _Operations(WalkMapper):  # type: ignore[misc]
@@ -87,8 +89,8 @@ class Straight:
         once = self.block.trips * self.iteration + self._outside
         chained = self._chained
         if chained:
-            # What follows a short loop starts while the loop's last operations are under way.
-            ahead = max(1.0, WINDOW / max(1.0, self.operations * self.block.trips))
+            # What follows a loop starts as soon as the core sees it, while the loop's last operations wait for one another.
+            ahead = 1 + WINDOW / max(1.0, self.operations * self.block.trips * self._continued)
             once = max(once, chained * self.block.trips / ahead)
         once = max(once, self._around)
         if self.block.is_loop:
@@ -143,13 +145,24 @@ class Straight:
         return max(1.0, line.width / self._native(line))
 
     def _joined(self, line: Line) -> int:
-        """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions."""
+        """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions of their own."""
         places = (line.statement.target, *line.statement.operands)
-        for loop in reversed(line.unrolled):
+        for depth, loop in reversed(list(enumerate(line.unrolled))):
             steps = [stride(self.nest, place, loop.name) for place in places]
-            if steps[0] == 1 and all(step in (0, 1) for step in steps) and not line.conditions:
+            own = conditional(loop, (*line.above, *line.unrolled[:depth]))
+            if steps[0] == 1 and all(step in (0, 1) for step in steps) and not own:
                 return int(min(self._native(line), 1 << ((loop.extent or 1).bit_length() - 1)))
         return 1
+
+    def _gathered(self, line: Line) -> int:
+        """Scalar accumulators that the compiler keeps in one register: copies without conditions of their own, neighbours or not."""
+        if line.lane is not None:
+            return 1
+        copies = 1
+        for depth, loop in enumerate(line.unrolled):
+            if loop.name in variables(line.statement.target) and not conditional(loop, (*line.above, *line.unrolled[:depth])):
+                copies *= loop.extent or 1
+        return int(min(self._native(line), 1 << (copies.bit_length() - 1)))
 
     def _is_joined(self, line: Line, place: Place) -> bool:
         return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
@@ -236,13 +249,11 @@ class Straight:
         count = float(line.distinct(target))
         pieces = max(1.0, line.width / self._native(line)) if line.lane is not None else 1 / self.vectorised
         if target.source in self.registers or (line.statement.reduce and self._is_promoted(line)):
-            counts.live += count * pieces / self._joined(line) if line.statement.reduce else 0
+            counts.live += count * pieces / self._gathered(line) if line.statement.reduce else 0
             return
         step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
-        # A vector's store is written as an assignment of its first element, which is stored once more.
-        again = count if line.is_vector and step == 1 else 0.0
-        counts.stores += count * (pieces if step == 1 else line.width) + again
-        counts.updates += again if line.statement.reduce is not None else 0.0
+        counts.stores += count * (pieces if step == 1 else line.width)
+        counts.updates += count * pieces if line.is_vector and step == 1 and line.statement.reduce is not None else 0.0
         counts.packed += 0 if step == 1 else count * line.width
 
     @property
@@ -307,9 +318,31 @@ class Straight:
         for line in self._reducing(loop):
             target = line.statement.target
             updates = line.copies / line.distinct(target)
-            latency = "memory_chain" if self.spilled else self._latency(line)
-            longest = max(longest, updates * self.machine.seconds(latency))
+            each = self.machine.seconds("memory_chain") * self._detours if self.spilled else self.machine.seconds(self._latency(line))
+            longest = max(longest, updates * each)
         return longest
+
+    @property
+    def _continued(self) -> float:
+        """How many entries one after another add to the same places: the sum's loops around the block, inside those that start it anew."""
+        sums = {line.statement.target.source for line in self.block.lines if line.statement.reduce is not None}
+        starts = [loops for loops, s in statements(self.nest.body) if s.role == "init" and s.target.source in sums]
+        around = {loop.name for loops in starts for loop in loops}
+        count = 1.0
+        for depth, loop in reversed(list(enumerate(self.block.above[:-1]))):
+            if loop.name in around or not any(self._reducing(loop)):
+                break
+            count *= average_trips(loop, self.block.above[:depth])
+        return count
+
+    @property
+    def _detours(self) -> float:
+        """How often an accumulator that does not fit into registers passes through memory in an iteration.
+
+        Once; where accumulators alone fill all registers, compilers turn them around in memory and registers, which takes some through
+        memory twice in about half of the loops: nothing in the text tells which.
+        """
+        return TURNED if self._counts.live >= REGISTERS else 1.0
 
     def _latency(self, line: Line) -> str:
         if line.statement.target.source in self.registers or self._is_promoted(line):
@@ -329,10 +362,9 @@ class Straight:
         return longest
 
     def _is_promoted(self, line: Line) -> bool:
-        """Whether the compiler keeps a sum in a register while the loop runs: it knows the place, and no vector store hides it."""
-        loop, target = self.block.loop, line.statement.target
-        hidden = line.is_vector and line.lane is not None and stride(self.nest, target, line.lane.name) == 1
-        return loop is not None and not hidden and loop.name not in variables(target)
+        """Whether the compiler keeps a sum in a register while the loop runs: it knows the place."""
+        loop = self.block.loop
+        return loop is not None and loop.name not in variables(line.statement.target)
 
     def _reducing(self, loop: For) -> Iterator[Line]:
         for line in self.block.lines:
@@ -369,4 +401,4 @@ class _Counts:
     live: float = 0.0
     guarded: float = 0.0
     updates: float = 0.0
-    """Vectors in memory that are changed where they are: the second store keeps the load from taking the first one's value."""
+    """Vectors in memory that are changed where they are."""

@@ -74,8 +74,9 @@ def test_a_full_register_tile_runs_at_the_rate_of_multiply_adds() -> None:
 
 
 def test_few_accumulators_wait_for_their_last_sum() -> None:
-    """One accumulator: four cycles each, and no other reduction is near enough to fill them."""
-    assert core(product(1, 1)) == pytest.approx(64 * 64 / 8 / 2 * 256 * 4e-9, rel=0.05)
+    """One accumulator: four cycles each, but for what the core sees of the next sum: 256 operations, of 256 times some five."""
+    alone = 64 * 64 / 8 / 2 * 256 * 4e-9
+    assert alone / 1.25 < core(product(1, 1)) < alone / 1.15
 
 
 def test_accumulators_that_do_not_fit_cost_more_than_those_that_do() -> None:
@@ -121,7 +122,9 @@ def test_loops_that_call_a_library_are_no_vectors() -> None:
 
 
 def test_sums_in_memory_wait_for_their_stores() -> None:
-    assert core(product(1, 1, registers=False)) > 4 * core(product(1, 1))
+    """One sum in a loop is kept in a register wherever it belongs; several that take turns are loaded and stored each time."""
+    assert core(product(1, 1, registers=False)) == pytest.approx(core(product(1, 1)), rel=0.05)
+    assert core(product(2, 1, registers=False)) > 2 * core(product(2, 1))
 
 
 def test_one_group_uses_one_core() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from feinsum_fuse import Error, ModelError, loads, predict
@@ -52,6 +54,19 @@ def test_prints_a_table(prediction: Prediction) -> None:
     text = str(prediction)
     assert "T1      MAC" in text
     assert "Buffer" in text.split("peak/bits")[1]
+
+
+def test_prints_the_floor(prediction: Prediction) -> None:
+    floor = bounds(chain(2))
+    assert prediction.least_latency == floor.latency > 0
+    assert str(prediction).splitlines()[1].startswith(f"Floor: at least {floor.latency:.6g} s; the prediction is")
+
+
+def test_predictions_that_were_stored_without_a_floor(prediction: Prediction) -> None:
+    data = json.loads(prediction.to_json())
+    del data["least_latency"]
+    found = Prediction.from_json(json.dumps(data))
+    assert found.latency == prediction.latency and "Floor" not in str(found)
 
 
 def test_json(prediction: Prediction) -> None:
