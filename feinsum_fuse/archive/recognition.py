@@ -12,6 +12,8 @@ from ..errors import ArchiveError, MatchError
 
 MOST_CHOICES = 1000
 """How many choices of instructions are looked at."""
+LONGEST_PART = 4
+"""How many Einsums of a kernel are asked about together if nothing is known about all."""
 
 
 def recognised(kernel: lp.TranslationUnit) -> Match:
@@ -30,6 +32,17 @@ def recognised(kernel: lp.TranslationUnit) -> Match:
         except MatchError as error:
             raise whole from error
     raise whole
+
+
+def parts(kernel: lp.TranslationUnit) -> Iterator[Match]:
+    """What Einsums that follow one another in the kernel compute, without the others: long runs first, at most :data:`LONGEST_PART`."""
+    einsums = _einsums(kernel)
+    for count in range(min(len(einsums) - 1, LONGEST_PART), 0, -1):
+        for start in range(len(einsums) - count + 1):
+            try:
+                yield match(kernel, einsums[start : start + count])
+            except MatchError:
+                continue
 
 
 def matching(kernel: lp.TranslationUnit, count: int, fits: Callable[[Match], bool]) -> Match:

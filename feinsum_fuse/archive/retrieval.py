@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
+import loopy as lp
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
 from ..device.measurement import Measurement
 from ..device.outcome import Outcome
-from ..errors import ArchiveError, ScheduleError
+from ..errors import ArchiveError, MatchError, ScheduleError
 from .address import locate
-from .device_identity import Device
+from .device_identity import Device, described
 from .fact import Fact, FactKey, Found, Record
-from .question import Question, Rank, Subject, question
+from .question import Question, Rank, Subject, about_match, question
+from .recognition import parts
 from .recording import record_from
 from .schema import ask
 from .shipped import SHIPPED, shipped_records
@@ -52,8 +55,32 @@ def retrieve(x: Subject, device: Device, url: Url | None = None) -> Fact:
 
     Schedules are compared by the median of their medians at equal sizes on equal devices. One whose latest measurement there was wrong,
     crashed or hung is passed over. At sizes or on a device other than recorded, a schedule must be legal for ``x``. Reads only.
+
+    If nothing is known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
     """
-    asked = question(x, device)
+    if not isinstance(x, lp.TranslationUnit):
+        return _best(question(x, device), url)
+    info, failure = described(device), None
+    whole: Fact | None = None
+    try:
+        whole = _best(question(x, info), url)
+    except MatchError as error:
+        failure = error
+    if whole:
+        return whole
+    for matched in parts(x):
+        fact = _best(about_match(matched, x, info), url)
+        if fact:
+            only = f"of the kernel, {', '.join(matched.names.instructions.values())} alone"
+            return dataclasses.replace(fact, detail="; ".join(filter(None, (only, fact.detail))))
+    if whole is None:
+        assert failure is not None
+        raise failure
+    return whole
+
+
+def _best(asked: Question, url: Url | None) -> Fact:
+    """The best fact that answers a question."""
     groups: dict[tuple[Rank, FactKey], list[Fact]] = defaultdict(list)
     for rank, fact in _answers(asked, url):
         groups[rank, fact.known.key].append(fact)

@@ -180,6 +180,43 @@ def test_instructions_that_fit_twice_must_be_named(known: str, device: cl.Device
         fact.apply(twice, ["unknown"])
 
 
+def test_parts_of_a_kernel_are_found_one_after_the_other(known: str, device: cl.Device) -> None:
+    """Two products and an element-wise Einsum: nothing is known about the three together."""
+    kernel = lp.make_kernel(
+        [
+            "{[m, n]: 0 <= m < 70 and 0 <= n < 48}",
+            "{[k]: 0 <= k < 32}",
+            "{[p, q]: 0 <= p < 70 and 0 <= q < 48}",
+            "{[r]: 0 <= r < 32}",
+            "{[u, v]: 0 <= u < 70 and 0 <= v < 48}",
+        ],
+        """
+        a(i, j) := A[i, j]
+        b(i, j) := B[i, j]
+        c(i, j) := C[i, j]
+        y(i, j) := Y[i, j]
+        z(i, j) := Z[i, j]
+        Y[m, n] = sum(k, a(m, k) * b(k, n))  {id=first}
+        Z[p, q] = sum(r, a(p, r) * c(r, q))  {id=second}
+        X[u, v] = y(u, v) - z(u, v)  {id=difference, dep=first:second}
+        """,
+        [lp.GlobalArg("A, B, C, X, Y, Z", np.float32, shape=lp.auto)],
+        lang_version=(2018, 2),
+    )
+    fact = retrieve(kernel, device, known)
+    assert (fact.found, fact.instructions) == (Found.nearest_sizes, ("first",))
+    assert fact.detail == "of the kernel, first alone; recorded at m = 64 for 70"
+    half = fact.apply(kernel)
+    other = retrieve(half, device, known)
+    assert other.instructions == ("second",)
+    whole = other.apply(half)
+    assert not retrieve(whole, device, known)
+    program = executable(whole)
+    inputs = {a.name: np.random.default_rng(0).uniform(-1, 1, a.shape).astype(a.dtype) for a in program.inputs}
+    result = run_isolated(program, inputs, device)
+    np.testing.assert_allclose(result.outputs["X"], inputs["A"] @ inputs["B"] - inputs["A"] @ inputs["C"], atol=1e-4)
+
+
 def test_a_kernel_that_computes_something_else_is_refused(known: str, device: cl.Device) -> None:
     fact = retrieve(product(m=64), device, known)
     other = product(expression="A[k,m] * B[k,n]").kernel()
