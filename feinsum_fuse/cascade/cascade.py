@@ -191,6 +191,8 @@ class Cascade:
 
         if path is None:
             return best_order(self.einsum(einsum), optimize).apply(self)
+        if not isinstance(path, Sequence) or not all(isinstance(step, Sequence) for step in path):
+            raise CascadeError(f"{path!r:.80} is no path of a contraction", hint="Give pairs of positions, such as [(0, 2), (0, 1)].")
         return ContractionOrder(einsum, tuple(tuple(step) for step in path)).apply(self)
 
     def online(self, einsum: str) -> Cascade:

@@ -169,5 +169,9 @@ def best_order(einsum: Einsum, optimize: str = "optimal") -> ContractionOrder:
     length = {v: _LONG if isinstance(size, SizeParam) else size for v, size in einsum.sizes.items()}
     labels = [sorted(part.variables) for part in parts]
     text = f"{','.join(''.join(symbol[v] for v in own) for own in labels)}->{''.join(symbol[v] for v in einsum.output_variables)}"
-    path, _ = opt_einsum.contract_path(text, *(tuple(length[v] for v in own) for own in labels), shapes=True, optimize=optimize)
+    shapes = [tuple(length[v] for v in own) for own in labels]
+    try:
+        path, _ = opt_einsum.contract_path(text, *shapes, shapes=True, optimize=optimize)
+    except KeyError as error:
+        raise CascadeError(f"{optimize!r:.80} is no way to find an order", hint=str(error.args[0])) from None
     return ContractionOrder(einsum.name, tuple(tuple(int(k) for k in pair) for pair in path))

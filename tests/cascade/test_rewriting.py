@@ -102,6 +102,13 @@ def test_paths_that_do_not_fit(path: tuple[tuple[int, ...], ...]) -> None:
         DIVERGENCE.contract("Z", path)
 
 
+def test_what_is_no_path_and_no_way_to_find_one() -> None:
+    with pytest.raises(ff.CascadeError, match="no path of a contraction"):
+        MTTKRP.contract("Z", 5)  # type: ignore[arg-type]
+    with pytest.raises(ff.CascadeError, match="'fastest' is no way to find an order"):
+        MTTKRP.contract("Z", optimize="fastest")
+
+
 SOFTMAX = {
     "rows": (["P[m,n] = softmax(S[m,n], n)"], {"M": 4, "N": 7}),
     "columns": (["P[m,n] = softmax(S[m,n], m)"], {"M": 4, "N": 7}),
