@@ -60,15 +60,15 @@ class Region:
         return all(low >= 0 and high < size for (low, high), size in zip(extremes, shape, strict=True))
 
     def view(self, access: Access, array: Array) -> Array:
-        """The elements of a C-contiguous array that are accessed, one axis per variable (1 long if the access lacks it); all inside."""
-        offset, strides, shape = 0, [], []
-        for index, stride in zip(access.indices, array.strides, strict=True):
-            offset += stride * (index.constant + sum(factor * self.ranges[name][0] for name, factor in index.terms))
+        """The elements of an array that are accessed, one axis per variable (1 long if the access lacks it); all inside."""
+        first = [index.constant + sum(factor * self.ranges[name][0] for name, factor in index.terms) for index in access.indices]
+        strides, shape = [], []
         for name, (low, high) in self.ranges.items():
             factors = [index.coefficients.get(name, 0) for index in access.indices]
             strides.append(sum(stride * factor for factor, stride in zip(factors, array.strides, strict=True)))
             shape.append(high - low if name in access.variables else 1)
-        view: Array = as_strided(array.reshape(-1)[offset // array.itemsize :], shape, strides)
+        corner = tuple(slice(start, None) for start in first)
+        view: Array = as_strided(array[corner] if corner else array, shape, strides)
         return view
 
     def gathered(self, access: Access, array: Array) -> Array:

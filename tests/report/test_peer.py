@@ -12,6 +12,7 @@ PLAIN = {
     "chain": (["T[m,n] = A[m,k]*B[k,n]", "Z[m,p] = T[m,n]*C[n,p]"], {"M": 17, "K": 5, "N": 7, "P": 3}),
     "transposed": (["Z[n,m] = A[m,k]*B[k,n]"], {"M": 4, "K": 5, "N": 7}),
     "three operands": (["Z[e,i] = J[x,r,e]*D[r,i,j]*U[x,e,j]"], {"X": 3, "R": 3, "E": 11, "I": 4, "J": 5}),
+    "transposed in between": (["T[r,e,j] = G[x,r,e]*U[x,e,j]", "D[e,i] = S[r,i,j]*T[r,e,j]"], {"X": 3, "R": 2, "E": 11, "I": 4, "J": 5}),
     "softmax": (
         ["X[m] = max(S[m,p])", "E[m,p] = exp(S[m,p] - X[m])", "D[m] = sum(E[m,p])", "P[m,p] = E[m,p]/D[m]"],
         {"M": 6, "P": 13},
