@@ -1,0 +1,23 @@
+"""The variants of the benchmarked workloads are right at sizes that nothing divides, and at the smallest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.variants import VARIANTS, Variant
+from feinsum_fuse.device.catalogue import find_device
+
+PRIMES = {"M": 13, "N": 7, "K": 11, "E": 5, "A": 5, "F": 3, "B": 11, "H": 2, "R": 3}
+
+
+@pytest.mark.parametrize("default", [False, True], ids=["mapped", "default"])
+@pytest.mark.parametrize("sizes", [PRIMES, dict.fromkeys(PRIMES, 1)], ids=["primes", "ones"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_variants_compute_what_they_say(variant: Variant, sizes: dict[str, int], default: bool) -> None:
+    program = variant.program(find_device("portable"), sizes, default=default)
+    generator = np.random.default_rng(5)
+    inputs = {t: generator.uniform(0.5, 1.5, shape).astype(np.float32) for t, shape in program.input_shapes.items()}
+    expected = program.cascade.reference(**inputs)
+    for tensor, found in program(**inputs).items():
+        np.testing.assert_allclose(found, expected[tensor], rtol=1e-4, atol=1e-5)
