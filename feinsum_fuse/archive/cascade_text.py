@@ -16,9 +16,10 @@ from constantdict import constantdict
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 from ..cascade.cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from ..cascade.functions import variables_in
 from ..errors import ArchiveError
 from ..spec.affine import Affine
-from ..spec.workload import Reduction
+from ..spec.workload import Reduction, operand_name
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -281,4 +282,7 @@ def _einsum_of(text: EinsumText) -> Einsum:
     used = {v for access in (einsum.output, *einsum.operands) for v in access.variables} | {v for g in einsum.guards for v in g.variables}
     if missing := used - set(sizes):
         raise ValueError(f"rank variable {min(missing)} of Einsum {einsum.name} has no size")
+    known = {*sizes, *map(operand_name, range(len(einsum.operands))), "inf"}
+    if foreign := variables_in(einsum.map) - known:
+        raise ValueError(f"the map of Einsum {einsum.name} names {min(foreign)[:40]!r}, which is neither an operand nor a rank variable")
     return einsum

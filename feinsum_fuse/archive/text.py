@@ -37,7 +37,8 @@ class Merge:
     """Facts that were there already."""
 
     def __str__(self) -> str:
-        return f"{self.added} facts added, {self.present} were there already"
+        facts, were = "fact" if self.added == 1 else "facts", "was" if self.present == 1 else "were"
+        return f"{self.added} {facts} added, {self.present} {were} there already"
 
 
 def export_facts(url: str | os.PathLike[str] | None = None) -> Iterator[str]:
@@ -71,7 +72,7 @@ def read_facts(lines: Iterable[str], name: str, *, skip_unknown_steps: bool = Fa
         try:
             yield record_from_line(FactLine.model_validate_json(line))
         except ValidationError as error:
-            raise ArchiveError(_first_problem(error), location=place, hint=f"{error.error_count()} problems in this line") from error
+            raise ArchiveError(_first_problem(error), location=place, hint=_count(error.error_count())) from error
         except ScheduleError as error:
             if not skip_unknown_steps:
                 raise ArchiveError(f"the line is no fact: {_shortened(error)}", location=place) from error
@@ -83,6 +84,10 @@ def _shortened(message: object) -> str:
     """A message without most of what a hostile line may have put into it."""
     text = str(message)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
+
+
+def _count(problems: int) -> str:
+    return "1 problem in this line" if problems == 1 else f"{problems} problems in this line"
 
 
 def _first_problem(error: ValidationError) -> str:

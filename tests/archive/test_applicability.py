@@ -99,7 +99,9 @@ def test_a_fact_from_before_such_sets_has_one_when_it_is_read(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("rm -rf", "is no set of sizes"),
+        ("rm -rf", "is no set of 3 sizes"),
+        ("{ [s0, s1, s2] : " + " and ".join(f"(s0 mod {k} = 1 or s1 mod {k} = 1)" for k in range(2, 99)) + " }", "is no set of 3 sizes"),
+        ("{ [s0, s1, s2] : " + " and ".join(f"[s0, s1] << [{k}, s2]" for k in range(99)) + " }", "is no set of 3 sizes"),
         ("{ [s0] : s0 >= 8 }", "is no set of 3 sizes"),
         ("[N] -> { [s0, s1, s2] : s0 >= N }", "is no set of 3 sizes"),
         ("{ [s0, s1, s2] : s0 >= 1000000 }", "lie outside the set"),

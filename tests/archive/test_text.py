@@ -141,6 +141,8 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
         lambda line: changed(line, "cascade", "einsums", 0, "map", to=json.loads("[\"not\"," * 90 + "1" + "]" * 90)),
         "nests more than 60 deep",
     ),
+    "a name that is nothing": (lambda line: changed(line, "cascade", "einsums", 0, "map", 1, to="os"), "names 'os', which is neither"),
+    "an operand that is not there": (lambda line: changed(line, "cascade", "einsums", 0, "map", 1, to="%7"), "names '%7', which"),
     "a tensor without description": (
         lambda line: changed(line, "cascade", "einsums", 0, "output", "tensor", to="T9"),
         "tensor T9 is used and not described",
