@@ -36,7 +36,11 @@ RANK_VARIABLE = re.compile(r"[a-z$@#][A-Za-z0-9_]*")
 RANK = re.compile(r"[A-Z][A-Za-z0-9_]*")
 _SETS = ("All", "Tensors", "Nothing", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "Other")
 _NOT_TENSORS = frozenset((*_SETS, *keyword.kwlist))
-_RESERVED = frozenset(("EQ", "NE", "LT", "GT", "LE", "GE", "NG", "NL", "AND", "OR"))
+_ISL = (
+    "EXISTS", "IMPLIES", "NOT", "MIN", "MAX", "MOD", "FLOOR", "FLOORD", "CEIL", "CEILD", "INFTY", "INFINITY", "NAN", "RAT", "TRUE", "FALSE",
+)  # fmt: skip
+"""ISL reads these as words of its own, so no iteration space can be written in them."""
+_RESERVED = frozenset(("EQ", "NE", "LT", "GT", "LE", "GE", "NG", "NL", "AND", "OR", *_ISL))
 
 
 def check_rank(name: str) -> None:

@@ -88,3 +88,36 @@ def test_names_do_not_matter(root: Path) -> None:
     other = ff.loads(renamed(spec.to_yaml()))
     assert renamed(ff.lower(spec).to_json()) == ff.lower(other).to_json()
     assert ff.compile(other).source.count("__kernel void") == 1
+
+
+WORDS = [
+    *("float4", "acc", "get_global_id", "x_0", "i", "lid", "gid", "lane", "half", "kernel", "constant", "barrier", "fma", "vload8", "min_"),
+    *("size_t", "uint", "int", "float8", "z_0", "local", "splat_float8", "loopy", "cascade", "exp", "private", "i_0", "acc_0", "double"),
+]
+"""What OpenCL, loopy or the text around our kernels call something else."""
+
+
+@pytest.mark.parametrize("shift", [14, 21])
+@pytest.mark.parametrize(
+    ("folder", "mapping", "sizes"),
+    [
+        ("matmul", "mapping_packed", {"M": 67, "K": 300, "N": 45}),
+        ("dg_divergence", "mapping_fused", {"E": 133, "N": 19}),
+        ("attention", "mapping_one_pass", {"H": 2, "M": 75, "P": 69, "E": 11}),
+        ("perceptron", "mapping_fused", {"M": 67, "A": 19, "F": 75, "B": 21, "FT": 32}),
+        ("mttkrp", "mapping_fused", {"N": 19, "R": 35, "JT": 8}),
+    ],
+)
+def test_names_that_mean_something_else_to_opencl(root: Path, folder: str, mapping: str, sizes: dict[str, int], shift: int) -> None:
+    """Tensors, Einsums and rank variables may have them, and the kernel is built and right (``ff.compile`` verifies it)."""
+    examples = root / "examples"
+    files = (examples / folder / "workload.yaml", examples / folder / f"{mapping}.yaml", examples / "cpu.yaml")
+    spec = ff.load(*files, variables=sizes)
+    cascade = ff.cascade(spec)
+    variables = dict.fromkeys(v for einsum in cascade.einsums for v in einsum.variables)
+    old = dict.fromkeys((*cascade.tensors, *(einsum.name for einsum in cascade.einsums), *variables))
+    words = {name: WORDS[(3 * count + shift) % len(WORDS)] for count, name in enumerate(old)}
+    assert len(set(words.values())) == len(words)
+    words |= {v.upper(): words[v].upper() for v in variables if v.upper() not in words}
+    other = ff.loads(re.sub(r"\b\w+\b", lambda word: words.get(word[0], word[0]), spec.to_yaml()))
+    assert ff.compile(other).source.count("__kernel void") == 1

@@ -107,6 +107,8 @@ def test_the_same_access_is_one_operand_and_another_index_is_another() -> None:
         ("Z[m] = lambda: A[m]", "Cannot read|cannot stand"),
         ("Z[or] = A[m]", "Cannot read"),
         ("Z[and_] = A[eq]", "'eq' cannot be a rank variable: the name is reserved"),
+        ("Z[max] = A[max]", "'max' cannot be a rank variable: the name is reserved"),
+        ("Z[m] = A[m, floor]", "'floor' cannot be a rank variable: the name is reserved"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_refused(text: str, message: str) -> None:
