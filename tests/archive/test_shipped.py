@@ -26,6 +26,14 @@ FILES = shipped.shipped_files()
 RECORDS = [record for file in FILES for record in read_facts(file.read_text(encoding="utf-8").splitlines(), file.name)]
 
 
+@pytest.fixture(autouse=True)
+def shipped_facts() -> Iterator[None]:
+    """Those of the files, as users have them."""
+    shipped.forget()
+    yield
+    shipped.forget()
+
+
 @pytest.fixture
 def one_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """As if one fact had shipped, and the user had recorded nothing."""
