@@ -41,25 +41,37 @@ QUIET = 0.05
 MOST_ATTEMPTS = 3
 
 
-SIZES: dict[str, tuple[dict[str, int], ...]] = {"three_matmuls": ({}, {"N": 32}, {"M": 8192})}
-"""Example -> template variables for each size at which it is measured, besides the number of lanes."""
+SIZES: dict[str, tuple[dict[str, int], ...]] = {
+    "matmul": ({}, {"M": 1024, "K": 1024, "N": 1024}),
+    "three_matmuls": ({}, {"N": 32}, {"M": 8192}, {"M": 1 << 20, "N": 16}),
+}
+"""Example -> template variables for each size at which it is measured."""
+WIDE: dict[str, dict[str, int]] = {
+    "attention": {"RM": 16, "RP": 8, "PT": 256},
+    "matmul": {"RN": 64},
+    "mttkrp": {"RJ": 4, "RN": 32},
+    "perceptron": {"RN": 64, "ROWS": 64, "FT": 128},
+    "three_matmuls": {"RN": 64},
+}
+"""Example -> what its mappings say about vectors of 16 elements."""
 
 
 def mappings(lanes: int) -> Iterator[tuple[str, Spec]]:
     """Label -> Spec: every mapping of the examples."""
     for workload in sorted(EXAMPLES.glob("*/workload.yaml")):
         example = workload.parent
+        wide = {"LANES": lanes, **WIDE.get(example.name, {})} if lanes == 16 else {}
         for file in sorted(example.glob("mapping*.yaml")):
             for sizes in SIZES.get(example.name, ({},)):
                 label = " ".join([example.name, file.stem, *(f"{name}={size}" for name, size in sizes.items())])
-                yield label, loaded(workload, file, {**sizes, "LANES": lanes})
+                yield label, loaded(workload, file, {**sizes, **wide})
 
 
 def loaded(workload: Path, mapping: Path, variables: dict[str, int]) -> Spec:
-    """The Spec without an architecture, or with the example's own where the mapping needs its bindings."""
+    """The Spec on the architecture that all examples share, or on the example's own: these bind loops to the device."""
     try:
-        return ff.load(workload, mapping, variables=variables)
-    except ff.SpecError:
+        return ff.load(workload, EXAMPLES / "cpu.yaml", mapping, variables=variables)
+    except ff.MappingError:
         return ff.load(workload, workload.parent / "arch.yaml", mapping, variables=variables)
 
 

@@ -13,7 +13,7 @@ PRIMES = {"M": 13, "N": 7, "K": 11, "E": 5, "A": 5, "F": 3, "B": 11, "H": 2, "R"
 
 @pytest.mark.parametrize("default", [False, True], ids=["mapped", "default"])
 @pytest.mark.parametrize("sizes", [PRIMES, dict.fromkeys(PRIMES, 1)], ids=["primes", "ones"])
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: f"{variant.name}{variant.place}")
 def test_variants_compute_what_they_say(variant: Variant, sizes: dict[str, int], default: bool) -> None:
     program = variant.program(find_device("portable"), sizes, default=default)
     generator = np.random.default_rng(5)
