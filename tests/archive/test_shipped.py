@@ -18,6 +18,7 @@ from feinsum_fuse.device.outcome import Outcome
 from feinsum_fuse.device.program import build
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.vector_steps import Vectorize
 from tests.sweeps import SLOW
 
 from .samples import HERE, measurement, product, tiled
@@ -86,6 +87,14 @@ def test_files_are_as_export_writes_them() -> None:
 
 def test_what_ships_was_measured_on_more_than_one_runtime() -> None:
     assert len({known.device.platform for known in RECORDS if known.measurement.outcome is Outcome.ok}) > 1
+
+
+def test_whatever_takes_long_runs_in_lanes() -> None:
+    """A mapping that is lowered without its bindings becomes scalar loops on one core, which nobody wants to retrieve."""
+    slow = [known for known in RECORDS if (known.measurement.median or 0) > 1e-3]
+    assert slow
+    for known in slow:
+        assert any(isinstance(step, Vectorize) for step in known.schedule.steps), label(known)
 
 
 def label(known: Record) -> str:
