@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.schedule.errors import NestOrderError, UnknownTensorError
+from feinsum_fuse.schedule.errors import NestOrderError, ProducerConsumerError, UnknownTensorError
 from feinsum_fuse.schedule.explicate import Explicate
 from feinsum_fuse.schedule.inline_steps import Inline
-from feinsum_fuse.schedule.loop_steps import ShareLoop
+from feinsum_fuse.schedule.loop_steps import ShareLoop, Split
 from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
@@ -62,6 +62,12 @@ def test_shared_loops_stay() -> None:
     """Inlining comes before sharing."""
     loops = (LoopRef("T", "m"), LoopRef("Z", "m"))
     refused(NestOrderError, ["T[m] = 2 * A[m]", "Z[m] = abs(T[m])"], ShareLoop(loops))
+
+
+@pytest.mark.parametrize("texts", [["T[m] = 2 * A[m]", "Z[m] = abs(T[m])"], ["T[m,k] = A[m] * B[k]", "Z[m] = T[m,k]"]], ids="; ".join)
+def test_loops_that_are_cut_stay(texts: list[str]) -> None:
+    """Inlining comes before splitting: the loops are the tensor's axes."""
+    refused(ProducerConsumerError, texts, Split(LoopRef("T", "m"), 4))
 
 
 def test_recurrences_stay() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,13 @@ def test_rolling_update_as_text() -> None:
     assert "X_local[m_X_1_i] = -3.4028235e+38" in text
 
 
+def test_rolling_update_as_a_tree(golden: Callable[[str, str], None]) -> None:
+    """The script and the tree after it, at sizes that no tile divides."""
+    sizes = (7, 11, 3, 5)
+    schedule = Schedule(tuple(one_pass(sizes, 4, 4)))
+    golden("schedule_one_pass", f"{schedule}\n\n{schedule.nest(attention(sizes).kernel())}")
+
+
 def test_a_shared_key_loop_without_rolling_update_is_refused() -> None:
     """An ordinary shared loop would read an unfinished maximum."""
     steps = [s if not isinstance(s, RollingUpdate) else ShareLoop(s.loops) for s in one_pass((8, 8, 2, 2), 4, 4)]
@@ -154,6 +163,12 @@ def test_lanes_keep_the_results(sizes: tuple[int, int, int, int]) -> None:
     steps = lanes_product(sizes)
     for count in range(8, len(steps) + 1):
         np.testing.assert_array_equal(run(cascade, Schedule(tuple(steps[:count])), inputs)["Z"], expected)
+
+
+def test_lanes_as_a_tree(golden: Callable[[str, str], None]) -> None:
+    """The script and the tree after it, at sizes that no tile divides."""
+    schedule = Schedule(tuple(lanes_product((7, 37, 5, 1))))
+    golden("schedule_lanes_product", f"{schedule}\n\n{schedule.nest(product((7, 37, 5, 1)).kernel())}")
 
 
 @pytest.mark.parametrize("variable", ["m", "n"])
