@@ -21,7 +21,7 @@ from ..spec.relevance import Relevance
 from ..spec.spec import Spec
 from .footprint import Path, Place, line_bits, together
 from .lines import whole_lines
-from .nest import Loop
+from .nest import KeptByHardware, Loop
 
 CACHE_SHARE = 0.5
 """The part of a cache that is counted on; the rest is lost to conflicts and to what streams through."""
@@ -106,7 +106,7 @@ def _placed(spec: Spec, managed: Sequence[Memory]) -> Spec:
     for memory in managed:
         for (name, tensor), places in wanted.items():
             for place in _outermost(paths, places) if name == memory.name else ():
-                inserted.setdefault(place, []).append(Storage((tensor,), name))
+                inserted.setdefault(place, []).append(KeptByHardware((tensor,), name))
     return spec.replace(mapping=LoopTree(_with(spec.mapping.nodes, (), inserted), spec.mapping.title))
 
 

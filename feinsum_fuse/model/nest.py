@@ -7,7 +7,7 @@ own order of spatial loops (section 5.4).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..errors import ModelError
@@ -48,6 +48,13 @@ class Holder:
     backing: bool = False
     """Whether it is the tensor's outermost holder: the tensor lives there."""
     persistent: bool = False
+    by_hardware: bool = False
+    """Whether the mapping does not say so, but a cache or the compiler will keep it there."""
+
+
+@dataclass(frozen=True)
+class KeptByHardware(Storage):
+    """A storage node that no mapping names: what caches and compilers do besides."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +181,8 @@ def _nodes(spec: Spec, bare: Nest, placed: Placed, above: list[Node]) -> list[No
     for tensor in node.tensors:
         if tensor in einsum.tensors:
             persistent = isinstance(node, Storage) and node.persistent
-            result.append(Holder(index + len(result), tensor, leaf, tensor not in held, persistent))
+            by_hardware = isinstance(node, KeptByHardware)
+            result.append(Holder(index + len(result), tensor, leaf, tensor not in held, persistent, by_hardware))
             held.add(tensor)
     return result
 
@@ -230,7 +238,7 @@ def copied(bare: Nest, nodes: list[Node]) -> list[Node]:
             name = node.component.name
             if node.index <= last and name not in seen:
                 seen.add(name)
-                result.append(Holder(node.index, source, node.component, name == origin, node.persistent))
+                result.append(replace(node, tensor=source, backing=name == origin))
         else:
             result.append(node)
     return result
@@ -241,7 +249,7 @@ def reserved(bare: Nest, nodes: list[Node]) -> tuple[Node, ...]:
 
     A backing holder, and any of a copy, reserves at its own place. Another one lets its reservation sink below temporal loops that are
     fully relevant and below spatial ones of its own component, down to: above a temporal loop that is irrelevant, below the first that
-    is partially relevant, above anything else.
+    is partially relevant, above anything else. What the hardware keeps besides does not change what the mapping reserves.
     """
     before: dict[int, list[Reservation]] = {}
     for place, node in enumerate(nodes):
@@ -263,7 +271,7 @@ def _stop(bare: Nest, nodes: list[Node], place: int) -> int:
 
     def kind(node: Node) -> Relevance:
         if not isinstance(node, Loop):
-            return Relevance.NONE
+            return Relevance.FULL if isinstance(node, Holder) and node.by_hardware else Relevance.NONE
         if node.fanout is None:
             return relevance(access, node.variable)
         return Relevance.FULL if node.fanout[0] == holder.component.name else Relevance.NONE

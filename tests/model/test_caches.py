@@ -175,6 +175,13 @@ def random_nodes(chance: random.Random) -> list[str]:
     return [*nodes, *(f"!Temporal {{rank_variable: {v}, tile_shape: 1}}" for v in rest), COMPUTE]
 
 
+def test_caches_do_not_change_what_a_mapping_reserves() -> None:
+    loops = ["!Storage {tensors: [A], component: Scratch}", *ORDER, COMPUTE]
+    found = predict(product([WHOLE, *loops], 1e9, 3e5))  # B stays in L1 from below A's node on
+    (tile,) = (bits for (_, component, tensor), bits in found.occupancy.items() if (component, tensor) == ("Scratch", "A"))
+    assert tile == 64 * 32, "one row of A: the loop over m moves it, wherever caches hold B and Z"
+
+
 @pytest.mark.parametrize("number", range(sweep_size(1000)))
 def test_caches_never_hurt(number: int) -> None:
     chance = random.Random(SEED * 30_000 + number)
