@@ -23,6 +23,7 @@ from pyopencl import cltypes
 
 from ..errors import LoweringError, UnsupportedTypeError
 from ..schedule.naming import commented
+from ..schedule.uniform_conditions import hidden_agreement
 from .executable import Argument, Executable, Launch, Role
 from .half import PRAGMA, uses_half, with_half_constants
 
@@ -45,7 +46,7 @@ def executable(t_unit: TranslationUnit, *, outputs: Collection[str] | None = Non
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore", WriteRaceConditionWarning)
             linear = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(t_unit), expect_completion=True))
-            source = commented(lp.generate_code_v2(linear).device_code(), t_unit)
+            source = hidden_agreement(commented(lp.generate_code_v2(linear).device_code(), t_unit))
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     kernel = linear.default_entrypoint

@@ -185,6 +185,40 @@ ONE_ITEM_OF_TWO = """
     - !Compute {einsum: Z, component: MAC}
 """
 """A loop with a remainder that one of two work-items runs alone: PoCL's compiler dies of it unless groups of two are loops."""
+FIRST_OF_A_LOOP = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Storage {component: Scratchpad, tensors: [B]}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Storage {component: Scratchpad, tensors: [A]}
+- !Spatial {rank_variable: n, tile_shape: 1, component: WorkItem, name: Y}
+- !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: X}
+- !Compute {einsum: Z, component: MAC}
+"""
+"""PoCL runs what follows a loop under a condition on which all work-items agree twice on the first of them, if it sees that they agree."""
+HELD_ACROSS = """
+- !Storage {component: MainMemory, tensors: [A, B, T, C, Z]}
+- !Sequential
+  nodes:
+  - !Nested
+    nodes:
+    - !Temporal {rank_variable: k, tile_shape: 1}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Spatial {rank_variable: m, tile_shape: 2, component: WorkItem, name: Y}
+    - !Storage {component: Register, tensors: [T]}
+    - !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: Y}
+    - !Compute {einsum: T, component: MAC}
+  - !Nested
+    nodes:
+    - !Spatial {rank_variable: p, tile_shape: 2, component: WorkItem, name: Y}
+    - !Storage {component: Register, tensors: [C, Z]}
+    - !Temporal {rank_variable: n, tile_shape: 3}
+    - !Temporal {rank_variable: n, tile_shape: 1}
+    - !Storage {component: Scratchpad, tensors: [T]}
+    - !Temporal {rank_variable: m, tile_shape: 1}
+    - !Spatial {rank_variable: p, tile_shape: 1, component: Lane, name: X}
+    - !Compute {einsum: Z, component: MAC}
+"""
+"""The same, where the compiler takes the condition out of a loop: it then is false in the first iteration, too."""
 TREES: dict[str, Spec] = {
     "unfused": spec_of((MATMUL,), SIZES, UNFUSED),
     "partial sums": spec_of((MATMUL,), SIZES, PARTIAL_SUMS),
@@ -196,6 +230,8 @@ TREES: dict[str, Spec] = {
     "halo with stride": spec_of(STRIDED, {"X": 13, "R": 3, "Y": 5, "S": 5}, HALO),
     "lanes": spec_of((MATMUL,), {"M": 3, "N": 7, "K": 1}, LANES),
     "one item of two": spec_of(CHAIN, {"M": 2, "N": 2, "K": 3, "P": 2}, ONE_ITEM_OF_TWO),
+    "first of a loop": spec_of((MATMUL,), {"M": 7, "N": 3, "K": 5}, FIRST_OF_A_LOOP),
+    "held across": spec_of(CHAIN, {"M": 4, "N": 5, "K": 3, "P": 3}, HELD_ACROSS),
     "renamed rows": spec_of(("T[M: i, n] = A[i,k] * B[k,n]", "Z[j, p] = T[M: j, n] * C[n,p]"), SIZES, RENAMED),
 }
 
