@@ -109,7 +109,7 @@ def with_mapping(spec: Spec, device: str | cl.Device | None) -> Spec:
     from ..lowering.default_mapping import default_mapping
 
     chosen = find_device(device) if device is None or isinstance(device, str) else device
-    mapping = default_mapping(cascade(spec), limits(chosen))
+    mapping = default_mapping(cascade(spec), limits(chosen), spec.opencl)
     try:
         return spec.replace(mapping=mapping)
     except MappingError:

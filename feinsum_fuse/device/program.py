@@ -132,7 +132,7 @@ def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
     if spec.mapping is not None:
         return spec, lower(spec, allowed)
     try:
-        mapped = default_spec(cascade_of(spec), allowed)
+        mapped = default_spec(cascade_of(spec), allowed, spec.opencl)
         return mapped, lower(mapped, allowed)
     except LoweringError:
         return spec, PLAIN

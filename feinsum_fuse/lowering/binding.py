@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection, Iterator
+
 from ..errors import LoweringError
+from ..schedule.loop_steps import Bind, Fuse
+from ..schedule.nest import LoopRef
+from ..schedule.step import Step
 from ..spec.arch import Array, Compute, Hierarchical, Memory
 from ..spec.mapping import Spatial, Storage
 from ..spec.opencl import FanoutKind, MemoryKind
@@ -61,3 +67,19 @@ class Bindings:
     def fanout(self, node: Spatial) -> FanoutKind:
         """What the dimension of a Spatial node is; an ordinary loop if nothing is said."""
         return self._fanouts.get(f"{node.component}.{node.name}", self._fanouts.get(node.component, "loop"))
+
+
+def followed(step: Step, added: Collection[LoopRef]) -> Iterator[Step]:
+    """A step that puts a loop on work-items, and the same on loops of statements ``added`` for its Einsum: ``X.scale`` for ``X``."""
+    yield step
+    if isinstance(step, Fuse):
+        refs = {"outer": step.outer, "inner": step.inner}
+    elif isinstance(step, Bind) and step.axis.startswith("local."):
+        refs = {"loop": step.loop}
+    else:
+        return
+    einsum = next(iter(refs.values())).einsum
+    for name in dict.fromkeys(ref.einsum for ref in added if ref.einsum.rpartition(".")[0] == einsum):
+        others = {field: dataclasses.replace(ref, einsum=name) for field, ref in refs.items()}
+        if set(others.values()) <= set(added):
+            yield dataclasses.replace(step, **others)

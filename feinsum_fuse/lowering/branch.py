@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..cascade.cascade import Einsum
@@ -13,6 +14,7 @@ from ..schedule.step import Step
 from ..spec.mapping import PathNode, Placed, Spatial, Storage, Temporal, Toll
 from ..spec.relevance import Relevance, relevance, sunk, window
 from ..spec.workload import TensorAccess
+from .binding import Bindings
 
 Position = tuple[int, ...]
 
@@ -114,6 +116,24 @@ def _runs_over_variables(einsum: Einsum) -> bool:
     """Whether the loops over the output's elements are loops over rank variables (:mod:`feinsum_fuse.cascade.nests`)."""
     alone = [index.variables[0] for index in einsum.output.indices if [factor for _, factor in index.terms] == [1]]
     return len(alone) == len(einsum.output.indices) and len(set(alone)) == len(alone)
+
+
+def stored_axes(tensor: str, users: Sequence[Branch], bindings: Bindings) -> tuple[int, ...]:
+    """The order in which a tile that work-items share stores its axes: that along which neighbouring work-items lie comes last, so that
+    they meet in different banks of the memory. Row-major (empty) where no such axis is common to the Einsums.
+    """
+    found: set[int] = set()
+    rank = 0
+    for branch in users:
+        spatial = [p for p in branch.path if isinstance(p.node, Spatial) and p.position in branch.refs]
+        over_items = {branch.refs[p.position].variable for p in spatial if bindings.fanout(p.node) == "local.0"}
+        for access in (*branch.einsum.operands, branch.einsum.output):
+            if access.tensor == tensor:
+                rank = len(access.indices)
+                found |= {axis for axis, index in enumerate(access.indices) if over_items.intersection(index.variables)}
+    if len(found) != 1 or found == {rank - 1}:
+        return ()
+    return (*(axis for axis in range(rank) if axis not in found), *found)
 
 
 def check_order(branches: list[Branch]) -> None:

@@ -29,6 +29,11 @@ CORES = 2
 """How many groups stand side by side in the tree; the loop above them becomes more groups, so that any number of cores has work."""
 VECTOR_BYTES = 32
 VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32"})
+WIDEST = 16
+"""Elements of OpenCL's longest vectors."""
+ITEMS = 64
+"""Work-items of a group at most, where lanes are work-items: two or more that run in step fill any device, and neighbours are coalesced."""
+SHORT_ROW = 8
 ACCUMULATORS = 8
 """Vectors of a register tile: half of the 16 registers that most processors have."""
 BUDGET = 512 << 10
@@ -41,27 +46,29 @@ GROUP_POINTS = 1 << 16
 """Below this many points a group does not pay for its start."""
 
 
-def default_mapping(cascade: Cascade, limits: DeviceLimits | None = None) -> Mapping:
+def default_mapping(cascade: Cascade, limits: DeviceLimits | None = None, opencl: OpenCL | None = None) -> Mapping:
     """A legal mapping with groups, register tile and lanes for the workload ``cascade.workload``, on the architecture of
     :func:`default_spec`.
 
     Einsums that are chained and share independent rows are fused over tiles of them, as long as what they exchange fits a core's cache.
-    Raises :class:`LoweringError` for a cascade that nothing can run, and :class:`~feinsum_fuse.errors.CascadeError` for symbolic sizes.
+    Lanes are as many as suit vectors; work-items, if ``opencl`` binds a fanout to ``local.0`` and none to ``vector``. Raises
+    :class:`LoweringError` for a cascade that nothing can run, and :class:`~feinsum_fuse.errors.CascadeError` for symbolic sizes.
     """
-    mapping = default_spec(cascade, limits).mapping
+    mapping = default_spec(cascade, limits, opencl).mapping
     assert mapping is not None
     return mapping
 
 
-def default_spec(cascade: Cascade, limits: DeviceLimits | None = None) -> Spec:
+def default_spec(cascade: Cascade, limits: DeviceLimits | None = None, opencl: OpenCL | None = None) -> Spec:
     """The cascade with its default mapping, and the architecture and bindings that the mapping is for.
 
-    The architecture's energies and rates are 1: ``ff.calibrate`` measures those of a device. Raises as :func:`default_mapping`.
+    Of ``opencl`` only what lanes are is looked at. The architecture's energies and rates are 1: ``ff.calibrate`` measures those of a
+    device. Raises as :func:`default_mapping`.
     """
     types: constantdict[str, str] = constantdict({name: tensor.dtype for name, tensor in cascade.tensors.items()})
     sums: constantdict[str, str] = constantdict({e.output.tensor: e.accumulate for e in cascade.einsums})
-    opencl = dataclasses.replace(_BINDINGS, dtypes=types, accumulate=sums)
-    bare = spec_of(cascade, _ARCHITECTURE, None, opencl)
+    bindings, widest = (_BINDINGS, WIDEST) if not on_items(opencl) else (_ITEM_BINDINGS, ITEMS)
+    bare = spec_of(cascade, _architecture(widest), None, dataclasses.replace(bindings, dtypes=types, accumulate=sums))
     reasons: list[str] = []
     for plan in _plans(cascade_of(bare), bare, limits or DeviceLimits()):
         try:
@@ -74,34 +81,57 @@ def default_spec(cascade: Cascade, limits: DeviceLimits | None = None) -> Spec:
     raise LoweringError(f"no default mapping can be lowered: {'; '.join(dict.fromkeys(reasons))}")
 
 
+def on_items(opencl: OpenCL | None) -> bool:
+    """Whether a device's lanes are work-items."""
+    kinds = set(opencl.fanouts.values()) if opencl is not None else set()
+    return "local.0" in kinds and "vector" not in kinds
+
+
 def _memory(name: str) -> Memory:
     return Memory(name=name, actions=(Action("read", energy=1.0, throughput=1.0), Action("write", energy=1.0, throughput=1.0)))
 
 
-_ARCHITECTURE = Arch(
-    (
-        _memory(OUTER),
-        Container(name="Core", spatial=(Fanout("core", CORES),)),
-        _memory(TILES),
-        _memory(REGISTERS),
-        Container(name="Lane", spatial=(Fanout("lane", 16),)),
-        ComputeUnit(name=UNIT, actions=(Action("compute", energy=1.0, throughput=1.0),)),
+def _architecture(lanes: int) -> Arch:
+    return Arch(
+        (
+            _memory(OUTER),
+            Container(name="Core", spatial=(Fanout("core", CORES),)),
+            _memory(TILES),
+            _memory(REGISTERS),
+            Container(name="Lane", spatial=(Fanout("lane", lanes),)),
+            ComputeUnit(name=UNIT, actions=(Action("compute", energy=1.0, throughput=1.0),)),
+        )
     )
-)
+
+
 _BINDINGS = OpenCL(
     memories=constantdict({OUTER: "global", TILES: "local", REGISTERS: "private"}),
     fanouts=constantdict({"Core": "group.0", "Lane": "vector"}),
 )
+_ITEM_BINDINGS = OpenCL(memories=_BINDINGS.memories, fanouts=constantdict({"Core": "group.0", "Lane": "local.0"}))
 
 
 def _plans(cascade: Cascade, spec: Spec, limits: DeviceLimits) -> Iterator[_Plan]:
     """Plans to be tried, the fastest first, the plainest last."""
     budget = min(BUDGET, limits.local_bytes * 3 // 4)
-    width = _width(cascade)
+    width = items_of(cascade) if on_items(spec.opencl) else _width(cascade)
     for lanes in dict.fromkeys((width, 1)):
         for share in (budget, budget // 4, 0):
             yield _Plan(cascade, spec, share, lanes)
     yield _Plan(cascade, spec, 0, 1, groups=False)
+
+
+def items_of(cascade: Cascade) -> int:
+    """Work-items of a group: a power of two, so that rows of every output have enough elements for them."""
+    lengths = [_longest_row(einsum) for einsum in cascade.einsums if einsum.output_variables]
+    return min(ITEMS, 1 << (min(lengths, default=1).bit_length() - 1))
+
+
+def _longest_row(einsum: Einsum) -> int:
+    """The iterations along the output's rows, or along its longest axis if its rows are short."""
+    sizes = {v: n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int)}
+    row = max((sizes.get(v, 1) for v in einsum.output.indices[-1].variables), default=1)
+    return row if row >= SHORT_ROW else max(sizes.values(), default=1)
 
 
 def _width(cascade: Cascade) -> int:

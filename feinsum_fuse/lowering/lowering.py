@@ -25,8 +25,8 @@ from ..schedule.vector_steps import Vectorize
 from ..spec.mapping import PathNode, Spatial, Storage, Temporal
 from ..spec.spec import Spec
 from .accumulating import rounded_sums, with_accumulators
-from .binding import Bindings
-from .branch import Branch, Position, check_order
+from .binding import Bindings, followed
+from .branch import Branch, Position, check_order, stored_axes
 from .copies import aliased
 from .expanded import accesses_of, parts_of, paths_of
 from .factoring import factored
@@ -34,8 +34,8 @@ from .registers import unrolled
 from .skipping import skipped
 from .suspicion import warn_of_plain_copies
 
-HIDDEN: dict[str, tuple[str, ...]] = {"local": ("group.",), "private": ("group.", "local.")}
-"""Memory -> the fanouts across which a tile in it is not seen."""
+GROUP_MEMORIES = frozenset({"local", "private"})
+"""What a work-group does not see of another one."""
 
 
 def lower(spec: Spec, limits: DeviceLimits | None = None) -> Schedule:
@@ -77,7 +77,8 @@ class Lowering:
         steps += skipped(Schedule(tuple(steps)).nest(self.cascade.kernel()), self.branches, self.bindings)
         steps += self.shared()
         self.rolled = {step.maximum for step in steps if isinstance(step, RollingUpdate)}
-        steps += self.bound()
+        added = self._added(Schedule(tuple(steps)).nest(self.cascade.kernel()), apart=True) if self.rolled else []
+        steps += [step for given in self.bound() for step in followed(given, added)]
         steps += self._held(Schedule(tuple(steps)), limits)
         schedule = Schedule(tuple(steps))
         nest = schedule.nest(self.cascade.kernel())
@@ -203,10 +204,14 @@ class Lowering:
         """One step for all loops whose iterations are lanes of vectors; statements that steps have added follow their Einsum."""
         lanes = list(self._lanes())
         parts = {(ref.variable, ref.path) for ref in lanes}
-        names = {branch.einsum.name for branch in self.branches}
-        added = [ref for loop in nest.loops.values() for ref in loop.refs if ref.einsum not in names and (ref.variable, ref.path) in parts]
         if lanes:
-            yield Vectorize((*lanes, *added))
+            yield Vectorize((*lanes, *(ref for ref in self._added(nest) if (ref.variable, ref.path) in parts)))
+
+    def _added(self, nest: Nest, *, apart: bool = False) -> list[LoopRef]:
+        """The loops of statements that steps have added; ``apart``: only those that no Einsum of the mapping runs under."""
+        names = {branch.einsum.name for branch in self.branches}
+        loops = [loop for loop in nest.loops.values() if not apart or names.isdisjoint(ref.einsum for ref in loop.refs)]
+        return [ref for loop in loops for ref in loop.refs if ref.einsum not in names]
 
     def _lanes(self) -> Iterator[LoopRef]:
         for branch in self.branches:
@@ -243,7 +248,8 @@ class Lowering:
         index = {b.einsum.name: next(i for i, placed in enumerate(b.path) if placed.position == position) for b in users}
         backing = all((b.storages(tensor) or [index[b.einsum.name]])[0] == index[b.einsum.name] for b in users)
         spread = {self.bindings.fanout(n.node) for b in users for n in b.path[index[b.einsum.name] :] if isinstance(n.node, Spatial)}
-        hidden = [f for f in sorted(spread) if f.startswith(HIDDEN.get(kind, ()))]
+        # Of a private tile each work-item below holds its own part; the step says whether nobody else uses it.
+        hidden = [f for f in sorted(spread) if f.startswith("group.")] if kind in GROUP_MEMORIES else []
         if hidden:
             raise ScopeError(
                 f"{tensor} in {node.component} ({kind} memory) would have to be seen across {hidden[0]}, which a Spatial below binds",
@@ -255,13 +261,15 @@ class Lowering:
             if kind != "global" or at is not None:
                 # What a cache keeps for one group is an array of that group's; if groups share it, it is in global memory.
                 memory = kind if kind != "cache" else "global" if any(f.startswith("group.") for f in spread) else "local"
-                yield ComputeAt(tensor, at, memory)
+                axes = stored_axes(tensor, users, self.bindings) if memory == "local" else ()
+                yield ComputeAt(tensor, at, memory, axes)
                 for maximum in sorted(self.rolled):
                     if tensor == self.cascade.einsum(maximum).output.tensor:
-                        yield ComputeAt(f"{maximum}.scale", at, memory)
+                        yield ComputeAt(f"{maximum}.scale", at, memory, axes)
             return
-        if kind not in {"local", "private"}:
+        if kind not in GROUP_MEMORIES:
             return
+        axes = stored_axes(tensor, users, self.bindings) if kind == "local" else ()
         readers: dict[LoopRef | None, list[str]] = {}
         served: dict[LoopRef | None, Branch] = {}
         for branch in users:
@@ -269,12 +277,12 @@ class Lowering:
             first = branch.storages(tensor)[0] == start
             at = branch.scope(start if first else branch.reservation(start, tensor))
             if branch.einsum.output.tensor == tensor:
-                yield CacheWrite(branch.einsum.name, at, kind)
+                yield CacheWrite(branch.einsum.name, at, kind, axes)
                 served[self._leader(at)] = branch
             elif (producer := served.get(self._leader(at))) is None or not self._interleaved(producer, branch, position):
                 readers.setdefault(self._leader(at), []).append(branch.einsum.name)
         for at, einsums in readers.items():
-            yield CacheRead(tuple(einsums), tensor, at, kind)
+            yield CacheRead(tuple(einsums), tensor, at, kind, axes)
 
     def _interleaved(self, producer: Branch, consumer: Branch, position: Position) -> bool:
         """Whether the two share a loop below a node: then the consumer runs before the producer's tile is written back, and reads it."""

@@ -24,7 +24,7 @@ from ..spec.arch import Compute as ComputeUnit
 from ..spec.arch import Memory
 from ..spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ..spec.spec import Spec
-from .default_mapping import BUDGET, GROUP_POINTS, GROUPS, LEAST_ROWS, VECTOR_BYTES, VECTORIZED
+from .default_mapping import BUDGET, GROUP_POINTS, GROUPS, LEAST_ROWS, VECTOR_BYTES, VECTORIZED, items_of, on_items
 from .lane_choice import is_contiguous, lanes_of
 from .lowering import lower
 from .segments import Rows, Segment, segments
@@ -50,6 +50,8 @@ class Target:
     group: tuple[str, str, int]
     """Component, dimension and size of the fanout that is bound to groups."""
     lane: tuple[str, str, int]
+    """The fanout that is bound to lanes of vectors, or to work-items if none is."""
+    on_items: bool
 
     @classmethod
     def of(cls, spec: Spec) -> Target:
@@ -65,12 +67,13 @@ class Target:
                 found.setdefault(kind, (leaf.name, fanout.name, fanout.fanout))
         units = [leaf.name for leaf in spec.arch.components if isinstance(leaf, ComputeUnit)]
         missing = [kind for kind in ("global", "local", "private") if kind not in memories]
-        missing += [kind for kind in ("group.0", "vector") if kind not in found]
+        lane = "local.0" if on_items(spec.opencl) else "vector"
+        missing += [kind for kind in ("group.0", lane) if kind not in found]
         if missing or not units:
             raise LoweringError(f"random mappings need a component that is bound to {', '.join(missing) or 'a compute unit'}")
         names = [leaf.name for leaf in spec.arch.components if isinstance(leaf, Memory)]
         outer = next(name for name in names if spec.opencl.memories.get(name) == "global")
-        return cls(outer, memories["local"], memories["private"], units[0], found["group.0"], found["vector"])
+        return cls(outer, memories["local"], memories["private"], units[0], found["group.0"], found[lane], lane != "vector")
 
 
 def random_mappings(spec: Spec, count: int, seed: int = 0, limits: DeviceLimits | None = None) -> tuple[Spec, ...]:
@@ -118,6 +121,8 @@ class _Draw:
         return self.random.choice([usual, *others]) if self.random.random() < self.change else usual
 
     def _widest(self) -> int:
+        if self.target.on_items:
+            return min(self.target.lane[2], items_of(self.cascade))
         types = {tensor.dtype for tensor in self.cascade.tensors.values()} | {e.accumulate for e in self.cascade.einsums}
         if len(types) != 1 or not types <= VECTORIZED:
             return 1

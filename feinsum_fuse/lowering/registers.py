@@ -38,7 +38,7 @@ def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> l
     names = {v for index in statement.target.indices for v in index.variables}
     found: list[For] = []
     for loop in reversed(above):
-        if loop.binding == "vector":
+        if loop.binding == "vector" or loop.binding.startswith("local."):
             continue
         if loop.name not in names or loop.binding != "loop" or not loop.refs:
             break

@@ -14,20 +14,9 @@ from ..spec.affine import Affine
 from .errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
 from .loops import check_alone, find, is_reduction, replace_statement, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
+from .regions import Region, check_dense, check_visible, region
 from .step import Step
-from .tile_steps import (
-    Mover,
-    Region,
-    check_dense,
-    check_visible,
-    memory_of,
-    part_of,
-    placed_at,
-    region,
-    sum_dtype,
-    tensor_of,
-    tile_origin,
-)
+from .tile_steps import Mover, memory_of, part_of, placed_at, sum_dtype, tensor_of, tile_origin, tile_strides
 
 
 @dataclass(frozen=True)
@@ -57,14 +46,15 @@ class RFactor(Step):
             raise NestOrderError(f"{self}: {self.loop} does not run below this loop", hint="Hold the partial results further out.")
         place = update.target
         check_visible(memory, [(above, place)], names, self)
-        check_dense([(above, place)], names, self)
         touched = region([(above, place)], names, self)
+        check_dense([(above, place)], names, self, touched)
         self._check_unread(nest, names, place)
         assert update.reduce is not None and loop.extent is not None
         name, dtype = nest.fresh(f"{tensor_of(nest, place.source)}_partial"), sum_dtype(nest, einsum, place.source)
         shape = (loop.extent, *touched.shape)
         origin = (Affine(()), *tile_origin(nest, place.source, touched.base))
-        tile = Tile(name, tensor_of(nest, place.source), memory, shape, dtype, origin, tuple(range(len(shape))))
+        strides = (1, *tile_strides(nest, place.source, touched))
+        tile = Tile(name, tensor_of(nest, place.source), memory, shape, dtype, origin, tuple(range(len(shape))), strides=strides)
         own = Place(name, (Affine.variable(loop.name), *touched.local(place, name).indices))
         before = _started(nest, einsum, tile, np.dtype(dtype).type(neutral_element(update.reduce, dtype)))
         after = _combined(nest, tile, touched, update, above, names)
@@ -110,7 +100,8 @@ def _combined(
     nest: Nest, tile: Tile, touched: Region, update: Statement, above: tuple[For, ...], names: tuple[str, ...]
 ) -> tuple[Node, ...]:
     """Every element of the region with the partial results added to it, one iteration of the factored loop after another."""
-    whole = dataclasses.replace(tile, shape=touched.shape, origin=tile.origin[1:], axes=tuple(range(len(touched.shape))))
+    axes = tuple(range(len(touched.shape)))
+    whole = dataclasses.replace(tile, shape=touched.shape, origin=tile.origin[1:], axes=axes, strides=tile.strides[1:])
     (node,) = Mover(nest, whole, touched, update.target, above, names).statement(update.einsum, "drain")
     ((_, drain),) = statements((node,))
     lane = nest.fresh(f"{tile.name}_combine")

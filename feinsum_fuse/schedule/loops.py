@@ -124,7 +124,7 @@ def output_indices(nest: Nest, statement: Statement) -> tuple[Affine, ...]:
     tile = nest.tiles.get(statement.target.source)
     if tile is None:
         return statement.target.indices
-    return tuple(origin + index for origin, index in zip(tile.origin, statement.target.indices, strict=True))
+    return tile.element(statement.target.indices)
 
 
 def inside(node: Node, einsums: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -149,8 +149,9 @@ class Source:
 class Tile:
     """An array of ours that holds a part of a tensor.
 
-    ``origin`` is the tensor's element (per axis, over the loops above) that the tile's element 0 is. ``axes`` is the order in which the
-    tensor's axes are stored, slowest first. With ``lanes > 1`` the last stored axis is made of vectors of that many elements.
+    ``origin`` is the tensor's element (per axis, over the loops above) that the tile's element 0 is; the next one is ``strides`` elements
+    on (none: 1). ``axes`` is the order in which the tensor's axes are stored, slowest first. With ``lanes > 1`` the last stored axis is
+    made of vectors of that many elements.
     """
 
     name: str
@@ -162,6 +163,12 @@ class Tile:
     axes: tuple[int, ...]
     padding: int = 0
     lanes: int = 1
+    strides: tuple[int, ...] = ()
+
+    def element(self, indices: Sequence[Affine]) -> tuple[Affine, ...]:
+        """The tensor's element that the tile's element at these indices is."""
+        steps = self.strides or (1,) * len(self.origin)
+        return tuple(first + index * step for first, index, step in zip(self.origin, indices, steps, strict=True))
 
     @property
     def elements(self) -> int:

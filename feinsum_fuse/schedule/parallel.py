@@ -1,7 +1,8 @@
 """What a device's parallel axes ask of every statement, and where groups and work-items must wait for one another.
 
 OpenCL runs every statement on every work-item of every group. A statement outside a bound loop therefore gets a loop of one iteration on
-that axis (only the first work-item runs it), and a nest that moves a local tile is spread over the work-items, fastest index first.
+that axis (only the first work-item runs it), and a nest that moves a local tile is spread over the work-items, neighbours in global memory
+first.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from math import prod
 
+from ..cascade.names import Identifiers
 from ..spec.affine import Affine
 from ..spec.opencl import FANOUT_KINDS, FanoutKind
 from .errors import CrossKernelStorageError, HostLoopError
-from .nest import For, Nest, Node, Statement, fused_chain, statements, walk
+from .nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
 
 
 def axes_of(nest: Nest, kind: str) -> dict[str, int]:
@@ -34,7 +36,9 @@ def distributed(nest: Nest) -> Nest:
     if not axes:
         return nest
     body = tuple(new for node in nest.body for new in _spread(nest, node, axes))
-    return nest.replace(body=body)
+    taken = {*nest.loops, *(loop.fused for loop in nest.loops.values()), *nest.tiles, *nest.sources}
+    fresh, seen = Identifiers(taken), set[str]()
+    return nest.replace(body=tuple(_apart(node, fresh, seen) for node in body))
 
 
 def _spread(nest: Nest, node: Node, axes: dict[str, int]) -> Iterator[Node]:
@@ -59,6 +63,20 @@ def _spread(nest: Nest, node: Node, axes: dict[str, int]) -> Iterator[Node]:
         yield _wrapped(nest, node, missing)
 
 
+def _apart(node: Node, fresh: Identifiers, seen: set[str]) -> Node:
+    """The node with a name of its own for each copy of a loop over work-items, because copies may have different limits."""
+    if not isinstance(node, For):
+        return node
+    if node.binding.startswith("local."):
+        if node.name in seen:
+            name = fresh(node.name)
+            fused = fresh(node.fused) if node.fused else ""
+            (node,) = substituted((dataclasses.replace(node, name=name, fused=fused),), {node.name: Affine.variable(name)})
+            assert isinstance(node, For)
+        seen.add(node.name)
+    return dataclasses.replace(node, body=tuple(_apart(inner, fresh, seen) for inner in node.body))
+
+
 def _wrapped(nest: Nest, node: Node, axes: dict[str, int]) -> Node:
     for axis in axes:
         node = For(_axis_name(nest, axis, node), 1, (node,), binding=_kind(axis))
@@ -75,7 +93,9 @@ def _is_mover(nest: Nest, node: For) -> bool:
 
 
 def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
-    """The moving nest with its innermost loops cut by the group's sizes and bound to its work-items."""
+    """The moving nest with its loops, those along rows of arrays and the innermost first, cut by the group's sizes and bound to its
+    work-items.
+    """
     local = [axis for axis in axes if axis.startswith("local.")]
     chain = [n for n in walk((node,)) if isinstance(n, For)]
     leaf = chain[-1].body
@@ -84,7 +104,8 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
     values: dict[str, Affine] = {}
     limits = [limit for loop in chain for limit in loop.limits]
     written = {name for _, s in statements(leaf) for index in s.target.indices for name in index.variables}
-    for loop in reversed(chain):
+    rows, inwards = _rows(nest, leaf), list(reversed(chain))
+    for loop in sorted(inwards, key=lambda loop: loop.name not in rows):
         if not local or loop.extent is None or loop.extent == 1 or loop.name not in written:
             outer.insert(0, dataclasses.replace(loop, limits=()))
             continue
@@ -104,6 +125,13 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
         body = (dataclasses.replace(loop, body=body, limits=tuple(sorted(mine))),)
     rest = {axis: size for axis, size in axes.items() if axis.startswith("group.") or axis in local}
     return _wrapped(nest, body[0], rest)
+
+
+def _rows(nest: Nest, leaf: tuple[Node, ...]) -> frozenset[str]:
+    """The loops along the rows of an array in global memory that is copied from or to: neighbouring work-items take neighbours there."""
+    places = [p for s in leaf if isinstance(s, Statement) and s.role in {"fetch", "drain"} for p in (s.target, *s.operands)]
+    outside = [place.indices[-1] for place in places if memory_of(nest, place.source) == "global" and place.indices]
+    return frozenset(name for index in outside for name, factor in index.terms if factor == 1)
 
 
 def _axis_name(nest: Nest, axis: str, node: Node) -> str:

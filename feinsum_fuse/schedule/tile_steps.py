@@ -17,63 +17,15 @@ from ..cascade.typed_map import cast_to
 from ..spec.affine import Affine
 from ..spec.workload import operand_name
 from .accumulators import started
-from .errors import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError, UnknownTensorError
+from .errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from .hoisting import hoisted
-from .items import shared_scope
+from .items import item_loops, items_first, own_items, shared_scope
 from .loops import chain_of, find, inside, interval, is_reduction, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMemory, rebuilt, statements
+from .regions import Access, Region, check_dense, check_own, check_visible, moved_limits, region
 from .step import Step
 
 TILE_MEMORIES: tuple[TileMemory, ...] = ("global", "local", "private")
-
-
-@dataclass(frozen=True)
-class Region:
-    """What part of an array is touched below a scope: ``base`` (over the loops of the scope) up to ``base + shape``, per axis."""
-
-    base: tuple[Affine, ...]
-    shape: tuple[int, ...]
-
-    def local(self, place: Place, source: str) -> Place:
-        """The same element, counted from the region's first."""
-        return Place(source, tuple(index - base for index, base in zip(place.indices, self.base, strict=True)))
-
-
-def region(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> Region:
-    """The region that accesses to one array touch while the loops of the scope stand still."""
-    bases, shape = [], []
-    for axis in range(len(accesses[0][1].indices)):
-        fixed = {place.indices[axis].restricted(scope) for _, place in accesses}
-        if len(fixed) > 1:
-            shown = ", ".join(sorted(str(place) for _, place in accesses))
-            raise ProducerConsumerError(f"{step}: the accesses {shown} do not move together with the loops above")
-        low, high = [], []
-        for above, place in accesses:
-            least, most = interval(place.indices[axis] - place.indices[axis].restricted(scope), above)
-            if least is None or most is None:
-                raise SymbolicExtentError(
-                    f"{step}: the tile along axis {axis} of {place} has a symbolic size", hint="Split the loop first."
-                )
-            low.append(least)
-            high.append(most)
-        bases.append(fixed.pop() + min(low))
-        shape.append(max(high) - min(low) + 1)
-    return Region(tuple(bases), tuple(shape))
-
-
-def check_dense(accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> None:
-    """:class:`NestOrderError` if a tile would have gaps, whose elements other iterations own and a write-back would overwrite."""
-    for above, place in accesses:
-        extents = {loop.name: loop.extent or 1 for loop in above if loop.name not in scope}
-        for index in place.indices:
-            reach = 1
-            for factor, name in sorted((abs(factor), name) for name, factor in index.terms if extents.get(name, 1) > 1):
-                if factor > reach:
-                    raise NestOrderError(
-                        f"{step}: the tile of {place} would have gaps along {index}: a loop above it steps by less than {name} below it",
-                        hint="Place the tile above the inner part of a rank variable, or the outer part above the tile.",
-                    )
-                reach += factor * (extents[name] - 1)
 
 
 def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, users: Sequence[str], step: Step) -> tuple[Nest, tuple[For, ...]]:
@@ -98,31 +50,6 @@ def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, users: Sequenc
     return nest, chain[:depth]
 
 
-def check_visible(memory: str, accesses: Sequence[tuple[tuple[For, ...], Place]], scope: Sequence[str], step: Step) -> None:
-    """A local tile is one per group and a private one per work-item: no such loop may lie between the tile and its use."""
-    hidden = {"local": ("group.",), "private": ("group.", "local.")}.get(memory, ())
-    for above, place in accesses:
-        for loop in above:
-            if loop.name not in scope and loop.binding.startswith(tuple(hidden)) and hidden:
-                raise ScopeError(
-                    f"{step}: {memory} memory is not visible across {loop.binding}, which lies between the tile and its use in {place}",
-                    hint="Place the tile below that loop, or in a memory further out.",
-                )
-
-
-def moved_limits(above: Sequence[For], scope: Sequence[str], inner: Affine, loop: str) -> tuple[Affine, ...]:
-    """The limits of the loops below the scope that bound this index alone, in terms of a loop that runs over the index itself."""
-    found = []
-    below = {node.name for node in above} - set(scope)
-    for node in above:
-        for limit in node.limits:
-            ours = limit.restricted(below)
-            factor = -ours.coefficients.get(inner.terms[0][0], 0) // inner.terms[0][1] if inner.terms else 0
-            if factor and ours == -inner * factor:
-                found.append(limit + inner * factor - Affine.of({loop: factor}))
-    return tuple(dict.fromkeys(found))
-
-
 @dataclass(frozen=True)
 class Mover:
     """A nest of loops that moves or sets a tile, element by element."""
@@ -135,18 +62,20 @@ class Mover:
     above: tuple[For, ...]
     """The loops around that access."""
     scope: tuple[str, ...]
+    items: tuple[For, ...] = ()
+    """The loops over work-items below the scope, each of which moves its own part."""
 
     def statement(self, einsum: str, role: Role, value: float | int | None = None, **conditions: tuple[str, ...]) -> tuple[Node, ...]:
         """Loops over the tile's stored axes around: fill from the parent, set to a value, or write to the parent."""
         names = [self.nest.fresh(f"{self.tile.name}_{role}_{axis}") for axis in range(len(self.tile.shape))]
         here = Place(self.tile.name, tuple(map(Affine.variable, names)))
-        there = Place(self.parent.source, tuple(base + Affine.variable(n) for base, n in zip(self.region.base, names, strict=True)))
+        steps = [Affine.of({name: stride}) for name, stride in zip(names, self.region.strides, strict=True)]
+        there = Place(self.parent.source, tuple(base + step for base, step in zip(self.region.base, steps, strict=True)))
         limits: list[tuple[Affine, ...]] = []
         for axis, name in enumerate(names):
             inner = self.parent.indices[axis] - self.parent.indices[axis].restricted(self.scope)
-            found = moved_limits(self.above, self.scope, Affine(inner.terms), name)
-            shift = self.region.base[axis].constant - inner.constant
-            found = tuple(limit - Affine.of({}, shift * -limit.coefficients[name]) for limit in found)
+            moved = steps[axis] + (self.region.base[axis].constant - inner.constant)
+            found = moved_limits(self.above, self.scope, Affine(inner.terms), moved)
             bounds = self._bounds(axis, there.indices[axis], name) if value is None else ()
             limits.append((*found, *(bound for bound in bounds if not found or bound == there.indices[axis])))
         statement = Statement(
@@ -160,6 +89,8 @@ class Mover:
         body: tuple[Node, ...] = (statement,)
         for axis in reversed(self.tile.axes):
             body = (For(names[axis], self.tile.shape[axis], body, limits[axis]),)
+        for loop in reversed(self.items):
+            body = (with_body(loop, body),)
         return body
 
     def _bounds(self, axis: int, index: Affine, name: str) -> tuple[Affine, ...]:
@@ -183,7 +114,14 @@ def _operand() -> object:
 def tile_origin(nest: Nest, source: str, base: tuple[Affine, ...]) -> tuple[Affine, ...]:
     """The tensor element that a place in an array or tile is."""
     parent = nest.tiles.get(source)
-    return base if parent is None else tuple(o + b for o, b in zip(parent.origin, base, strict=True))
+    return base if parent is None else parent.element(base)
+
+
+def tile_strides(nest: Nest, source: str, touched: Region) -> tuple[int, ...]:
+    """How many of the tensor's elements lie from one element of the region to the next, per axis."""
+    parent = nest.tiles.get(source)
+    held = parent.strides if parent is not None and parent.strides else (1,) * len(touched.strides)
+    return tuple(outer * inner for outer, inner in zip(held, touched.strides, strict=True))
 
 
 def tensor_of(nest: Nest, source: str) -> str:
@@ -250,6 +188,7 @@ class CacheRead(Step):
     Before: ``for i: ... A[base(i) + inner] ...``. After: ``for i: tile[f] = A[base(i) + f]; ... tile[inner] ...``. Invariant: the tile
     holds every element that is read below the loop before the first of them is read. ``at`` is the loop (none: the kernel's start);
     ``axes`` is the order in which the tile stores the tensor's axes, for example transposed. Each distinct access gets its own tile.
+    Where loops over work-items lie below a private tile, each work-item holds what it reads itself.
     """
 
     einsums: tuple[str, ...]
@@ -262,7 +201,9 @@ class CacheRead(Step):
         memory = memory_of(self.memory, self)
         nest, scope = placed_at(nest, self.at, memory, self.einsums, self)
         names = tuple(loop.name for loop in scope)
-        groups: dict[tuple[str, tuple[Affine, ...]], list[tuple[tuple[For, ...], Place]]] = {}
+        nest, items = own_items(nest, memory, names, lambda s: self._reads(nest, s))
+        inner = {*names, *(loop.name for loop in items)}
+        groups: dict[tuple[str, tuple[Affine, ...]], list[Access]] = {}
         for above, statement in statements(nest.body):
             if statement.einsum not in self.einsums or statement.role not in {"update", "map"}:
                 continue
@@ -270,29 +211,37 @@ class CacheRead(Step):
                 if tensor_of(nest, place.source) == self.tensor:
                     if tuple(loop.name for loop in above[: len(names)]) != names:
                         raise NestOrderError(f"{self}: {statement.einsum} does not run under this loop")
-                    key = place.source, tuple(Affine(index.restricted(names).terms) for index in place.indices)
+                    key = place.source, tuple(Affine(index.restricted(inner).terms) for index in place.indices)
                     groups.setdefault(key, []).append((above, place))
         if not groups:
             raise UnknownTensorError(f"{self}: {', '.join(self.einsums)} read no tensor {self.tensor!r}")
         for (source, _), accesses in groups.items():
-            check_visible(memory, accesses, names, self)
-            nest = self._cached(nest, source, accesses, names, memory)
+            check_visible(memory, accesses, inner, self)
+            nest = self._cached(nest, source, accesses, names, items, memory)
         return nest
 
+    def _reads(self, nest: Nest, statement: Statement) -> bool:
+        if statement.einsum not in self.einsums or statement.role not in {"update", "map"}:
+            return False
+        return any(tensor_of(nest, place.source) == self.tensor for place in statement.operands)
+
     def _cached(
-        self, nest: Nest, source: str, accesses: list[tuple[tuple[For, ...], Place]], names: tuple[str, ...], memory: TileMemory
+        self, nest: Nest, source: str, accesses: list[Access], names: tuple[str, ...], items: tuple[For, ...], memory: TileMemory
     ) -> Nest:
-        touched = region(accesses, names, self)
+        touched = region(accesses, names, self, items)
         name = nest.fresh(f"{self.tensor}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
-        tile = Tile(name, self.tensor, memory, touched.shape, dtype_of(nest, source), tile_origin(nest, source, touched.base), axes)
+        origin, strides = tile_origin(nest, source, touched.base), tile_strides(nest, source, touched)
+        tile = Tile(name, self.tensor, memory, touched.shape, dtype_of(nest, source), origin, axes, strides=strides)
         if any(s.target.source == source for _, s in statements(part_of(nest.body, names, self.einsums))):
             raise ProducerConsumerError(
                 f"{self}: {source} is written below this loop, after the tile would have been fetched",
                 hint="Place the tile further in, or let the tile of its producer serve.",
             )
         above, place = accesses[0]
-        fetch = Mover(nest, tile, touched, place, above, names).statement(self.einsums[0], "fetch")
+        items = item_loops([around for around, _ in accesses], names) if items else ()
+        own = (*names, *(loop.name for loop in items))
+        fetch = Mover(nest, tile, touched, place, items_first(above, names, items), own, items).statement(self.einsums[0], "fetch")
         places = {p for _, p in accesses}
 
         def change(node: Node) -> tuple[Node, ...]:
@@ -314,6 +263,9 @@ class CacheWrite(Step):
     Z[base(i) + f] = tile[f]``. Where a reduction loop encloses the tile, later iterations reload partial sums instead of setting the
     initial value. The tile has the type in which the Einsum accumulates; what leaves it is converted. Constant factors and masks of a sum
     that is whole in the tile are applied to what is stored: ``tile += c * x`` becomes ``tile += x`` and ``Z[...] = c * tile``.
+    A private tile above loops over work-items is spread over them: ``for k: for j: for l [local.0]: Z[8*j + l] += ...`` becomes
+    ``for l [local.0]: tile[f] = init; for k: for j: for l [local.0]: tile[j] += ...; for l [local.0]: Z[8*f + l] = tile[f]``; refused with
+    :class:`ScopeError` where a work-item uses what another one writes.
     Invariant: an element is set once, before its first update, and the parent holds every finished sum after the loop.
     """
 
@@ -331,38 +283,38 @@ class CacheWrite(Step):
         chain = chain_of(nest, self.einsum, self)
         if tuple(loop.name for loop in chain[: len(names)]) != names:
             raise NestOrderError(f"{self}: {self.einsum} does not run under this loop")
+        source = self._writing(nest, names)[1].target.source
+        nest, items = own_items(nest, memory, names, lambda s: source in {p.source for p in (s.target, *s.operands)})
         above, update = self._writing(nest, names)
         place = update.target
         # What reads the sums before the tile is written back reads the tile.
         marked = part_of(nest.body, names, [self.einsum])
-        prefix = tuple(scope)
-        reads = [
-            ((*prefix, *inner), operand)
-            for inner, s in statements(marked)
-            for operand in s.operands
-            if s.role in {"update", "map"} and s.einsum != self.einsum and operand.source == place.source
-        ]
+        readers = {s for _, s in statements(marked) if s.role in {"update", "map"} and s.einsum != self.einsum}
+        reads = [((*scope, *inner), p) for inner, s in statements(marked) if s in readers for p in s.operands if p.source == source]
         accesses = [(above, place), *reads]
-        check_visible(memory, accesses, names, self)
-        check_dense([(above, place)], names, self)
-        touched = region(accesses, names, self)
-        if touched.shape != region([(above, place)], names, self).shape:
+        own = (*names, *(loop.name for loop in items))
+        check_own([(above, place)], reads, names, items, self)
+        check_visible(memory, accesses, own, self)
+        touched = region(accesses, names, self, items)
+        check_dense([(above, place)], own, self, touched)
+        if touched.shape != region([(above, place)], names, self, items).shape:
             raise ProducerConsumerError(
                 f"{self}: more of {place} is read below this loop than is written there", hint="Place the tile further out."
             )
         name = nest.fresh(f"{tensor_of(nest, place.source)}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         origin = tile_origin(nest, place.source, touched.base)
-        tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, sum_dtype(nest, self.einsum, place.source), origin, axes)
+        dtype, strides = sum_dtype(nest, self.einsum, place.source), tile_strides(nest, place.source, touched)
+        tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, dtype, origin, axes, strides=strides)
         reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum))
-        mover = Mover(nest, tile, touched, place, above, names)
+        own_loops = item_loops([above], names) if items else ()
+        mover = Mover(nest, tile, touched, place, items_first(above, names, own_loops), own, own_loops)
         inits = [s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init" and s.target.source == place.source]
         # A reduction that does not start at 0 everywhere leaves no first iteration to set values in: they stay set in the parent.
         late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
         init = inits[0] if inits and not late else None
         whole = init is not None and init.value == 0 and not reductions and not reads
         fixed = _axes_of(nest, update) if whole and self._may_wait(nest, update, tile) else None
-        readers = {s for _, s in statements(marked) if s.role in {"update", "map"} and s.einsum != self.einsum}
 
         def change(node: Node) -> tuple[Node, ...]:
             if isinstance(node, For) or (node.einsum != self.einsum and node not in readers):
@@ -446,7 +398,8 @@ class ComputeAt(Step):
     """Shrink an intermediate to the tile that is alive below a loop, in that memory (TVM: compute_at with storage folding).
 
     Before: ``T`` whole in global memory; ``for i: T[base(i) + inner] = ...; ... T[base(i) + inner'] ...``. After: the same with
-    ``tile[inner]`` and ``tile[inner']``; ``T`` is gone. Invariant: what is read in an iteration of the loop was written in it.
+    ``tile[inner]`` and ``tile[inner']``; ``T`` is gone. Invariant: what is read in an iteration of the loop was written in it, in private
+    memory by the same work-item.
     """
 
     tensor: str
@@ -461,22 +414,22 @@ class ComputeAt(Step):
             raise UnknownTensorError(f"{self}: {self.tensor!r} is no intermediate that can shrink")
         users = [s.einsum for _, s in statements(nest.body) if source.name in {p.source for p in (s.target, *s.operands)}]
         nest, scope = placed_at(nest, self.at, memory, users, self)
-        accesses = [
-            (above, place)
-            for above, statement in statements(nest.body)
-            for place in (statement.target, *statement.operands)
-            if place.source == source.name
-        ]
         chain = tuple(loop.name for loop in scope)
+        nest, items = own_items(nest, memory, chain, lambda s: source.name in {p.source for p in (s.target, *s.operands)})
+        writes = [(above, s.target) for above, s in statements(nest.body) if s.target.source == source.name]
+        reads = [(above, p) for above, s in statements(nest.body) for p in s.operands if p.source == source.name]
+        accesses = [*writes, *reads]
         for above, place in accesses:
             if tuple(loop.name for loop in above[: len(chain)]) != chain:
                 raise ProducerConsumerError(f"{self}: {place} is used outside this loop", hint="Place it further out.")
         # One copy of a global tile serves all groups, so each group and work-item keeps an index of its own.
         still = [loop.name for loop in scope if memory != "global" or not loop.binding.startswith(("group.", "local."))]
-        check_visible(memory, accesses, chain, self)
-        touched = region(accesses, still, self)
+        check_own(writes, reads, chain, items, self)
+        check_visible(memory, accesses, [*chain, *(loop.name for loop in items)], self)
+        touched = region(accesses, still, self, items)
         name = nest.fresh(f"{self.tensor}_{memory}")
-        tile = Tile(name, self.tensor, memory, touched.shape, source.dtype, touched.base, stored_axes(len(touched.shape), self.axes, self))
+        axes = stored_axes(len(touched.shape), self.axes, self)
+        tile = Tile(name, self.tensor, memory, touched.shape, source.dtype, touched.base, axes, strides=touched.strides)
 
         def change(node: Node) -> tuple[Node, ...]:
             if isinstance(node, For):

@@ -164,6 +164,7 @@ class _Text:
         self.over_items: set[str] = set()
         self.axes: set[str] = set()
         self.limited: dict[str, frozenset[str]] = {}
+        self.parameters: dict[str, list[str]] = {}
         self.digits: dict[str, Expression] = {}
         """What each of several loops that run as one is at."""
 
@@ -240,6 +241,10 @@ class _Text:
         beside = [name for name in above if name not in outer and self.limited.get(name, frozenset()) & related]
         self.limited[loop.name] = related
         parameters = sorted({*outer, *beside[-1:]})
+        if loop.binding.startswith("local."):
+            # loopy, which narrows the domain of a work-item's number, takes loops further out for its own unless they are parameters.
+            parameters = sorted(self._closure(parameters))
+        self.parameters[loop.name] = parameters
         self.domains.append(isl.BasicSet(f"[{', '.join(parameters)}] -> {{[{loop.name}] : {' and '.join(constraints)}}}"))
         tag = _TAGS.get(loop.binding)
         if tag is None and not loop.refs and self._moves_private(loop):
@@ -250,6 +255,10 @@ class _Text:
         if fences and loop.extent != 1 and loop.binding in {"loop", "unroll"}:
             # What the next iteration overwrites has been read by all.
             self.barrier("local", fences, (*above, loop.name))
+
+    def _closure(self, names: Sequence[str]) -> set[str]:
+        """These loops and all that their domains are below."""
+        return {*names}.union(*(self._closure(self.parameters.get(name, ())) for name in names))
 
     def _one_of(self, chain: tuple[For, ...]) -> For:
         """One loop in place of several: ``i`` and ``j`` become ``ij // J`` and ``ij % J``."""

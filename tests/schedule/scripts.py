@@ -221,6 +221,37 @@ def collapsed(sizes: Sizes) -> list[Step]:
     ]
 
 
+def scored(sizes: Sizes) -> Cascade:
+    """A product and a map of it."""
+    m, n, k, _ = sizes
+    return ff.cascade(["T[m,n] = A[m,k] * B[k,n]", "Z[m,n] = abs(T[m,n]) + C[n]"], sizes={"M": m, "N": n, "K": k})
+
+
+def own_parts(sizes: Sizes) -> list[Step]:
+    """Private tiles above loops over work-items: each work-item holds every third column, and tiles of the group are inside."""
+    m, n, k, _ = sizes
+    return [
+        Explicate(),
+        split("T.m", 4, m),
+        split("T.n", 3, n),
+        split("T.k", 2, k),
+        split("Z.m", 4, m),
+        split("Z.n", 3, n),
+        Reorder("T", refs("T.m/0 T.k/0 T.k/1 T.m/1 T.n/0 T.n/1")),
+        Reorder("Z", refs("Z.m/0 Z.m/1 Z.n/0 Z.n/1")),
+        ShareLoop(refs("T.m/0 Z.m/0")),
+        Bind(ref("T.m/0"), "group.0"),
+        Bind(ref("T.n/1"), "local.0"),
+        Bind(ref("Z.n/1"), "local.0"),
+        ComputeAt("T", ref("T.m/0"), "private"),
+        CacheRead(("Z",), "C", ref("Z.m/0"), "private"),
+        CacheRead(("T",), "B", ref("T.k/0"), "local"),
+        CacheRead(("T",), "A", ref("T.k/1"), "private"),
+        CacheWrite("Z", ref("Z.m/1"), "private"),
+        Unroll(ref("T.n/0")),
+    ]
+
+
 SCRIPTS = (
     Script("tiled_product", product, tiled_product),
     Script("fused_chain", chain, fused_chain),
@@ -231,4 +262,5 @@ SCRIPTS = (
     Script("inlined_map", scaled, inlined_map),
     Script("one_axis", product, one_axis),
     Script("collapsed", product, collapsed),
+    Script("own_parts", scored, own_parts),
 )

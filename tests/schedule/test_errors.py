@@ -19,7 +19,7 @@ from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
 from .scripts import chain, product, ref, refs
 
 SIZES = (13, 7, 11, 5)
-PRODUCT, CHAIN = product(SIZES), chain(SIZES)
+PRODUCT, CHAIN, SQUARE = product(SIZES), chain(SIZES), chain((13, 7, 11, 7))
 WINDOWS = ff.cascade(["T[x] = I[H: x+r] * V[r]", "O[y] = T[X: y+s] * W[s]"], sizes={"X": 12, "Y": 9, "R": 3, "S": 4})
 SYMBOLIC = ff.cascade(["Z[m] = A[m,k] * B[k]"], sizes={"M": "M", "K": 4})
 
@@ -121,6 +121,26 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         (
             "CacheWrite(einsum=T, at=None, memory=local): local memory is not visible across group.0, which lies between the tile "
             "and its use in T[m_T, n_T]\n  Place the tile below that loop, or in a memory further out."
+        ),
+    ),
+    (
+        errors.ScopeError,
+        CHAIN,
+        (ShareLoop(refs("T.m Z.m")), Bind(ref("T.n"), "local.0"), ComputeAt("T", ref("T.m"), "private")),
+        (
+            "ComputeAt(tensor=T, at=T.m, memory=private): a work-item of local.0 would use T[m_T, n_Z] where another one has written "
+            "T[m_T, n_T]; private memory is each work-item's own\n"
+            "  Hold the tensor in local memory there, or let the same work-items take the same elements."
+        ),
+    ),
+    (
+        errors.ScopeError,
+        SQUARE,
+        (ShareLoop(refs("T.m Z.m")), Bind(ref("T.n"), "local.0"), Bind(ref("Z.p"), "local.0"), ComputeAt("T", ref("T.m"), "private")),
+        (
+            "ComputeAt(tensor=T, at=T.m, memory=private): a work-item of local.0 would use T[m_T, n_Z] where another one has written "
+            "T[m_T, n_T]; private memory is each work-item's own\n"
+            "  Hold the tensor in local memory there, or let the same work-items take the same elements."
         ),
     ),
     (
