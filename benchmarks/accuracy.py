@@ -43,8 +43,10 @@ MOST_TIMES = 4
 """How often a disturbed measurement is taken."""
 CHUNK = 10
 """Mappings that are timed in turns."""
-PASSES = 2
-"""Every mapping is measured so many times, minutes apart, whatever was found: a host may be slow for a minute on end."""
+PASSES, MOST_PASSES = 2, 6
+"""Every mapping is measured this many times, minutes apart, and on until its two fastest passes agree: a host may be slow for minutes."""
+AGREED = 0.1
+"""Two passes agree if their times differ by no more than this part."""
 DISTURBED = 0.05
 """Measurements are repeated while other processes have more than this part of the processors."""
 UNSTEADY = 0.1
@@ -116,6 +118,14 @@ def known(case: Case) -> dict[str, list[Measured]]:
     return result
 
 
+def settled(passes: Sequence[Measured]) -> bool:
+    """Whether no further pass is needed, which does not depend on what the model predicts."""
+    if any(m.outcome != "ok" for m in passes) or len(passes) >= MOST_PASSES:
+        return True
+    fastest = sorted(m.seconds for m in passes)
+    return len(passes) >= PASSES and fastest[1] <= (1 + AGREED) * fastest[0]
+
+
 def judged(passes: Sequence[Measured]) -> Measured:
     """The pass that counts: the first one that failed, or the fastest, as others only ever slow a kernel down."""
     failed = [m for m in passes if m.outcome != "ok"]
@@ -157,10 +167,10 @@ def measure(cases: Sequence[Case], seed: int, seconds: float) -> None:
     """Time what is not known yet, some mappings at a time, until this many seconds have passed."""
     device = find_device(None)
     end = time.monotonic() + seconds
-    for number, case in product(range(PASSES), cases):
+    for number, case in product(range(MOST_PASSES), cases):
         done = known(case)
         specs = {key(case, spec): spec for spec in random_mappings(case.spec(), COUNT, seed)}
-        rest = [name for name in specs if len(done.get(name, ())) <= number]
+        rest = [name for name in specs if len(passes := done.get(name, [])) <= number and not settled(passes)]
         for start in range(0, len(rest), CHUNK):
             if time.monotonic() > end:
                 print(f"{case.name}: {len(rest) - start} left in pass {number + 1}")
@@ -176,7 +186,7 @@ def measure(cases: Sequence[Case], seed: int, seconds: float) -> None:
                         "samples_ns": [round(s) for s in m.samples_ns],
                     }
                     file.write(json.dumps(row) + "\n")
-        print(f"{case.name}: all measured in pass {number + 1}")
+        print(f"{case.name}: all measured in pass {number + 1}, {len(rest)} anew")
 
 
 @dataclass(frozen=True)
@@ -204,7 +214,7 @@ def points(case: Case, seed: int) -> tuple[list[Point], list[str], int]:
     found, failed, missing = [], [], 0
     for number, spec in enumerate(random_mappings(case.spec(), COUNT, seed)):
         passes = done.get(key(case, spec), [])
-        missing += len(passes) < PASSES
+        missing += not settled(passes)
         if not passes:
             continue
         if (measured := judged(passes)).outcome != "ok":
