@@ -24,7 +24,7 @@ CASES: list[tuple[str, str, dict[str, int], tuple[str, ...]]] = [
     ("dg_divergence", "mapping_fused", {"E": 23, "N": 11}, ("D",)),
     ("attention", "mapping_one_pass", {"H": 2, "M": 37, "P": 29, "E": 5}, ("Q",)),
     ("attention", "mapping_two_passes", {"H": 2, "M": 37, "P": 29, "E": 5}, ("Q",)),
-    ("attention", "mapping_unfused", {"H": 2, "M": 37, "P": 29, "E": 11}, ("V", "A", "O")),
+    ("attention", "mapping_unfused", {"H": 2, "M": 37, "P": 29, "E": 5}, ("V", "A", "O")),
     ("perceptron", "mapping_fused", {"M": 13, "A": 7, "F": 19, "B": 11}, ("V", "W", "Y")),
     ("mttkrp", "mapping_fused", {"N": 13, "R": 11}, ("C", "Y")),
     ("mttkrp", "mapping_fused", {"N": 67, "R": 45, "LANES": 32, "RN": 32}, ("C", "Y")),
