@@ -72,14 +72,13 @@ class Bindings:
 def followed(step: Step, added: Collection[LoopRef]) -> Iterator[Step]:
     """A step that puts a loop on work-items, and the same on loops of statements ``added`` for its Einsum: ``X.scale`` for ``X``."""
     yield step
-    if isinstance(step, Fuse):
-        refs = {"outer": step.outer, "inner": step.inner}
-    elif isinstance(step, Bind) and step.axis.startswith("local."):
-        refs = {"loop": step.loop}
-    else:
-        return
-    einsum = next(iter(refs.values())).einsum
-    for name in dict.fromkeys(ref.einsum for ref in added if ref.einsum.rpartition(".")[0] == einsum):
-        others = {field: dataclasses.replace(ref, einsum=name) for field, ref in refs.items()}
-        if set(others.values()) <= set(added):
-            yield dataclasses.replace(step, **others)
+    for name in dict.fromkeys(ref.einsum for ref in added):
+        einsum = name.rpartition(".")[0]
+        if isinstance(step, Bind) and step.axis.startswith("local.") and step.loop.einsum == einsum:
+            loop = dataclasses.replace(step.loop, einsum=name)
+            if loop in added:
+                yield Bind(loop, step.axis)
+        elif isinstance(step, Fuse) and step.outer.einsum == einsum:
+            outer, inner = (dataclasses.replace(ref, einsum=name) for ref in (step.outer, step.inner))
+            if outer in added and inner in added:
+                yield Fuse(outer, inner)

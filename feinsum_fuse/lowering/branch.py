@@ -125,8 +125,11 @@ def stored_axes(tensor: str, users: Sequence[Branch], bindings: Bindings) -> tup
     found: set[int] = set()
     rank = 0
     for branch in users:
-        spatial = [p for p in branch.path if isinstance(p.node, Spatial) and p.position in branch.refs]
-        over_items = {branch.refs[p.position].variable for p in spatial if bindings.fanout(p.node) == "local.0"}
+        over_items = {
+            branch.refs[p.position].variable
+            for p in branch.path
+            if isinstance(p.node, Spatial) and p.position in branch.refs and bindings.fanout(p.node) == "local.0"
+        }
         for access in (*branch.einsum.operands, branch.einsum.output):
             if access.tensor == tensor:
                 rank = len(access.indices)

@@ -34,6 +34,7 @@ WIDEST = 16
 ITEMS = 64
 """Work-items of a group at most, where lanes are work-items: two or more that run in step fill any device, and neighbours are coalesced."""
 SHORT_ROW = 8
+"""Work-items along shorter rows would be too few; they go along the longest axis instead."""
 ACCUMULATORS = 8
 """Vectors of a register tile: half of the 16 registers that most processors have."""
 BUDGET = 512 << 10
