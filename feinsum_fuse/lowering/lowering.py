@@ -32,7 +32,7 @@ from .expanded import accesses_of, parts_of, paths_of
 from .factoring import factored
 from .registers import unrolled
 from .skipping import skipped
-from .suspicion import warn_of_plain_copies
+from .suspicion import warn_of_plain_copies, warn_of_unbound_loops
 
 GROUP_MEMORIES = frozenset({"local", "private"})
 """What a work-group does not see of another one."""
@@ -47,6 +47,7 @@ def lower(spec: Spec, limits: DeviceLimits | None = None) -> Schedule:
     if spec.mapping is None:
         raise LoweringError("there is no mapping to lower", hint="Add a mapping, or take ff.default_mapping(cascade).")
     warn_of_plain_copies(spec)
+    warn_of_unbound_loops(spec)
     return Lowering(spec).schedule(limits or DeviceLimits())
 
 

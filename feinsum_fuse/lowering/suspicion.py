@@ -1,10 +1,11 @@
-"""Einsums that compute something else than their names say."""
+"""What a mapping or a workload hardly means: Einsums that copy under a function's name, loops in space that run one after another."""
 
 from __future__ import annotations
 
 import re
 import warnings
 
+from ..spec.mapping import Spatial
 from ..spec.messages import SpecWarning
 from ..spec.spec import Spec
 
@@ -27,3 +28,28 @@ def warn_of_plain_copies(spec: Spec) -> None:
                 SpecWarning,
                 stacklevel=3,
             )
+
+
+def warn_of_unbound_loops(spec: Spec) -> None:
+    """Warn if a mapping has loops in space and nothing says of any of them what it is on the device: all run one after another."""
+    assert spec.mapping is not None
+    placed = {node.position: node.node for path in spec.mapping.paths() for node in path}
+    nodes = [node for _, node in sorted(placed.items()) if isinstance(node, Spatial)]
+    bound = spec.opencl.fanouts if spec.opencl is not None else {}
+    if not nodes or any(key in bound for node in nodes for key in (f"{node.component}.{node.name}", node.component)):
+        return
+    components = list(dict.fromkeys(node.component for node in nodes))
+    loops = ", ".join(dict.fromkeys(f"{_variables(node)} over {node.component}" for node in nodes))
+    lacking = "there is no opencl key" if spec.opencl is None else f"the opencl key binds {', '.join(bound) or 'no fanout'}"
+    example = ", ".join(f"{name}: {kind}" for name, kind in zip(components, ("group.0", "local.0", "vector"), strict=False))
+    warnings.warn(
+        f"Every loop in space of the mapping runs one after another, in one work-item ({loops}): {lacking}. Load it with a file that says "
+        f"what the components are on the device, for example opencl: {{fanouts: {{{example}}}}}; loop says that it is meant.",
+        SpecWarning,
+        stacklevel=3,
+    )
+
+
+def _variables(node: Spatial) -> str:
+    names = (node.rank_variable,) if isinstance(node.rank_variable, str) else node.rank_variable.values()
+    return " and ".join(dict.fromkeys(names))
