@@ -35,7 +35,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 RANK_VARIABLE = re.compile(r"[a-z$@#][A-Za-z0-9_]*")
 RANK = re.compile(r"[A-Z][A-Za-z0-9_]*")
 _SETS = ("All", "Tensors", "Nothing", "Inputs", "Outputs", "Intermediates", "Shared", "Persistent", "Other")
-_NOT_TENSORS = frozenset((*_SETS, *keyword.kwlist))
+_WORDS = frozenset(keyword.kwlist)
+"""What expressions are read with gives these a meaning of their own."""
 _ISL = (
     "EXISTS", "IMPLIES", "NOT", "MIN", "MAX", "MOD", "FLOOR", "FLOORD", "CEIL", "CEILD", "INFTY", "INFINITY", "NAN", "RAT", "TRUE", "FALSE",
 )  # fmt: skip
@@ -52,6 +53,8 @@ def check_rank(name: str) -> None:
 
 def check_rank_variable(name: str) -> None:
     """:class:`SpecError` unless the name can be a rank variable's."""
+    if name in _WORDS:
+        raise _taken(name, "a rank variable")
     if name.upper() in _RESERVED:
         raise SpecError(f"{name!r} cannot be a rank variable: the name is reserved.")
     if not RANK_VARIABLE.fullmatch(name):
@@ -61,13 +64,35 @@ def check_rank_variable(name: str) -> None:
 
 def check_tensor(name: str) -> None:
     """:class:`SpecError` unless the name can be a tensor's, which set expressions must be able to write."""
-    if not NAME.fullmatch(name) or name in _NOT_TENSORS:
+    if name in _WORDS:
+        raise _taken(name, "a tensor")
+    if not NAME.fullmatch(name) or name in _SETS:
         hint = "Use letters, digits and underscores, and no word of set expressions."
         raise SpecError(f"{name!r} cannot be the name of a tensor.", hint=hint)
 
 
+def _taken(name: str, what: str) -> SpecError:
+    hint = f"Give it another name, for example {name}_ or {name}0."
+    return SpecError(f"{name!r} cannot be the name of {what}: it is a word of the language that expressions are read in.", hint=hint)
+
+
+def _check_words(text: str) -> None:
+    """:class:`SpecError` that names the word where a tensor or an index has the name of one."""
+    for found in re.finditer(r"[A-Za-z_]\w*", text):
+        name = found[0]
+        if name in _WORDS:
+            before, behind = text[: found.start()], text[found.end() :].lstrip()
+            if before.count("[") > before.count("]"):
+                raise _taken(name, "a rank or a rank variable")
+            if behind.startswith("["):
+                raise _taken(name, "a tensor")
+
+
 def parse_affine(text: str) -> Affine:
     """An index expression such as ``2*p + r - 1``; :class:`SpecError` if it is not affine in rank variables."""
+    for name in re.findall(r"[A-Za-z_]\w*", text[:MAX_TEXT]):
+        if name in _WORDS:
+            raise _taken(name, "a rank variable")
     return _affine(parse_expression(text), text)
 
 
@@ -160,6 +185,7 @@ def parse_einsum(text: str) -> ParsedEinsum:
     empty = re.search(r"\b(\w+)\s*\[\s*\]", text)
     if empty:
         raise SpecError(f"Tensor {empty[1]} has no index.", hint="Tensors have at least one rank.")
+    _check_words(text)
     right = text[equal.end() :]
     if re.search(r"(?<![<>=!])=(?!=)", right):
         raise SpecError(f"{shortened(text)!r} has two equals signs.")

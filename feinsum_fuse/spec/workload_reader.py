@@ -226,6 +226,8 @@ class WorkloadReader:
                     hint = "In a list each index is one rank variable; write {RANK: expression} for anything else."
                     raise self.document.error((*path, index), f"{element!r} is no rank variable.", hint)
             with self.document.blame(path):
+                for element in given:
+                    check_rank_variable(element)
                 return parse_projection([parse_expression(element) for element in given], access.name)
         result = {}
         for rank, text in given.items():

@@ -105,7 +105,7 @@ def test_the_same_access_is_one_operand_and_another_index_is_another() -> None:
         ("Z[m] = 'A'", "is not a number"),
         ("Z[m] = (A[m]", "Cannot read"),
         ("Z[m] = lambda: A[m]", "Cannot read|cannot stand"),
-        ("Z[or] = A[m]", "Cannot read"),
+        ("Z[or] = A[m]", "'or' cannot be the name"),
         ("Z[and_] = A[eq]", "'eq' cannot be a rank variable: the name is reserved"),
         ("Z[max] = A[max]", "'max' cannot be a rank variable: the name is reserved"),
         ("Z[m] = A[m, floor]", "'floor' cannot be a rank variable: the name is reserved"),
@@ -171,3 +171,41 @@ def test_maps_read_back(expression: Expression) -> None:
     parsed = parse_einsum(f"Z[m] = where(A[m] > B[m], {text}, 0)")
     assert parsed.operation.map is not None
     assert parsed.operation.map.parameters[1] == expression, text
+
+
+WORDS = [
+    ("Z[m,n] = lambda[m,k] * B[k,n]", "'lambda' cannot be the name of a tensor"),
+    ("global[m,n] = A[m,k] * B[k,n]", "'global' cannot be the name of a tensor"),
+    ("Z[m,n] = A[m,k] * if[k,n]", "'if' cannot be the name of a tensor"),
+    ("Z[m,n] = True[m,k] * B[k,n]", "'True' cannot be the name of a tensor"),
+    ("Z[m,n] = A[m,in] * B[in,n]", "'in' cannot be the name of a rank or a rank variable"),
+    ("Z[m,n] = A[m, M: 2*is + n]", "'is' cannot be the name of a rank or a rank variable"),
+    ("Z[m,n] = A[m, None: n]", "'None' cannot be the name of a rank or a rank variable"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WORDS)
+def test_names_that_are_words_of_the_language_are_refused_by_name(text: str, message: str) -> None:
+    """Which name, where, and what to do; in a cascade and in a file."""
+    with pytest.raises(ff.SpecError, match=message) as caught:
+        parse_einsum(text)
+    assert "Give it another name, for example" in str(caught.value)
+    with pytest.raises(ff.SpecError, match=message) as caught:
+        ff.loads(f'workload:\n  bits_per_value: {{All: 32}}\n  einsums:\n  - "{text}"\n')
+    assert "<text>:4:5: workload.einsums[0]" in str(caught.value)
+
+
+@pytest.mark.parametrize("projection", ["[m, in]", "{M: m, N: 2*in + 1}"])
+def test_rank_variables_in_files_that_are_words_are_refused_by_name(projection: str) -> None:
+    accesses = f"[{{name: A, projection: {projection}}}, {{name: Z, projection: [m], output: True}}]"
+    text = f"workload:\n  bits_per_value: {{All: 32}}\n  einsums:\n  - {{name: Z, tensor_accesses: {accesses}}}\n"
+    with pytest.raises(ff.SpecError, match=r"'in' cannot be the name of a rank variable: .*\n.*in_ or in0") as caught:
+        ff.loads(text)
+    assert "projection" in str(caught.value) and "<text>:4:" in str(caught.value)
+
+
+def test_words_that_join_conditions_stay_usable() -> None:
+    """``and``, ``or``, ``not`` and ``if ... else`` mean what they say, and names that only contain a word are names."""
+    conditional = parse_einsum("Z[m] = A[m] if m < 3 and not (B[m] > 1 or inner[m] == 0) else B[m]")
+    assert [name for name, _ in conditional.inputs] == ["B", "inner", "A"]
+    assert ff.cascade(["is_[m,n] = global_[m,in0] * B[in0,n]"], sizes={"M": 2, "IN0": 3, "N": 4}).einsums[0].output.tensor == "is_"
