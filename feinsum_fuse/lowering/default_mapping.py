@@ -109,7 +109,10 @@ _BINDINGS = OpenCL(
     memories=constantdict({OUTER: "global", TILES: "local", REGISTERS: "private"}),
     fanouts=constantdict({"Core": "group.0", "Lane": "vector"}),
 )
-_ITEM_BINDINGS = OpenCL(memories=_BINDINGS.memories, fanouts=constantdict({"Core": "group.0", "Lane": "local.0"}))
+_ITEM_BINDINGS = OpenCL(
+    memories=constantdict({OUTER: "global", TILES: "local", REGISTERS: "distributed"}),
+    fanouts=constantdict({"Core": "group.0", "Lane": "local.0"}),
+)
 
 
 def _plans(cascade: Cascade, spec: Spec, limits: DeviceLimits) -> Iterator[_Plan]:

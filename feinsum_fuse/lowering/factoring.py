@@ -40,7 +40,7 @@ def _tile_depth(branch: Branch, position: Position, bindings: Bindings) -> int:
     for start in branch.storages(tensor):
         node = branch.path[start].node
         assert isinstance(node, Storage)
-        if branch.path[start].position < position and bindings.memory(node.component) in {"local", "private"}:
+        if branch.path[start].position < position and bindings.memory(node.component) in {"local", "private", "distributed"}:
             end = start if start == branch.storages(tensor)[0] else branch.reservation(start, tensor)
             depth = sum(placed.position in branch.refs for placed in branch.path[:end])
     return depth

@@ -34,8 +34,8 @@ from .registers import unrolled
 from .skipping import skipped
 from .suspicion import warn_of_plain_copies, warn_of_unbound_loops
 
-GROUP_MEMORIES = frozenset({"local", "private"})
-"""What a work-group does not see of another one."""
+HIDDEN: dict[str, tuple[str, ...]] = {"local": ("group.",), "private": ("group.", "local."), "distributed": ("group.",)}
+"""Memory -> the fanouts across which a tile in it is not seen."""
 
 
 def lower(spec: Spec, limits: DeviceLimits | None = None) -> Schedule:
@@ -249,12 +249,12 @@ class Lowering:
         index = {b.einsum.name: next(i for i, placed in enumerate(b.path) if placed.position == position) for b in users}
         backing = all((b.storages(tensor) or [index[b.einsum.name]])[0] == index[b.einsum.name] for b in users)
         spread = {self.bindings.fanout(n.node) for b in users for n in b.path[index[b.einsum.name] :] if isinstance(n.node, Spatial)}
-        # Of a private tile each work-item below holds its own part; the step says whether nobody else uses it.
-        hidden = [f for f in sorted(spread) if f.startswith("group.")] if kind in GROUP_MEMORIES else []
+        hidden = [f for f in sorted(spread) if f.startswith(HIDDEN.get(kind, ()))]
         if hidden:
+            other = f", or bind {node.component} as distributed" if kind == "private" and hidden[0].startswith("local.") else ""
             raise ScopeError(
                 f"{tensor} in {node.component} ({kind} memory) would have to be seen across {hidden[0]}, which a Spatial below binds",
-                hint="Move the Storage below that Spatial, or hold the tensor in a memory further out.",
+                hint=f"Move the Storage below that Spatial, or hold the tensor in a memory further out{other}.",
             )
         if backing and tensor in self.cascade.intermediates:
             branch = users[0]
@@ -268,7 +268,7 @@ class Lowering:
                     if tensor == self.cascade.einsum(maximum).output.tensor:
                         yield ComputeAt(f"{maximum}.scale", at, memory, axes)
             return
-        if kind not in GROUP_MEMORIES:
+        if kind not in HIDDEN:
             return
         axes = stored_axes(tensor, users, self.bindings) if kind == "local" else ()
         readers: dict[LoopRef | None, list[str]] = {}

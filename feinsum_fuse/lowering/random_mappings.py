@@ -23,6 +23,7 @@ from ..schedule.limits import DeviceLimits
 from ..spec.arch import Compute as ComputeUnit
 from ..spec.arch import Memory
 from ..spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
+from ..spec.opencl import MemoryKind
 from ..spec.spec import Spec
 from .default_mapping import BUDGET, GROUP_POINTS, GROUPS, LEAST_ROWS, VECTOR_BYTES, VECTORIZED, items_of, on_items
 from .lane_choice import is_contiguous, lanes_of
@@ -66,14 +67,16 @@ class Target:
                 kind = known.get(f"{leaf.name}.{fanout.name}", known.get(leaf.name, "loop"))
                 found.setdefault(kind, (leaf.name, fanout.name, fanout.fanout))
         units = [leaf.name for leaf in spec.arch.components if isinstance(leaf, ComputeUnit)]
-        missing = [kind for kind in ("global", "local", "private") if kind not in memories]
         lane = "local.0" if on_items(spec.opencl) else "vector"
+        private: MemoryKind = "distributed" if on_items(spec.opencl) else "private"
+        needed: tuple[MemoryKind, ...] = ("global", "local", private)
+        missing: list[str] = [kind for kind in needed if kind not in memories]
         missing += [kind for kind in ("group.0", lane) if kind not in found]
         if missing or not units:
             raise LoweringError(f"random mappings need a component that is bound to {', '.join(missing) or 'a compute unit'}")
         names = [leaf.name for leaf in spec.arch.components if isinstance(leaf, Memory)]
         outer = next(name for name in names if spec.opencl.memories.get(name) == "global")
-        return cls(outer, memories["local"], memories["private"], units[0], found["group.0"], found[lane], lane != "vector")
+        return cls(outer, memories["local"], memories[private], units[0], found["group.0"], found[lane], lane != "vector")
 
 
 def random_mappings(spec: Spec, count: int, seed: int = 0, limits: DeviceLimits | None = None) -> tuple[Spec, ...]:

@@ -12,7 +12,7 @@ from ..spec.arch import Action, Arch, Container, Fanout, Memory
 from ..spec.arch import Compute as ComputeUnit
 from ..spec.arch import Toll as TollUnit
 from ..spec.mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, Toll
-from ..spec.opencl import MEMORY_KINDS, FanoutKind, MemoryKind, OpenCL
+from ..spec.opencl import FanoutKind, MemoryKind, OpenCL
 from ..spec.spec import Spec
 from ..spec.workload import Workload
 from .random_workloads import KINDS, WorkloadKind
@@ -67,7 +67,8 @@ def architecture() -> Arch:
 def bindings() -> OpenCL:
     """What the architecture's components are on a device."""
     fanouts = {f"{component}.{dimension}": kind for (component, dimension), kind in FANOUTS.items()}
-    memories: dict[str, MemoryKind] = dict(zip(MEMORIES, MEMORY_KINDS, strict=True))
+    kinds: tuple[MemoryKind, ...] = ("global", "cache", "local", "private")
+    memories = dict(zip(MEMORIES, kinds, strict=True))
     return OpenCL(constantdict(memories), constantdict(fanouts))
 
 

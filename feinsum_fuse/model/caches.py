@@ -120,7 +120,7 @@ def managed_memories(spec: Spec) -> list[Memory]:
     caches = [memory for memory in memories if kinds.get(memory.name) == "cache"]
     if not caches or any(memory.name in used for memory in caches):
         return []
-    return [memory for memory in memories if kinds.get(memory.name) in ("cache", "private")]
+    return [memory for memory in memories if kinds.get(memory.name) in ("cache", "private", "distributed")]
 
 
 def capacity(spec: Spec, memory: Memory) -> float:

@@ -105,7 +105,7 @@ class InCore:
         assert self.spec.opencl is not None
         kinds = self.spec.opencl.memories
         found = [h for h in self.nest.holders if h.tensor == tensor and isinstance(h.component, Memory)]
-        return next((h for h in found if kinds.get(h.component.name) == "private"), None)
+        return next((h for h in found if kinds.get(h.component.name) in ("private", "distributed")), None)
 
     def _lane(self, loop: Loop) -> bool:
         assert self.spec.opencl is not None

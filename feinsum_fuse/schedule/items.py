@@ -1,8 +1,8 @@
 """The loops over work-items around and below the place of a tile.
 
 Their iterations happen at the same time, so their place among the loops around them means nothing. A local tile is one per work-group:
-where its place lies below a loop over work-items, that loop is run inside instead. A private tile is one per work-item: where such loops
-lie below its place, each work-item holds its own part of it, and what moves the tile runs under copies of those loops.
+where its place lies below a loop over work-items, that loop is run inside instead. A private tile is one per work-item, and such loops may
+not lie below its place; of a distributed one each work-item holds its own part, and what moves the tile runs under copies of those loops.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from constantdict import constantdict
 
 from ..spec.affine import Affine
 from .loops import chain_of, guarded, replace_chain
-from .nest import For, Nest, Node, Statement, TileMemory, rebuilt, statements, substituted
+from .nest import For, Nest, Node, Statement, rebuilt, statements, substituted
 from .step import Step
 
 
@@ -74,13 +74,12 @@ def _around(loop: For, body: Sequence[Node]) -> For:
     return dataclasses.replace(loop, body=tuple(body), refs=tuple(ref for ref in loop.refs if ref.einsum in computed))
 
 
-def own_items(
-    nest: Nest, memory: TileMemory, scope: Sequence[str], uses: Callable[[Statement], bool]
-) -> tuple[Nest, tuple[For, ...]]:
-    """The loops over work-items below a scope and around the statements that use a private tile, outermost first; none for other tiles. In
-    the nest that is returned, those of one axis and length have one name, because an iteration of each runs on the same work-item.
+def own_items(nest: Nest, memory: str, scope: Sequence[str], uses: Callable[[Statement], bool]) -> tuple[Nest, tuple[For, ...]]:
+    """The loops over work-items below a scope and around the statements that use a distributed tile, outermost first; none for others.
+
+    In the nest that is returned, those of one axis and length have one name, because an iteration of each runs on the same work-item.
     """
-    if memory != "private":
+    if memory != "distributed":
         return nest, ()
     found: dict[str, tuple[For, ...]] = {}
     names: dict[str, str] = {}

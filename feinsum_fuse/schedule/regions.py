@@ -94,7 +94,9 @@ def check_visible(memory: str, accesses: Sequence[Access], scope: Collection[str
             if loop.name not in scope and loop.binding.startswith(tuple(hidden)) and hidden:
                 raise ScopeError(
                     f"{step}: {memory} memory is not visible across {loop.binding}, which lies between the tile and its use in {place}",
-                    hint="Place the tile below that loop, or in a memory further out.",
+                    hint="Place the tile below that loop, or in a memory further out."
+                    if loop.binding.startswith("group.")
+                    else "Place the tile below that loop, or hold it in local memory, or distributed over the work-items.",
                 )
 
 

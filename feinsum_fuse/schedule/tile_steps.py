@@ -25,7 +25,8 @@ from .nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMe
 from .regions import Access, Region, check_dense, check_own, check_visible, moved_limits, region
 from .step import Step
 
-TILE_MEMORIES: tuple[TileMemory, ...] = ("global", "local", "private")
+TILE_MEMORIES: dict[str, TileMemory] = {"global": "global", "local": "local", "private": "private", "distributed": "private"}
+"""What a step calls a memory -> where its tile is: a distributed one is spread over the private memories of a group's work-items."""
 
 
 def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, users: Sequence[str], step: Step) -> tuple[Nest, tuple[For, ...]]:
@@ -141,10 +142,9 @@ def sum_dtype(nest: Nest, einsum: str, source: str) -> str:
 
 def memory_of(text: str, step: Step) -> TileMemory:
     """The memory of this name; :class:`ScopeError` if it is none that a tile can live in."""
-    for memory in TILE_MEMORIES:
-        if memory == text:
-            return memory
-    raise ScopeError(f"{step}: {text!r} is no memory for a tile", hint=f"Use one of {', '.join(TILE_MEMORIES)}.")
+    if text not in TILE_MEMORIES:
+        raise ScopeError(f"{step}: {text!r} is no memory for a tile", hint=f"Use one of {', '.join(TILE_MEMORIES)}.")
+    return TILE_MEMORIES[text]
 
 
 def stored_axes(rank: int, axes: tuple[int, ...], step: Step) -> tuple[int, ...]:
@@ -188,7 +188,7 @@ class CacheRead(Step):
     Before: ``for i: ... A[base(i) + inner] ...``. After: ``for i: tile[f] = A[base(i) + f]; ... tile[inner] ...``. Invariant: the tile
     holds every element that is read below the loop before the first of them is read. ``at`` is the loop (none: the kernel's start);
     ``axes`` is the order in which the tile stores the tensor's axes, for example transposed. Each distinct access gets its own tile.
-    Where loops over work-items lie below a private tile, each work-item holds what it reads itself.
+    Where loops over work-items lie below a distributed tile, each work-item holds what it reads itself.
     """
 
     einsums: tuple[str, ...]
@@ -201,7 +201,7 @@ class CacheRead(Step):
         memory = memory_of(self.memory, self)
         nest, scope = placed_at(nest, self.at, memory, self.einsums, self)
         names = tuple(loop.name for loop in scope)
-        nest, items = own_items(nest, memory, names, lambda s: self._reads(nest, s))
+        nest, items = own_items(nest, self.memory, names, lambda s: self._reads(nest, s))
         inner = {*names, *(loop.name for loop in items)}
         groups: dict[tuple[str, tuple[Affine, ...]], list[Access]] = {}
         for above, statement in statements(nest.body):
@@ -263,7 +263,7 @@ class CacheWrite(Step):
     Z[base(i) + f] = tile[f]``. Where a reduction loop encloses the tile, later iterations reload partial sums instead of setting the
     initial value. The tile has the type in which the Einsum accumulates; what leaves it is converted. Constant factors and masks of a sum
     that is whole in the tile are applied to what is stored: ``tile += c * x`` becomes ``tile += x`` and ``Z[...] = c * tile``.
-    A private tile above loops over work-items is spread over them: ``for k: for j: for l [local.0]: Z[8*j + l] += ...`` becomes
+    A distributed tile above loops over work-items is spread over them: ``for k: for j: for l [local.0]: Z[8*j + l] += ...`` becomes
     ``for l [local.0]: tile[f] = init; for k: for j: for l [local.0]: tile[j] += ...; for l [local.0]: Z[8*f + l] = tile[f]``; refused with
     :class:`ScopeError` where a work-item uses what another one writes.
     Invariant: an element is set once, before its first update, and the parent holds every finished sum after the loop.
@@ -284,7 +284,7 @@ class CacheWrite(Step):
         if tuple(loop.name for loop in chain[: len(names)]) != names:
             raise NestOrderError(f"{self}: {self.einsum} does not run under this loop")
         source = self._writing(nest, names)[1].target.source
-        nest, items = own_items(nest, memory, names, lambda s: source in {p.source for p in (s.target, *s.operands)})
+        nest, items = own_items(nest, self.memory, names, lambda s: source in {p.source for p in (s.target, *s.operands)})
         above, update = self._writing(nest, names)
         place = update.target
         # What reads the sums before the tile is written back reads the tile.
@@ -415,7 +415,7 @@ class ComputeAt(Step):
         users = [s.einsum for _, s in statements(nest.body) if source.name in {p.source for p in (s.target, *s.operands)}]
         nest, scope = placed_at(nest, self.at, memory, users, self)
         chain = tuple(loop.name for loop in scope)
-        nest, items = own_items(nest, memory, chain, lambda s: source.name in {p.source for p in (s.target, *s.operands)})
+        nest, items = own_items(nest, self.memory, chain, lambda s: source.name in {p.source for p in (s.target, *s.operands)})
         writes = [(above, s.target) for above, s in statements(nest.body) if s.target.source == source.name]
         reads = [(above, p) for above, s in statements(nest.body) for p in s.operands if p.source == source.name]
         accesses = [*writes, *reads]

@@ -206,4 +206,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("a reduction over groups", reduction_on("Core"), (errors.ReductionBindingError, errors.ScopeError)),
     Mutation("a local tile above groups", stored_above("Core", "Scratchpad"), (errors.ScopeError,)),
     Mutation("a private tile above groups", stored_above("Core", "Register"), (errors.ScopeError, MappingError)),
+    Mutation("a private tile above work-items", stored_above("WorkItem", "Register"), (errors.ScopeError, MappingError)),
 )

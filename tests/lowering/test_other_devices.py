@@ -140,6 +140,13 @@ def test_what_other_work_items_read_is_refused(root: Path, p: int) -> None:
         ff.lower(chain(root, "Register", "Register", p=p))
 
 
+def test_private_memory_is_each_work_items_own(root: Path) -> None:
+    """A tile above a loop over work-items asks for a memory that is theirs together; the message says so."""
+    text = CHAIN.format(t="Register", u="Scratchpad", n=11, p=7) + (root / "examples" / "gpu.yaml").read_text()
+    with pytest.raises(ScopeError, match=r"T in Register \(private memory\) .* local\.0.*\n  .* or bind Register as distributed\."):
+        ff.lower(ff.loads(text.replace("Register: distributed", "Register: private")))
+
+
 WORK = """
 workload:
   bits_per_value: {All: 32}

@@ -243,11 +243,11 @@ def own_parts(sizes: Sizes) -> list[Step]:
         Bind(ref("T.m/0"), "group.0"),
         Bind(ref("T.n/1"), "local.0"),
         Bind(ref("Z.n/1"), "local.0"),
-        ComputeAt("T", ref("T.m/0"), "private"),
-        CacheRead(("Z",), "C", ref("Z.m/0"), "private"),
+        ComputeAt("T", ref("T.m/0"), "distributed"),
+        CacheRead(("Z",), "C", ref("Z.m/0"), "distributed"),
         CacheRead(("T",), "B", ref("T.k/0"), "local"),
-        CacheRead(("T",), "A", ref("T.k/1"), "private"),
-        CacheWrite("Z", ref("Z.m/1"), "private"),
+        CacheRead(("T",), "A", ref("T.k/1"), "distributed"),
+        CacheWrite("Z", ref("Z.m/1"), "distributed"),
         Unroll(ref("T.n/0")),
     ]
 

@@ -125,10 +125,19 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
     ),
     (
         errors.ScopeError,
-        CHAIN,
-        (ShareLoop(refs("T.m Z.m")), Bind(ref("T.n"), "local.0"), ComputeAt("T", ref("T.m"), "private")),
+        PRODUCT,
+        (Reorder("Z", refs("Z.m Z.k Z.n")), Bind(ref("Z.n"), "local.0"), CacheWrite("Z", ref("Z.m"), "private")),
         (
-            "ComputeAt(tensor=T, at=T.m, memory=private): a work-item of local.0 would use T[m_T, n_Z] where another one has written "
+            "CacheWrite(einsum=Z, at=Z.m, memory=private): private memory is not visible across local.0, which lies between the tile "
+            "and its use in Z[m_Z, n_Z]\n  Place the tile below that loop, or hold it in local memory, or distributed over the work-items."
+        ),
+    ),
+    (
+        errors.ScopeError,
+        CHAIN,
+        (ShareLoop(refs("T.m Z.m")), Bind(ref("T.n"), "local.0"), ComputeAt("T", ref("T.m"), "distributed")),
+        (
+            "ComputeAt(tensor=T, at=T.m, memory=distributed): a work-item of local.0 would use T[m_T, n_Z] where another one has written "
             "T[m_T, n_T]; private memory is each work-item's own\n"
             "  Hold the tensor in local memory there, or let the same work-items take the same elements."
         ),
@@ -136,9 +145,9 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
     (
         errors.ScopeError,
         SQUARE,
-        (ShareLoop(refs("T.m Z.m")), Bind(ref("T.n"), "local.0"), Bind(ref("Z.p"), "local.0"), ComputeAt("T", ref("T.m"), "private")),
+        (ShareLoop(refs("T.m Z.m")), Bind(ref("T.n"), "local.0"), Bind(ref("Z.p"), "local.0"), ComputeAt("T", ref("T.m"), "distributed")),
         (
-            "ComputeAt(tensor=T, at=T.m, memory=private): a work-item of local.0 would use T[m_T, n_Z] where another one has written "
+            "ComputeAt(tensor=T, at=T.m, memory=distributed): a work-item of local.0 would use T[m_T, n_Z] where another one has written "
             "T[m_T, n_T]; private memory is each work-item's own\n"
             "  Hold the tensor in local memory there, or let the same work-items take the same elements."
         ),
@@ -147,7 +156,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         errors.ScopeError,
         PRODUCT,
         (CacheWrite("Z", ref("Z.m"), "cache"),),
-        "CacheWrite(einsum=Z, at=Z.m, memory=cache): 'cache' is no memory for a tile\n  Use one of global, local, private.",
+        "CacheWrite(einsum=Z, at=Z.m, memory=cache): 'cache' is no memory for a tile\n  Use one of global, local, private, distributed.",
     ),
     (
         errors.ReductionBindingError,
