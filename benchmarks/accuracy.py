@@ -43,7 +43,7 @@ MOST_TIMES = 4
 """How often a disturbed measurement is taken."""
 CHUNK = 10
 """Mappings that are timed in turns."""
-PASSES, MOST_PASSES = 2, 6
+PASSES, MOST_PASSES = 2, 3
 """Every mapping is measured this many times, minutes apart, and on until its two fastest passes agree: a host may be slow for minutes."""
 AGREED = 0.1
 """Two passes agree if their times differ by no more than this part."""
