@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingType
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ..cascade.cascade import Einsum
 from ..errors import LoweringError
@@ -65,10 +66,9 @@ class Branch:
         # A variable without a loop down to 1 has the bound 1 (the mapping is validated), or no tile below its last loop.
         left = tuple(ref for variable, ref in rest.items() if variable not in done)
         loops = list(refs.values())
-        # What has one iteration stands above a loop in space right around the Compute, so that this one can be lanes.
-        last = path[-2] if len(path) > 1 else path[-1]
-        is_own = isinstance(last.node, Spatial) and last.position in refs and last.position[:-1] == path[-1].position[:-1]
-        own = len(loops) - is_own
+        # What has one iteration stands above loops in space right around the Compute: the last can be lanes, others can share an axis.
+        above = reversed([placed for placed in path[:-1] if placed.position[:-1] == path[-1].position[:-1]])
+        own = len(loops) - sum(1 for _ in takewhile(lambda p: isinstance(p.node, Spatial) and p.position in refs, above))
         return cls(einsum, path, tuple(splits), refs, (*loops[:own], *left, *loops[own:]), accesses)
 
     def scope(self, end: int) -> LoopRef | None:

@@ -138,6 +138,7 @@ class Lowering:
         shared = {position for position, members in self._by_loop().items() if sum(ref is not None for _, ref in members) > 1}
         later: list[Step] = []
         fused: set[Position] = set()
+        parted: set[Position] = set()
         for position, members in self._by_loop().items():
             node = nodes[position]
             refs = [ref for _, ref in members if ref is not None]
@@ -155,7 +156,10 @@ class Lowering:
                 for branch, _ in members:
                     axes.setdefault(branch.einsum.name, set()).add(kind)
                 steps.append(Bind(refs[0], kind))
-            if any(isinstance(step, RFactor) for step in steps):
+            # Below a loop that has partial results nothing is bound before them: the sum's initial value would be set inside that loop.
+            factors = {position} if any(isinstance(step, RFactor) for step in steps) else set()
+            parted |= factors
+            if factors or any(placed.position in parted for branch, _ in members for placed in branch.path):
                 later += steps
             else:
                 yield from steps
@@ -272,18 +276,34 @@ class Lowering:
             return
         axes = stored_axes(tensor, users, self.bindings) if kind == "local" else ()
         readers: dict[LoopRef | None, list[str]] = {}
+        places: dict[LoopRef | None, LoopRef | None] = {}
         served: dict[LoopRef | None, Branch] = {}
         for branch in users:
             start = index[branch.einsum.name]
             first = branch.storages(tensor)[0] == start
             at = branch.scope(start if first else branch.reservation(start, tensor))
             if branch.einsum.output.tensor == tensor:
-                yield CacheWrite(branch.einsum.name, at, kind, axes)
+                # Partial results have one more axis, which comes first.
+                yield CacheWrite(branch.einsum.name, at, kind, () if self._has_partial_results(branch) else axes)
                 served[self._leader(at)] = branch
             elif (producer := served.get(self._leader(at))) is None or not self._interleaved(producer, branch, position):
                 readers.setdefault(self._leader(at), []).append(branch.einsum.name)
-        for at, einsums in readers.items():
+                places.setdefault(self._leader(at), at)
+        for leader, einsums in readers.items():
+            # A loop over work-items may have been parted for another tile, so it is called as the reader calls it.
+            at = places[leader] if self._is_over_items(leader) else leader
             yield CacheRead(tuple(einsums), tensor, at, kind, axes)
+
+    def _has_partial_results(self, branch: Branch) -> bool:
+        """Whether a loop over a reduction variable of the Einsum runs in parallel."""
+        spatial = [(p.node, branch.refs[p.position]) for p in branch.path if isinstance(p.node, Spatial) and p.position in branch.refs]
+        parallel = [ref for node, ref in spatial if self.bindings.fanout(node).startswith(("local.", "vector"))]
+        return any(ref.variable in branch.einsum.reduction_variables for ref in parallel)
+
+    def _is_over_items(self, ref: LoopRef | None) -> bool:
+        """Whether a loop of the mapping is bound to work-items."""
+        nodes = (placed.node for b in self.branches for placed in b.path if ref is not None and b.refs.get(placed.position) == ref)
+        return any(isinstance(node, Spatial) and self.bindings.fanout(node).startswith("local.") for node in nodes)
 
     def _interleaved(self, producer: Branch, consumer: Branch, position: Position) -> bool:
         """Whether the two share a loop below a node: then the consumer runs before the producer's tile is written back, and reads it."""

@@ -31,8 +31,12 @@ FANOUTS: dict[tuple[str, str], FanoutKind] = {
 }
 HIDDEN = {"Core": 2, "WorkItem": 3, "Lane": 4}
 """Fanout -> the outermost memory below it."""
+UNITS = {"Core": 64, "WorkItem": 16, "Lane": 64}
+"""Fanout -> how many iterations fit each of its dimensions."""
 VECTOR = ("Lane", "V")
-"""For mappings written by hand: random trees have no vectors."""
+"""The dimension of lanes, which stand right above a Compute."""
+WIDTHS = (2, 2, 4, 4, 8)
+"""Lanes of a tree that has vectors."""
 _BRANCHINGS = (Sequential, Pipeline, Split)
 
 
@@ -43,8 +47,8 @@ def _actions(*names: str) -> tuple[Action, ...]:
 def architecture() -> Arch:
     """Four memories, with a fanout of cores, of work-items and of lanes between them, and a toll on the way."""
 
-    def container(name: str, fanout: int) -> Container:
-        return Container(name=name, spatial=tuple(Fanout(dimension, fanout) for component, dimension in FANOUTS if component == name))
+    def container(name: str) -> Container:
+        return Container(name=name, spatial=tuple(Fanout(dimension, UNITS[name]) for component, dimension in FANOUTS if component == name))
 
     def memory(name: str) -> Memory:
         return Memory(name=name, actions=_actions("read", "write"))
@@ -53,12 +57,12 @@ def architecture() -> Arch:
         (
             memory("MainMemory"),
             memory("Cache"),
-            container("Core", 64),
+            container("Core"),
             TollUnit(name="Bus", direction=constantdict({"All": "up_and_down"}), actions=_actions("read")),
             memory("Scratchpad"),
-            container("WorkItem", 16),
+            container("WorkItem"),
             memory("Register"),
-            container("Lane", 64),
+            container("Lane"),
             ComputeUnit(name="MAC", actions=(Action("compute", energy=1.0, throughput=1.0),)),
         )
     )
@@ -111,6 +115,10 @@ class _State:
     spread: frozenset[tuple[str, str]] = frozenset()
     """(Einsum, rank variable) that a loop in space runs over."""
 
+    axis: tuple[str, str] | None = None
+    """The dimension of the loop straight above, if one more may run on it."""
+    filled: int = 1
+    """How many iterations that dimension has so far."""
     windows: frozenset[tuple[str, str]] = frozenset()
     """(Einsum, rank variable) that a shared loop with a halo or a stride runs over; below it the Einsums' loops stand apart."""
 
@@ -118,13 +126,13 @@ class _State:
         """After a loop over these rank variables (Einsum -> variable), in time or over a fanout."""
         tiles = constantdict({**self.tiles, **dict.fromkeys(variables.items(), tile)})
         if dimension is None:
-            return replace(self, tiles=tiles)
+            return replace(self, tiles=tiles, axis=None)
         return replace(self, tiles=tiles, used=self.used | {dimension}, spread=self.spread | frozenset(variables.items()))
 
     def held(self, tensors: tuple[str, ...], level: int) -> _State:
         """After a Storage."""
         levels = constantdict({**self.levels, **dict.fromkeys(tensors, level)})
-        return replace(self, levels=levels, deepest=max(self.deepest, level))
+        return replace(self, levels=levels, deepest=max(self.deepest, level), axis=None)
 
     @property
     def is_over_lanes(self) -> bool:
@@ -140,6 +148,10 @@ class _Grower:
     def __init__(self, workload: Workload, random: Random) -> None:
         self.workload = workload
         self.random = random
+        self.width = random.choice(WIDTHS) if random.random() < 0.35 else 1
+        """Lanes of all vectors."""
+        self.pairs = random.random() < 0.4
+        """Whether Einsums put two loops on one axis where they can."""
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -153,7 +165,7 @@ class _Grower:
         outside = tuple(t for t in self.workload.tensors if t not in fused)
         state = _State(constantdict(tiles)).held(outside, 0)
         nodes: list[Node] = [Storage(part, "MainMemory") for part in self.parts(outside, whole=self.chance(0.5))]
-        if self.chance(0.2):
+        if self.chance(0.25):
             held = (self.random.choice(outside),)
             nodes.append(Storage(held, "Cache"))
             state = replace(state, levels=state.held(held, 1).levels)
@@ -181,6 +193,7 @@ class _Grower:
 
     def branching(self, segments: list[tuple[str, ...]], state: _State) -> Node:
         kind = self.random.choice(_BRANCHINGS)
+        state = replace(state, axis=None)
         return kind(tuple(Nested(tuple(self.below(segment, state))) for segment in segments))
 
     def below(self, names: tuple[str, ...], state: _State) -> list[Node]:
@@ -202,7 +215,9 @@ class _Grower:
             if self.chance(0.25):
                 extra, state = self.storage(names, state)
                 nodes += extra
-        if nodes and any(state.levels.get(t, 4) < 2 for t in self.exchanged(names)):
+        written = {t for t in self.workload.tensors if set(self.workload.producers(t)) & set(names)}
+        passed = [t for t in written if set(self.workload.consumers(t)) & set(names)]
+        if nodes and any(state.levels.get(t, 4) < 2 for t in passed):
             # Groups cannot wait for one another inside a kernel, so branches that exchange global data under a loop bind none.
             state = replace(state, used=state.used | {d for d in FANOUTS if d[0] == "Core"})
         segments = self.parts(names, whole=False)
@@ -240,7 +255,14 @@ class _Grower:
         return nodes, replace(after, used=after.used - (open_.used - state.used))
 
     def loop(
-        self, name: str | constantdict[str, str], tile: int, variables: dict[str, str], reduced: bool, state: _State
+        self,
+        name: str | constantdict[str, str],
+        tile: int,
+        variables: dict[str, str],
+        reduced: bool,
+        state: _State,
+        *,
+        eager: bool = False,
     ) -> tuple[list[Node], _State]:
         """A loop over these rank variables (Einsum -> variable), in time or in space.
 
@@ -248,7 +270,7 @@ class _Grower:
         variable: so whatever is not spread to single values is held right below.
         """
         iterations = max(-(-state.tiles[item] // tile) for item in variables.items())
-        dimension = self.dimension(state, reduced=reduced, iterations=iterations)
+        dimension = self.dimension(state, reduced=reduced, alone=len(variables) == 1, iterations=iterations, eager=eager)
         if dimension is None:
             return [Temporal(name, tile)], state.cut(variables, tile, None)
         level = HIDDEN[dimension[0]]
@@ -256,7 +278,12 @@ class _Grower:
         missing = tuple(dict.fromkeys(t for t in indexed if state.levels.get(t, 0) < level)) if tile > 1 else ()
         if any(t not in state.levels for t in missing) or (missing and (level == len(MEMORIES) or state.is_over_lanes)):
             return [Temporal(name, tile)], state.cut(variables, tile, None)
+        filled = state.filled * iterations if dimension == state.axis else iterations
         state = state.cut(variables, tile, dimension)
+        state = replace(state, axis=None if reduced or dimension[0] == "Lane" else dimension, filled=filled)
+        if reduced and dimension[0] == "WorkItem":
+            # A group's work-items combine their sums inside the group.
+            state = replace(state, used=state.used | {d for d in FANOUTS if d[0] == "Core"})
         nodes: list[Node] = [Spatial(name, tile, name=dimension[1], component=dimension[0])]
         if missing:
             nodes.append(Storage(missing, MEMORIES[level]))
@@ -283,26 +310,45 @@ class _Grower:
     # -- one Einsum --------------------------------------------------------------------------------------------------------------------
 
     def single(self, name: str, state: _State) -> list[Node]:
-        """Loops down to tiles of one point, with storage between them."""
+        """Loops down to tiles of one point, with storage between them; where there are lanes, their loop comes last."""
         nodes: list[Node] = []
-        for variable, tile in self.loops(name, state):
-            extra, state = self.maybe_storage(name, state)
+        lane = self.lane(name, state)
+        pair = self.pair(name, state, lane)
+        for variable, tile in self.loops(name, state, lane, pair):
+            first, second = (variable, tile) in pair[:1], (variable, tile) in pair[1:]
+            extra, state = ([], state) if second else self.maybe_storage(name, state)
             nodes += extra
             reduced = variable not in self.output_variables(name)
-            extra, state = self.loop(variable, tile, {name: variable}, reduced, state)
+            extra, state = self.loop(variable, tile, {name: variable}, reduced, state, eager=first or second)
             nodes += extra
         extra, state = self.maybe_storage(name, state)
         nodes += extra
+        if lane is not None:
+            nodes.append(Spatial(lane, 1, name=VECTOR[1], component=VECTOR[0]))
         return [*nodes, Compute(name, "MAC")]
 
-    def loops(self, name: str, state: _State) -> list[tuple[str, int]]:
-        """(rank variable, tile) from the outermost, each variable down to 1, interleaved at random."""
+    def lane(self, name: str, state: _State) -> str | None:
+        """The rank variable whose innermost tile becomes the lanes of vectors, a reduction or not; none where no tile is long enough."""
+        fitting = [v for v in self.workload.einsum(name).bounds if state.tiles[name, v] >= self.width > 1]
+        return self.random.choice(fitting) if fitting and self.chance(0.8) else None
+
+    def pair(self, name: str, state: _State, lane: str | None) -> list[tuple[str, int]]:
+        """The last loops of two rank variables that are to run on one axis, or nothing."""
+        fitting = [v for v in self.output_variables(name) if v != lane and state.tiles[name, v] > 1 and (name, v) not in state.windows]
+        return [(v, 1) for v in self.random.sample(sorted(fitting), 2)] if self.pairs and len(fitting) > 1 else []
+
+    def loops(self, name: str, state: _State, lane: str | None, pair: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """(rank variable, tile) from the outermost, each variable down to 1 or to the lanes, interleaved at random.
+
+        The loops of a pair stand where the later of them would.
+        """
         chains: list[list[tuple[str, int]]] = []
         for variable in self.workload.einsum(name).bounds:
             current = state.tiles[name, variable]
             chain: list[tuple[str, int]] = []
-            while current > 1 or (not chain and (name, variable) not in state.spread and self.chance(0.2)):
-                current = self.tile(current)
+            last = self.width if variable == lane else 1
+            while current > last or (not chain and last == 1 and (name, variable) not in state.spread and self.chance(0.2)):
+                current = max(last, self.tile(current))
                 chain.append((variable, current))
             if chain:
                 chains.append(chain)
@@ -311,17 +357,27 @@ class _Grower:
             chain = self.random.choice(chains)
             result.append(chain.pop(0))
             chains = [c for c in chains if c]
-        return result
+        if not pair:
+            return result
+        place = max(map(result.index, pair))
+        return [*(loop for loop in result[:place] if loop not in pair), *pair, *result[place + 1 :]]
 
     def tile(self, current: int) -> int:
         """A tile shape not above this one; often 1, so that trees end."""
         return 1 if current == 1 or self.chance(0.5) else self.random.randint(1, current - 1)
 
-    def dimension(self, state: _State, *, reduced: bool, iterations: int) -> tuple[str, str] | None:
-        """A fanout dimension for a loop, or none; a reduction is not run in parallel."""
-        fitting = [d for d in FANOUTS if d != VECTOR and state.is_open(d) and not (reduced and d[0] != "Lane")]
-        fitting = [d for d in fitting if iterations <= {"Core": 64, "WorkItem": 16, "Lane": 64}[d[0]]]
-        return self.random.choice(fitting) if fitting and self.chance(0.4) else None
+    def dimension(self, state: _State, *, reduced: bool, alone: bool, iterations: int, eager: bool) -> tuple[str, str] | None:
+        """A fanout dimension for a loop, or none; ``eager``: groups or work-items if that is possible.
+
+        Where both fit it may be the one of the loop straight above. A reduction runs on work-items where no other Einsum runs under it, and
+        never on groups.
+        """
+        if state.axis is not None and not reduced and state.filled * iterations <= UNITS[state.axis[0]] and (eager or self.chance(0.5)):
+            return state.axis
+        parallel = {"Core", "WorkItem", "Lane"} if not reduced else {"WorkItem", "Lane"} if alone else {"Lane"}
+        fitting = [d for d in FANOUTS if d != VECTOR and state.is_open(d) and d[0] in parallel and iterations <= UNITS[d[0]]]
+        wide = [d for d in fitting if d[0] != "Lane"] if eager else []
+        return self.random.choice(wide or fitting) if fitting and (wide or self.chance(0.4)) else None
 
     def maybe_storage(self, name: str, state: _State) -> tuple[list[Node], _State]:
         nodes: list[Node] = []

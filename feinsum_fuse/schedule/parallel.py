@@ -210,10 +210,8 @@ def check_kernels(nest: Nest) -> None:
 
 def _check_below(nest: Nest, body: tuple[Node, ...], *, top: bool) -> None:
     for position, node in enumerate(body):
-        if not isinstance(node, For) or node.binding.startswith("group."):
-            continue
         grouped = any(isinstance(n, For) and n.binding.startswith("group.") for n in walk((node,)))
-        if not grouped:
+        if not isinstance(node, For) or not grouped:
             continue
         if not top:
             others = exchanged(nest, (*body[:position], *body[position + 1 :]), (node,))
@@ -222,4 +220,5 @@ def _check_below(nest: Nest, body: tuple[Node, ...], *, top: bool) -> None:
                     f"groups would have to wait for one another to exchange {', '.join(sorted(others))} under a loop in time",
                     hint="Move the loop below the loop that is bound to groups.",
                 )
-        _check_below(nest, node.body, top=False)
+        if not node.binding.startswith("group."):
+            _check_below(nest, node.body, top=False)

@@ -21,7 +21,7 @@ from .errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTe
 from .hoisting import hoisted
 from .items import item_loops, items_first, own_items, shared_scope
 from .loops import chain_of, find, inside, interval, is_reduction, with_body
-from .nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMemory, rebuilt, statements
+from .nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMemory, rebuilt, statements, walk
 from .regions import Access, Region, check_dense, check_own, check_visible, moved_limits, region
 from .step import Step
 
@@ -306,13 +306,10 @@ class CacheWrite(Step):
         origin = tile_origin(nest, place.source, touched.base)
         dtype, strides = sum_dtype(nest, self.einsum, place.source), tile_strides(nest, place.source, touched)
         tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, dtype, origin, axes, strides=strides)
-        reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum))
+        inits, reductions, late = self._starts(nest, place.source, chain, scope)
         own_loops = item_loops([above], names) if items else ()
         mover = Mover(nest, tile, touched, place, items_first(above, names, own_loops), own, own_loops)
-        inits = [s for _, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init" and s.target.source == place.source]
-        # A reduction that does not start at 0 everywhere leaves no first iteration to set values in: they stay set in the parent.
-        late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
-        init = inits[0] if inits and not late else None
+        init = inits[0] if inits and not late and not self._leaves_partial_results(mover) else None
         whole = init is not None and init.value == 0 and not reductions and not reads
         fixed = _axes_of(nest, update) if whole and self._may_wait(nest, update, tile) else None
 
@@ -322,7 +319,7 @@ class CacheWrite(Step):
             if node in readers:
                 return (_reading(nest, node, place.source, tile, touched),)
             if node in inits:
-                return (node,) if late else ()
+                return () if init is not None else (node,)
             if node.role in {"update", "map", "combine"} and node.target.source == place.source:
                 value = hoisted(node.value, fixed).inner if fixed is not None and node.role == "update" else node.value
                 return (dataclasses.replace(node, target=touched.local(node.target, name), value=value),)
@@ -332,6 +329,24 @@ class CacheWrite(Step):
         before, after = self._moves(mover, init, update, reductions, fixed)
         body = place_around(body, names, [self.einsum], before, after)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
+
+    def _starts(
+        self, nest: Nest, source: str, chain: Sequence[For], scope: Sequence[For]
+    ) -> tuple[list[Statement], tuple[str, ...], bool]:
+        """What sets the parent's initial values, the reduction loops around that carry sums on, and whether the values stay set there."""
+        initial = [(a, s) for a, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init" and s.target.source == source]
+        # Partial results are set anew in each iteration of the loops around their place.
+        anew = {loop.name for around, s in initial for loop in around if loop.name not in s.first}
+        reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum) and loop.name not in anew)
+        # A reduction that does not start at 0 everywhere leaves no first iteration to set values in.
+        late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
+        return [s for _, s in initial], reductions, late
+
+    def _leaves_partial_results(self, mover: Mover) -> bool:
+        """Whether the tile is written back to some partial results only: the others, beyond a loop's end, are combined as well."""
+        source = mover.parent.source
+        partial = any(s.role == "combine" and source in {p.source for p in s.operands} for _, s in statements(mover.nest.body))
+        return partial and any(isinstance(n, For) and n.limits for n in walk(mover.statement(self.einsum, "drain")))
 
     def _moves(
         self, mover: Mover, init: Statement | None, update: Statement, reductions: tuple[str, ...], fixed: Mapping[str, int] | None

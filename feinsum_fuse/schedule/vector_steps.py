@@ -76,11 +76,13 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     """The nest with this tile stored so that lanes lie next to one another, as vectors if it is private and always used so."""
     wanted: set[int | None] = set()
     aligned = True
+    moved: list[tuple[tuple[For, ...], Place]] = []
     combined: list[tuple[Statement, Place]] = []
     for above, statement, place in accesses(nest, tile.name):
         lane = above[-1].name if above and above[-1].name in names else None
         if statement.role not in {"update", "map"}:
             aligned = aligned and _moves_vectors(place, above, lanes)
+            moved.append((above, place))
             combined += [(statement, place)] if statement.role == "combine" else []
             continue
         if lane is None or not any(lane in index.variables for index in place.indices):
@@ -92,6 +94,7 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     if len(wanted) != 1 or None in wanted:
         return nest
     axis = next(a for a in wanted if a is not None)
+    aligned = aligned and all(_lies_in_vectors(place.indices[axis], loops, lanes) for loops, place in moved)
     # The lanes of one vector that are added up are read one by one.
     aligned = aligned and not any(set(p.indices[axis].variables) - _written(s) for s, p in combined)
     others = tuple(a for a in tile.axes if a != axis)
@@ -116,6 +119,12 @@ def _moves_vectors(place: Place, above: tuple[For, ...], lanes: int) -> bool:
     """Whether a moving statement touches the tile at whole vectors, once its own loops are cut into vectors."""
     own = {loop.name for loop in above if not loop.refs}
     return all(_is_multiple(index - index.restricted(own), lanes) for index in place.indices if len(index.terms) > 1 or index.constant)
+
+
+def _lies_in_vectors(index: Affine, above: tuple[For, ...], lanes: int) -> bool:
+    """Whether the moving statement's own loops go along this axis in vectors: one element by element, the others by whole vectors."""
+    own = index.restricted({loop.name for loop in above if not loop.refs})
+    return [factor for _, factor in own.terms if factor % lanes] == [1]
 
 
 def _fetches_rows(nest: Nest, statement: Statement, axis: int) -> bool:
@@ -164,7 +173,7 @@ def _by_vectors(chain: list[For], statement: Statement, tile: Tile, lanes: int) 
     """A moving nest with the loop over the lanes' axis innermost, cut into vectors."""
     place = next(p for p in (statement.target, *statement.operands) if p.source == tile.name)
     index = place.indices[tile.axes[-1]]
-    loop = next(node for node in chain if node.name in index.variables)
+    loop = min((node for node in chain if node.name in index.variables), key=lambda node: abs(index.coefficients[node.name]))
     lane = f"{loop.name}_lane"
     value = Affine.of({loop.name: lanes, lane: 1})
     extent = loop.extent or 0

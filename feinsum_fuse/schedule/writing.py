@@ -317,7 +317,7 @@ class _Text:
                     id=name,
                     depends_on=before,
                     depends_on_is_final=True,
-                    within_inames=frozenset(above),
+                    within_inames=frozenset(above) - self.over_items,
                     within_inames_is_final=True,
                     synchronization_kind=kind,
                     mem_kind=memory,

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator
 
 from feinsum_fuse.lowering.binding import Bindings
 from feinsum_fuse.lowering.random_trees import RandomTree
-from feinsum_fuse.schedule.nest import For, Nest, walk
+from feinsum_fuse.schedule.nest import For, Nest, statements, walk
 from feinsum_fuse.spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
 from feinsum_fuse.spec.spec import Spec
 
 FEATURES = ("imperfect", "spatial", "partial sum", "halo", "diamond", "several kernels")
 NODES = ("Storage", "Toll", "Temporal", "Spatial", "Compute", "Sequential", "Pipeline", "Split", "Nested")
 MEMORIES = ("global", "cache", "local", "private")
+KINDS = ("lanes", "sums over lanes", "sums over work-items", "loops on one axis")
+"""Further kinds of loops that a tree may have."""
 Cell = tuple[str, str, str]
 
 
@@ -76,6 +78,19 @@ def uses_items_and_local(nest: Nest) -> bool:
     """Whether work-items share a local tile."""
     items = any(isinstance(n, For) and n.binding.startswith("local.") and (n.extent or 2) > 1 for n in walk(nest.body))
     return items and any(tile.memory == "local" for tile in nest.tiles.values())
+
+
+def kinds(nest: Nest) -> set[str]:
+    """Which of :data:`KINDS` a tree has, with more than one iteration."""
+    loops = [n for n in walk(nest.body) if isinstance(n, For) and n.extent != 1]
+    found = {"lanes"} if any(n.binding == "vector" and n.refs for n in loops) else set()
+    found |= {"loops on one axis"} if any(n.fused and any(inner in loops for inner in n.body) for n in loops) else set()
+    for tile in nest.tiles.values():
+        if tile.shape[:1] != (1,) and any(
+            s.role == "combine" and tile.name in {p.source for p in s.operands} for _, s in statements(nest.body)
+        ):
+            found.add("sums over work-items" if tile.memory == "local" else "sums over lanes")
+    return found
 
 
 def cells(tree: RandomTree, kernels: int) -> Iterator[Cell]:

@@ -14,6 +14,7 @@ from feinsum_fuse.device.generation import OPTIONS
 from feinsum_fuse.device.verification import verify
 from feinsum_fuse.lowering.random_trees import RandomTree, random_tree, random_trees
 from feinsum_fuse.lowering.random_workloads import KINDS
+from feinsum_fuse.schedule.nest import statements
 from feinsum_fuse.spec.load import loads
 from tests.schedule.runs import run
 from tests.sweeps import SLOW, sweep_size
@@ -49,6 +50,7 @@ def test_random_trees_agree_with_the_reference(capsys: pytest.CaptureFixture[str
     """All of the sweep; at most one in twenty may be refused, by name. The coverage is printed."""
     counted: Counter[coverage.Cell] = Counter()
     refused: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     miscompiled: list[str] = []
     fused = items = 0
     for tree in random_trees(COUNT, SEED):
@@ -65,7 +67,9 @@ def test_random_trees_agree_with_the_reference(capsys: pytest.CaptureFixture[str
         counted.update(coverage.cells(tree, kernels_of(nest)))
         fused += coverage.is_fused(tree.spec.mapping, tree.spec)
         items += coverage.uses_items_and_local(nest)
+        kinds.update(coverage.kinds(nest))
     figures = [f"{COUNT} trees, {fused} fused, {items} with work-items that share local memory; refused: {dict(refused) or 'none'}"]
+    figures += [", ".join(f"{kind}: {kinds[kind]}" for kind in coverage.KINDS)]
     figures += [f"right only without PoCL's optimisations: {', '.join(miscompiled) or 'none'}"]
     with capsys.disabled():
         print("\n" + coverage.table(counted, figures))
@@ -82,6 +86,8 @@ def test_random_trees_agree_with_the_reference(capsys: pytest.CaptureFixture[str
         assert not thin
         assert items >= 100
         assert fused >= 150
+        assert all(kinds[kind] >= COUNT / 10 for kind in ("lanes", "sums over work-items", "loops on one axis")), kinds
+        assert kinds["sums over lanes"] >= COUNT / 50, kinds
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -97,8 +103,8 @@ def test_trees_of_every_workload_are_valid_and_read_back(kind: object) -> None:
 def test_a_kernel_allocates_what_the_model_says() -> None:
     """Every tile is as large as the tensor's occupancy of that memory, in the bits that ran.
 
-    Copies are left out (the model merges source and destination), and so are halos (the model's window is the consumer's alone), and
-    what a cache holds.
+    Copies are left out (the model merges source and destination), and so are halos (the model's window is the consumer's alone), what a
+    cache holds, and sums with partial results, which the model does not hold.
     """
     components = {"local": "Scratchpad", "private": "Register"}
     seen = 0
@@ -114,7 +120,10 @@ def test_a_kernel_allocates_what_the_model_says() -> None:
             continue
         occupancy = ff.predict(tree.spec.replace(opencl=None)).occupancy
         cached = {tensor for (_, component, tensor) in occupancy if component == "Cache"}
+        parted = {nest.tiles[p.source].tensor for _, s in statements(nest.body) if s.role == "combine" for p in s.operands}
         for tile in nest.tiles.values():
+            if tile.tensor in parted:
+                continue
             if tile.memory == "global" or (tile.tensor in cached and tile.tensor in cascade.intermediates):
                 continue
             said = {bits for (_, memory, tensor), bits in occupancy.items() if (memory, tensor) == (components[tile.memory], tile.tensor)}
