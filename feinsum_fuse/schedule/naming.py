@@ -12,10 +12,11 @@ import loopy as lp
 
 from ..cascade.names import Identifiers, identifier
 from ..spec.affine import Affine
+from .intrinsics import Intrinsic
 from .loops import guarded
 from .nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
 from .parallel import distributed
-from .source_text import Group, legible
+from .source_text import Group, legible, needed
 from .surroundings import inames_of
 from .tags import NormalFormTag, OwnedTag
 
@@ -24,7 +25,7 @@ def named(nest: Nest, taken: set[str]) -> Nest:
     """The nest with loops called ``m_0``, ``m_1``, ... from the outermost over one rank variable, or ``m`` if there is one."""
     fresh = Identifiers({*taken, *nest.tiles, *nest.sources})
     names = {name: fresh(wish) for name, wish in _wishes(nest).items()}
-    for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
+    for loop in (node for node in walk(nest.body) if isinstance(node, For) and node.name not in names):
         names[loop.name] = fresh(loop.name)
     for loop in (node for node in walk(nest.body) if isinstance(node, For) and node.fused):
         names[loop.fused] = fresh("_".join(names[member.name] for member in fused_chain(loop)))
@@ -45,6 +46,10 @@ def _wishes(nest: Nest) -> dict[str, str]:
             variable = loop.refs[0].variable
             wishes.setdefault(loop.name, identifier(f"{variable}_{seen[variable]}" if loop.name in numbered else variable))
             seen[variable] += 1
+    for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
+        tensor, variables = _moved(nest, loop)
+        if len(variables) == 1:
+            wishes[loop.name] = identifier(f"{variables[0]}_{tensor}")
     return wishes
 
 
@@ -138,21 +143,23 @@ def commented(source: str, t_unit: lp.TranslationUnit) -> str:
     if not tags:
         return source
     nest = final_form(tags[0].nest, kernel)
-    loops = [node for node in walk(nest.body) if isinstance(node, For) and node.refs]
-    remarks = {node.name: remark(nest, node) for node in loops}
+    loops = [node for node in walk(nest.body) if isinstance(node, For)]
+    remarks = {node.name: remark(nest, node) if node.refs else _moving(nest, node) for node in loops}
     remarks |= {node.fused: "; ".join(remarks[member.name] for member in fused_chain(node)) for node in loops if node.fused}
     head, *kernels = re.split(r"(?m)^(?=__kernel)", source)
     names, starts = shared_names(nest, kernel), group_starts(nest)
-    return head + "".join(_axes_of(nest, remarks, text) + legible(_at_loops(remarks, text), names, starts) for text in kernels)
+    kernels = [legible(_at_loops(remarks, text.rstrip() + "\n"), names, starts) for text in kernels]
+    intrinsics = [name for name, function in t_unit.callables_table.items() if isinstance(function, Intrinsic)]
+    return needed(head, intrinsics, kernels) + "\n".join(_axes_of(nest, remarks, text) + text for text in kernels)
 
 
 def shared_names(nest: Nest, kernel: lp.LoopKernel) -> dict[str, str]:
     """Loop -> what it may be called in C, where loops of different nests may have one name."""
     wishes = _wishes(nest)
-    movers = {node.name for node in walk(nest.body) if isinstance(node, For) and not node.refs}
-    taken = {*kernel.arg_dict, *kernel.temporary_variables, *nest.tiles, *nest.sources, *movers}
+    others = {node.name for node in walk(nest.body) if isinstance(node, For) and node.name not in wishes}
+    taken = {*kernel.arg_dict, *kernel.temporary_variables, *nest.tiles, *nest.sources, *others}
     for chain in _chains(nest.body):
-        for name, count in Counter(wishes[loop.name] for loop in chain if loop.refs).items():
+        for name, count in Counter(wishes[loop.name] for loop in chain if loop.name in wishes).items():
             taken |= {name} if count > 1 else set()
     return {name: wish for name, wish in wishes.items() if name != wish and wish not in taken}
 
@@ -171,10 +178,14 @@ def group_starts(nest: Nest) -> dict[Group, str]:
 
 
 def _axes_of(nest: Nest, remarks: dict[str, str], kernel: str) -> str:
-    """One comment for each device axis of a kernel: the loops whose statements write what the kernel writes."""
-    words = set(re.findall(r"(?m)^ *(\w+)(?:\[.*\])? = ", kernel))
-    bound = [n for n in walk(nest.body) if isinstance(n, For) and n.refs and _axis(n)]
-    here = [n for n in bound if any(s.target.source in words for _, s in statements((n,)))]
+    """One comment for each device axis that a kernel uses: the loops whose statements write what the kernel writes."""
+    written = set(re.findall(r"(?m)^ *(\w+)(?:\[.*\])? .?= ", kernel)) | set(re.findall(r"\bvstore\w*\((\w+)", kernel))
+    used = set(re.findall(r"\b[gl]id\(\d\)", kernel))
+    bound = [n for n in walk(nest.body) if isinstance(n, For) and _axis(n) in used and (n.refs or _moved(nest, n)[1])]
+    here = [n for n in bound if any(s.target.source in written for _, s in statements((n,)))]
+    named = {_axis(n) for n in here if n.refs}
+    # What only moves tiles is said of an axis that has no loops of its own.
+    here = [n for n in here if n.refs or _axis(n) not in named]
     return "".join(f"// {text}\n" for text in dict.fromkeys(f"{_axis(n)}: {remarks[n.name]}" for n in here))
 
 
@@ -200,3 +211,43 @@ def remark(nest: Nest, loop: For) -> str:
     size = next((v.coefficients[loop.name] for _, s in statements((loop,)) for v in s.values.values() if loop.name in v.variables), 1)
     tiles = f" in tiles of {size}" if size > 1 else ""
     return f"{' and '.join(variables)}{tiles} ({einsums})"
+
+
+_MOVES = {
+    "fetch": "fetch", "reload": "read back", "drain": "write back",
+    "init": "initialise", "populate": "initialise", "combine": "add up",
+}  # fmt: skip
+"""What a statement that belongs to a tile does."""
+
+
+def _moving(nest: Nest, loop: For) -> str:
+    """What a loop that is no part of a rank variable does, for example ``Storage of A: fetch k (Matmul1)``."""
+    _, statement = next(statements((loop,)))
+    tensor, variables = _moved(nest, loop)
+    tiled = any(place.source in nest.tiles for place in (statement.target, *statement.operands))
+    what = f"{'Storage of ' if tiled else ''}{tensor}: {_MOVES.get(statement.role, statement.role)}"
+    return f"{what} {' and '.join(variables)} ({statement.einsum})" if variables else f"{what} ({statement.einsum})"
+
+
+def _moved(nest: Nest, loop: For) -> tuple[str, list[str]]:
+    """The tensor that a loop which is no part of a rank variable moves, and the rank variables that run over it where the loop does."""
+    _, statement = next(statements((loop,)))
+    places = (statement.target, *statement.operands)
+    place = next((place for place in places if place.source in nest.tiles), statement.target)
+    tensor = _tensor(nest, place.source)
+    along = [axis for axis, index in enumerate(place.indices) if loop.name in index.variables]
+    return tensor, list(dict.fromkeys(variable for axis in along for variable in _variables_at(nest, tensor, len(place.indices), axis)))
+
+
+def _tensor(nest: Nest, source: str) -> str:
+    return nest.tiles[source].tensor if source in nest.tiles else nest.sources[source].tensor
+
+
+def _variables_at(nest: Nest, tensor: str, axes: int, axis: int) -> Iterator[str]:
+    """The rank variables over which computing statements run along one of the axes of a tensor, or of its partial results."""
+    for loops, statement in statements(nest.body):
+        if statement.role in {"update", "map"}:
+            named = {loop.name: loop.refs[0].variable for loop in loops if loop.refs}
+            for place in (statement.target, *statement.operands):
+                if _tensor(nest, place.source) == tensor and len(place.indices) == axes:
+                    yield from (named[name] for name in place.indices[axis].variables if name in named)

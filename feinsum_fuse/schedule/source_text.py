@@ -1,7 +1,7 @@
 """OpenCL C as a person would write it: the same statements, with what is repeated computed once.
 
 loopy substitutes every index into every statement. These rewritings of a kernel's text name what they repeat; they change no value, and
-none depends on what an Einsum computes.
+none depends on what an Einsum computes. A kernel with C in it that loopy does not write by itself is left as it is.
 """
 
 from __future__ import annotations
@@ -9,200 +9,187 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from .c_expression import (
+    Binary,
+    Call,
+    Choice,
+    Element,
+    Expression,
+    Member,
+    Name,
+    UnreadableError,
+    children,
+    mapped,
+    parsed,
+    replaced,
+    within,
+    written,
+)
+from .c_integer import Linear, Range, Scope, linear
+from .c_simplification import shortened
+from .c_statement import Assignment, Branch, Declaration, Kernel, Loop, Statement, all_statements, changed, expressions, read, text_of
+from .index_names import with_names
+from .intrinsics import LANES, anywhere, definition, parts
 
 Group = tuple[tuple[str, int], ...]
 """(device axis such as ``gid(0)``, factor), sorted: where a group's part of a rank variable starts."""
 
-_TERM = r"(?:\d+ \* )?[gl]id\(\d\)"
-_SUM = re.compile(rf"(?<![\w)] \* )(?<!- )(?<![\w.-]){_TERM}(?: \+ {_TERM})+(?! [*/%])")
-_INTEGER = re.compile(r"-?\d+")
-_ASSIGNMENT = re.compile(r"^( *)(\w+\[\w+\]|\w+) (\+?=) (.*);$")
-_VECTOR_LOAD = re.compile(r"\bvload(?:upto)?_(?:global|local)_(\w+?)\(")
-_DECLARATION = re.compile(r"__(?:global|local) (\w+)(?: const)?(?: \*__restrict__)? (\w+)")
+_LOAD = re.compile(r"vload(?:upto)?_(?:global|local)_(\w+)")
+_WORK_GROUP = re.compile(r"reqd_work_group_size\((\d+), (\d+), (\d+)\)")
+_WHOLE = re.compile(r"u?(?:int|long|short|char)")
 
 
-def legible(kernel: str, names: Mapping[str, str], starts: Mapping[Group, str]) -> str:
+def legible(text: str, names: Mapping[str, str], starts: Mapping[Group, str]) -> str:
     """One kernel's text, rewritten.
 
     ``names``: loops that may share a name with loops of other nests. ``starts``: a name for each sum of group numbers that is one.
     """
     if names:
-        kernel = re.sub(rf"\b(?:{'|'.join(map(re.escape, names))})\b", lambda found: names[found[0]], kernel)
-    lines = [_store(line) for line in kernel.splitlines()]
-    kernel = _with_starts("\n".join(lines) + "\n", starts)
-    lines = [_updated(_counted(_constants_last(_compared(line)))) for line in kernel.splitlines()]
-    return "\n".join(_with_operands(lines)) + "\n"
+        text = re.sub(rf"\b(?:{'|'.join(map(re.escape, names))})\b", lambda found: names[found[0]], text)
+    try:
+        kernel = read(text)
+    except UnreadableError:
+        return text
+    scope = Scope(_known(kernel))
+    kernel = _with_starts(kernel.replace(shortened(kernel.body, scope)), starts)
+    taken = {part.text for s in all_statements(kernel.body) for e in expressions(s) for part in within(e) if isinstance(part, Name)}
+    taken |= {s.name for s in all_statements(kernel.body) if isinstance(s, Declaration | Loop)} | set(re.findall(r"\w+", kernel.head))
+    taken |= {word for argument in kernel.arguments for word in re.findall(r"\w+", argument)}
+    kernel = kernel.replace(tuple(_loaded(kernel.body, kernel.types, taken)))
+    constants = frozenset(name for _, name in kernel.scalars)
+    return text_of(kernel.replace(with_names(kernel.body, constants, taken)))
 
 
-def _store(line: str) -> str:
-    """``A[i] = vstore(A[i], v);`` -> ``vstore(A[i], v);``: the call stores, and has the value of the element that it has stored."""
-    found = re.match(r"^( *)(.+?) = (vstore\w+\((.+))$", line)
-    return f"{found[1]}{found[3]}" if found and found[4].startswith(f"{found[2]}, ") else line
+def needed(head: str, intrinsics: Sequence[str], kernels: Sequence[str]) -> str:
+    """What stands before the kernels, without functions that they do not use, and with those that their counts have become."""
+    used = set(re.findall(r"\w+", "\n".join(kernels)))
+    for name in intrinsics:
+        whole = name.replace("upto_", "_", 1)
+        if whole != name and whole in used and definition(whole) not in head:
+            head = head.rstrip() + f"\n{definition(whole)}\n"
+        if name not in used:
+            head = head.replace(definition(name), "")
+    for element, lanes in {parts(name)[1:] for name in intrinsics}:
+        while lanes >= LANES[0]:
+            text = anywhere(element, lanes)
+            if text in head and not re.search(rf"\b[gs]et_{element}{lanes}\b", head.replace(text, "")):
+                head = head.replace(text, "")
+            lanes //= 2
+    for axis in ("lid", "gid"):
+        if axis not in used:
+            head = re.sub(rf"(?m)^#define {axis}\(N\).*\n", "", head)
+    return re.sub(r"\n{3,}", "\n\n", head).strip() + "\n\n" if head.strip() else ""
 
 
-def _compared(line: str) -> str:
-    """``-3 + i == 0`` -> ``i == 3``, ``x + -1 * y`` -> ``x - y``, and what unrolling leaves: ``-8 * 2 - i`` -> ``-16 - i``."""
-    line = re.sub(r"(?<=[(,] )(-?\d+) \* (\d+)(?= [-+] )", lambda m: str(int(m[1]) * int(m[2])), line)
-    line = re.sub(r"(?<=[(,] )0 (?:\+ |(-) )", r"\1", line)
-    line = re.sub(r"(?<=\()-(\d+) \+ (\w+) == 0", r"\2 == \1", line)
-    line = line.replace("-1 * INFINITY", "-INFINITY")
-    return re.sub(r" \+ -(\d+(?:\.\d+f?)?) \* ", lambda m: " - " if m[1] in {"1", "1.0f", "1.0"} else f" - {m[1]} * ", line)
+def _known(kernel: Kernel) -> dict[str, Range]:
+    """The ranges of the device's axes, and the arguments that are whole numbers."""
+    sizes = _WORK_GROUP.search(kernel.head)
+    known: dict[str, Range] = {f"gid({axis})": (0, None) for axis in range(3)}
+    known |= {f"lid({axis})": (0, int(sizes[axis + 1]) - 1 if sizes else None) for axis in range(3)}
+    return known | {name: (None, None) for kind, name in kernel.scalars if _WHOLE.fullmatch(kind)}
 
 
-def _updated(line: str) -> str:
-    """``x = x + a * b;`` -> ``x += a * b;`` where what is added is no sum."""
-    found = _ASSIGNMENT.match(line)
-    if not found or not found[4].startswith(f"{found[2]} + "):
-        return line
-    added = found[4].removeprefix(f"{found[2]} + ")
-    return line if {"+", "-", "?"} & set(_words(added)) else f"{found[1]}{found[2]} += {added};"
-
-
-def _constants_last(line: str) -> str:
-    """``A[8 + 9 * (i + 1) + k]`` -> ``A[9 * i + k + 17]`` in every index.
-
-    A compiler that multiplies a sum out forgets that it cannot overflow, and then extends every index to 64 bits by itself.
-    """
-    result, position = "", 0
-    for found in re.finditer(r"\w\[", line):
-        if found.end() > position:
-            end = _closing(line, found.end() - 1)
-            result += line[position : found.end()] + _sum_of(line[found.end() : end - 1]) + "]"
-            position = end
-    return result + line[position:]
-
-
-def _counted(line: str) -> str:
-    """``vloadupto(A[i], -8 * 1 - 16 * i + 20)`` -> ``vloadupto(A[i], 12 - 16 * i)``; the first argument of ``vindex`` likewise."""
-    for found in reversed(list(re.finditer(r"\bv(?:load|store)upto_\w+\(", line))):
-        end = _closing(line, found.end() - 1) - 1
-        start = line.rfind(", ", found.end(), end) + 2
-        line = line[:start] + _sum_of(line[start:end]) + line[end:]
-    return re.sub(r"\b(vindex\w+\()([^,]+)", lambda m: m[1] + _sum_of(m[2]), line)
-
-
-def _sum_of(index: str) -> str:
-    """An index that is a sum, with what is constant in it at its end; any other as it is."""
-    words = list(_words(index))
-    # Half of a call is no sum.
-    if set(words[1::2]) - set("+-*") or any(re.search(r"[\[?]", word) for word in words) or index.count("(") != index.count(")"):
-        return index
-    terms: list[list[str]] = [["+"]]
-    for word in words:
-        if word in {"+", "-"}:
-            terms.append([word])
-        else:
-            terms[-1].append(word)
-    constant, rest = 0, []
-    for sign, *factors in terms:
-        offset = 0
-        if len(factors) == 1 and _INTEGER.fullmatch(factors[0]):
-            offset, factors = int(factors[0]), []
-        elif len(factors) == 3 and _INTEGER.fullmatch(factors[0]) and _INTEGER.fullmatch(factors[2]):
-            offset, factors = int(factors[0]) * int(factors[2]), []
-        elif len(factors) == 3 and factors[0].isdigit() and (inner := re.fullmatch(r"\((.+) ([+-]) (\d+)\)", factors[2])):
-            offset = int(factors[0]) * int(inner[2] + inner[3])
-            factors[2] = f"({inner[1]})" if " " in inner[1] else inner[1]
-        constant += offset if sign == "+" else -offset
-        if factors and factors[0].startswith("-") and sign == "+":
-            sign, factors[0] = "-", factors[0][1:]
-        rest += [sign, " ".join(factors)] if factors else []
-    if not rest:
-        return index
-    if rest[0] == "-":
-        return f"{constant} {' '.join(rest)}" if constant else f"-{' '.join(rest[1:])}"
-    return " ".join(rest[1:]) + (f" {'-' if constant < 0 else '+'} {abs(constant)}" if constant else "")
-
-
-def _words(text: str) -> Iterator[str]:
-    """The words of an expression that stand outside all brackets."""
-    depth = 0
-    word = ""
-    for character in text + " ":
-        depth += (character in "([") - (character in ")]")
-        if character == " " and depth == 0:
-            yield word
-            word = ""
-        else:
-            word += character
-
-
-def _with_starts(kernel: str, starts: Mapping[Group, str]) -> str:
+def _with_starts(kernel: Kernel, starts: Mapping[Group, str]) -> Kernel:
     """Where a group's part of a rank variable starts, computed once."""
-    found: dict[str, str] = {}
-    counts = Counter(match[0] for match in _SUM.finditer(kernel))
-    for text, count in counts.items():
-        terms = [term.rpartition(" * ") for term in text.split(" + ")]
-        group = tuple(sorted((axis, int(factor or 1)) for factor, _, axis in terms))
-        name = starts.get(group)
-        if name is not None and count > 1 and name not in found.values() and not re.search(rf"\b{name}\b", kernel):
-            found[text] = name
-    if not found:
+    words = {part.text for s in all_statements(kernel.body) for e in expressions(s) for part in within(e) if isinstance(part, Name)}
+    terms = {name: {parsed(axis): factor for axis, factor in reversed(group)} for group, name in starts.items() if name not in words}
+    counts: Counter[str] = Counter()
+    for statement in kernel.body:
+        changed(statement, lambda value: _started(value, terms, counts))
+    terms = {name: group for name, group in terms.items() if counts[name] > 1}
+    if not terms:
         return kernel
-    kernel = _SUM.sub(lambda match: found.get(match[0], match[0]), kernel)
-    head, opening, rest = kernel.partition("\n{\n")
-    return head + opening + "".join(f"  int const {name} = {text};\n" for text, name in found.items()) + rest
+    declared = [Declaration("int const", name, "", Linear(group).expression) for name, group in terms.items()]
+    return kernel.replace((*declared, *(changed(s, lambda value: _started(value, terms, counts)) for s in kernel.body)))
 
 
-def _with_operands(lines: Sequence[str]) -> Iterator[str]:
-    """Statements that stand one after another, with the operands that several of them read loaded once."""
-    types = {name: dtype for line in lines for dtype, name in _DECLARATION.findall(line)}
-    taken = set(re.findall(r"\b[A-Za-z_]\w*", "\n".join(lines)))
-    run: list[re.Match[str]] = []
-    for line in lines:
-        found = _ASSIGNMENT.match(line)
-        if found and found[2].split("[")[0] not in types and (not run or found[1] == run[0][1]):
-            run.append(found)
+def _started(value: Expression, starts: Mapping[str, Mapping[Expression, int]], counts: Counter[str]) -> Expression:
+    """An expression with the names of starts for sums that contain them."""
+    if not isinstance(value, Binary) or value.operator not in {"+", "-"} or any(isinstance(part, Element) for part in within(value)):
+        return mapped(value, lambda child: _started(child, starts, counts))
+    total = linear(value, Scope())
+    for name, group in starts.items():
+        if all(total.terms.get(axis) == factor for axis, factor in group.items()):
+            counts[name] += 1
+            first = next(iter(group))
+            rest = {term: factor for term, factor in total.terms.items() if term == first or term not in group}
+            total = Linear({Name(name) if t == first else t: 1 if t == first else n for t, n in rest.items()}, total.constant)
+    return Linear({_started(term, starts, counts): factor for term, factor in total.terms.items()}, total.constant).expression
+
+
+def _loaded(body: Sequence[Statement], types: Mapping[str, str], taken: set[str]) -> Iterator[Statement]:
+    """The statements with the operands that several of them read loaded once."""
+    run: list[Statement] = []
+    for statement in body:
+        if _is_private(statement, types) and (run or isinstance(statement, Assignment)):
+            run.append(statement)
             continue
-        yield from _loaded(run, types, taken)
-        run = [found] if found and found[2].split("[")[0] not in types else []
-        if not run:
-            yield line
-    yield from _loaded(run, types, taken)
+        yield from _run(run, types, taken)
+        run = []
+        yield _inside(statement, types, taken)
+    yield from _run(run, types, taken)
 
 
-def _loaded(run: Sequence[re.Match[str]], types: Mapping[str, str], taken: set[str]) -> Iterator[str]:
-    """A run of assignments to private variables, which write nothing that these loads read."""
-    written = {match[2].split("[")[0] for match in run}
-    # What stands behind a condition may not be there.
-    unconditional = [match[4] for match in run if "?" not in match[4]]
-    counts = Counter(text for value in unconditional for text in dict.fromkeys(_operands(value, types)))
-    counts = Counter({text: count for text, count in counts.items() if not written & set(re.findall(r"\w+", text))})
-    names: dict[str, str] = {}
-    for text, count in counts.items():
-        if count > 1:
-            vector = _VECTOR_LOAD.match(text)
-            source = text[vector.end() :].split("[")[0] if vector else text.split("[")[0]
+def _inside(statement: Statement, types: Mapping[str, str], taken: set[str]) -> Statement:
+    if isinstance(statement, Loop):
+        return replace(statement, body=tuple(_loaded(statement.body, types, set(taken))))
+    if isinstance(statement, Branch):
+        then, other = (tuple(_loaded(part, types, set(taken))) for part in (statement.body, statement.otherwise))
+        return Branch(statement.condition, then, other)
+    return statement
+
+
+def _is_private(statement: Statement, types: Mapping[str, str]) -> bool:
+    """Whether a statement only changes private variables, which no load reads."""
+    match statement:
+        case Assignment(target, _, _):
+            return _array(target) not in types
+        case Branch(_, body, otherwise):
+            return all(_is_private(inner, types) for inner in (*body, *otherwise))
+    return False
+
+
+def _run(run: Sequence[Statement], types: Mapping[str, str], taken: set[str]) -> Iterator[Statement]:
+    """Statements that write nothing that their loads read; those behind conditions use what others have loaded."""
+    assigned = [s for s in all_statements(run) if isinstance(s, Assignment)]
+    written_to = {_array(s.target) for s in assigned}
+    values = {id(s): list(dict.fromkeys(_operands(s.value, types))) for s in run if isinstance(s, Assignment)}
+    # What stands behind a condition may not be there, and a load that only shares its operand with that is as fast where it is.
+    counts = Counter(text for s in run if isinstance(s, Assignment) and not _has_choice(s.value) for text in values[id(s)])
+    names: dict[Expression, Expression] = {}
+    for operand, count in counts.items():
+        if count > 1 and not written_to & {part.text for part in within(operand) if isinstance(part, Name)}:
+            element = operand.arguments[0] if isinstance(operand, Call) else operand
+            source = _array(element)
             number = 0
             while f"{source}_{number}" in taken:
                 number += 1
-            names[text] = f"{source}_{number}"
-            taken.add(names[text])
-            yield f"{run[0][1]}{vector[1] if vector else types[source]} const {names[text]} = {text};"
-    for match in run:
-        value = match[4]
-        for text, name in names.items():
-            value = value.replace(text, name)
-        yield f"{match[1]}{match[2]} {match[3]} {value};"
+            names[operand] = Name(f"{source}_{number}")
+            taken.add(f"{source}_{number}")
+            vector = _LOAD.fullmatch(operand.function) if isinstance(operand, Call) else None
+            yield Declaration(f"{vector[1] if vector else types[source]} const", f"{source}_{number}", "", operand)
+    for statement in run:
+        yield _inside(changed(statement, lambda value: replaced(value, names)) if names else statement, types, taken)
 
 
-def _operands(value: str, types: Mapping[str, str]) -> Iterator[str]:
+def _operands(value: Expression, types: Mapping[str, str]) -> Iterator[Expression]:
     """The vector loads, and the elements of arrays that are not private, which an expression reads."""
-    position = 0
-    while found := re.compile(r"\b(?:vload(?:upto)?_(?:global|local)_\w+?\(|(\w+)\[)").search(value, position):
-        end = _closing(value, found.end() - 1)
-        if found[1] is None or found[1] in types:
-            yield value[found.start() : end]
-            position = end
-        else:
-            position = found.end()
+    is_load = isinstance(value, Call) and _LOAD.fullmatch(value.function) is not None and isinstance(value.arguments[0], Element)
+    if is_load or (isinstance(value, Element) and _array(value) in types):
+        yield value
+    else:
+        for child in children(value):
+            yield from _operands(child, types)
 
 
-def _closing(text: str, opening: int) -> int:
-    """The place behind the bracket that closes the one here."""
-    depth = 0
-    for position in range(opening, len(text)):
-        depth += (text[position] in "([") - (text[position] in ")]")
-        if depth == 0:
-            return position + 1
-    return len(text)
+def _array(target: Expression) -> str:
+    """The variable of which something is a part."""
+    while isinstance(target, Element | Member):
+        target = target.array if isinstance(target, Element) else target.of
+    return written(target)
+
+
+def _has_choice(value: Expression) -> bool:
+    return any(isinstance(part, Choice) for part in within(value))

@@ -204,7 +204,7 @@ def test_the_code_is_vectors() -> None:
 def test_tiles_are_fetched_by_vectors() -> None:
     """A packed tile whose rows lanes read is filled by whole vectors; the last one of a row takes what is there, and zeros."""
     source = executable(Schedule(tuple(lanes_product((6, 37, 4, 1)))).apply(product((6, 37, 4, 1)).kernel())).source
-    assert "vstore_local_float8(B_local[16 * B_local_fetch_0 + 8 * B_local_fetch_1], vloadupto_global_float8(B[" in source
+    assert "vstore_local_float8(B_local[16 * k_B + 8 * n_B], vloadupto_global_float8(B[" in source
 
 
 def test_statements_under_one_condition_stand_together() -> None:
