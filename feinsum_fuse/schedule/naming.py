@@ -48,7 +48,7 @@ def _wishes(nest: Nest) -> dict[str, str]:
             seen[variable] += 1
     for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
         tensor, variables = _moved(nest, loop)
-        if len(variables) == 1:
+        if len(variables) == 1 and loop.name not in wishes:
             wishes[loop.name] = identifier(f"{variables[0]}_{tensor}")
     return wishes
 

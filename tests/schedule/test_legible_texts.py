@@ -1,0 +1,244 @@
+"""Generated OpenCL as its readers see it: checks that hold for every text that ``lower`` leads to, whatever the tree."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.device.generation import executable
+from feinsum_fuse.lowering import lower
+from feinsum_fuse.lowering.default_mapping import default_spec
+from feinsum_fuse.lowering.random_trees import random_trees
+from feinsum_fuse.lowering.random_workloads import KINDS, WorkloadKind
+from feinsum_fuse.schedule.c_expression import Binary, Element, Expression, Name, Number, operations, within, written
+from feinsum_fuse.schedule.c_statement import Assignment, Branch, Declaration, Kernel, Loop, Statement, all_statements, expressions, read
+from feinsum_fuse.schedule.index_names import REPEATED
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.spec.spec import Spec
+from tests.sweeps import SLOW, sweep_size
+
+EXAMPLES: dict[str, dict[str, int]] = {
+    "matmul": {"M": 67, "K": 300, "N": 45},
+    "three_matmuls": {"M": 131, "N": 23},
+    "dg_divergence": {"E": 133, "N": 35},
+    "attention": {"H": 2, "M": 75, "P": 69, "E": 11},
+    "perceptron": {"M": 67, "A": 19, "F": 75, "B": 21, "FT": 32, "RM": 3},
+    "mttkrp": {"N": 19, "R": 35, "JT": 8},
+}
+"""Folder -> sizes that nothing divides."""
+TREES = sweep_size(300)
+
+
+def source_of(spec: Spec) -> str:
+    """The OpenCL C of a spec with a mapping."""
+    return executable(lower(spec).apply(ff.cascade(spec).kernel())).source
+
+
+def kernels_in(source: str) -> Iterator[Kernel]:
+    """The kernels of a text, read back."""
+    for text in re.split(r"(?m)^(?=__kernel)", source)[1:]:
+        yield read(re.sub(r"(?:// [gl]id.*\n?|\n)*\Z", "\n", text))
+
+
+def own_expressions(kernel: Kernel) -> Iterator[Expression]:
+    """Every part of every expression of a kernel."""
+    for statement in all_statements(kernel.body):
+        for expression in expressions(statement):
+            yield from within(expression)
+
+
+def check(source: str) -> None:
+    """All that holds for a text."""
+    kernels = list(kernels_in(source))
+    assert kernels
+    for kernel in kernels:
+        check_arithmetic(kernel)
+        check_statements(kernel)
+        check_names(kernel)
+        for block in blocks(kernel.body):
+            check_repetition(block)
+    check_head(source)
+
+
+def check_arithmetic(kernel: Kernel) -> None:
+    """Nothing is left to compute that is known: no operation on two constants, no term or factor that changes nothing."""
+    for part in own_expressions(kernel):
+        if isinstance(part, Binary):
+            sides = {side.text for side in (part.left, part.right) if isinstance(side, Number)}
+            whole = {text for text in sides if re.fullmatch(r"\d+", text)}
+            assert not (isinstance(part.left, Number) and isinstance(part.right, Number)), written(part)
+            assert not (part.operator in {"+", "-"} and "0" in whole), written(part)
+            assert not (part.operator == "*" and whole & {"0", "1"}), written(part)
+            assert not (part.operator in {">=", "<="} and isinstance(part.left, Number)), written(part)
+
+
+def check_statements(kernel: Kernel) -> None:
+    """Every loop says what it is and runs more than once, every condition holds something and may be false."""
+    for statement in all_statements(kernel.body):
+        if isinstance(statement, Loop):
+            assert re.fullmatch(r"[\w ]+( in tiles of \d+)? \(.+\)(; .+)*|.+: [a-z ]+ .*\(.+\)", statement.remark), statement.remark
+            assert statement.body
+            assert statement.last != statement.first
+        if isinstance(statement, Branch):
+            assert statement.body
+            assert not isinstance(statement.condition, Number)
+    for block in blocks(kernel.body):
+        conditions = [s.condition if isinstance(s, Branch) else None for s in block]
+        assert not any(a is not None and a == b for a, b in pairwise(conditions))
+
+
+def check_names(kernel: Kernel) -> None:
+    """What is read was declared above it; what is declared is read, or is a tile that the mapping asks for and no statement reads from."""
+    arguments = {re.findall(r"\w+", argument)[-1] for argument in kernel.arguments}
+    undeclared = list(_undeclared(kernel.body, arguments | {"INFINITY", "NAN"}))
+    assert not undeclared
+    counts = Counter(part.text for part in own_expressions(kernel) if isinstance(part, Name))
+    targets = Counter(
+        next(part.text for part in within(s.target) if isinstance(part, Name))
+        for s in all_statements(kernel.body)
+        if isinstance(s, Assignment) and s.operator == "="
+    )
+    for statement in all_statements(kernel.body):
+        if isinstance(statement, Declaration):
+            assert counts[statement.name] > (targets[statement.name] if not statement.sizes else 0), statement.name
+
+
+def _undeclared(body: Sequence[Statement], above: set[str]) -> Iterator[str]:
+    known = set(above)
+    for statement in body:
+        names = {part.text for e in expressions(statement) for part in within(e) if isinstance(part, Name)}
+        yield from names - known
+        if isinstance(statement, Declaration):
+            known.add(statement.name)
+        if isinstance(statement, Loop):
+            yield from _undeclared(statement.body, known | {statement.name})
+        if isinstance(statement, Branch):
+            yield from _undeclared(statement.body, known)
+            yield from _undeclared(statement.otherwise, known)
+
+
+def blocks(body: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
+    """A block and those inside it."""
+    yield body
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from blocks(statement.body)
+        if isinstance(statement, Branch):
+            yield from blocks(statement.body)
+            yield from blocks(statement.otherwise)
+
+
+def check_repetition(block: Sequence[Statement]) -> None:
+    """No index of some length stands twice in one block and the conditions in it."""
+    counts: Counter[Expression] = Counter()
+    for statement in _unlooped(block):
+        for expression in expressions(statement):
+            for part in within(expression):
+                if isinstance(part, Element) and not any(isinstance(inner, Element) for inner in within(part.index)):
+                    index = part.index
+                    if isinstance(index, Binary) and isinstance(index.right, Number) and index.operator in {"+", "-"}:
+                        index = index.left
+                    counts[index] += operations(index) >= REPEATED
+    repeated = [written(index) for index, count in counts.items() if count > 1]
+    assert not repeated
+
+
+def _unlooped(block: Sequence[Statement]) -> Iterator[Statement]:
+    for statement in block:
+        yield statement
+        if isinstance(statement, Branch):
+            yield from _unlooped(statement.body)
+            yield from _unlooped(statement.otherwise)
+
+
+def check_head(source: str) -> None:
+    """Every function and macro before the kernels is used, or is the other half of one that is."""
+    for name in re.findall(r"(?m)^#define (\w+)", source) + re.findall(r"(?m)^static inline \w+ (\w+)\(", source):
+        either = re.sub(r"^[gs]et_", "[gs]et_", name)
+        assert len(re.findall(rf"\b{either}\b", source)) > len(re.findall(rf"(?m)^#define {either}\b", source)), name
+
+
+def cases(root: Path) -> list[tuple[Path, Path, dict[str, int]]]:
+    """The examples' mappings for a CPU."""
+    found = []
+    for folder, sizes in EXAMPLES.items():
+        for mapping in sorted((root / "examples" / folder).glob("mapping_*.yaml")):
+            found.append((root / "examples" / folder / "workload.yaml", mapping, sizes))
+    return found
+
+
+def test_texts_of_examples(root: Path) -> None:
+    """At their own sizes and where nothing divides."""
+    for workload, mapping, sizes in cases(root):
+        for variables in ({}, sizes):
+            spec = ff.load(workload, mapping, root / "examples" / "cpu.yaml", variables=variables)
+            check(source_of(spec))
+
+
+@pytest.mark.parametrize(("folder", "mapping"), [("three_matmuls", "mapping_fused"), ("attention", "mapping_one_pass")])
+def test_texts_after_each_step(root: Path, folder: str, mapping: str) -> None:
+    """What ``show --upto N`` prints: fused, nested, spatial, copying and rolling loops say what they are from the first step on."""
+    folder_of = root / "examples" / folder
+    files = (folder_of / "workload.yaml", folder_of / f"{mapping}.yaml", root / "examples" / "cpu.yaml")
+    spec = ff.load(*files, variables=EXAMPLES[folder])
+    schedule, kernel = lower(spec), ff.cascade(spec).kernel()
+    for count in range(1, len(schedule.steps) + 1, 1 if SLOW else 6):
+        for text in kernels_in(executable(Schedule(schedule.steps[:count]).apply(kernel)).source):
+            check_statements(text)
+            check_names(text)
+
+
+def test_remarks() -> None:
+    """The node of the tree: a part of a rank variable of some Einsums, or what a Storage does along one."""
+    spec = ff.loads(
+        """
+        workload:
+          rank_sizes: {M: 12, K: 9, N: 8}
+          bits_per_value: {All: 32}
+          einsums: ["T[m,n] = A[m,k] * B[k,n]", "Z[m,n] = relu(T[m,n])"]
+        mapping:
+          nodes:
+          - !Storage {component: MainMemory, tensors: [A, B, Z]}
+          - !Temporal {rank_variable: m, tile_shape: 4}
+          - !Storage {component: Scratchpad, tensors: [T]}
+          - !Sequential
+            nodes:
+            - !Nested {nodes: [!Temporal {rank_variable: k, tile_shape: 3}, !Storage {component: Scratchpad, tensors: [A]},
+                !Temporal {rank_variable: n, tile_shape: 1}, !Temporal {rank_variable: m, tile_shape: 1},
+                !Temporal {rank_variable: k, tile_shape: 1}, !Compute {einsum: T, component: MAC}]}
+            - !Nested {nodes: [!Temporal {rank_variable: m, tile_shape: 1}, !Temporal {rank_variable: n, tile_shape: 1},
+                !Compute {einsum: Z, component: MAC}]}
+        """
+    )
+    (kernel,) = kernels_in(source_of(spec))
+    remarks = [statement.remark for statement in all_statements(kernel.body) if isinstance(statement, Loop)]
+    assert remarks == [
+        "m in tiles of 4 (T, Z)",
+        "Storage of T: initialise n (T)",
+        "Storage of T: initialise m (T)",
+        "k in tiles of 3 (T)",
+        "Storage of A: fetch m (T)",
+        "Storage of A: fetch k (T)",
+        "n (T)",
+        "m (T)",
+        "k (T)",
+        "m (Z)",
+        "n (Z)",
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_texts_of_default_mappings(kind: WorkloadKind) -> None:
+    check(source_of(default_spec(ff.cascade(Spec(kind.sized(Random(7)))))))
+
+
+def test_texts_of_random_trees() -> None:
+    for tree in random_trees(TREES, 7):
+        check(source_of(tree.spec))
