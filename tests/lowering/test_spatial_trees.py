@@ -59,6 +59,8 @@ TILE_OF_PARTIAL_SUMS = HELD_OF_CHAIN + nodes("n 4", "Scratchpad T") + branches(
 """Partial results beyond the end of the loop stay at their initial values, and are set anew in every iteration around them."""
 AXES_OF_PARTIAL_SUMS = HELD + nodes("m 1 WorkItem.X", "k 4", "k 2 WorkItem.Y", "Register A B", "Scratchpad Z", "n 1", "k 1", "= Z")
 """A tile of partial results has one axis more than the tensor."""
+LANES_UNDER_LIMITED_ITEMS = HELD + nodes("k 2 WorkItem.X", "Register A B", "k 1", "Scratchpad Z", "n 1 Lane.V", "= Z")
+"""What a work-item loop leaves of the sum says nothing of how many lanes are inside the loop."""
 SIZES = {"M": 5, "N": 11, "K": 9, "P": 10}
 TREES = {
     "lanes of a cut row": spec_of(CHAIN, {**SIZES, "M": 4, "N": 3}, LANES_OF_A_CUT_ROW),
@@ -68,6 +70,7 @@ TREES = {
     "one axis above one iteration": spec_of((MATMUL,), {"M": 3, "N": 11, "K": 1}, ONE_AXIS_ABOVE_ONE_ITERATION),
     "barrier inside items": spec_of(CHAIN, {**SIZES, "M": 4}, BARRIER_INSIDE_ITEMS),
     "tile of partial sums": spec_of(CHAIN, SIZES, TILE_OF_PARTIAL_SUMS),
+    "lanes under limited items": spec_of((MATMUL,), {"M": 1, "N": 4, "K": 3}, LANES_UNDER_LIMITED_ITEMS),
     "axes of partial sums": spec_of((MATMUL,), SIZES, AXES_OF_PARTIAL_SUMS),
 }
 
