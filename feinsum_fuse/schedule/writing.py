@@ -340,7 +340,7 @@ class _Text:
         self.assign(s, target, value, above)
 
     def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:
-        """A statement whose iterations over ``lane`` are the lanes of vectors; limits that say nothing of lanes hold for all or for none."""
+        """A statement whose iterations over ``lane`` are lanes of vectors. Limits that say nothing of lanes hold for all or for none."""
         guards = tuple(limit for limit in lane.limits if lane.name not in limit.variables)
         s = dataclasses.replace(s, guards=(*s.guards, *guards))
         lane = dataclasses.replace(lane, limits=tuple(limit for limit in lane.limits if limit not in guards))

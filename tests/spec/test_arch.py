@@ -195,7 +195,10 @@ MAC           compute                             compute 1 J 1/s"""
     [
         ("{memories: {GlobalBufer: local}}", "The architecture has no memory GlobalBufer.\n  Did you mean GlobalBuffer?"),
         ("{memories: {PEArray: local}}", "The architecture has no memory PEArray."),
-        ("{memories: {GlobalBuffer: shared}}", "'shared' is no binding of a memory.\n  Bindings are global, cache, local, private, distributed."),
+        (
+            "{memories: {GlobalBuffer: shared}}",
+            "'shared' is no binding of a memory.\n  Bindings are global, cache, local, private, distributed.",
+        ),
         ("{fanouts: {PEArray: local.0}}", "The architecture has no fanout PEArray.\n  Did you mean PEArray.X or PEArray.Y?"),
         ("{fanouts: {PEArray.X: local.3}}", "'local.3' is no binding of a fanout."),
         ("{fanouts: {PEArray.X: local.0, PEArray.Y: local.0}}", "are both bound to local.0"),
