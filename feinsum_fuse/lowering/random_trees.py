@@ -37,7 +37,8 @@ VECTOR = ("Lane", "V")
 """The dimension of lanes, which stand right above a Compute."""
 WIDTHS = (2, 2, 4, 4, 8)
 """Lanes of a tree that has vectors."""
-_BRANCHINGS = (Sequential, Pipeline, Split)
+_BRANCHINGS = (Sequential, Pipeline, Split, Split)
+"""Split, which has the fewest meanings, twice, so that it meets halos in every memory often enough."""
 
 
 def _actions(*names: str) -> tuple[Action, ...]:
@@ -165,7 +166,7 @@ class _Grower:
         outside = tuple(t for t in self.workload.tensors if t not in fused)
         state = _State(constantdict(tiles)).held(outside, 0)
         nodes: list[Node] = [Storage(part, "MainMemory") for part in self.parts(outside, whole=self.chance(0.5))]
-        if self.chance(0.25):
+        if self.chance(0.35):
             held = (self.random.choice(outside),)
             nodes.append(Storage(held, "Cache"))
             state = replace(state, levels=state.held(held, 1).levels)
