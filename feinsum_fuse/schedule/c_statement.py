@@ -243,8 +243,9 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield from _inner(inner, indent)
             case Branch(condition, inner, otherwise):
                 yield f"{indent}if ({written(condition)})"
-                # An else belongs to the nearest if.
-                yield from _inner(inner, indent, braced=any(isinstance(s, Branch) and (otherwise or s.otherwise) for s in inner))
+                # An else belongs to the nearest if, also to one in a loop without braces.
+                is_open = _ends_in_branch(inner) if otherwise else any(isinstance(s, Branch) and s.otherwise for s in inner)
+                yield from _inner(inner, indent, braced=is_open)
                 if otherwise:
                     yield f"{indent}else"
                     yield from _inner(otherwise, indent)
@@ -257,6 +258,10 @@ def _inner(body: Sequence[Statement], indent: str, *, braced: bool = False) -> I
         yield f"{indent}}}"
     else:
         yield from _lines(body, indent + "  ")
+
+
+def _ends_in_branch(body: Sequence[Statement]) -> bool:
+    return any(isinstance(s, Branch) or (isinstance(s, Loop) and _ends_in_branch(s.body)) for s in body)
 
 
 def shifted(value: Expression, by: int) -> Expression:

@@ -8,6 +8,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.generation import executable
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.lowering.default_mapping import default_spec
+from feinsum_fuse.schedule.c_statement import read
 from feinsum_fuse.schedule.source_text import legible
 
 
@@ -75,3 +76,11 @@ def test_source_of_a_fused_chain_has_nothing_to_hoist() -> None:
     kernel = source[source.index("__kernel") :]
     assert "int const m = 0" not in kernel and "= vstore" not in kernel and " * 0" not in kernel and "upto" not in kernel
     assert re.search(r"int const m_start = ", kernel)
+
+
+def test_an_else_does_not_belong_to_a_condition_inside_a_loop() -> None:
+    """Braces stay where an ``if`` ends what stands before ``else``, at any depth of loops."""
+    inner = "for (int i = 0; i < 4; ++i)\n    for (int k = 0; k < 4; ++k)\n      if (i + k < n)\n        c[i] = A[k];"
+    text = body(f"if (j == m)\n{{\n  {inner}\n}}\nelse\n  c[0] = B[j];")
+    assert legible(text, {}, {}) == text
+    assert read(legible(text, {}, {})).body == read(text).body
