@@ -15,8 +15,8 @@ from feinsum_fuse.device.generation import OPTIONS
 from feinsum_fuse.device.verification import verify
 from feinsum_fuse.lowering.random_trees import RandomTree, random_tree, random_trees
 from feinsum_fuse.lowering.random_workloads import KINDS
-from feinsum_fuse.schedule.nest import statements
 from feinsum_fuse.schedule.intrinsics import LANES
+from feinsum_fuse.schedule.nest import statements
 from feinsum_fuse.spec.load import loads
 from tests.schedule.runs import run
 from tests.sweeps import SLOW, sweep_size
