@@ -240,5 +240,12 @@ def test_texts_of_default_mappings(kind: WorkloadKind) -> None:
 
 
 def test_texts_of_random_trees() -> None:
+    refused = 0
     for tree in random_trees(TREES, 7):
-        check(source_of(tree.spec))
+        try:
+            source = source_of(tree.spec)
+        except (ff.LoweringError, ff.ScheduleError):
+            refused += 1
+        else:
+            check(source)
+    assert refused <= TREES / 20
