@@ -10,6 +10,7 @@ alone; so the condition is joined to one that is true of all of them, which cost
 from __future__ import annotations
 
 import re
+from functools import partial
 from math import prod
 
 NAME = "agreed"
@@ -24,6 +25,7 @@ DEFINITION = f"""
 _GROUP = re.compile(r"reqd_work_group_size\((\d+), (\d+), (\d+)\)")
 _IF = re.compile(r"(?m)^( *(?:else )?)if \((.+)\)$")
 _ITEMS = re.compile(r"\b(?:lid\(|get_local_id\()")
+_NAMED = re.compile(r"^ *(?:bool|int) const (\w+) = (.+);$")
 _CLOSING = {")": 1, "]": 1, "(": -1, "[": -1}
 
 
@@ -44,21 +46,27 @@ def _has_barriers(kernel: str) -> bool:
 
 def _hidden(kernel: str) -> str:
     result: list[str] = []
+    items = _ITEMS
     for line in kernel.splitlines(keepends=True):
-        line = _IF.sub(lambda found: f"{found[1]}if ({_agreed(found[2])})", line)
+        line = _IF.sub(partial(_with_condition, items), line)
         position = line.rfind(" ? ")
         while position >= 0:
             start = _start(line, position)
-            line = line[:start] + _agreed(line[start:position]) + line[position:]
+            line = line[:start] + _agreed(line[start:position], items) + line[position:]
             position = line.rfind(" ? ", 0, start)
+        if (named := _NAMED.match(line)) and items.search(named[2]):
+            items = re.compile(rf"{items.pattern}|\b{named[1]}\b")
         result.append(line)
     return "".join(result)
 
 
-def _agreed(condition: str) -> str:
-    """The condition with each part that says nothing of work-items marked."""
-    parts = _parts(condition)
-    return " && ".join(part if _ITEMS.search(part) else f"{NAME}({part})" for part in parts)
+def _with_condition(items: re.Pattern[str], found: re.Match[str]) -> str:
+    return f"{found[1]}if ({_agreed(found[2], items)})"
+
+
+def _agreed(condition: str, items: re.Pattern[str]) -> str:
+    """The condition with each part that says nothing of work-items, nor names what does, marked."""
+    return " && ".join(part if items.search(part) else f"{NAME}({part})" for part in _parts(condition))
 
 
 def _parts(condition: str) -> list[str]:

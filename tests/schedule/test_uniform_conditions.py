@@ -35,6 +35,12 @@ def test_conditions_are_marked(line: str, expected: str) -> None:
     assert hidden(line) == expected
 
 
+def test_names_of_what_work_items_do_are_left() -> None:
+    """Also where one name stands for another."""
+    lines = "  int const at = 3 * k + lid(0);\n  bool const inside = at < 5;\n  bool const edge = k == 4;\n  if (inside && edge)"
+    assert hidden(lines) == "  if (inside && agreed(edge))"
+
+
 def test_one_work_item_needs_nothing() -> None:
     """Nor do kernels without barriers."""
     line = "  if (k == 0)"
