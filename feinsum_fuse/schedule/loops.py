@@ -71,21 +71,24 @@ def computing(nest: Nest, einsum: str) -> Statement:
     return next(s for _, s in statements(nest.body) if s.einsum == einsum and s.role in {"update", "map"})
 
 
-def interval(index: Affine, loops: Sequence[For]) -> tuple[int | None, int | None]:
-    """Bounds of an expression over these loops, from their extents and, one at a time, their limits; ``None`` means unknown.
+def interval(index: Affine, loops: Sequence[For], limits: int = 2) -> tuple[int | None, int | None]:
+    """Bounds of an expression over these loops, from their extents and up to so many of their limits; ``None`` means unknown.
 
     A limit is >= 0, so that adding a multiple of it bounds the expression from above, and subtracting one from below; the multiples
     that cancel a term are tried.
     """
     low, high = _box(index, loops)
+    if limits == 0:
+        return low, high
     for limit in dict.fromkeys(limit for loop in loops for limit in loop.limits):
         coefficients = limit.coefficients
         for name, factor in index.terms:
-            times, left = divmod(factor, coefficients.get(name, 0) or factor + 1)
-            if left or not times:
+            own = coefficients.get(name, 0)
+            if not factor or not own or factor % own:
                 continue
+            times = factor // own
             # What is left after cancelling: an upper bound if the limit was added, a lower one if it was subtracted.
-            least, most = _box(index - limit * times, loops)
+            least, most = interval(index - limit * times, loops, limits - 1)
             if times < 0 and most is not None:
                 high = most if high is None else min(high, most)
             elif times > 0 and least is not None:
