@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator
 
 from ..schedule.factor_steps import RFactor
 from ..spec.mapping import Spatial, Storage
+from ..spec.opencl import PRIVATE_KINDS
 from .binding import Bindings
 from .branch import Branch, Position
 
@@ -40,7 +41,7 @@ def _tile_depth(branch: Branch, position: Position, bindings: Bindings) -> int:
     for start in branch.storages(tensor):
         node = branch.path[start].node
         assert isinstance(node, Storage)
-        if branch.path[start].position < position and bindings.memory(node.component) in {"local", "private", "distributed"}:
+        if branch.path[start].position < position and bindings.memory(node.component) in {"local", *PRIVATE_KINDS}:
             end = start if start == branch.storages(tensor)[0] else branch.reservation(start, tensor)
             depth = sum(placed.position in branch.refs for placed in branch.path[:end])
     return depth

@@ -17,6 +17,7 @@ from dataclasses import replace
 from ..spec.arch import Memory
 from ..spec.mapping import Mapping as LoopTree
 from ..spec.mapping import Nested, Node, Sequential, Storage
+from ..spec.opencl import PRIVATE_KINDS
 from ..spec.relevance import Relevance
 from ..spec.spec import Spec
 from .footprint import Path, Place, line_bits, together
@@ -120,7 +121,7 @@ def managed_memories(spec: Spec) -> list[Memory]:
     caches = [memory for memory in memories if kinds.get(memory.name) == "cache"]
     if not caches or any(memory.name in used for memory in caches):
         return []
-    return [memory for memory in memories if kinds.get(memory.name) in ("cache", "private", "distributed")]
+    return [memory for memory in memories if kinds.get(memory.name) in {"cache", *PRIVATE_KINDS}]
 
 
 def capacity(spec: Spec, memory: Memory) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..spec.arch import Memory
+from ..spec.opencl import PRIVATE_KINDS
 from ..spec.relevance import Relevance, relevance
 from ..spec.spec import Spec
 from .caches import REGISTERS
@@ -105,7 +106,7 @@ class InCore:
         assert self.spec.opencl is not None
         kinds = self.spec.opencl.memories
         found = [h for h in self.nest.holders if h.tensor == tensor and isinstance(h.component, Memory)]
-        return next((h for h in found if kinds.get(h.component.name) in ("private", "distributed")), None)
+        return next((h for h in found if kinds.get(h.component.name) in PRIVATE_KINDS), None)
 
     def _lane(self, loop: Loop) -> bool:
         assert self.spec.opencl is not None

@@ -10,6 +10,8 @@ from constantdict import constantdict
 MemoryKind = Literal["global", "cache", "local", "private", "distributed"]
 MEMORY_KINDS: tuple[MemoryKind, ...] = ("global", "cache", "local", "private", "distributed")
 """``private``: each work-item's own; ``distributed``: those of all work-items of a group together, each of which holds what it uses."""
+PRIVATE_KINDS: frozenset[MemoryKind] = frozenset({"private", "distributed"})
+"""Memories that lie in registers, if a tile fits."""
 FanoutKind = Literal["group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop"]
 FANOUT_KINDS: tuple[FanoutKind, ...] = ("group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop")
 
