@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.device import harness
+from feinsum_fuse.device import harness, program
+from feinsum_fuse.device.catalogue import find_device, limits
 from feinsum_fuse.device.executable import Executable
 from feinsum_fuse.device.outcome import KernelError, Outcome
 from tests.cli.conftest import Invoke
@@ -102,17 +104,19 @@ def test_a_kernel_that_fails_is_recorded_and_exits_with_3(
 def test_a_tile_that_no_device_holds_is_rejected_and_the_others_go_on(
     invoke: Invoke, tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    small = replace(limits(find_device()), local_bytes=1 << 14)
+    monkeypatch.setattr(program, "limits", lambda _: small)
     monkeypatch.chdir(tmp_path)
     bindings = "opencl: {memories: {Main: global, Buffer: local}}\n"
     workload, arch, mapping = write(tmp_path, arch=ARCH.replace("size: 256", "size: inf") + bindings)
     lines = MAPPING.splitlines(keepends=True)
     lines[3:5] = ["  - !Storage {component: Buffer, tensors: [A]}\n", lines[4], lines[3]]
     (tmp_path / "mapping_large.yaml").write_text("".join(lines))
-    ended = invoke("run", workload, arch, mapping, "mapping_large.yaml", "--set", "M=100000", "--repeats", 1, "--url", database)
+    ended = invoke("run", workload, arch, mapping, "mapping_large.yaml", "--set", "M=1025", "--repeats", 1, "--url", database)
     assert ended.code == 1
     assert re.search(r"^outcome +ok +rejected +ok$", ended.out, re.MULTILINE)
     assert ended.err.splitlines()[-2].startswith("error: large: rejected: ")
-    alone = invoke("run", workload, arch, "mapping_large.yaml", "--set", "M=100000", "--repeats", 1, "--url", database)
+    alone = invoke("run", workload, arch, "mapping_large.yaml", "--set", "M=1025", "--repeats", 1, "--url", database)
     assert (alone.code, alone.out) == (1, "")
 
 
