@@ -21,11 +21,11 @@ from constantdict import constantdict
 
 from ..cascade.cascade import Cascade, Size, SizeParam
 from ..errors import ArchiveError, Error
-from ..schedule.limits import DeviceLimits
 from ..schedule.loop_steps import Split, Unroll
 from ..schedule.nest import For, LoopRef, walk
 from ..schedule.schedule import Schedule
 from ..schedule.sizes import check_limits
+from ..schedule.target import DeviceLimits
 
 GROWTH = (2, 4, 8)
 """How many times as long as recorded a length is tried."""

@@ -17,10 +17,10 @@ from ..device.catalogue import DeviceInfo, device_of, limits
 from ..device.executable import Argument
 from ..errors import ArchiveError, DeviceError
 from ..schedule.errors import ApplicabilityError
-from ..schedule.limits import DeviceLimits
 from ..schedule.schedule import Schedule
 from ..schedule.sizes import check_limits
 from ..schedule.tagging import tagged
+from ..schedule.target import DeviceLimits
 from ..spec.spec import Spec
 from .applicability import covers
 from .device_identity import Device, described, device_family, device_identity

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import pyopencl as cl
 
 from ..errors import DeviceError
-from ..schedule.limits import DeviceLimits
+from ..schedule.target import DeviceLimits
 from . import runtimes
 
 POCL = "Portable Computing Language"

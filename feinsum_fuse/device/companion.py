@@ -15,7 +15,7 @@ from ..spec.opencl import FanoutKind, MemoryKind, OpenCL
 from ..spec.workload import Einsum
 
 if TYPE_CHECKING:
-    from ..schedule.limits import DeviceLimits
+    from ..schedule.target import DeviceLimits
     from ..spec.spec import Spec
 
 _MEMORY, _FANOUT, _UNIT = "MainMemory", "Core", "MAC"

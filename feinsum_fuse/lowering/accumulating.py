@@ -10,12 +10,12 @@ import numpy as np
 from ..cascade.cascade import Cascade
 from ..errors import ScheduleError
 from ..schedule.accumulators import rounds
-from ..schedule.limits import DeviceLimits
 from ..schedule.loops import chain_of, is_reduction
 from ..schedule.nest import For, LoopRef, Nest
 from ..schedule.parallel import check_kernels
 from ..schedule.sizes import check_limits
 from ..schedule.step import Step
+from ..schedule.target import DeviceLimits
 from ..schedule.tile_steps import CacheWrite
 from ..schedule.writing import FULLY_UNROLLED
 

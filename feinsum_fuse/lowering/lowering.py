@@ -13,13 +13,13 @@ from ..schedule.errors import ScopeError
 from ..schedule.explicate import Explicate
 from ..schedule.factor_steps import RFactor
 from ..schedule.inline_steps import Inline
-from ..schedule.limits import DeviceLimits
 from ..schedule.loop_steps import Bind, Fuse, Reorder, ShareLoop, Unroll
 from ..schedule.nest import LoopRef, Nest
 from ..schedule.rolling_steps import RollingUpdate
 from ..schedule.schedule import Schedule
 from ..schedule.sizes import check_limits
 from ..schedule.step import Step
+from ..schedule.target import DeviceLimits
 from ..schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
 from ..schedule.vector_steps import Vectorize
 from ..spec.mapping import PathNode, Spatial, Storage, Temporal

@@ -19,7 +19,7 @@ from constantdict import constantdict
 from ..cascade.cascade import Cascade, Einsum
 from ..cascade.reading import cascade as cascade_of
 from ..errors import LoweringError, MappingError, ScheduleError
-from ..schedule.limits import DeviceLimits
+from ..schedule.target import DeviceLimits
 from ..spec.arch import Compute as ComputeUnit
 from ..spec.arch import Memory
 from ..spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal

@@ -13,7 +13,7 @@ from ..lowering.lowering import lower
 from ..lowering.random_mappings import Target, random_mappings
 from ..lowering.shared_loops import shareable
 from ..model.predict import predict
-from ..schedule.limits import DeviceLimits
+from ..schedule.target import DeviceLimits
 from ..spec.arch import Compute as ComputeUnit
 from ..spec.arch import Leaf, Memory
 from ..spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal

@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 
 from .errors import LocalSizeError, PrivateSizeError, WorkGroupSizeError
-from .limits import DeviceLimits
 from .nest import Nest
 from .parallel import axes_of
+from .target import DeviceLimits
 
 
 def allocated(nest: Nest) -> dict[str, int]:

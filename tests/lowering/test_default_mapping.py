@@ -13,7 +13,7 @@ from feinsum_fuse.cascade.cascade import Cascade
 from feinsum_fuse.cascade.reading import cascade as cascade_of
 from feinsum_fuse.lowering.default_mapping import default_mapping, default_spec
 from feinsum_fuse.lowering.random_workloads import KINDS
-from feinsum_fuse.schedule.limits import DeviceLimits
+from feinsum_fuse.schedule.target import DeviceLimits
 from feinsum_fuse.spec.mapping import Spatial, Storage
 from feinsum_fuse.spec.spec import Spec
 from tests.sweeps import SEED, SLOW, sweep_size

@@ -6,7 +6,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.report.random_sample import random_sample
-from feinsum_fuse.schedule.limits import DeviceLimits
+from feinsum_fuse.schedule.target import DeviceLimits
 from feinsum_fuse.spec.mapping import Sequential, Spatial, Storage
 from feinsum_fuse.spec.spec import Spec
 from tests.report.test_predicted import CHAIN

@@ -1,0 +1,81 @@
+"""What a kernel is written for: a plain value, so that lowering and code generation need no device.
+
+``feinsum_fuse.device.catalogue.target`` makes one of an OpenCL device; :data:`ANY_DEVICE` stands for those that nobody has named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DeviceLimits:
+    """What is checked before OpenCL is reached. The defaults are those of :data:`ANY_DEVICE`."""
+
+    max_work_group_size: int = 4096
+    max_work_item_sizes: tuple[int, int, int] = (4096, 4096, 4096)
+    local_bytes: int = 1 << 20
+    private_bytes: int = 6 << 20
+    """For all work-items of a group together."""
+
+
+@dataclass(frozen=True)
+class Quirks:
+    """What a device gets wrong and a kernel has to avoid, a flag each; ``doc/pocl.rst`` has symptom and reproduction of each.
+
+    A flag that is not set leaves no trace in the generated text. All of those known so far are PoCL 3.0's.
+    """
+
+    barrier_under_condition: bool = False
+    """The compiler dies of a barrier under a condition, even if all work-items agree on it: the statements take the condition instead."""
+    uneven_loops: bool = False
+    """Loops that run longer on one work-item than on another are miscompiled: they run equally long, their statements under conditions."""
+    agreed_conditions: bool = False
+    """In kernels with barriers, loops under or around conditions on which all work-items agree are miscompiled, if the compiler sees that
+    they agree: conditions are joined to one on the work-item that always holds.
+    """
+    widest_builtins: bool = False
+    """Functions of OpenCL on 16 lanes do not link: they are taken of two halves."""
+    called_vector_loads: bool = False
+    """``vload`` and ``vstore`` stay calls, around which every register is saved: vectors are moved through types of any alignment."""
+
+    @classmethod
+    def every(cls) -> Quirks:
+        """All flags set, for a text that is right on each device known."""
+        return cls(**{flag.name: True for flag in dataclasses.fields(cls)})
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device as lowering, the choice of mappings, the model and code generation see it.
+
+    The defaults are no device's: they are careful limits and the figures of processors with 256-bit vectors. Whoever knows better says so.
+    """
+
+    limits: DeviceLimits = DeviceLimits()
+    vector_bytes: int = 32
+    """Of a vector register."""
+    widest_vector: int = 16
+    """Lanes of the longest vectors that the language has; 1 where kernels are better written in scalars."""
+    vector_registers: int = 16
+    line_bytes: int = 64
+    """Of a line of the cache, as memory is read and written."""
+    shares_host_memory: bool = False
+    """Whether the device reads the host's arrays where they lie."""
+    quirks: Quirks = field(default_factory=Quirks)
+
+    def lanes(self, dtype: str) -> int:
+        """How many elements of a NumPy type one vector register holds, of what the language can name; at least 1."""
+        return max(1, min(self.widest_vector, self.vector_bytes // np.dtype(dtype).itemsize))
+
+
+ANY_DEVICE = Target(quirks=Quirks.every())
+"""The neutral target, for a mapping that is lowered for no device: a processor of which nothing more is known, with every known quirk.
+
+Its kernels are right on every device known that takes groups so large: 4,096 work-items, 1 MiB of local memory and 6 MiB of private memory.
+Those are limits beyond which PoCL dies of a segmentation fault instead of reporting an error: it keeps private arrays on the 8 MiB stack of
+the thread that runs a group, and 2 MiB are left for the rest. Vectors of 32 bytes in 16 registers, lines of 64 bytes, memory of its own.
+"""
