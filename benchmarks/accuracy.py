@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.accuracy measure`` compiles, verifies and times what the data lack; it may be stopped and goes on where it was.
 ``python -m benchmarks.accuracy judge`` predicts with the committed calibration and prints the model's quality and its largest residuals.
-The mappings come from :func:`feinsum_fuse.lowering.random_mappings.random_mappings` and a seed, before any is measured. None is dropped but
+The mappings come from :func:`feinsum_fuse.mappings.random.random_mappings` and a seed, before any is measured. None is dropped but
 by its Outcome.
 """
 
@@ -25,7 +25,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.harness import measure_together
 from feinsum_fuse.device.measurement import Measurement, time_text
-from feinsum_fuse.lowering.random_mappings import random_mappings
+from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model.launches import launch_seconds
 from feinsum_fuse.report.agreement import Agreement
 from feinsum_fuse.spec.mapping import Storage

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .device.harness import measure
     from .device.program import compile
     from .lowering import lower
-    from .lowering.default_mapping import default_mapping
+    from .mappings.default_mapping import default_mapping
     from .model.bounds import bounds
     from .model.predict import predict, predict_many
     from .schedule.blocks import blocks
@@ -85,7 +85,7 @@ _MODULES = {
     "calibrate": "device.calibration",
     "cascade": "cascade.reading",
     "compile": "device.program",
-    "default_mapping": "lowering.default_mapping",
+    "default_mapping": "mappings.default_mapping",
     "einsum": "archive.einsum",
     "load": "spec.load",
     "loads": "spec.load",

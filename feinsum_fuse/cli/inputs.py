@@ -106,7 +106,7 @@ def with_mapping(spec: Spec, device: str | cl.Device | None) -> Spec:
         return spec
     from ..cascade.reading import cascade
     from ..device.catalogue import find_device, limits
-    from ..lowering.default_mapping import default_mapping
+    from ..mappings.default_mapping import default_mapping
 
     chosen = find_device(device) if device is None or isinstance(device, str) else device
     mapping = default_mapping(cascade(spec), limits(chosen), spec.opencl)

@@ -14,7 +14,7 @@ from ..cascade.names import chosen_names
 from ..cascade.reading import cascade as cascade_of
 from ..errors import DeviceError, LoweringError
 from ..lowering import lower
-from ..lowering.default_mapping import default_spec
+from ..mappings.default_mapping import default_spec
 from ..schedule.schedule import Schedule
 from .catalogue import find_device, limits
 from .companion import PLAIN, unfused_schedule

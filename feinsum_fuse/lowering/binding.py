@@ -66,7 +66,11 @@ class Bindings:
 
     def fanout(self, node: Spatial) -> FanoutKind:
         """What the dimension of a Spatial node is; an ordinary loop if nothing is said."""
-        return self._fanouts.get(f"{node.component}.{node.name}", self._fanouts.get(node.component, "loop"))
+        return self.dimension(node.component, node.name)
+
+    def dimension(self, component: str, name: str) -> FanoutKind:
+        """What the dimension of this name of a fanout is; an ordinary loop if nothing is said."""
+        return self._fanouts.get(f"{component}.{name}", self._fanouts.get(component, "loop"))
 
 
 def followed(step: Step, added: Collection[LoopRef]) -> Iterator[Step]:

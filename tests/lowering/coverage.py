@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from feinsum_fuse.lowering.binding import Bindings
-from feinsum_fuse.lowering.random_trees import RandomTree
 from feinsum_fuse.schedule.nest import For, Nest, statements, walk
 from feinsum_fuse.spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
 from feinsum_fuse.spec.spec import Spec
+from tests.generators.trees import RandomTree
 
 FEATURES = ("imperfect", "spatial", "partial sum", "halo", "diamond", "several kernels")
 NODES = ("Storage", "Toll", "Temporal", "Spatial", "Compute", "Sequential", "Pipeline", "Split", "Nested")

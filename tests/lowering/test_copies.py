@@ -12,9 +12,9 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
-from feinsum_fuse.lowering.random_trees import architecture, bindings
 from feinsum_fuse.schedule.nest import statements
 from feinsum_fuse.spec.spec import Spec
+from tests.generators.trees import architecture, bindings
 
 from .programs import nest_of, outcome
 

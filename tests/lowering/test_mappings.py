@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.lowering.random_trees import architecture, bindings
 from feinsum_fuse.spec.spec import Spec
+from tests.generators.trees import architecture, bindings
 
 from .programs import kernels_of, nest_of, outcome
 

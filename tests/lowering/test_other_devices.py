@@ -10,7 +10,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.program import Program
-from feinsum_fuse.lowering.random_mappings import random_mappings
+from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.schedule.errors import ScopeError
 from feinsum_fuse.spec.spec import Spec
 from tests.sweeps import SLOW

@@ -13,11 +13,11 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.example import example
 from feinsum_fuse.device.generation import OPTIONS
 from feinsum_fuse.device.verification import verify
-from feinsum_fuse.lowering.random_trees import RandomTree, random_tree, random_trees
-from feinsum_fuse.lowering.random_workloads import KINDS
 from feinsum_fuse.schedule.intrinsics import LANES
 from feinsum_fuse.schedule.nest import statements
 from feinsum_fuse.spec.load import loads
+from tests.generators.trees import RandomTree, random_tree, random_trees
+from tests.generators.workloads import KINDS
 from tests.schedule.runs import run
 from tests.sweeps import SLOW, sweep_size
 

@@ -12,7 +12,7 @@ from feinsum_fuse import predict
 from feinsum_fuse.model import Prediction, bounds
 from feinsum_fuse.spec.mapping import Mapping, Node, Spatial, Storage, Temporal
 from feinsum_fuse.spec.spec import Spec
-from tests.model.random_mappings import EINSUMS, WINDOWS, Draw
+from tests.generators.single_einsums import EINSUMS, WINDOWS, Draw
 from tests.sweeps import sweep_size
 
 MEMORIES = ("Main", "Buffer", "Register")

@@ -10,7 +10,7 @@ from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascade.reading import cascade as cascade_of
-from feinsum_fuse.lowering.random_mappings import random_mappings
+from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model.blocks import Block, blocks, conditional, in_registers
 from feinsum_fuse.model.kernel_time import kernel_time, makespan, stalled
 from feinsum_fuse.model.machine import Machine

@@ -54,9 +54,9 @@ def test_one_seed_gives_the_same_sample(drawn: tuple[Spec, ...]) -> None:
 
 
 def test_a_workload_with_few_mappings_gives_fewer() -> None:
-    """One operation on one core: no loops, and what is held in the buffer in which order, or nothing: 3 + 6 + 6 + 1 mappings."""
+    """One operation on one core: no loops, and any of three tensors held in the buffer or not."""
     text = "workload:\n  rank_sizes: {M: 1, K: 1, N: 1}\n  bits_per_value: {All: 32}\n  einsums: ['Z[m, n] = A[m, k] * B[k, n]']\n"
-    assert len(random_sample(ff.loads(text + ARRAY), 20, 0, LIMITS)) == 16
+    assert len(random_sample(ff.loads(text + ARRAY), 20, 0, LIMITS)) == 8
 
 
 def test_an_architecture_is_needed() -> None:

@@ -8,15 +8,16 @@ from random import Random
 
 from constantdict import constantdict
 
-from ..spec.arch import Action, Arch, Container, Fanout, Memory
-from ..spec.arch import Compute as ComputeUnit
-from ..spec.arch import Toll as TollUnit
-from ..spec.mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, Toll
-from ..spec.opencl import FanoutKind, MemoryKind, OpenCL
-from ..spec.spec import Spec
-from ..spec.workload import Workload
-from .random_workloads import KINDS, WorkloadKind
-from .shared_loops import shareable, windows
+from feinsum_fuse.mappings.shared_loops import shareable, windows
+from feinsum_fuse.spec.arch import Action, Arch, Container, Fanout, Memory
+from feinsum_fuse.spec.arch import Compute as ComputeUnit
+from feinsum_fuse.spec.arch import Toll as TollUnit
+from feinsum_fuse.spec.mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, Toll
+from feinsum_fuse.spec.opencl import FanoutKind, MemoryKind, OpenCL
+from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.spec.workload import Workload
+
+from .workloads import KINDS, WorkloadKind
 
 MEMORIES = ("MainMemory", "Cache", "Scratchpad", "Register")
 """From the outermost; global, cache, local and private."""

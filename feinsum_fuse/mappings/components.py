@@ -1,0 +1,110 @@
+"""Which components of an architecture play which part in a mapping, and the architecture that the default mapping is for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from constantdict import constantdict
+
+from ..errors import LoweringError
+from ..lowering.binding import Bindings
+from ..spec.arch import Action, Arch, Container, Fanout, Memory
+from ..spec.arch import Compute as ComputeUnit
+from ..spec.opencl import FanoutKind, OpenCL
+from ..spec.spec import Spec
+
+CORES = 2
+"""Groups that stand side by side in the default architecture. Lowering makes more groups of the loop above, for any number of cores."""
+WIDEST = 16
+"""Elements of OpenCL's longest vectors."""
+ITEMS = 64
+"""Work-items of a group at most, where lanes are work-items: two or more that run in step fill any device, and neighbours are coalesced."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension of a fanout."""
+
+    component: str
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Components:
+    """The parts that components of an architecture play, found by what the ``opencl`` key or its defaults bind them to."""
+
+    outer: str
+    """The outermost memory."""
+    tiles: str | None
+    """Local memory, which a group shares."""
+    registers: str | None
+    """Private memory; where lanes are work-items, memory that is distributed over them."""
+    unit: str
+    group: Axis | None
+    """What is bound to groups."""
+    lane: Axis | None
+    """What is bound to lanes of vectors, or to work-items if nothing is."""
+    on_items: bool
+    """Whether lanes are work-items."""
+    others: tuple[Axis, ...] = ()
+    """The other fanouts, from the outermost."""
+
+    @classmethod
+    def of(cls, spec: Spec) -> Components:
+        """Those on the way to the first Compute. Raises :class:`LoweringError` without an architecture, a memory or a Compute."""
+        if spec.arch is None:
+            raise LoweringError("random mappings need an architecture", hint="`feinsum-fuse calibrate` writes one.")
+        unit = next((leaf.name for leaf in spec.arch.components if isinstance(leaf, ComputeUnit)), None)
+        if unit is None:
+            raise LoweringError("random mappings need a Compute in the architecture")
+        bindings = Bindings(spec)
+        items = on_items(spec.opencl)
+        memories: dict[str, str] = {}
+        axes: list[tuple[FanoutKind, Axis]] = []
+        for leaf in spec.arch.path(unit):
+            if isinstance(leaf, Memory):
+                memories.setdefault(bindings.memory(leaf.name), leaf.name)
+            axes += [(bindings.dimension(leaf.name, fanout.name), Axis(leaf.name, fanout.name, fanout.fanout)) for fanout in leaf.spatial]
+        outer = memories.pop("global", None) or next(iter(memories.values()), None)
+        if outer is None:
+            raise LoweringError("random mappings need a Memory in the architecture")
+        group = next((axis for kind, axis in axes if kind == "group.0"), None)
+        lane = next((axis for kind, axis in axes if kind == ("local.0" if items else "vector")), None)
+        others = tuple(axis for _, axis in axes if axis not in (group, lane))
+        below = {kind: name for kind, name in memories.items() if name != outer}
+        registers = below.get("distributed" if items else "private")
+        return cls(outer, below.get("local"), registers, unit, group, lane, items, others)
+
+
+def on_items(opencl: OpenCL | None) -> bool:
+    """Whether a device's lanes are work-items."""
+    kinds = set(opencl.fanouts.values()) if opencl is not None else set()
+    return "local.0" in kinds and "vector" not in kinds
+
+
+def default_architecture(opencl: OpenCL | None) -> tuple[Arch, OpenCL]:
+    """Main memory, cores with a scratchpad, registers and lanes; and what they are on the device.
+
+    Of ``opencl`` only what lanes are is looked at. Energies and rates are 1: ``ff.calibrate`` measures those of a device.
+    """
+    items = on_items(opencl)
+    arch = Arch(
+        (
+            _memory("MainMemory"),
+            Container(name="Core", spatial=(Fanout("core", CORES),)),
+            _memory("Scratchpad"),
+            _memory("Register"),
+            Container(name="Lane", spatial=(Fanout("lane", ITEMS if items else WIDEST),)),
+            ComputeUnit(name="MAC", actions=(Action("compute", energy=1.0, throughput=1.0),)),
+        )
+    )
+    bindings = OpenCL(
+        memories=constantdict({"MainMemory": "global", "Scratchpad": "local", "Register": "distributed" if items else "private"}),
+        fanouts=constantdict({"Core": "group.0", "Lane": "local.0" if items else "vector"}),
+    )
+    return arch, bindings
+
+
+def _memory(name: str) -> Memory:
+    return Memory(name=name, actions=(Action("read", energy=1.0, throughput=1.0), Action("write", energy=1.0, throughput=1.0)))

@@ -1,0 +1,58 @@
+"""A mapping for any cascade, from its indexing, sizes and element types alone: the family's, by its rules."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from constantdict import constantdict
+
+from ..cascade.cascade import Cascade
+from ..errors import LoweringError, MappingError, ScheduleError
+from ..lowering.lowering import lower
+from ..schedule.target import DeviceLimits
+from ..spec.building import spec as spec_of
+from ..spec.mapping import Mapping
+from ..spec.opencl import OpenCL
+from ..spec.spec import Spec
+from .components import default_architecture
+from .family import Family
+
+
+def default_mapping(cascade: Cascade, limits: DeviceLimits | None = None, opencl: OpenCL | None = None) -> Mapping:
+    """A legal mapping with groups, register tile and lanes for the workload ``cascade.workload``, on the architecture of
+    :func:`default_spec`.
+
+    Einsums that are chained and share independent rows are fused over tiles of them, as long as what they exchange fits a core's cache.
+    Lanes are as many as suit vectors; work-items, if ``opencl`` binds a fanout to ``local.0`` and none to ``vector``. Raises
+    :class:`LoweringError` for a cascade that nothing can run, and :class:`~feinsum_fuse.errors.CascadeError` for symbolic sizes.
+    """
+    mapping = default_spec(cascade, limits, opencl).mapping
+    assert mapping is not None
+    return mapping
+
+
+def default_spec(cascade: Cascade, limits: DeviceLimits | None = None, opencl: OpenCL | None = None) -> Spec:
+    """The cascade with its default mapping, and the architecture and bindings that the mapping is for.
+
+    Of ``opencl`` only what lanes are is looked at. The architecture's energies and rates are 1: ``ff.calibrate`` measures those of a
+    device. Raises as :func:`default_mapping`.
+    """
+    family = Family(default_space(cascade, opencl), limits)
+    reasons: list[str] = []
+    for chooser in family.fallbacks():
+        try:
+            found = family.spec.replace(mapping=family.mapping(chooser))
+            lower(found, limits)
+        except (LoweringError, ScheduleError, MappingError) as error:
+            reasons.append(error.message)
+            continue
+        return found
+    raise LoweringError(f"no default mapping can be lowered: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def default_space(cascade: Cascade, opencl: OpenCL | None = None) -> Spec:
+    """The cascade on the architecture that default mappings are for, without a mapping."""
+    types: constantdict[str, str] = constantdict({name: tensor.dtype for name, tensor in cascade.tensors.items()})
+    sums: constantdict[str, str] = constantdict({e.output.tensor: e.accumulate for e in cascade.einsums})
+    arch, bindings = default_architecture(opencl)
+    return spec_of(cascade, arch, None, dataclasses.replace(bindings, dtypes=types, accumulate=sums))

@@ -1,0 +1,141 @@
+"""The mappings of a cascade: which decisions make one, what there is to choose from, and the tree that follows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+from constantdict import constantdict
+
+from ..cascade.cascade import Cascade, Einsum
+from ..cascade.reading import cascade as cascade_of
+from ..schedule.target import DeviceLimits
+from ..spec.mapping import Mapping, Nested, Sequential, Storage
+from ..spec.spec import Spec
+from .branches import Branch, Plan
+from .choices import Choice, Chooser, Given, Noted, Rules
+from .components import ITEMS, Components
+from .segments import segments
+
+KINDS = constantdict(
+    {
+        "width": "lanes of a vector, or work-items of a group where lanes are work-items",
+        "budget": "bytes of intermediates that a group may hold: which Einsums are fused",
+        "groups": "whether loops are bound to groups",
+        "rows": "the rank variables of fused Einsums that a common loop runs over",
+        "tile": "iterations of that loop in a group",
+        "layout": "whether all fused Einsums have their lanes along the common rows",
+        "lane": "the rank variable of an Einsum whose iterations are lanes",
+        "second": "the rank variable that makes a register tile of the lanes",
+        "along": "where there are no lanes: the other rank variable of the register tile",
+        "vectors": "the register tile's size along the lanes, in vectors",
+        "down": "the register tile's size along the other variable",
+        "block": "iterations of the longest reduction between two sums in memory",
+        "copied": "operands of which a tile is copied to local memory",
+        "accumulator": "the memory in which sums are held",
+        "spread": "the rank variable and tile that a fanout gets which is neither groups nor lanes",
+        "order": "the order of the outer loops",
+        "reductions": "the order of the loops that reduce",
+    }
+)
+"""Kind of decision -> what is decided, in the order in which decisions are taken."""
+BUDGET = 512 << 10
+"""Bytes of tiles in a group, which should stay in the cache that belongs to a core."""
+LEAST_ROWS = 16
+"""Rows of intermediates that fit the budget, or Einsums are not fused."""
+SHORT_ROW = 8
+"""Work-items along shorter rows would be too few; they go along the longest axis instead."""
+VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32"})
+"""Element types that have vectors."""
+
+
+class Family:
+    """The mappings of a Spec's workload for its architecture.
+
+    The rules give the default mapping, another :class:`~feinsum_fuse.mappings.choices.Chooser` another one. Not every mapping can be
+    lowered: a device may lack the memory, for example.
+    """
+
+    def __init__(self, spec: Spec, limits: DeviceLimits | None = None) -> None:
+        """Raises :class:`~feinsum_fuse.errors.LoweringError` for an architecture without a memory or a Compute."""
+        self.limits = limits or DeviceLimits()
+        self.components = Components.of(spec)
+        self.cascade: Cascade = cascade_of(spec)
+        types = constantdict({name: tensor.dtype for name, tensor in self.cascade.tensors.items()})
+        self.spec = spec.replace(opencl=dataclasses.replace(spec.opencl, dtypes=types)) if spec.opencl is not None else spec
+
+    def mapping(self, chooser: Chooser | None = None) -> Mapping:
+        """The tree that these decisions make; by default the rules'."""
+        chooser = chooser or Rules()
+        plan = self._plan(chooser)
+        parts = list(segments(self.cascade, self.spec.workload, plan.budget, LEAST_ROWS))
+        fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
+        outside = tuple(t for t in self.cascade.tensors if t not in fused)
+        branches = [Branch(plan, part, chooser).nodes() for part in parts]
+        storage = Storage(outside, self.components.outer)
+        if len(branches) == 1:
+            return Mapping((storage, *branches[0]))
+        return Mapping((storage, Sequential(tuple(Nested(tuple(nodes)) for nodes in branches))))
+
+    def choices(self, chooser: Chooser | None = None) -> tuple[Choice[object], ...]:
+        """The decisions on the way to a mapping, with their options."""
+        noted = Noted(chooser or Rules())
+        self.mapping(noted)
+        return tuple(noted.choices)
+
+    def fallbacks(self) -> Iterator[Chooser]:
+        """The rules, and what to try in turn where a device refuses what they give: less fusion, no lanes, no groups."""
+        width, budget = self._width(), self._budget()
+        for lanes in dict.fromkeys((width.usual, 1)):
+            for share in budget.options[:3]:
+                yield Given({"width": lanes, "budget": share})
+        yield Given({"width": 1, "budget": 0, "groups": False})
+
+    def _plan(self, chooser: Chooser) -> Plan:
+        width = chooser.choose(self._width())
+        budget = chooser.choose(self._budget())
+        groups = chooser.choose(Choice("groups", "", (True, False)))
+        return Plan(self.components, width, budget, groups)
+
+    def _budget(self) -> Choice[int]:
+        usual = min(BUDGET, self.limits.local_bytes * 3 // 4)
+        return Choice.of("budget", "", usual, (usual // 4, 0, usual // 8))
+
+    def _width(self) -> Choice[int]:
+        usual = self._widest
+        return Choice.of("width", "", usual, [usual >> k for k in range(1, usual.bit_length())])
+
+    @cached_property
+    def _widest(self) -> int:
+        """Lanes of a vector; 1 where elements of several types meet, or of a type that has no vectors."""
+        lane = self.components.lane
+        if lane is None:
+            return 1
+        if self.components.on_items:
+            return min(lane.size, items_of(self.cascade))
+        types = {tensor.dtype for tensor in self.cascade.tensors.values()} | {e.accumulate for e in self.cascade.einsums}
+        if len(types) != 1 or not types <= VECTORIZED:
+            return 1
+        width = min(lane.size, VECTOR_BYTES // np.dtype(types.pop()).itemsize)
+        longest = max((n for e in self.cascade.einsums for v in e.output_variables if isinstance(n := e.sizes[v], int)), default=1)
+        while width > longest:
+            width //= 2
+        return width
+
+
+VECTOR_BYTES = 32
+
+
+def items_of(cascade: Cascade) -> int:
+    """Work-items of a group: a power of two, so that rows of every output have enough elements for them."""
+    lengths = [_longest_row(einsum) for einsum in cascade.einsums if einsum.output_variables]
+    return min(ITEMS, 1 << (min(lengths, default=1).bit_length() - 1))
+
+
+def _longest_row(einsum: Einsum) -> int:
+    """The iterations along the output's rows, or along its longest axis if its rows are short."""
+    sizes = {v: n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int)}
+    row = max((sizes.get(v, 1) for v in einsum.output.indices[-1].variables), default=1)
+    return row if row >= SHORT_ROW else max(sizes.values(), default=1)

@@ -1,0 +1,49 @@
+"""Random mappings of a workload for a device: a sample to judge a model by.
+
+Every decision of the family is left to the rules or drawn anew. One seed gives the same mappings everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from ..errors import LoweringError, MappingError, ModelError, ScheduleError
+from ..lowering.lowering import lower
+from ..schedule.target import DeviceLimits
+from ..spec.spec import Spec
+from .choices import Drawn
+from .family import Family
+
+NEAR, FAR = 0.2, 0.8
+"""The chance that one decision is drawn anew: most mappings stay near the default one, each fourth does not."""
+ATTEMPTS = 20
+"""Draws for each mapping that is wanted, before the workload is said to have no more of them."""
+
+
+def random_mappings(
+    spec: Spec, count: int, seed: int = 0, limits: DeviceLimits | None = None, check: Callable[[Spec], object] | None = None
+) -> tuple[Spec, ...]:
+    """``count`` different Specs with mappings that can be lowered, fewer if the workload has no more within reach.
+
+    ``spec``: workload, architecture and ``opencl`` key, as ``calibrate`` writes them; its mapping is not looked at. ``check`` may refuse a
+    mapping by raising one of our errors. Raises :class:`LoweringError` for a Spec without an architecture, a memory or a Compute.
+    """
+    family = Family(spec, limits)
+    random = Random(seed)
+    found: dict[str, Spec] = {}
+    for _ in range(ATTEMPTS * count):
+        if len(found) == count:
+            break
+        chooser = Drawn(random, FAR if len(found) % 4 == 3 else NEAR)
+        try:
+            drawn = family.spec.replace(mapping=family.mapping(chooser))
+            if str(drawn.mapping) in found:
+                continue
+            lower(drawn, limits)
+            if check is not None:
+                check(drawn)
+        except (LoweringError, ScheduleError, MappingError, ModelError):
+            continue
+        found[str(drawn.mapping)] = drawn
+    return tuple(found.values())
