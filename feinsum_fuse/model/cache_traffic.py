@@ -16,15 +16,7 @@ import numpy as np
 
 from ..schedule.nest import For, Nest, Node, Place, statements
 from .blocks import average_trips, in_registers, is_written_out, shape, stored, stride, strides
-
-LINE = 64
-"""Bytes."""
-SETS, WAYS = 64, 8
-"""Of a first-level cache: rows whose distance is a multiple of many lines meet in few sets."""
-FAR = 2048
-"""Bytes between two accesses from which on the second is not foreseen: caches foresee what lies on one page."""
-STREAMS = 16
-"""Rows whose next lines are foreseen while they are read in turns."""
+from .machine import Level, Machine
 
 
 @dataclass(frozen=True)
@@ -59,6 +51,7 @@ class CacheTraffic:
     """The traffic of one nest through caches."""
 
     nest: Nest
+    machine: Machine
     found: dict[int, list[Fetched]] = field(default_factory=dict)
     conflicts: bool = False
     """Whether rows meet in few sets of the cache: the pages of a larger one lie anywhere."""
@@ -68,10 +61,11 @@ class CacheTraffic:
         """Tiles that touch no memory."""
         return in_registers(self.nest)
 
-    def beyond(self, body: Sequence[Node], capacity: float, *, warm: bool) -> dict[int, list[Fetched]]:
+    def beyond(self, body: Sequence[Node], cache: Level, *, warm: bool) -> dict[int, list[Fetched]]:
         """Statement (by identity) -> what it is the first to fetch, over the whole run; ``warm``: what fits as a whole is there."""
         self.found = {}
-        self.conflicts = capacity <= SETS * WAYS * LINE
+        self.conflicts = cache == self.machine.levels[0]
+        capacity = cache.size * self.machine.figure("cache_share")
         if warm and self._claimed(self.regions(body, ())) <= capacity:
             return {}
         self._visit(tuple(body), (), 1.0, capacity)
@@ -99,7 +93,7 @@ class CacheTraffic:
             for place in (*statement.operands, statement.target):
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
-                    alone = unforeseen(self.nest, place, (*above, *loops))
+                    alone = unforeseen(self.nest, self.machine, place, (*above, *loops))
                     part = Fetched(region.lines * times, region.run, region.distance, region.written, alone)
                     self.found.setdefault(id(statement), []).append(part)
 
@@ -148,15 +142,17 @@ class CacheTraffic:
             elif span > 1:
                 runs *= span
                 rows = rows or step * width
-        lines = runs * max(1.0, run / LINE)
-        claimed = lines * LINE
-        if self.conflicts and runs > 1 and rows % LINE == 0 and rows < SETS * LINE * 16:
-            reach = SETS // math.gcd(rows // LINE, SETS) * max(1.0, run / LINE)
-            claimed *= max(1.0, min(SETS / reach, runs))
+        line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
+        lines = runs * max(1.0, run / line)
+        claimed = lines * line
+        if self.conflicts and runs > 1 and rows % line == 0:
+            # Rows whose distance is a multiple of many lines meet in few sets.
+            reach = sets // math.gcd(rows // line, sets) * max(1.0, run / line)
+            claimed *= max(1.0, min(sets / reach, runs))
         return Region(source, lines, run, rows, claimed, written)
 
 
-def unforeseen(nest: Nest, place: Place, loops: Sequence[For]) -> float:
+def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For]) -> float:
     """The part of the lines of a place that no cache foresees, in the order in which loops touch them.
 
     What is written out of a loop are streams of their own. Of the loops that turn, the innermost one that moves the place decides: caches
@@ -164,6 +160,7 @@ def unforeseen(nest: Nest, place: Place, loops: Sequence[For]) -> float:
     by a loop around.
     """
     width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
+    line, followed = machine.figure("line_bytes"), machine.figure("followed_rows")
     run, streams = width, 1
     for loop in reversed(loops):
         step = abs(stride(nest, place, loop.name) or 0) * width
@@ -171,8 +168,8 @@ def unforeseen(nest: Nest, place: Place, loops: Sequence[For]) -> float:
             continue
         if is_written_out(nest, loop):
             run += step * ((loop.extent or 1) - 1) if step <= run else 0
-        elif step < FAR:
-            return 0.0 if streams <= STREAMS else LINE / max(run, LINE)
+        elif step < machine.figure("far_bytes"):
+            return 0.0 if streams <= followed else line / max(run, line)
         else:
             streams *= loop.extent or 1
-    return LINE / max(run, LINE) if streams > STREAMS else 0.0
+    return line / max(run, line) if streams > followed else 0.0

@@ -23,11 +23,7 @@ from ..spec.spec import Spec
 from .footprint import Path, Place, line_bits, together
 from .lines import whole_lines
 from .nest import KeptByHardware, Loop
-
-CACHE_SHARE = 0.5
-"""The part of a cache that is counted on; the rest is lost to conflicts and to what streams through."""
-REGISTERS = 16
-"""Vector registers for operands and accumulators, unless ``arch.variables`` has ``register_bits``."""
+from .processor import figure
 
 Wanted = dict[tuple[str, str], list[Place]]
 """(memory, tensor) -> the positions before which a storage node is wanted."""
@@ -125,10 +121,10 @@ def managed_memories(spec: Spec) -> list[Memory]:
 
 
 def capacity(spec: Spec, memory: Memory) -> float:
-    """Bits of a memory that the placement counts on: half a cache; of private memory the registers."""
+    """Bits of a memory that the placement counts on: a part of a cache; of private memory the registers, or ``register_bits``."""
     assert spec.arch is not None and spec.opencl is not None
     if spec.opencl.memories.get(memory.name) == "cache":
-        return memory.size * CACHE_SHARE
+        return memory.size * figure(spec.arch, "cache_share")
     kinds = spec.opencl.fanouts
     lanes = [
         fanout.fanout
@@ -137,7 +133,8 @@ def capacity(spec: Spec, memory: Memory) -> float:
         if "vector" in (kinds.get(leaf.name), kinds.get(f"{leaf.name}.{fanout.name}"))
     ]
     width = max(access.bits_per_value for einsum in spec.workload.einsums for access in einsum.tensor_accesses)
-    return min(memory.size, float(spec.arch.variables.get("register_bits", REGISTERS * width * math.prod(lanes))))
+    registers = figure(spec.arch, "vector_registers") * width * math.prod(lanes)
+    return min(memory.size, float(spec.arch.variables.get("register_bits", registers)))
 
 
 def _placements(spec: Spec, memory: Memory, path: Path, paths: Sequence[Path], wanted: Wanted) -> Iterator[tuple[str, Place]]:

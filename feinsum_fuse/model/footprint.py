@@ -13,10 +13,8 @@ from ..spec.relevance import Relevance, relevance
 from ..spec.spec import Spec
 from ..spec.workload import TensorAccess
 from .nest import Loop, Nest, nest
+from .processor import figure
 from .tile import Tiling, tiling
-
-LINE_BYTES = 64
-"""The length of a cache line, unless ``arch.variables`` has ``line_bytes``."""
 
 Place = tuple[int, ...]
 """A position in the mapping's tree."""
@@ -24,7 +22,7 @@ Place = tuple[int, ...]
 
 def line_bits(spec: Spec) -> float:
     """The length of a cache line in bits."""
-    return 8 * float(spec.arch.variables.get("line_bytes", LINE_BYTES)) if spec.arch is not None else 8.0 * LINE_BYTES
+    return 8 * figure(spec.arch, "line_bytes")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The in-core term of a calibrated device: what bounds the innermost loops besides multiply-adds (DESIGN.md, section 7).
 
-Processors are assumed to start two multiply-adds, two loads and one store a cycle, with a latency of four cycles, unless ``arch.variables``
-has ``multiply_add_latency_seconds``. A multiply-add's rate is measured.
+A multiply-add's rate is measured; what else the terms ask of a processor is in :mod:`.processor`.
 """
 
 from __future__ import annotations
@@ -12,22 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..spec.arch import Memory
+from ..spec.arch import Arch, Memory
 from ..spec.opencl import PRIVATE_KINDS
 from ..spec.relevance import Relevance, relevance
 from ..spec.spec import Spec
-from .caches import REGISTERS
 from .component import throughput_of
 from .nest import Holder, Loop, Nest
+from .processor import figure, operation_seconds
 from .quantity import Number, largest, product, value
 from .tile import Tiling, shapes_below, values
 
-LATENCY = 8
-"""Multiply-adds that are started while one is under way: two a cycle, four cycles."""
 FOR_OPERANDS = 2
 """Vector registers that accumulators leave to operands."""
-IN_FLIGHT = 64
-"""Operations that a processor looks ahead over: so many independent short reductions overlap."""
 
 
 def is_calibrated(spec: Spec) -> bool:
@@ -50,12 +45,15 @@ class InCore:
         rate = throughput_of(self.nest.compute, action) if action is not None else math.inf
         if self.nest.einsum.is_copy_operation or not 0 < rate < math.inf:
             return 0
-        latency = self._variable("multiply_add_latency_seconds", LATENCY / rate)
-        return largest([self.chained_steps * latency, self.loads / rate, self.spills * 2 / rate])
+        arch = self.arch
+        latency, load, store = (operation_seconds(arch, name, rate) for name in ("multiply_add_latency", "load", "store"))
+        return largest([self.chained_steps * latency, self.loads * load, self.spills * store])
 
-    def _variable(self, name: str, default: float) -> float:
+    @property
+    def arch(self) -> Arch:
+        """The architecture."""
         assert self.spec.arch is not None
-        return float(self.spec.arch.variables.get(name, default))
+        return self.spec.arch
 
     @property
     def steps(self) -> Number:
@@ -74,7 +72,7 @@ class InCore:
         accumulators = self._trips(loop for loop in loops if loop.index > last)
         outside = max((loop.index for loop in loops if loop not in reducing and loop.index < last), default=-1)
         length = self._trips(loop for loop in reducing if loop.index > outside)
-        return self.steps / largest([accumulators, IN_FLIGHT / length, 1])
+        return self.steps / largest([accumulators, figure(self.arch, "lookahead_operations") / length, 1])
 
     @property
     def loads(self) -> Number:
@@ -100,7 +98,7 @@ class InCore:
             return 0
         above = tuple(loop for loop in self.nest.loops if loop.index < holder.index and not self._lane(loop))
         vectors = values(output, shapes_below(output, above, self.tiles)) / self._lanes(output.name)
-        return np.where(np.greater(vectors, REGISTERS - FOR_OPERANDS), self.steps, 0) + 0.0
+        return np.where(np.greater(vectors, figure(self.arch, "vector_registers") - FOR_OPERANDS), self.steps, 0) + 0.0
 
     def _private(self, tensor: str) -> Holder | None:
         assert self.spec.opencl is not None

@@ -15,16 +15,10 @@ from ..schedule.nest import For, Nest, Node, walk
 from ..schedule.parallel import kernel_starts
 from ..spec.spec import Spec
 from .blocks import Block, blocks, in_registers
-from .cache_traffic import LINE, CacheTraffic, Fetched
-from .machine import WINDOW, Level, Machine
+from .cache_traffic import CacheTraffic, Fetched
+from .machine import Level, Machine
 from .straight import Straight
 
-SHARE = 0.7
-"""The part of a cache that is counted on; the rest is lost to conflicts and to what streams through."""
-OVERLAP_LOSS = 0.0
-"""Unless ``arch.variables`` has ``overlap_loss``."""
-FAR = 1024
-"""Bytes between rows from which on each row is fetched for itself: caches foresee lines of one page only."""
 LEAST_GROUPS, MOST_GROUPS = 32, 256
 """PoCL hands groups to a thread in parts of the rest, as many at once as this times the number of threads."""
 
@@ -125,11 +119,11 @@ class _Timing:
     def parts(self, body: tuple[Node, ...], stretch: float) -> list[Part]:
         """The blocks of one kernel, of which the busiest core runs ``stretch`` times its share."""
         found = list(blocks(self.nest, body))
-        traffic = CacheTraffic(self.nest)
+        traffic = CacheTraffic(self.nest, self.machine)
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         levels = self.machine.levels
         for inner, outer in pairwise(levels):
-            fetched[outer.name] = traffic.beyond(body, inner.size * SHARE, warm=not self.cold)
+            fetched[outer.name] = traffic.beyond(body, inner, warm=not self.cold)
         share = stretch / self.machine.cores
         return [self._part(block, fetched, share) for block in found]
 
@@ -144,27 +138,28 @@ class _Timing:
             if level.shared:
                 misses = max(misses, sum(f.lines * f.unforeseen for f in lines if not f.written))
         first = block.lines[0].statement
-        waiting = stalled(self.machine.seconds("unforeseen"), core, operations, misses)
-        loss = self.machine.variable("overlap_loss", OVERLAP_LOSS)
+        waiting = stalled(self.machine.seconds("unforeseen"), self.machine.figure("lookahead_operations"), core, operations, misses)
+        loss = self.machine.figure("overlap_loss")
         return Part(first.einsum, first.role, (core + waiting) * share, memory, loss)
 
 
-def stalled(unforeseen: float, core: float, operations: float, misses: float) -> float:
+def stalled(unforeseen: float, ahead: float, core: float, operations: float, misses: float) -> float:
     """Seconds that a core waits for lines from beyond its own caches that nobody foresaw.
 
-    It looks ``WINDOW`` operations ahead. While one of these waits for such a line, an operation takes ``unforeseen`` seconds, the line's
-    latency over the window, unless the core is slower anyway.
+    It looks ``ahead`` operations ahead. While one of these waits for such a line, an operation takes ``unforeseen`` seconds, the line's
+    latency over their number, unless the core is slower anyway.
     """
     if not operations:
         return 0.0
-    return max(0.0, unforeseen - core / operations) * min(operations, misses * WINDOW)
+    return max(0.0, unforeseen - core / operations) * min(operations, misses * ahead)
 
 
 def _line_seconds(machine: Machine, level: Level, fetched: Fetched) -> float:
     """Seconds that a level needs to hand over one line, and to take it back if it was written; from beyond a core's own
     caches more for the first line of a far row."""
+    line = machine.figure("line_bytes")
     if fetched.written:
-        return LINE / level.write
-    near = LINE / level.read if fetched.run > LINE else max(LINE / level.read, 1 / level.strided)
-    rows = LINE / max(fetched.run, LINE) if level.shared and fetched.distance >= FAR else 0.0
+        return line / level.write
+    near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
+    rows = line / max(fetched.run, line) if level.shared and fetched.distance >= machine.figure("far_bytes") else 0.0
     return max(near, rows * machine.seconds("far_line"))

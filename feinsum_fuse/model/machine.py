@@ -1,7 +1,6 @@
 """What a processor does a second, as far as the time of a kernel depends on it: read from a calibrated architecture.
 
-What the calibration did not measure is assumed: the figures of today's processors with 256-bit vectors, in cycles, where a cycle is the
-time of two multiply-adds.
+What the calibration did not measure is assumed (:mod:`.processor`).
 """
 
 from __future__ import annotations
@@ -13,35 +12,7 @@ from functools import cached_property
 
 from ..spec.arch import Arch, Compute, Memory
 from ..spec.spec import Spec
-
-ASSUMED_CYCLES: dict[str, float] = {
-    "load": 0.5,
-    "store": 1.0,
-    "issue": 1 / 6,
-    "multiply_add_latency": 4.0,
-    "memory_chain": 13.0,
-    "vector_memory_chain": 13.5,
-    "vector_memory_update": 2.0,
-    "pack": 0.5,
-    "guarded_pack": 5.0,
-    "far_line": 10.0,
-    "mispredict": 14.0,
-    "unforeseen": 0.32,
-}
-"""Variable ``<name>_seconds`` -> cycles, for architectures that do not say."""
-ASSUMED_FUNCTION_CYCLES: dict[str, tuple[float, float]] = {
-    "max": (1.5, 1.5),
-    "min": (1.5, 1.5),
-    "abs": (0.5, 0.5),
-    "sqrt": (6.0, 5.0),
-    "rsqrt": (12.0, 10.0),
-    "div": (5.0, 5.0),
-}
-"""Function -> cycles of one vector, and of one scalar."""
-OTHER_FUNCTION = (25.0, 20.0)
-WINDOW = 256
-"""Operations that a processor looks ahead over."""
-REGISTERS = 16
+from .processor import FUNCTION_CYCLES, OTHER_FUNCTION, figure, operation_seconds
 
 
 @dataclass(frozen=True)
@@ -117,12 +88,16 @@ class Machine:
         return 2 / self.rate
 
     def seconds(self, name: str) -> float:
-        """Seconds of one operation of a kind in ``ASSUMED_CYCLES``."""
-        return self.variable(f"{name}_seconds", ASSUMED_CYCLES[name] * self.cycle)
+        """Seconds of one operation of a kind in :data:`~.processor.CYCLES`."""
+        return operation_seconds(self.arch, name, self.rate)
+
+    def figure(self, name: str) -> float:
+        """One of :data:`~.processor.FIGURES`."""
+        return figure(self.arch, name)
 
     def function(self, name: str, lanes: int) -> float:
         """Seconds of one call, on a vector or on a scalar."""
-        vector, scalar = ASSUMED_FUNCTION_CYCLES.get(name, OTHER_FUNCTION)
+        vector, scalar = FUNCTION_CYCLES.get(name, OTHER_FUNCTION)
         if lanes > 1:
             return self.variable(f"{name}_vector_seconds", vector * self.cycle)
         alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
@@ -145,7 +120,7 @@ class Machine:
             shared = self.arch.components.index(memory) < groups
             part = self.cores if shared else 1
             read, write = (self._throughput(memory, action) / 8 / part for action in ("read", "write"))
-            strided = self.variable(f"strided_lines_{memory.name}", read / 64)
+            strided = self.variable(f"strided_lines_{memory.name}", read / self.figure("line_bytes"))
             found.insert(0, Level(memory.name, memory.size / 8, shared, read, write, strided))
         return tuple(found)
 

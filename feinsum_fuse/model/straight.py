@@ -19,7 +19,7 @@ from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, 
 from ..schedule.nest import For, Nest, Place, statements
 from ..spec.workload import operand_name
 from .blocks import Block, Line, average_trips, conditional, stride, variables
-from .machine import REGISTERS, WINDOW, Machine
+from .machine import Machine
 
 FREE = frozenset({"where"})
 PAIRS = frozenset({"max", "min"})
@@ -90,7 +90,7 @@ class Straight:
         chained = self._chained
         if chained:
             # What follows a loop starts as soon as the core sees it, while the loop's last operations wait for one another.
-            ahead = 1 + WINDOW / max(1.0, self.operations * self.block.trips * self._continued)
+            ahead = 1 + self.machine.figure("lookahead_operations") / max(1.0, self.operations * self.block.trips * self._continued)
             once = max(once, chained * self.block.trips / ahead)
         once = max(once, self._around)
         if self.block.is_loop:
@@ -286,7 +286,7 @@ class Straight:
         """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
         if not self.block.is_loop:
             return 0.0
-        return max(0.0, self._counts.live + self._operands - REGISTERS)
+        return max(0.0, self._counts.live + self._operands - self.machine.figure("vector_registers"))
 
     @property
     def _operands(self) -> float:
@@ -342,7 +342,7 @@ class Straight:
         Once; where accumulators alone fill all registers, compilers turn them around in memory and registers, which takes some through
         memory twice in about half of the loops: nothing in the text tells which.
         """
-        return TURNED if self._counts.live >= REGISTERS else 1.0
+        return TURNED if self._counts.live >= self.machine.figure("vector_registers") else 1.0
 
     def _latency(self, line: Line) -> str:
         if line.statement.target.source in self.registers or self._is_promoted(line):

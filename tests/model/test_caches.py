@@ -17,7 +17,7 @@ from tests.sweeps import SEED, sweep_size
 
 DEVICE = """
 arch:
-  variables: {launch_seconds: 1e-5, group_seconds: 1e-8, line_bytes: LINE}
+  variables: {launch_seconds: 1e-5, group_seconds: 1e-8, line_bytes: LINE, cache_share: 0.5, lookahead_operations: 64}
   nodes:
   - !Memory {name: Main, size: 1e12, leak_power: 0, area: 0,
       actions: [{name: read, energy: 0, throughput: 1e11}, {name: write, energy: 0, throughput: 1e11}]}

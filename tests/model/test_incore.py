@@ -6,12 +6,17 @@ import pytest
 
 from feinsum_fuse.model import place_caches, predict_many
 from feinsum_fuse.model.estimate import Estimate, estimate
-from feinsum_fuse.model.incore import IN_FLIGHT, LATENCY, is_calibrated
+from feinsum_fuse.model.incore import is_calibrated
+from feinsum_fuse.model.processor import CYCLES
 from feinsum_fuse.spec.spec import Spec
 from tests.model.test_caches import COMPUTE, WHOLE, product
 
 RATE = 1e9
 """Multiply-adds of a lane and second in the test device."""
+LATENCY = 2 * CYCLES["multiply_add_latency"].value
+"""Multiply-adds that are started while one is under way, two a cycle."""
+AHEAD = 64
+"""Operations that the test device looks ahead over."""
 LANES = "!Spatial {rank_variable: n, tile_shape: 1, name: lane, component: Lane}"
 
 
@@ -52,7 +57,7 @@ def test_enough_accumulators_hide_the_latency() -> None:
 
 def test_short_reductions_overlap() -> None:
     spec = product([WHOLE, loop("m", 1), loop("n", 1), held(), loop("k", 1), COMPUTE], 1e9, 1e6, k=16)
-    overlapping = IN_FLIGHT / 16
+    overlapping = AHEAD / 16
     assert multiplier(spec) == pytest.approx(64 * 64 * 16 * LATENCY / overlapping / RATE)
 
 

@@ -84,10 +84,10 @@ def test_accumulators_that_do_not_fit_cost_more_than_those_that_do() -> None:
 
 
 def test_waiting_for_lines_that_nobody_foresaw() -> None:
-    assert stalled(1.0, 500.0, 1000.0, 100.0) == 500, "each operation takes as long as its part of the latency"
-    assert stalled(1.0, 500.0, 1000.0, 2.0) == 2 * 256 * 0.5, "two windows wait"
-    assert stalled(1.0, 2000.0, 1000.0, 100.0) == 0, "a slow core finds every line there"
-    assert stalled(1.0, 0.0, 0.0, 5.0) == 0
+    assert stalled(1.0, 256, 500.0, 1000.0, 100.0) == 500, "each operation takes as long as its part of the latency"
+    assert stalled(1.0, 256, 500.0, 1000.0, 2.0) == 2 * 256 * 0.5, "two windows wait"
+    assert stalled(1.0, 256, 2000.0, 1000.0, 100.0) == 0, "a slow core finds every line there"
+    assert stalled(1.0, 256, 0.0, 0.0, 5.0) == 0
 
 
 def test_columns_of_far_rows_make_a_core_wait() -> None:

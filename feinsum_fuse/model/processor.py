@@ -1,0 +1,91 @@
+"""What both cost models take a processor for: measured where the architecture says so, else assumed, each figure with where it is from.
+
+The formulas of the tree (:mod:`.caches`, :mod:`.incore`) and the terms of a kernel (:mod:`.kernel_time`) read the same figures. Those that
+one processor has and another has not come from ``arch.variables``, where ``calibrate`` writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..spec.arch import Arch
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """A figure for architectures that do not say, and its source or the measurement that gave it."""
+
+    value: float
+    source: str
+
+
+FIGURES: dict[str, Assumed] = {
+    "line_bytes": Assumed(64, "bytes of a cache line on all x86-64 and most Arm processors; calibrate writes what the system lists"),
+    "vector_registers": Assumed(16, "x86-64 before AVX-512, which has 32 (Intel SDM 1, 14.1 and 15.2)"),
+    "lookahead_operations": Assumed(256, "reorder buffer of Zen 3 (Fog, Microarchitecture, 23); 224 to 512 on others since 2015"),
+    "cache_share": Assumed(0.7, "part of a cache counted on, the rest lost to conflicts and streams; compared below"),
+    "far_bytes": Assumed(2048, "greatest stride that a prefetcher follows (Intel Optimization Manual, Data Prefetching: IP-based stride)"),
+    "followed_rows": Assumed(32, "streams that are foreseen in turns (Intel Optimization Manual, Data Prefetching: streamer)"),
+    "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
+    "overlap_loss": Assumed(0.0, "part of the shorter of fetching and computing that the longer does not hide; a calibration measures it"),
+}
+"""Name in ``arch.variables`` -> what is assumed.
+
+Two models had two values of three figures. Measured times of 360 mappings of six workloads (``benchmarks/accuracy_data``) and of 200 of
+five other workloads on another processor, a Xeon, chose; Spearman's correlation and mean error are means over workloads.
+
+==================== ======= ============================ ============================ ============================
+figure               value   kernel model, 360 mappings   kernel model, Xeon           formulas of the tree, 360
+==================== ======= ============================ ============================ ============================
+cache_share          0.5     0.957, 17.2 %                0.878, 35.3 %                0.739, 43.6 %
+cache_share          0.7     0.960, 16.1 %                0.865, 37.2 %                0.764, 39.2 %
+lookahead_operations 64      0.955, 16.2 %                0.850, 37.3 %                0.739, 43.6 %
+lookahead_operations 256     0.960, 16.1 %                0.865, 37.2 %                0.741, 44.3 %
+far_bytes            1024    0.961, 16.1 %                0.865, 36.0 %; regret 51 %   reads no such figure
+far_bytes            2048    0.960, 16.1 %                0.865, 37.2 %; regret 44 %   reads no such figure
+vector_registers     16      0.960, 16.1 %                0.865, 37.2 %                0.739, 43.6 %
+vector_registers     32      0.896, 19.3 %                0.877, 37.9 %                0.716, 44.8 %
+==================== ======= ============================ ============================ ============================
+
+The 360 were measured on a processor with 16 registers, the Xeon has 32. The distance of rows from which on each row costs
+``far_line_seconds`` was 1024 bytes; 2048 changes no prediction of either set.
+With 32 rows that are followed Spearman's correlation on the 360 is 0.9604, with 16 it was 0.9601; on the Xeon both give 0.865.
+"""
+
+CYCLES: dict[str, Assumed] = {
+    "load": Assumed(0.5, "two loads a cycle (Fog, Instruction tables); 0.50 measured on an EPYC, 0.58 on a Xeon"),
+    "store": Assumed(1.0, "one store a cycle (Fog, Instruction tables); 0.99 measured on an EPYC, 0.97 on a Xeon"),
+    "issue": Assumed(1 / 6, "six operations a cycle on Zen 2 and later and on Golden Cove (Fog, Microarchitecture)"),
+    "multiply_add_latency": Assumed(4.0, "Skylake to Golden Cove and Zen 3 (Fog, Instruction tables); 3.9 measured on an EPYC"),
+    "memory_chain": Assumed(13.0, "a sum in memory waits for its own store; 12.9 measured on an EPYC"),
+    "vector_memory_chain": Assumed(13.5, "the same on vectors; 13.8 measured on an EPYC"),
+    "vector_memory_update": Assumed(2.0, "a vector in memory is changed, not waiting for the last change; 2.0 measured on an EPYC"),
+    "pack": Assumed(0.5, "a lane filled from memory; 0.57 measured on an EPYC"),
+    "guarded_pack": Assumed(5.0, "a lane filled under a condition: read off one workload (DG divergence), the least sure figure here"),
+    "far_line": Assumed(10.0, "a line of a far row, on a page that the core has no address of at hand; 8.3 measured on an EPYC"),
+    "mispredict": Assumed(14.0, "13 to 18 since 2015 (Fog, Microarchitecture)"),
+    "unforeseen": Assumed(0.32, "latency of a line from beyond a core's caches over the operations ahead; 0.31 measured on an EPYC"),
+}
+"""``<name>_seconds`` in ``arch.variables`` -> what is assumed, in cycles: the time of two vector multiply-adds of one core."""
+
+FUNCTION_CYCLES: dict[str, tuple[float, float]] = {
+    "max": (1.5, 1.5),
+    "min": (1.5, 1.5),
+    "abs": (0.5, 0.5),
+    "sqrt": (6.0, 5.0),
+    "rsqrt": (12.0, 10.0),
+    "div": (5.0, 5.0),
+}
+"""Function -> cycles of one vector, and of one scalar, where one instruction does it (Fog, Instruction tables: Zen 2)."""
+OTHER_FUNCTION = (25.0, 20.0)
+"""The same for functions of a library: of the order of what ``exp`` and ``tanh`` took on an EPYC, 16 to 28 and 22 to 40."""
+
+
+def figure(arch: Arch | None, name: str) -> float:
+    """One of :data:`FIGURES`: the architecture's own, or what is assumed."""
+    return float(arch.variables.get(name, FIGURES[name].value)) if arch is not None else FIGURES[name].value
+
+
+def operation_seconds(arch: Arch, name: str, rate: float) -> float:
+    """Seconds of one operation of :data:`CYCLES` on a core that starts ``rate`` vector multiply-adds a second."""
+    return float(arch.variables.get(f"{name}_seconds", CYCLES[name].value * 2 / rate))
