@@ -27,7 +27,7 @@ from ..spec.workload import operand_name
 from .accumulators import AccumulatorTypes
 from .errors import NormalFormError
 from .nest import For, LoopRef, Nest, Node, Place, Source, Statement
-from .step import Step
+from .step import EinsumName, Step
 from .surroundings import variables_of
 
 _OPERATIONS: tuple[tuple[type, ReductionName], ...] = (
@@ -48,7 +48,7 @@ class Explicate(Step):
     it is stored in (``accumulate``) has that type in the tiles that later steps make for it; in the tensor's own array it has the array's.
     """
 
-    order: tuple[str, ...] = ()
+    order: tuple[EinsumName, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
         raise NormalFormError(f"{self}: the kernel is in normal form already", hint="Explicate is the first step, once.")

@@ -15,7 +15,7 @@ from .errors import BindingConflictError, NestOrderError, NoReductionError, Prod
 from .loops import check_alone, find, is_reduction, replace_statement, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
 from .regions import Region, check_dense, check_visible, region
-from .step import Step
+from .step import Step, Word
 from .tile_steps import Mover, memory_of, part_of, placed_at, sum_dtype, tensor_of, tile_origin, tile_strides
 
 
@@ -32,7 +32,7 @@ class RFactor(Step):
     effect = "reassociates"
     loop: LoopRef
     at: LoopRef | None
-    memory: str
+    memory: Word
 
     def apply(self, nest: Nest) -> Nest:
         memory = memory_of(self.memory, self)

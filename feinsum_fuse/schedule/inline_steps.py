@@ -17,7 +17,7 @@ from ..spec.workload import operand_name
 from .errors import NestOrderError, ProducerConsumerError, UnknownTensorError
 from .loops import chain_of, computing
 from .nest import For, Nest, Node, Place, Statement, rebuilt, statements
-from .step import Step
+from .step import EinsumName, Step
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Inline(Step):
     written exactly once, by the iteration whose value now stands in its place. An Einsum that copies leaves an alias.
     """
 
-    einsum: str
+    einsum: EinsumName
 
     def apply(self, nest: Nest) -> Nest:
         chain = chain_of(nest, self.einsum, self)

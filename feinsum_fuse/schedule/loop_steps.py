@@ -21,7 +21,7 @@ from .loops import chain_of, check_alone, computing, find, guarded, is_reduction
 from .nest import For, LoopRef, Nest, Node, Statement, fused_chain, rebuilt, statements, substituted, walk
 from .polyhedra import carried
 from .sharing import Pace, Sharing, common_limits
-from .step import Step
+from .step import EinsumName, Step, Word
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Reorder(Step):
     """
 
     effect = "reassociates"
-    einsum: str
+    einsum: EinsumName
     order: tuple[LoopRef, ...]
 
     def apply(self, nest: Nest) -> Nest:
@@ -243,7 +243,7 @@ class Bind(Step):
     """
 
     loop: LoopRef
-    axis: str
+    axis: Word
 
     def apply(self, nest: Nest) -> Nest:
         loop = find(nest, self.loop, self)

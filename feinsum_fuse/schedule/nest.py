@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
+from pydantic_core import CoreSchema, core_schema
 
 from ..cascade.names import identifier
 from ..spec.affine import Affine
@@ -57,6 +58,12 @@ class LoopRef:
 
     def __str__(self) -> str:
         return f"{self.einsum}.{self.variable}" + "".join(f"/{part}" for part in self.path)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        """In JSON a reference is its text."""
+        text = core_schema.str_schema(strict=True)
+        return core_schema.no_info_after_validator_function(cls.parse, text, serialization=core_schema.to_string_ser_schema())
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from .errors import IncompleteReductionError, NestOrderError
 from .loop_steps import shared
 from .loops import chain_of, computing, inside, replace_loop, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Source, Statement, rebuilt
-from .step import Step
+from .step import EinsumName, Step
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RollingUpdate(Step):
 
     effect = "reassociates"
     loops: tuple[LoopRef, ...]
-    maximum: str
+    maximum: EinsumName
 
     def apply(self, nest: Nest) -> Nest:
         names = [ref.einsum for ref in self.loops]

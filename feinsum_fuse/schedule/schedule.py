@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ScheduleError
+from ..spec.records import Adapter
 from . import (  # noqa: F401 - a schedule is read back with all steps known
     factor_steps,
     inline_steps,
@@ -19,12 +20,14 @@ from . import (  # noqa: F401 - a schedule is read back with all steps known
 )
 from .explicate import Explicate
 from .nest import Nest
-from .step import Step, from_json
+from .step import NewNames, Step
 
 if TYPE_CHECKING:
     import loopy as lp
 
     from ..cascade.names import Names
+
+_STEPS: Adapter[tuple[Step, ...]] = Adapter(tuple[Step, ...], "schedule", ScheduleError)
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,13 +44,7 @@ class Schedule:
     @classmethod
     def from_json(cls, text: str) -> Schedule:
         """The inverse of :meth:`to_json`; :class:`ScheduleError` for a text that is none."""
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise ScheduleError(f"this is no schedule in JSON: {error}") from error
-        if not isinstance(data, list):
-            raise ScheduleError("a schedule in JSON is a list of steps")
-        return cls(tuple(from_json(item) for item in data))
+        return cls(_STEPS.read(text))
 
     def apply(self, kernel: lp.TranslationUnit, names: Names | None = None) -> lp.TranslationUnit:
         """The kernel after all steps; ``names`` says what its entities are, where its tags do not.
@@ -80,7 +77,8 @@ class Schedule:
 
     def renamed(self, einsums: Mapping[str, str], variables: Mapping[tuple[str, str], str], tensors: Mapping[str, str]) -> Schedule:
         """The schedule on other names; ``variables`` maps (Einsum, rank variable) -> rank variable."""
-        return Schedule(tuple(step.renamed(dict(einsums), dict(variables), dict(tensors)) for step in self.steps))
+        names = NewNames(einsums, variables, tensors)
+        return Schedule(tuple(step.renamed(names) for step in self.steps))
 
     def __add__(self, other: Schedule) -> Schedule:
         return dataclasses.replace(self, steps=self.steps + other.steps)

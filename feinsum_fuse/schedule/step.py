@@ -1,22 +1,70 @@
-"""What all steps share, and the registry by which a schedule is read back."""
+"""What all steps share: the types of their fields, their JSON, renaming, and the registry by which a schedule is read back."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from ..errors import ScheduleError
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, JsonValue
+from pydantic_core import CoreSchema, core_schema
+
+from ..spec.records import StrictModel, fields_model
 from .nest import LoopRef, Nest
 
-Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 REGISTRY: dict[str, type[Step]] = {}
+
+
+class Named(Enum):
+    """What a text in a step is the name of: :meth:`Step.renamed` goes by it, so that every text has one of these in its type."""
+
+    einsum = "an Einsum"
+    tensor = "a tensor"
+    nothing = "nothing that can be renamed"
+
+
+EinsumName = Annotated[str, Named.einsum]
+TensorName = Annotated[str, Named.tensor]
+Word = Annotated[str, Named.nothing]
+"""A word of the language of steps, such as a memory or an axis of the device."""
+
+
+@dataclass(frozen=True)
+class NewNames:
+    """New names; what is missing keeps its own. ``variables`` maps (Einsum, rank variable) -> rank variable."""
+
+    einsums: Mapping[str, str]
+    variables: Mapping[tuple[str, str], str]
+    tensors: Mapping[str, str]
+
+    def einsum(self, name: str) -> str:
+        """An Einsum's name. Steps call the Einsums and arrays that they add after the Einsum that they add them for: X.scale."""
+        head, dot, added = name.rpartition(".")
+        return self.einsums[head] + dot + added if name not in self.einsums and head in self.einsums else self.einsums.get(name, name)
+
+    def tensor(self, name: str) -> str:
+        """A tensor's name, or that of an array which a step adds."""
+        return self.tensors[name] if name in self.tensors else self.einsum(name) if "." in name else name
+
+    def loop(self, loop: LoopRef) -> LoopRef:
+        """A loop of an Einsum, or of one that a step adds."""
+        variable = self.variables.get((loop.einsum, loop.variable), loop.variable)
+        if loop.einsum not in self.einsums:
+            variable = self.variables.get((loop.einsum.rpartition(".")[0], loop.variable), variable)
+        return LoopRef(self.einsum(loop.einsum), variable, loop.path)
 
 
 @dataclass(frozen=True)
 class Step(ABC):
-    """One transformation as data: frozen, hashable, storable. Applying it is a pure function of a kernel in normal form."""
+    """One transformation as data: frozen, hashable, storable. Applying it is a pure function of a kernel in normal form.
+
+    Fields are texts that say what they name (:class:`Named`), loops, whole numbers and truth values, what may be missing, and tuples.
+    """
 
     version: ClassVar[int] = 1
     """Raised with every change of meaning; a schedule of another version is refused by name."""
@@ -31,34 +79,23 @@ class Step(ABC):
     def apply(self, nest: Nest) -> Nest:
         """The nest after this step; raises a :class:`ScheduleError` that names the step if it is not legal."""
 
-    def to_json(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, JsonValue]:
         """Plain data with the step's name and version."""
-        fields = {f.name: to_plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
-        return {"step": type(self).__name__, "version": self.version, **fields}
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _model(type(self)).model_construct(step=type(self).__name__, version=self.version, **fields).model_dump(mode="json")
 
-    def renamed(self, einsums: dict[str, str], variables: dict[tuple[str, str], str], tensors: dict[str, str]) -> Step:
-        """The step on other names; ``variables`` maps (Einsum, rank variable) -> rank variable. Names that are missing stay."""
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """A step is one of the registered ones, told apart by its name."""
+        kinds: Any = Union[tuple(_model(kind) for _, kind in sorted(REGISTRY.items()))]  # noqa: UP007 - a union of a list of types
+        schema = handler.generate_schema(Annotated[kinds, Field(discriminator="step")])
+        to_json = core_schema.plain_serializer_function_ser_schema(cls.to_json)
+        return core_schema.no_info_after_validator_function(_step, schema, serialization=to_json)
 
-        def einsum_of(name: str) -> str:
-            # Steps call the Einsums and arrays that they add after the Einsum that they add them for: X.scale.
-            head, dot, added = name.rpartition(".")
-            return einsums[head] + dot + added if name not in einsums and head in einsums else einsums.get(name, name)
-
-        def change(value: object, name: str) -> object:
-            if isinstance(value, LoopRef):
-                variable = variables.get((value.einsum, value.variable), value.variable)
-                if value.einsum not in einsums:
-                    variable = variables.get((value.einsum.rpartition(".")[0], value.variable), variable)
-                return LoopRef(einsum_of(value.einsum), variable, value.path)
-            if isinstance(value, tuple):
-                return tuple(change(item, name) for item in value)
-            if isinstance(value, str) and name in {"einsum", "einsums", "order", "maximum"}:
-                return einsum_of(value)
-            if isinstance(value, str) and name == "tensor":
-                return tensors[value] if value in tensors else einsum_of(value) if "." in value else value
-            return value
-
-        return dataclasses.replace(self, **{f.name: change(getattr(self, f.name), f.name) for f in dataclasses.fields(self)})
+    def renamed(self, names: NewNames) -> Step:
+        """The step on other names."""
+        changes = renaming(type(self))
+        return dataclasses.replace(self, **{name: change(getattr(self, name), names) for name, change in changes.items()})
 
     def __str__(self) -> str:
         parts = [f"{f.name}={_text(getattr(self, f.name))}" for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
@@ -71,51 +108,52 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def to_plain(value: object) -> Json:
-    """A field's value as plain data; loop references become their text."""
-    if isinstance(value, LoopRef):
-        return str(value)
-    if isinstance(value, tuple):
-        return [to_plain(item) for item in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise TypeError(f"a step cannot hold {value!r}")
+@cache
+def _model(kind: type[Step]) -> type[StrictModel]:
+    def known(version: int) -> int:
+        if version != kind.version:
+            raise ValueError(f"{kind.__name__} was recorded in version {version}; this release knows version {kind.version}")
+        return version
+
+    return fields_model(kind, tags={"step": Literal[kind.__name__], "version": Annotated[int, AfterValidator(known)]})
 
 
-def from_json(data: Json) -> Step:
-    """The step that :meth:`Step.to_json` wrote; :class:`ScheduleError` for anything else."""
-    if not isinstance(data, dict) or data.get("step") not in REGISTRY:
-        name = data.get("step") if isinstance(data, dict) else data
-        raise ScheduleError(f"{name!r} is no schedule step", hint=f"The steps are {', '.join(sorted(REGISTRY))}.")
-    cls = REGISTRY[str(data["step"])]
-    if data.get("version") != cls.version:
-        raise ScheduleError(f"{cls.__name__} was recorded in version {data.get('version')}; this release knows version {cls.version}")
-    fields = {f.name: f for f in dataclasses.fields(cls)}
-    given = {name: value for name, value in data.items() if name not in {"step", "version"}}
-    unknown, missing = sorted(set(given) - set(fields)), sorted(set(fields) - set(given))
-    if unknown or missing:
-        raise ScheduleError(f"{cls.__name__} has the fields {', '.join(fields)}; unknown: {unknown}, missing: {missing}")
-    return cls(**{name: _parsed(value, str(fields[name].type), f"{cls.__name__}.{name}") for name, value in given.items()})
+def _step(model: StrictModel) -> Step:
+    fields = dict(model)
+    del fields["version"]
+    return REGISTRY[fields.pop("step")](**fields)
 
 
-_CHECKS: dict[str, type] = {"str": str, "int": int, "bool": bool}
+Change = Callable[[Any, NewNames], object]
+"""From a field's value to its value on other names."""
 
 
-def _parsed(value: Json, kind: str, where: str) -> object:
-    """Plain data as a field of the annotated type; only the few kinds of types that steps use."""
-    if kind.startswith("tuple[") and isinstance(value, list):
-        inner = kind.removeprefix("tuple[").removesuffix(", ...]")
-        return tuple(_parsed(item, inner, where) for item in value)
-    if " | " in kind and not kind.startswith("tuple["):
-        if value is None and "None" in kind:
-            return None
-        return _parsed(value, kind.replace(" | None", ""), where)
-    if kind == "LoopRef" and isinstance(value, str):
-        try:
-            return LoopRef.parse(value)
-        except ValueError as error:
-            raise ScheduleError(f"{where}: {error}") from error
-    expected = _CHECKS.get(kind)
-    if expected is not None and isinstance(value, expected) and not (expected is int and isinstance(value, bool)):
-        return value
-    raise ScheduleError(f"{where} wants {kind}, not {value!r}")
+@cache
+def renaming(kind: type[Step]) -> dict[str, Change]:
+    """Field -> how it is renamed, for those that hold names; ``TypeError`` for a field whose type does not say what it names."""
+    hints = get_type_hints(kind, include_extras=True)
+    changes = {field.name: _change(hints[field.name], f"{kind.__name__}.{field.name}") for field in dataclasses.fields(kind)}
+    return {name: change for name, change in changes.items() if change is not None}
+
+
+def _change(hint: object, where: str) -> Change | None:
+    parts = get_args(hint)
+    if get_origin(hint) is Annotated and parts[0] is str:
+        match next((part for part in parts if isinstance(part, Named)), None):
+            case Named.einsum:
+                return lambda name, names: names.einsum(name)
+            case Named.tensor:
+                return lambda name, names: names.tensor(name)
+            case Named.nothing:
+                return None
+    if hint is LoopRef:
+        return lambda loop, names: names.loop(loop)
+    if hint in (int, bool, NoneType):
+        return None
+    if get_origin(hint) is tuple and parts[1:] == (...,):
+        each = _change(parts[0], where)
+        return None if each is None else lambda values, names: tuple(each(value, names) for value in values)
+    if get_origin(hint) in (Union, UnionType) and len(parts) == 2 and parts[1] is NoneType:
+        given = _change(parts[0], where)
+        return None if given is None else lambda value, names: None if value is None else given(value, names)
+    raise TypeError(f"{where} has the type {hint}, which does not say what it names; see feinsum_fuse.schedule.step.Named")

@@ -23,7 +23,7 @@ from .items import item_loops, items_first, own_items, shared_scope
 from .loops import chain_of, find, inside, interval, is_reduction, with_body
 from .nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMemory, rebuilt, statements, walk
 from .regions import Access, Region, check_dense, check_own, check_visible, moved_limits, region
-from .step import Step
+from .step import EinsumName, Step, TensorName, Word
 
 TILE_MEMORIES: dict[str, TileMemory] = {"global": "global", "local": "local", "private": "private", "distributed": "private"}
 """What a step calls a memory -> where its tile is: a distributed one is spread over the private memories of a group's work-items."""
@@ -191,10 +191,10 @@ class CacheRead(Step):
     Where loops over work-items lie below a distributed tile, each work-item holds what it reads itself.
     """
 
-    einsums: tuple[str, ...]
-    tensor: str
+    einsums: tuple[EinsumName, ...]
+    tensor: TensorName
     at: LoopRef | None
-    memory: str
+    memory: Word
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
@@ -271,9 +271,9 @@ class CacheWrite(Step):
 
     effect = "reassociates"
 
-    einsum: str
+    einsum: EinsumName
     at: LoopRef | None
-    memory: str
+    memory: Word
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
@@ -417,9 +417,9 @@ class ComputeAt(Step):
     memory by the same work-item.
     """
 
-    tensor: str
+    tensor: TensorName
     at: LoopRef | None
-    memory: str
+    memory: Word
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:

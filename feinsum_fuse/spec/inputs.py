@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
-from ..errors import SpecError
+from .complaints import complaint
 from .document import Document, Path
 from .expressions import nearest
 from .limits import shortened
@@ -266,47 +266,15 @@ class OpenCLInput(Input):
 
 M = TypeVar("M", bound=BaseModel)
 
-_EXPECTED = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "string": "text",
-    "list": "a list",
-    "dict": "a mapping of names to values",
-    "model": "a mapping of names to values",
-}
-
-
 def read_input(model: type[M], data: object, document: Document, path: Path) -> M:
     """The data as a model; the first complaint becomes a :class:`SpecError` at its place in the file."""
+
+    def shown(steps: Path) -> str | None:
+        value, is_there = document.value((*path, *steps))
+        return repr(shortened(str(value.plain() if value else None), 60)) if is_there else None
+
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise _complaint(error.errors(include_url=False), document, path) from None
-
-
-def _complaint(errors: list[ErrorDetails], document: Document, path: Path) -> SpecError:
-    details = errors[0]
-    kind = details["type"]
-    steps = [step for step in details["loc"] if isinstance(step, str | int)]
-    if kind == "missing":
-        inside = _existing(document, path, steps[:-1])
-        return document.error(inside, f"The field {steps[-1]!r} is missing.")
-    where = _existing(document, path, steps)
-    if kind == "unknown_field":
-        key = str(details.get("ctx", {})["key"])
-        return document.error((*where, key), f"The field {key!r} is not known here.", details["msg"], key=True)
-    same_place = [d for d in errors if _existing(document, path, list(d["loc"])) == where]
-    expected = [d["msg"] if d["type"] == "expected" else _EXPECTED.get(d["type"].partition("_")[0], d["msg"]) for d in same_place]
-    given = document.value(where)[0]
-    shown = shortened(str(given.plain() if given else details["input"]), 60)
-    wanted = " or ".join(dict.fromkeys(expected))
-    return document.error(where, f"{wanted[:1].upper()}{wanted[1:]} is expected, not {shown!r}.")
-
-
-def _existing(document: Document, path: Path, steps: list[str | int]) -> Path:
-    """The path with those steps that exist in the document; pydantic also names branches of unions."""
-    for step in steps:
-        if document.value((*path, step))[1]:
-            path = (*path, step)
-    return path
+        found = complaint(error, shown)
+        raise document.error((*path, *found.path), found.message, found.hint, key=found.is_key) from None
