@@ -11,9 +11,9 @@ from ..errors import Location, SpecError
 from .document import Document, Value, path_text, read_yaml
 from .expressions import nearest
 from .limits import shortened
+from .sandbox import BASE_HELPERS, Budget, Helper
 from .source import Source
-from .template import BASE_HELPERS, RenderedText, Renderer, visible_data
-from .template_expressions import Budget, Helper
+from .template import RenderedText, Renderer, visible_data
 
 MAX_FILE = 300_000
 MAX_INCLUDES = 100

@@ -1,24 +1,24 @@
-"""Templates: Jinja's language, parsed by Jinja and evaluated here, so that every operation is counted and every output has a place.
-
-Jinja's own sandbox stops class walks but bounds neither time nor memory; walking its syntax tree with a budget bounds both.
-"""
+"""Templates: Jinja's language in Jinja's sandbox, with every operation counted and every output placed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import TracebackType
 
-from jinja2 import Environment, nodes
+from jinja2 import Template, nodes, pass_context
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from jinja2.ext import Extension
 from jinja2.parser import Parser
+from jinja2.runtime import Context
 
 from ..errors import Location, SpecError
-from .expressions import bounded_range
-from .limits import MAX_TEXT, clipped
+from . import instrumentation as counted
+from .instrumentation import Instrumentation, PlacedError
+from .limits import MAX_TEXT, clipped, shown
+from .sandbox import AbsentError, Budget, Helper, Sandbox, absent
 from .source import Segment, Source
-from .template_expressions import Budget, ExpressionEvaluator, Helper, Macro, Scope
-from .template_functions import Namespace, Undefined, text_of
+from .template_operations import text_of
 
 MAX_TAGS = 4_000
 MAX_TAG_TEXT = 60_000
@@ -39,21 +39,13 @@ class _Assert(Extension):
         return nodes.ExprStmt(call, lineno=line)
 
 
-_ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", _Assert], cache_size=0, autoescape=False)
+_EXTENSIONS = ("jinja2.ext.do", "jinja2.ext.loopcontrols", _Assert)
 
 
 class RenderedText(str):
     """Text that another file was rendered to, with its places."""
 
     source: Source
-
-
-class _Break(Exception):
-    pass
-
-
-class _Continue(Exception):
-    pass
 
 
 @dataclass
@@ -64,11 +56,9 @@ class _Output:
     segments: list[Segment] = field(default_factory=list)
     length: int = 0
 
-    def add(self, text: str, file: str, line: int, column: int, verbatim: bool) -> None:
-        if isinstance(text, RenderedText):
-            self.segments += [Segment(s.start + self.length, s.file, s.line, s.column, s.verbatim) for s in text.source.segments]
-        else:
-            self.segments.append(Segment(self.length, file, line, column, verbatim))
+    def add(self, text: str, segments: tuple[Segment, ...]) -> None:
+        """Append text whose segments count from its own beginning."""
+        self.segments += [Segment(s.start + self.length, s.file, s.line, s.column, s.verbatim) for s in segments]
         self.pieces.append(text)
         self.length += len(text)
         if self.length > MAX_TEXT:
@@ -90,60 +80,92 @@ def _check_tags(file: str, text: str) -> None:
         raise SpecError(message, location=Location(file))
 
 
-def _data_offsets(text: str) -> list[int]:
-    """The offset of each piece of plain text that Jinja's lexer finds, in order."""
-    offsets, cursor = [], 0
-    for _, kind, value in _ENVIRONMENT.lex(text):
-        found = cursor
-        while not text.startswith(value, found) and text[found : found + 1].isspace():
-            found += 1
-        if kind == "data" and value:
-            offsets.append(found)
-        cursor = found + len(value)
-    return offsets
-
-
-class Renderer(ExpressionEvaluator):
+class Renderer:
     """Renders one file; the budget is shared by all files of a load."""
 
     def __init__(self, file: str, text: str, helpers: Mapping[str, Helper], budget: Budget) -> None:
-        super().__init__(helpers, budget)
         self.file = file
         self.text = text.replace("\r\n", "\n").replace("\r", "\n")
-        self.places: dict[int, tuple[int, int]] = {}
+        self.budget = budget
+        self.sandbox = Sandbox(helpers, budget, _EXTENSIONS)
+        counting: dict[str, Callable[..., object]] = {
+            counted.STEPS: budget.spend,
+            counted.ELEMENTS: self._elements,
+            counted.DATA: budget.charge,
+            counted.BUILT: budget.charge,
+            counted.PART: self._part,
+            counted.JOINED: self._joined,
+            counted.VERBATIM: self._verbatim,
+            counted.PRINTED: self._printed,
+        }
+        self.sandbox.filters |= {name: _with_context(function) for name, function in counting.items()}
+        self.texts: list[tuple[str, int, int]] = []
+        self.segments: tuple[Segment, ...] = ()
 
     def render(self, variables: Mapping[str, object]) -> Source:
         """The text with every tag and expression replaced, and where each piece came from."""
         if not any(mark in self.text for mark in ("{{", "{%", "{#")):
             return Source(self.file, self.text, (Segment(0, self.file, 1, 1, True),))
-        output = _Output()
         _check_tags(self.file, self.text)
+        template = self._compiled()
+        output = _Output()
         try:
-            tree = _ENVIRONMENT.parse(self.text)
-            self._place(tree)
-            self.body(tree.body, Scope(dict(variables)), output)
-        except TemplateSyntaxError as error:
-            raise SpecError(clipped(f"The template cannot be read: {error.message}"), location=self._location(error.lineno)) from None
+            for piece in template.root_render_func(template.new_context(dict(variables))):
+                output.add(piece, self.segments)
         except SpecError as error:
-            where = error.location or self._location(self.line, error.message)
+            where = error.location or self._location(_line(template, error), error.message)
             raise SpecError(clipped(error.message), location=where, hint=clipped(error.hint)) from None
-        except (_Break, _Continue, RecursionError, MemoryError, TemplateError):
-            raise SpecError("The template is nested too deeply.", location=self._location(self.line)) from None
-        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            raise SpecError(clipped(f"The template cannot be evaluated: {error}."), location=self._location(self.line)) from None
+        except AbsentError as error:
+            raise self._error(absent(str(error)), _line(template, error)) from None
+        except (RecursionError, MemoryError) as error:
+            raise self._error(SpecError("The template is nested too deeply."), _line(template, error)) from None
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            message = clipped(f"The template cannot be evaluated: {str(error).removesuffix('.')}.")
+            raise SpecError(message, location=self._location(_line(template, error))) from None
         return Source(self.file, "".join(output.pieces), tuple(output.segments))
 
-    def _place(self, tree: nodes.Template) -> None:
-        line_starts = [0]
-        for index, character in enumerate(self.text):
-            if character == "\n":
-                line_starts.append(index + 1)
+    def _compiled(self) -> Template:
+        """The template as Jinja compiles it, with the counting put in."""
+        try:
+            tree = self.sandbox.parse(self.text)
+            transformer = Instrumentation(dict(self._places(tree)))
+            transformer.visit(tree)
+            self.texts = transformer.texts
+            code = self.sandbox.compile(tree, filename="<template>")
+            return Template.from_code(self.sandbox, code, self.sandbox.globals)
+        except TemplateSyntaxError as error:
+            message = clipped(f"The template cannot be read: {error.message}")
+            raise SpecError(message, location=self._location(error.lineno)) from None
+        except PlacedError as error:
+            raise self._error(error, error.line) from None
+        except (RecursionError, MemoryError):
+            raise self._error(SpecError("The template is nested too deeply."), 1) from None
+        except (SyntaxError, ValueError) as error:  # Python's: too many blocks or brackets in each other, or digits in a number
+            message = f"The template cannot be read: {getattr(error, 'msg', error)}."
+            raise SpecError(clipped(message), location=self._location(1)) from None
+
+    def _error(self, error: SpecError, line: int) -> SpecError:
+        where = self._location(line, error.message)
+        return SpecError(clipped(error.message), location=where, hint=clipped(error.hint))
+
+    def _places(self, tree: nodes.Template) -> Iterator[tuple[int, tuple[int, int]]]:
+        """The identity of each piece of plain text, and the line and column where Jinja's lexer finds it."""
+        starts = [0, *(index + 1 for index, character in enumerate(self.text) if character == "\n")]
         line = 0
-        for node, offset in zip(tree.find_all(nodes.TemplateData), _data_offsets(self.text), strict=False):
-            while line + 1 < len(line_starts) and line_starts[line + 1] <= offset:
+        for node, offset in zip(tree.find_all(nodes.TemplateData), self._offsets(), strict=False):
+            while line + 1 < len(starts) and starts[line + 1] <= offset:
                 line += 1
-            self.places[id(node)] = (line + 1, offset - line_starts[line] + 1)
-        self.tree = tree
+            yield id(node), (line + 1, offset - starts[line] + 1)
+
+    def _offsets(self) -> Iterator[int]:
+        cursor = 0
+        for _, kind, value in self.sandbox.lex(self.text):
+            found = cursor
+            while not self.text.startswith(value, found) and self.text[found : found + 1].isspace():
+                found += 1
+            if kind == "data" and value:
+                yield found
+            cursor = found + len(value)
 
     def _location(self, line: int, message: str = "") -> Location:
         text = [*self.text.split("\n"), ""][min(line, self.text.count("\n") + 1) - 1]
@@ -153,149 +175,62 @@ class Renderer(ExpressionEvaluator):
             at = max(0, min((p for p in (text.find("{{"), text.find("{%")) if p >= 0), default=0))
         return Location(self.file, line, at + 1)
 
-    def body(self, statements: Iterable[nodes.Node], scope: Scope, output: _Output) -> None:
-        """Render statements in order."""
-        for statement in statements:
-            self.budget.step()
-            self.line = statement.lineno
-            method = _STATEMENTS.get(type(statement))
-            if method is None:
-                raise SpecError(f"The template statement {type(statement).__name__.lower()!r} is not available.")
-            method(self, statement, scope, output)
-
-    def _output(self, node: nodes.Output, scope: Scope, output: _Output) -> None:
-        end = (node.lineno, 1)
-        for part in node.nodes:
-            if isinstance(part, nodes.TemplateData):
-                line, column = self.places.get(id(part), (part.lineno, 1))
-                output.add(part.data, self.file, line, column, True)
-                tail = part.data.rpartition("\n")[2]
-                end = (line + part.data.count("\n"), len(tail) + (column if tail == part.data else 1))
-                continue
-            self.line = part.lineno
-            text = text_of(self.value(part, scope))
-            self.budget.allocate(text)
-            column = end[1] if end[0] == part.lineno else 1
-            output.add(text, self.file, part.lineno, column, False)
-
-    def _for(self, node: nodes.For, scope: Scope, output: _Output) -> None:
-        if node.recursive:
-            raise SpecError("Recursive loops are not available in templates.")
-        values = self.iterable(self.value(node.iter, scope))
-        if node.test is not None:
-            values = [v for v in values if self.value(node.test, Scope(self.bound(node.target, v), scope))]
-        for index, value in enumerate(values):
-            loop = {
-                "index": index + 1, "index0": index, "first": index == 0, "last": index + 1 == len(values), "length": len(values),
-                "revindex": len(values) - index, "revindex0": len(values) - index - 1,
-                "previtem": values[index - 1] if index else Undefined("loop.previtem"),
-                "nextitem": values[index + 1] if index + 1 < len(values) else Undefined("loop.nextitem"),
-            }  # fmt: skip
-            self.budget.step()
-            try:
-                self.body(node.body, Scope({**self.bound(node.target, value), "loop": loop}, scope), output)
-            except _Break:
-                break
-            except _Continue:
-                continue
-        if not values:
-            self.body(node.else_, scope, output)
-
-    def _if(self, node: nodes.If, scope: Scope, output: _Output) -> None:
-        for branch in (node, *node.elif_):
-            if self.truth(branch.test, scope):
-                self.body(branch.body, scope, output)
-                return
-        self.body(node.else_, scope, output)
-
-    def _assign(self, node: nodes.Assign, scope: Scope, output: _Output) -> None:
-        value = self.value(node.node, scope)
-        if isinstance(node.target, nodes.NSRef):
-            space = scope.lookup(node.target.name)
-            if not isinstance(space, Namespace):
-                raise SpecError(f"{node.target.name!r} is not a namespace.")
-            space.attributes[node.target.attr] = value
-        else:
-            scope.variables.update(self.bound(node.target, value))
-
-    def captured(self, statements: Iterable[nodes.Node], scope: Scope) -> str:
-        """The text that statements render to."""
-        inner = _Output()
-        self.body(statements, scope, inner)
-        text = "".join(inner.pieces)
+    def _verbatim(self, index: int) -> str:
+        """A piece of plain text."""
+        text, line, column = self.texts[index]
         self.budget.allocate(text)
+        self.segments = (Segment(0, self.file, line, column, True),)
         return text
 
-    def _assign_block(self, node: nodes.AssignBlock, scope: Scope, output: _Output) -> None:
-        text: object = self.captured(node.body, Scope({}, scope))
-        if node.filter is not None:
-            text = self.filtered(node.filter, text, scope)
-        scope.variables.update(self.bound(node.target, text))
+    def _printed(self, value: object, line: int, column: int) -> str:
+        """What a value prints as; what is printed last is what the template puts out next."""
+        text = text_of(value)
+        self.budget.spend(1)
+        self.budget.allocate(text)
+        self.segments = value.source.segments if isinstance(value, RenderedText) else (Segment(0, self.file, line, column, False),)
+        return text
 
-    def _filter_block(self, node: nodes.FilterBlock, scope: Scope, output: _Output) -> None:
-        text = text_of(self.filtered(node.filter, self.captured(node.body, Scope({}, scope)), scope))
-        output.add(text, self.file, node.lineno, 1, False)
+    def _elements(self, values: object, steps: int) -> list[object]:
+        """The elements of what a loop runs over; its condition takes ``steps`` for each."""
+        self.budget.charge(values)
+        if not isinstance(values, str | list | tuple | Mapping):
+            raise SpecError(f"A template cannot loop over {shown(values)}.")
+        self.budget.spend(steps * len(values))
+        return list(values)
 
-    def _macro(self, node: nodes.Macro, scope: Scope, output: _Output) -> None:
-        scope.variables[node.name] = Macro(node, scope)
+    def _joined(self, values: list[object]) -> str:
+        """The texts of values, one behind the other."""
+        self.budget.charge(values)
+        return str(self.budget.allocate("".join(map(text_of, values))))
 
-    def _with(self, node: nodes.With, scope: Scope, output: _Output) -> None:
-        names: dict[str, object] = {}
-        for target, value in zip(node.targets, node.values, strict=True):
-            names |= self.bound(target, self.value(value, scope))
-        self.body(node.body, Scope(names, scope), output)
-
-    def _expression(self, node: nodes.ExprStmt, scope: Scope, output: _Output) -> None:
-        self.value(node.node, scope)
-
-    def _include(self, node: nodes.Include, scope: Scope, output: _Output) -> None:
-        text = self.helpers["include_text"].call(scope.names(), self.value(node.template, scope))
-        output.add(text_of(text), self.file, node.lineno, 1, False)
-
-    def _nested(self, node: nodes.Block | nodes.Scope, scope: Scope, output: _Output) -> None:
-        self.body(node.body, Scope({}, scope), output)
-
-    def _break(self, node: nodes.Node, scope: Scope, output: _Output) -> None:
-        raise _Break
-
-    def _continue(self, node: nodes.Node, scope: Scope, output: _Output) -> None:
-        raise _Continue
-
-_STATEMENTS: dict[type[nodes.Node], Callable[..., None]] = {
-    nodes.Output: Renderer._output,
-    nodes.For: Renderer._for,
-    nodes.If: Renderer._if,
-    nodes.Assign: Renderer._assign,
-    nodes.AssignBlock: Renderer._assign_block,
-    nodes.FilterBlock: Renderer._filter_block,
-    nodes.Macro: Renderer._macro,
-    nodes.With: Renderer._with,
-    nodes.ExprStmt: Renderer._expression,
-    nodes.Include: Renderer._include,
-    nodes.Block: Renderer._nested,
-    nodes.Scope: Renderer._nested,
-    nodes.Break: Renderer._break,
-    nodes.Continue: Renderer._continue,
-}
+    def _part(self, values: object, start: object, stop: object, step: object) -> object:
+        self.budget.charge(values)
+        if not isinstance(values, str | list | tuple):
+            raise SpecError("Only text and lists can be sliced.")
+        first, last, stride = (part if isinstance(part, int) else None for part in (start, stop, step))
+        return self.budget.allocate(values[first:last:stride])
 
 
-def _assertion(condition: object, message: object) -> str:
-    if isinstance(condition, Undefined) or not condition:
-        raise SpecError(text_of(message))
-    return ""
+def _with_context(function: Callable[..., object]) -> Callable[..., object]:
+    """The function as a filter that needs the context, which is what keeps Jinja from calling it while it compiles."""
+
+    @pass_context
+    def call(context: Context, *args: object) -> object:
+        return function(*args)
+
+    return call
 
 
-def _no_environment(*arguments: object) -> str:
-    raise SpecError("setenv is not available: a file changes nothing outside itself.", hint="Pass variables={...} instead.")
-
-
-BASE_HELPERS: dict[str, Helper] = {
-    "range": Helper(bounded_range),
-    "dict": Helper(lambda **pairs: dict(pairs)),
-    "namespace": Helper(lambda **pairs: Namespace(**pairs)),
-    "assert": Helper(_assertion),
-    "setenv": Helper(_no_environment),
-}
+def _line(template: Template, error: BaseException) -> int:
+    """The template's line in which an error rose."""
+    line = 1
+    trace: TracebackType | None = error.__traceback__
+    names = template.root_render_func.__globals__
+    while trace is not None:
+        if trace.tb_frame.f_globals is names:
+            line = template.get_corresponding_lineno(trace.tb_lineno)
+        trace = trace.tb_next
+    return line
 
 
 def visible_data(names: Mapping[str, object]) -> Iterator[tuple[str, object]]:

@@ -40,4 +40,4 @@ def test_hole_is_refused_quickly_and_cheaply(name: str, outcomes: dict[str, tupl
     seconds, added, outcome = outcomes[name]
     assert outcome.startswith("SpecError: ")
     assert seconds < 1
-    assert added < 200
+    assert added < 50

@@ -6,9 +6,9 @@ import pytest
 from jinja2 import Environment, StrictUndefined
 
 import feinsum_fuse as ff
+from feinsum_fuse.spec.sandbox import BASE_HELPERS, Budget
 from feinsum_fuse.spec.source import Source
-from feinsum_fuse.spec.template import BASE_HELPERS, Renderer
-from feinsum_fuse.spec.template_expressions import Budget
+from feinsum_fuse.spec.template import Renderer
 
 VARIABLES = {"n": 3, "name": "T", "sizes": [4, 5, 6], "table": {"a": 1, "b": [2, 3]}, "text": "some text", "x": 0.5, "yes": True}
 
@@ -59,6 +59,10 @@ TEMPLATES = [
     ),
     "{{ [n, 2] | min }} {{ [n, 8] | max - n }} {{ (n / 2) | round(method='ceil') | int }} {{ n % 2 if n % 2 != 0 else 4 }}",
     "{{ 'x' if n in [1, 2, 3] else 'y' }}",
+    "{{ 'ab' | center(6) }}| {{ sizes | slice(2) | list }} {{ text | wordcount }} {{ {'a': '<b>'} | tojson }} {{ 1e999 }} {{ -1e999 }}",
+    "{% for s in sizes %}{{ loop.cycle('a', 'b') }}{{ loop.previtem if loop.previtem is defined else '-' }}{% endfor %}",
+    "{% macro rest(a) %}{{ a }}{{ varargs | join }}{{ kwargs | dictsort }}{% endmacro %}{{ rest(1, 2, 3, b=4) }}",
+    "{% block named %}{{ n }}{% endblock %}{% filter upper | replace('A', 'o') %}a{{ n }}{% endfilter %}",
 ]
 
 
@@ -102,6 +106,11 @@ def test_places_survive_loops_and_expressions() -> None:
         ("{{ n | uper }}", "file.yaml:1:8: The template filter 'uper' is not available.\n  Did you mean upper?"),
         ("{% extends 'x' %}", "file.yaml:1:4: The template statement 'extends' is not available."),
         ("{{ range }}", "file.yaml:1:1: A function or macro cannot be printed; call it."),
+        ("{% if not n %}\n{% elif missing %}{% endif %}", "file.yaml:2:9: The template variable 'missing' is not defined."),
+        ("{% macro f(a) %}\n  {{ a + 1 }}{% endmacro %}\n\n{{ f('b') }}", "file.yaml:2:3: The template cannot be evaluated: "),
+        ("{% set x %}\n\n{{ missing }}{% endset %}{{ x }}", "file.yaml:3:4: The template variable 'missing' is not defined."),
+        ("{% for i in [1] %}{{ dict(_loop_vars=1) }}{% endfor %}", "file.yaml:1:1: The template cannot be read: keyword argument"),
+        ("{{ [] | max }}", "file.yaml:1:1: The template cannot be evaluated: No aggregated item, sequence was empty."),
         ("{{ n() }}", "file.yaml:1:1: Only macros, helpers and methods of text, lists and mappings can be called in a template."),
     ],
 )
