@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.harness import measure_together
-from feinsum_fuse.device.measurement import Measurement, time_text
+from feinsum_fuse.device.timing.harness import measure_together
+from feinsum_fuse.device.timing.measurement import Measurement, time_text
+from feinsum_fuse.formats.mapping import Storage
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.model.launches import launch_seconds
+from feinsum_fuse.model.kernel.launches import launch_seconds
 from feinsum_fuse.report.agreement import Agreement
-from feinsum_fuse.spec.mapping import Storage
-from feinsum_fuse.spec.spec import Spec
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -11,11 +11,11 @@ from pymbolic import primitives as p
 from pymbolic import var
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.batched import array, batched_einsum
-from feinsum_fuse.cascade.canonical import canonical
-from feinsum_fuse.cascade.cascade import Access, Cascade, Einsum, Tensor
-from feinsum_fuse.spec.affine import Affine
-from feinsum_fuse.spec.workload import operand_name
+from feinsum_fuse.cascades.canonical.canonical import canonical
+from feinsum_fuse.cascades.cascade import Access, Cascade, Einsum, Tensor
+from feinsum_fuse.cascades.reading.batched import array, batched_einsum
+from feinsum_fuse.formats.affine import Affine
+from feinsum_fuse.formats.workload import operand_name
 
 REPEATS = 21
 

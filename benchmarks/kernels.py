@@ -20,10 +20,10 @@ import numpy as np
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.harness import HostFunction, measure_together
-from feinsum_fuse.device.measurement import Measurement, time_text
-from feinsum_fuse.device.program import Program
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.device.timing.harness import HostFunction, measure_together
+from feinsum_fuse.device.timing.measurement import Measurement, time_text
+from feinsum_fuse.formats.spec import Spec
 
 if TYPE_CHECKING:
     import pyopencl as cl

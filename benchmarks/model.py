@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from feinsum_fuse import loads, predict, predict_many
-from feinsum_fuse.spec.mapping import Temporal
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.mapping import Temporal
+from feinsum_fuse.formats.spec import Spec
 
 ARCH = """
 arch:

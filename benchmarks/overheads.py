@@ -20,9 +20,9 @@ import pyopencl.array as cla
 
 import feinsum_fuse as ff
 from benchmarks.kernels import ROWS, Row, program_of, spec_of
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device, limits
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.device.program import Program
+from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.lowering import lower
 
 SMALL = 64

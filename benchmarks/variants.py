@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import feinsum_fuse as ff
 from benchmarks.kernels import EXAMPLES, ROWS, Row, program_of
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.harness import measure_together
-from feinsum_fuse.device.program import Program
+from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.device.timing.harness import measure_together
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -15,24 +15,24 @@ from pathlib import Path
 import pyopencl as cl
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive.fact import Record
-from feinsum_fuse.archive.identity import identify, renamed_cascade, renamed_schedule
-from feinsum_fuse.archive.recording import canonical_names, record_from
-from feinsum_fuse.archive.text import lines_of, read_facts
-from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.archive.facts.fact import Record
+from feinsum_fuse.archive.facts.recording import canonical_names, record_from
+from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
+from feinsum_fuse.archive.text.text import lines_of, read_facts
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import POCL, DeviceInfo, find_device, limits
-from feinsum_fuse.device.harness import measure_together
-from feinsum_fuse.device.measurement import Measurement, Provenance, Subject
-from feinsum_fuse.device.outcome import KernelError, Outcome
-from feinsum_fuse.device.program import Program, build
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Bind, Reorder, Split
-from feinsum_fuse.schedule.nest import LoopRef
+from feinsum_fuse.device.program.program import Program, build
+from feinsum_fuse.device.timing.harness import measure_together
+from feinsum_fuse.device.timing.measurement import Measurement, Provenance, Subject
+from feinsum_fuse.device.timing.outcome import KernelError, Outcome
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.formats.writing.writer import mapping_text
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite
-from feinsum_fuse.schedule.vector_steps import Vectorize
-from feinsum_fuse.spec.spec import Spec
-from feinsum_fuse.spec.writer import mapping_text
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite
+from feinsum_fuse.schedule.steps.vector_steps import Vectorize
+from feinsum_fuse.schedule.tree.nest import LoopRef
 
 FOLDER = Path(__file__).resolve().parent
 EXAMPLES = FOLDER.parent / "examples"

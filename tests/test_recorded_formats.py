@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from feinsum_fuse.archive import export_facts, import_facts
-from feinsum_fuse.archive.fact import Record
-from feinsum_fuse.archive.text import read_facts
-from feinsum_fuse.cascade.rewriting import rewritings_from_json, rewritings_to_json
-from feinsum_fuse.device.executable import Executable
-from feinsum_fuse.device.measurement import Measurement
+from feinsum_fuse.archive.facts.fact import Record
+from feinsum_fuse.archive.text.text import read_facts
+from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
+from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.device.timing.measurement import Measurement
 from feinsum_fuse.model.prediction import Prediction
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import REGISTRY

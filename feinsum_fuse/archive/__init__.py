@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .fact import Fact, FactId, FactKey, Found, Record
-from .recording import record
-from .retrieval import history, query, retrieve
-from .schema import migrate
-from .text import Merge, export_facts, import_facts, merge
+from .facts.fact import Fact, FactId, FactKey, Found, Record
+from .facts.recording import record
+from .facts.retrieval import history, query, retrieve
+from .tables.schema import migrate
+from .text.text import Merge, export_facts, import_facts, merge
 
 __all__ = [
     "Fact",

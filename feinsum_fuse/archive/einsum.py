@@ -14,17 +14,17 @@ import pyopencl as cl
 import pyopencl.array as cla
 from constantdict import constantdict
 
-from ..cascade.cascade import Cascade
-from ..cascade.reading import cascade as cascade_of
+from ..cascades.cascade import Cascade
+from ..cascades.reading.reader import cascade as cascade_of
 from ..device.catalogue import find_device
-from ..device.outcome import KernelError
-from ..device.program import Program, build, compile
-from ..device.runner import Array
+from ..device.program.program import Program, build, compile
+from ..device.program.runner import Array
+from ..device.timing.outcome import KernelError
 from ..errors import ScheduleError, UnsupportedTypeError
-from ..spec.building import spec as spec_of
-from ..spec.opencl import OpenCL
+from ..formats.building import spec as spec_of
+from ..formats.opencl import OpenCL
 from .einsum_text import Subscripts, einsums, label_sizes, products, rank_sizes, read_subscripts
-from .retrieval import Url, retrieve
+from .facts.retrieval import Url, retrieve
 
 MOST_PROGRAMS = 256
 

@@ -15,7 +15,7 @@ from .options import DeviceOption, JsonOption
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from ..spec.spec import Spec
+    from ..formats.spec import Spec
 
 
 def command(
@@ -53,10 +53,10 @@ def default_file(device: cl.Device) -> Path:
 
 def calibrated(device: cl.Device, file: Path, *, quick: bool) -> Spec:
     """Measure a device and write ``file`` whole or not at all; raises :class:`~feinsum_fuse.errors.DeviceError` if it cannot be written."""
-    from ..device.calibration import calibrate
+    from ..device.calibration.calibration import calibrate
     from ..device.catalogue import DeviceInfo
-    from ..spec.writer import arch_data, opencl_data
-    from ..spec.yaml_text import yaml_text
+    from ..formats.writing.writer import arch_data, opencl_data
+    from ..formats.writing.yaml_text import yaml_text
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

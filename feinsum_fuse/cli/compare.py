@@ -18,9 +18,9 @@ from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOp
 if TYPE_CHECKING:
     import pyopencl as cl
 
+    from ..formats.spec import Spec
     from ..report.agreement import Agreement
     from ..report.comparison import Comparison, Judged
-    from ..spec.spec import Spec
 
 TOGETHER = 10
 """Mappings that are measured in turns, and recorded, before the next ones."""
@@ -146,7 +146,7 @@ def _check_places(folder: Path | None, *files: Path | None) -> None:
 
 def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:
     """Each mapping as a file ``mapping_LABEL.yaml``."""
-    from ..spec.writer import mapping_text
+    from ..formats.writing.writer import mapping_text
 
     try:
         folder.mkdir(exist_ok=True)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from constantdict import constantdict
 
 from .. import MappingError, SpecError
-from ..spec.expressions import nearest
+from ..formats.language.expressions import nearest
 from .console import note, progress
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from ..spec.spec import Spec
+    from ..formats.spec import Spec
 
 _TOP_KEY = r"^{}\s*:"
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
@@ -83,7 +83,7 @@ def specs(
 
     Without one, it comes from the device file: that of an earlier calibration, or of a quick one now if there is none or ``measure_now``.
     """
-    from ..spec.load import load
+    from ..formats.reading.load import load
 
     check_variables(files, given)
     shared, mappings = variants(files)
@@ -104,7 +104,7 @@ def with_mapping(spec: Spec, device: str | cl.Device | None) -> Spec:
     """
     if spec.mapping is not None:
         return spec
-    from ..cascade.reading import cascade
+    from ..cascades.reading.reader import cascade
     from ..device.catalogue import find_device, limits
     from ..mappings.default_mapping import default_mapping
 
@@ -120,7 +120,7 @@ def with_dtypes(spec: Spec, dtypes: Mapping[str, str] | None) -> Spec:
     """The Spec with these element types instead of its own; ``dtypes``: set expression -> NumPy type name."""
     if not dtypes:
         return spec
-    from ..spec.opencl import OpenCL
+    from ..formats.opencl import OpenCL
 
     return spec.replace(opencl=dataclasses.replace(spec.opencl or OpenCL(), dtypes=constantdict(dtypes)))
 

@@ -14,8 +14,8 @@ from .inputs import check_variables, specs, with_dtypes
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
 
 if TYPE_CHECKING:
+    from ..formats.spec import Spec
     from ..schedule.schedule import Schedule
-    from ..spec.spec import Spec
 
 GENERATED = ("schedule", "kernel", "source", "model")
 """The parts that need an architecture."""
@@ -66,7 +66,7 @@ def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None, 
     if "tree" in wanted:
         parts["tree"] = str(spec.mapping)
     if "model" in wanted:
-        from ..model.caches import place_caches
+        from ..model.kernel.caches import place_caches
 
         parts["model"] = str(place_caches(spec, cold=cold).mapping)
     if any(name in GENERATED for name in wanted if name != "model"):
@@ -96,7 +96,7 @@ def _schedule(spec: Spec, device: str | None, upto: int | None) -> Schedule:
 def _generated(spec: Spec, steps: Schedule, wanted: list[str]) -> dict[str, object]:
     import feinsum_fuse as ff
 
-    from ..device.generation import executable
+    from ..codegen.generation import executable
 
     with progress("applying the schedule"):
         cascade = ff.cascade(spec)

@@ -11,7 +11,7 @@ import pyopencl as cl
 
 from ..errors import DeviceError
 from ..schedule.target import DeviceLimits
-from . import runtimes
+from .runtime import runtimes
 
 POCL = "Portable Computing Language"
 

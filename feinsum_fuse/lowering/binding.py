@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Collection, Iterator
 
 from ..errors import LoweringError
-from ..schedule.loop_steps import Bind, Fuse
-from ..schedule.nest import LoopRef
+from ..formats.arch import Array, Compute, Hierarchical, Memory
+from ..formats.mapping import Spatial, Storage
+from ..formats.opencl import FanoutKind, MemoryKind
+from ..formats.spec import Spec
 from ..schedule.step import Step
-from ..spec.arch import Array, Compute, Hierarchical, Memory
-from ..spec.mapping import Spatial, Storage
-from ..spec.opencl import FanoutKind, MemoryKind
-from ..spec.spec import Spec
+from ..schedule.steps.loop_steps import Bind, Fuse
+from ..schedule.tree.nest import LoopRef
 
 
 class Bindings:

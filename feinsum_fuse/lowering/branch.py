@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from ..cascade.cascade import Einsum
+from ..cascades.cascade import Einsum
 from ..errors import LoweringError
-from ..schedule.loop_steps import Split
-from ..schedule.nest import LoopRef
+from ..formats.mapping import PathNode, Placed, Spatial, Storage, Temporal, Toll
+from ..formats.relevance import Relevance, relevance, sunk, window
+from ..formats.workload import TensorAccess
 from ..schedule.step import Step
-from ..spec.mapping import PathNode, Placed, Spatial, Storage, Temporal, Toll
-from ..spec.relevance import Relevance, relevance, sunk, window
-from ..spec.workload import TensorAccess
+from ..schedule.steps.loop_steps import Split
+from ..schedule.tree.nest import LoopRef
 from .binding import Bindings
 
 Position = tuple[int, ...]
@@ -113,7 +113,7 @@ class Branch:
 
 
 def _runs_over_variables(einsum: Einsum) -> bool:
-    """Whether the loops over the output's elements are loops over rank variables (:mod:`feinsum_fuse.cascade.nests`)."""
+    """Whether the loops over the output's elements are loops over rank variables (:mod:`feinsum_fuse.cascades.kernel.nests`)."""
     alone = [index.variables[0] for index in einsum.output.indices if [factor for _, factor in index.terms] == [1]]
     return len(alone) == len(einsum.output.indices) and len(set(alone)) == len(alone)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..cascade.cascade import Cascade
-from ..spec.mapping import Placed, Storage
+from ..cascades.cascade import Cascade
+from ..formats.mapping import Placed, Storage
 from .branch import Branch
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from ..schedule.factor_steps import RFactor
-from ..spec.mapping import Spatial, Storage
-from ..spec.opencl import PRIVATE_KINDS
+from ..formats.mapping import Spatial, Storage
+from ..formats.opencl import PRIVATE_KINDS
+from ..schedule.steps.factor_steps import RFactor
 from .binding import Bindings
 from .branch import Branch, Position
 

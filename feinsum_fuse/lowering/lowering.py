@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from ..cascade.cascade import Cascade
-from ..cascade.online import Online
-from ..cascade.reading import cascade as cascade_of
+from ..cascades.cascade import Cascade
+from ..cascades.reading.reader import cascade as cascade_of
+from ..cascades.rewriting.online import Online
 from ..errors import LoweringError
+from ..formats.mapping import PathNode, Spatial, Storage, Temporal
+from ..formats.spec import Spec
 from ..schedule.errors import ScopeError
-from ..schedule.explicate import Explicate
-from ..schedule.factor_steps import RFactor
-from ..schedule.inline_steps import Inline
-from ..schedule.loop_steps import Bind, Fuse, Reorder, ShareLoop, Unroll
-from ..schedule.nest import LoopRef, Nest
-from ..schedule.rolling_steps import RollingUpdate
 from ..schedule.schedule import Schedule
-from ..schedule.sizes import check_limits
 from ..schedule.step import Step
+from ..schedule.steps.explicate import Explicate
+from ..schedule.steps.factor_steps import RFactor
+from ..schedule.steps.inline_steps import Inline
+from ..schedule.steps.loop_steps import Bind, Fuse, Reorder, ShareLoop, Unroll
+from ..schedule.steps.rolling_steps import RollingUpdate
+from ..schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
+from ..schedule.steps.vector_steps import Vectorize
 from ..schedule.target import DeviceLimits
-from ..schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
-from ..schedule.vector_steps import Vectorize
-from ..spec.mapping import PathNode, Spatial, Storage, Temporal
-from ..spec.spec import Spec
-from .accumulating import rounded_sums, with_accumulators
+from ..schedule.tree.nest import LoopRef, Nest
+from ..schedule.tree.sizes import check_limits
+from .accumulators import rounded_sums, with_accumulators
 from .binding import Bindings, followed
 from .branch import Branch, Position, check_order, stored_axes
 from .copies import aliased
-from .expanded import accesses_of, parts_of, paths_of
+from .expansion import accesses_of, parts_of, paths_of
 from .factoring import factored
 from .registers import unrolled
 from .skipping import skipped
-from .suspicion import warn_of_plain_copies, warn_of_unbound_loops
+from .warnings import warn_of_plain_copies, warn_of_unbound_loops
 
 HIDDEN: dict[str, tuple[str, ...]] = {"local": ("group.",), "private": ("group.", "local."), "distributed": ("group.",)}
 """Memory -> the fanouts across which a tile in it is not seen."""

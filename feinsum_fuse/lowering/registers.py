@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ..schedule.loop_steps import Unroll
-from ..schedule.nest import For, Nest, Statement, statements
-from ..schedule.writing import FULLY_UNROLLED
+from ..schedule.kernel.writing import FULLY_UNROLLED
+from ..schedule.steps.loop_steps import Unroll
+from ..schedule.tree.nest import For, Nest, Statement, statements
 
 KERNEL_STATEMENTS = 256
 """A kernel of more unrolled statements takes seconds to generate; beyond it loops stay loops."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..formats.mapping import Spatial
 from ..schedule.errors import NothingMaskedError
-from ..schedule.masks import has_masks
-from ..schedule.nest import LoopRef, Nest
-from ..schedule.skip_steps import SkipTiles
-from ..spec.mapping import Spatial
+from ..schedule.steps.skip_steps import SkipTiles
+from ..schedule.tree.masks import has_masks
+from ..schedule.tree.nest import LoopRef, Nest
 from .binding import Bindings
 from .branch import Branch
 

@@ -8,8 +8,8 @@ from math import prod
 
 from constantdict import constantdict
 
-from ..cascade.cascade import Einsum
-from ..spec.mapping import Nested, Node, Sequential, Spatial, Storage, Temporal
+from ..cascades.cascade import Einsum
+from ..formats.mapping import Nested, Node, Sequential, Spatial, Storage, Temporal
 from .choices import Choice, Chooser
 from .components import Components
 from .lanes import is_contiguous, lanes_of

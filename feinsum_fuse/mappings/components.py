@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from constantdict import constantdict
 
 from ..errors import LoweringError
+from ..formats.arch import Action, Arch, Container, Fanout, Memory
+from ..formats.arch import Compute as ComputeUnit
+from ..formats.opencl import FanoutKind, OpenCL
+from ..formats.spec import Spec
 from ..lowering.binding import Bindings
-from ..spec.arch import Action, Arch, Container, Fanout, Memory
-from ..spec.arch import Compute as ComputeUnit
-from ..spec.opencl import FanoutKind, OpenCL
-from ..spec.spec import Spec
 
 CORES = 2
 """Groups that stand side by side in the default architecture. Lowering makes more groups of the loop above, for any number of cores."""

@@ -6,14 +6,14 @@ import dataclasses
 
 from constantdict import constantdict
 
-from ..cascade.cascade import Cascade
+from ..cascades.cascade import Cascade
 from ..errors import LoweringError, MappingError, ScheduleError
+from ..formats.building import spec as spec_of
+from ..formats.mapping import Mapping
+from ..formats.opencl import OpenCL
+from ..formats.spec import Spec
 from ..lowering.lowering import lower
 from ..schedule.target import DeviceLimits
-from ..spec.building import spec as spec_of
-from ..spec.mapping import Mapping
-from ..spec.opencl import OpenCL
-from ..spec.spec import Spec
 from .components import default_architecture
 from .family import Family
 

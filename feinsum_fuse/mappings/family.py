@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 from constantdict import constantdict
 
-from ..cascade.cascade import Cascade, Einsum
-from ..cascade.reading import cascade as cascade_of
+from ..cascades.cascade import Cascade, Einsum
+from ..cascades.reading.reader import cascade as cascade_of
+from ..formats.mapping import Mapping, Nested, Sequential, Storage
+from ..formats.spec import Spec
 from ..schedule.target import DeviceLimits
-from ..spec.mapping import Mapping, Nested, Sequential, Storage
-from ..spec.spec import Spec
 from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components

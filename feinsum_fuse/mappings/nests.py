@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
-from ..cascade.cascade import Access, Einsum
-from ..spec.mapping import Compute, Node, Spatial, Storage, Temporal
+from ..cascades.cascade import Access, Einsum
+from ..formats.mapping import Compute, Node, Spatial, Storage, Temporal
 from .choices import Choice
 from .components import Axis
 from .lanes import is_contiguous

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from random import Random
 
 from ..errors import LoweringError, MappingError, ModelError, ScheduleError
+from ..formats.spec import Spec
 from ..lowering.lowering import lower
 from ..schedule.target import DeviceLimits
-from ..spec.spec import Spec
 from .choices import Drawn
 from .family import Family
 

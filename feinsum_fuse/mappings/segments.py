@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from ..cascade.cascade import Access, Cascade, Einsum
-from ..spec.workload import Workload
+from ..cascades.cascade import Access, Cascade, Einsum
+from ..formats.workload import Workload
 from .shared_loops import shareable
 
 Rows = dict[str, str]

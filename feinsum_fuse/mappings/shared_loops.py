@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..spec.affine import Affine
-from ..spec.workload import Einsum, Workload
+from ..formats.affine import Affine
+from ..formats.workload import Einsum, Workload
 
 Item = tuple[str, str]
 

@@ -1,7 +1,7 @@
 """The analytic model: AccelForge's figures for a spec, on one mapping or on arrays of tile shapes, and the floor under them."""
 
 from .bounds import Bounds, bounds
-from .caches import place_caches
+from .kernel.caches import place_caches
 from .predict import Predictions, predict, predict_many, predicted_seconds
 from .prediction import Prediction
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..errors import ModelError
-from ..spec.arch import Arch, Compute, Memory
-from ..spec.spec import Spec
-from ..spec.workload import Einsum, TensorAccess
-from .caches import place_caches
-from .component import actions_per_value, energy_per_action, localised
-from .energy import instances
-from .latency import component_latency
-from .nest import Holder, nest
+from ..formats.arch import Arch, Compute, Memory
+from ..formats.spec import Spec
+from ..formats.workload import Einsum, TensorAccess
+from .accelforge.component import actions_per_value, energy_per_action, localised
+from .accelforge.energy import instances
+from .accelforge.latency import component_latency
+from .accelforge.nest import Holder, nest
+from .accelforge.tile import values
+from .kernel.caches import place_caches
 from .prediction import columns
-from .tile import values
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..cascade.expansion import expanded
+from ..cascades.rewriting.expansion import expanded
 from ..errors import CascadeError, LoweringError, MappingError, ModelError, ScheduleError
-from ..spec.arch import Memory
-from ..spec.mapping import Temporal
-from ..spec.spec import Spec
+from ..formats.arch import Memory
+from ..formats.mapping import Temporal
+from ..formats.spec import Spec
+from .accelforge.estimate import Estimate, estimate
 from .bounds import bounds
-from .caches import place_caches
-from .estimate import Estimate, estimate
-from .launches import launch_seconds
-from .machine import Machine
+from .kernel.caches import place_caches
+from .kernel.launches import launch_seconds
+from .kernel.machine import Machine
 from .prediction import Key, Prediction, Table
 from .quantity import Array, Number
 
@@ -29,12 +29,12 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
     """AccelForge's figures for a spec with workload, architecture and mapping (accelforge.md, section 5).
 
     Memories that the ``opencl`` key binds as ``cache`` and that the mapping does not use are used as the hardware would: the figures are
-    those of :func:`~feinsum_fuse.model.caches.place_caches`, with caches empty at first if ``cold``.
+    those of :func:`~feinsum_fuse.model.kernel.caches.place_caches`, with caches empty at first if ``cold``.
 
-    On an architecture that was measured the latency is that of the lowered kernel (:mod:`feinsum_fuse.model.kernel_time`), launches apart,
-    and ``component_latency`` what the core and each level of memory would need alone; of a mapping that cannot be lowered, it is the
-    formulas'. The floor that :func:`~feinsum_fuse.model.bounds.bounds` gives goes with it. Raises :class:`ModelError` if the spec lacks a
-    part, if a mapping cannot be modelled, or if a memory overflows.
+    On an architecture that was measured the latency is that of the lowered kernel (:mod:`feinsum_fuse.model.kernel.kernel_time`),
+    launches apart, and ``component_latency`` what the core and each level of memory would need alone; of a mapping that cannot be
+    lowered, it is the formulas'. The floor that :func:`~feinsum_fuse.model.bounds.bounds` gives goes with it. Raises :class:`ModelError`
+    if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
     """
     placed = place_caches(expanded(spec), cold=cold)
     prediction = replace(_prediction(placed, estimate(placed)), least_latency=bounds(spec, cold=cold).latency)
@@ -44,7 +44,7 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
 
 def _timed(prediction: Prediction, spec: Spec, machine: Machine, cold: bool) -> Prediction:
     """The prediction with the times of the kernel that the mapping is lowered to."""
-    from .kernel_time import kernel_time
+    from .kernel.kernel_time import kernel_time
 
     try:
         found = kernel_time(spec, machine, cold=cold)
@@ -135,9 +135,9 @@ class Predictions:
 def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -> Predictions:
     """The model on many assignments of tile shapes to one tree structure.
 
-    ``tile_shapes``: a loop's position in the tree (:attr:`~feinsum_fuse.spec.mapping.Placed.position`) -> an integer array; all arrays have
-    one length. Loops that are not named keep their shape. The formulas are those of :func:`predict`, run on arrays; caches hold what the
-    mapping says, nothing is placed.
+    ``tile_shapes``: a loop's position in the tree (:attr:`~feinsum_fuse.formats.mapping.Placed.position`) -> an integer array; all arrays
+    have one length. Loops that are not named keep their shape. The formulas are those of :func:`predict`, run on arrays; caches hold what
+    the mapping says, nothing is placed.
     Raises :class:`ModelError` if a position is no loop or the lengths differ.
     """
     spec = expanded(spec)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ModelError
-from ..spec.expressions import nearest
+from ..formats.language.expressions import nearest
 
 Key = tuple[str | None, ...]
 

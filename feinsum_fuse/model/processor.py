@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..spec.arch import Arch
+from ..formats.arch import Arch
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..device.measurement import BUSY, Measurement, time_text
-from ..device.outcome import Outcome
+from ..device.timing.measurement import BUSY, Measurement, time_text
+from ..device.timing.outcome import Outcome
 from ..model.prediction import columns
 from .agreement import Agreement
 from .predicted import Predicted

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ..archive.retrieval import history
-from ..device.measurement import Measurement
-from ..device.outcome import Outcome
+from ..archive.facts.retrieval import history
+from ..device.timing.measurement import Measurement
+from ..device.timing.outcome import Outcome
 
 
 @dataclass(frozen=True)

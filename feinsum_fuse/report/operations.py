@@ -11,7 +11,7 @@ from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, Lo
 from .. import CascadeError
 
 if TYPE_CHECKING:
-    from ..cascade.cascade import Cascade, Einsum
+    from ..cascades.cascade import Cascade, Einsum
 
 
 class _Counter(FlopCounterBase):  # type: ignore[misc]

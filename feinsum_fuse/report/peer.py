@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
-from ..cascade.cascade import Cascade, Einsum
-from ..cascade.contraction import contracted
-from ..cascade.evaluation import evaluated
-from ..cascade.functions import primitive
-from ..cascade.regions import Region
-from ..spec.affine import Affine
-from ..spec.workload import operand_name
+from ..cascades.cascade import Cascade, Einsum
+from ..cascades.functions import primitive
+from ..cascades.reference.contraction import contracted
+from ..cascades.reference.evaluation import evaluated
+from ..cascades.reference.regions import Region
+from ..formats.affine import Affine
+from ..formats.workload import operand_name
 
 Array = NDArray[Any]
 Step = Callable[[dict[str, Array]], Array]

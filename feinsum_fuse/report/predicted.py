@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from constantdict import constantdict
 
-from ..cascade.cascade import Cascade
-from ..cascade.expansion import expanded
+from ..cascades.cascade import Cascade
+from ..cascades.rewriting.expansion import expanded
+from ..formats.arch import Action, Memory
+from ..formats.spec import Spec
+from ..formats.workload import Einsum
 from ..lowering.binding import Bindings
+from ..model.accelforge.component import actions_per_value, bits_per_value, localised
 from ..model.bounds import bounds
-from ..model.component import actions_per_value, bits_per_value, localised
-from ..model.launches import launch_seconds
+from ..model.kernel.launches import launch_seconds
 from ..model.predict import predict
 from ..model.prediction import Prediction
-from ..spec.arch import Action, Memory
-from ..spec.spec import Spec
-from ..spec.workload import Einsum
 
 LAUNCHES = "launches"
 """What starting kernels and work-groups is called among the things that time goes into."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 
+from ..formats.spec import Spec
 from ..mappings.random import random_mappings
 from ..model.predict import predict
 from ..schedule.target import DeviceLimits
-from ..spec.spec import Spec
 
 
 def random_sample(spec: Spec, count: int, seed: int, limits: DeviceLimits) -> tuple[Spec, ...]:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from html import escape
 
-from ..device.measurement import time_text
-from ..spec.svg import document, text
+from ..device.timing.measurement import time_text
+from ..formats.writing.svg import document, text
 from .comparison import Comparison, Judged
 
 SIZE, MARGIN = 560.0, 70.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..device.measurement import BUSY, Measurement, time_text
+from ..device.timing.measurement import BUSY, Measurement, time_text
 from ..model.prediction import columns
 from .trial import Trial, Trials
 

@@ -10,20 +10,20 @@ from typing import Protocol
 
 import pyopencl as cl
 
-from ..archive.address import locate
-from ..archive.recording import record
-from ..archive.schema import tell
-from ..cascade.cascade import Cascade
-from ..cascade.reading import cascade as cascade_of
+from ..archive.facts.recording import record
+from ..archive.tables.address import locate
+from ..archive.tables.schema import tell
+from ..cascades.cascade import Cascade
+from ..cascades.reading.reader import cascade as cascade_of
 from ..device.catalogue import DeviceInfo
-from ..device.example import example
-from ..device.harness import HostFunction, measure_together
-from ..device.measurement import Measurement
-from ..device.outcome import Outcome
-from ..device.traffic import intermediate_bytes
-from ..device.verification import verify
+from ..device.checking.example import example
+from ..device.checking.traffic import intermediate_bytes
+from ..device.checking.verification import verify
+from ..device.timing.harness import HostFunction, measure_together
+from ..device.timing.measurement import Measurement
+from ..device.timing.outcome import Outcome
 from ..errors import CascadeError, LoweringError, ModelError
-from ..spec.spec import Spec
+from ..formats.spec import Spec
 from .history import Earlier, earlier
 from .operations import operations
 from .peer import NumpyPeer

@@ -9,23 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ScheduleError
-from ..spec.records import Adapter
-from . import (  # noqa: F401 - a schedule is read back with all steps known
-    factor_steps,
-    inline_steps,
-    rolling_steps,
-    skip_steps,
-    tile_steps,
-    vector_steps,
-)
-from .explicate import Explicate
-from .nest import Nest
+from ..formats.records import Adapter
 from .step import NewNames, Step
+from .steps.explicate import Explicate
+from .tree.nest import Nest
 
 if TYPE_CHECKING:
     import loopy as lp
 
-    from ..cascade.names import Names
+    from ..cascades.names import Names
 
 _STEPS: Adapter[tuple[Step, ...]] = Adapter(tuple[Step, ...], "schedule", ScheduleError)
 
@@ -52,8 +44,8 @@ class Schedule:
         The kernel's arguments stay as they are, and so do its other instructions and loops, which run before or after the rearranged ones.
         Raises :class:`ScheduleError` for the first step that is not legal.
         """
-        from .tagging import tagged
-        from .writing import written
+        from .kernel.tagging import tagged
+        from .kernel.writing import written
 
         if not self.steps:
             return kernel

@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, JsonValue
 from pydantic_core import CoreSchema, core_schema
 
-from ..spec.records import StrictModel, fields_model
-from .nest import LoopRef, Nest
+from ..formats.records import StrictModel, fields_model
+from .tree.nest import LoopRef, Nest
 
 REGISTRY: dict[str, type[Step]] = {}
 

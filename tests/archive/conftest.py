@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.archive import shipped
+from feinsum_fuse.archive.facts import shipped
 
 
 @pytest.fixture

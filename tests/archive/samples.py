@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from constantdict import constantdict
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.codegen.executable import Argument
 from feinsum_fuse.device.catalogue import DeviceInfo
-from feinsum_fuse.device.executable import Argument
-from feinsum_fuse.device.measurement import Measurement, Provenance, Subject
-from feinsum_fuse.device.outcome import Outcome
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Split
-from feinsum_fuse.schedule.nest import LoopRef
+from feinsum_fuse.device.timing.measurement import Measurement, Provenance, Subject
+from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Split
+from feinsum_fuse.schedule.tree.nest import LoopRef
 
 HERE = DeviceInfo(
     platform="Portable Computing Language",

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from feinsum_fuse.archive.applicability import covers, parsed
-from feinsum_fuse.archive.fact import Found
-from feinsum_fuse.archive.recording import record, record_from
-from feinsum_fuse.archive.retrieval import query, retrieve
-from feinsum_fuse.archive.text import export_facts, import_facts
-from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.device.example import example
-from feinsum_fuse.device.verification import verify
+from feinsum_fuse.archive.facts.fact import Found
+from feinsum_fuse.archive.facts.recording import record, record_from
+from feinsum_fuse.archive.facts.retrieval import query, retrieve
+from feinsum_fuse.archive.key.applicability import covers, parsed
+from feinsum_fuse.archive.text.text import export_facts, import_facts
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.checking.verification import verify
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.schedule.schedule import Schedule
 from tests.schedule.runs import run

@@ -13,23 +13,24 @@ import pytest
 from loopy.kernel.data import ArrayArg
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive import Found, application, query, record, retrieve
-from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.cascade.match import Match, match
+from feinsum_fuse.archive import Found, query, record, retrieve
+from feinsum_fuse.archive.facts import application
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.matching.match import Match, match
+from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.executable import Executable
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.device.isolation import Result, run_isolated
-from feinsum_fuse.device.outcome import KernelError, Outcome
-from feinsum_fuse.device.program import build
-from feinsum_fuse.device.runner import Runner
+from feinsum_fuse.device.program.program import build
+from feinsum_fuse.device.program.runner import Runner
+from feinsum_fuse.device.runtime.isolation import Result, run_isolated
+from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from feinsum_fuse.errors import ArchiveError, MatchError, ScheduleError
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Bind, Reorder, Split
-from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite
-from feinsum_fuse.schedule.vector_steps import Vectorize
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite
+from feinsum_fuse.schedule.steps.vector_steps import Vectorize
+from feinsum_fuse.schedule.tree.nest import LoopRef
 
 from .compiler_view import dg_kernel, optimised
 from .samples import measurement, product

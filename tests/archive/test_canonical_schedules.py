@@ -8,15 +8,15 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive import record, retrieve
-from feinsum_fuse.archive.fact import Found
-from feinsum_fuse.archive.identity import identify, renamed_cascade, renamed_schedule
-from feinsum_fuse.archive.recording import canonical_names
+from feinsum_fuse.archive.facts.fact import Found
+from feinsum_fuse.archive.facts.recording import canonical_names
+from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.harness import measure
-from feinsum_fuse.device.outcome import Outcome
-from feinsum_fuse.device.program import build
-from feinsum_fuse.schedule.rolling_steps import RollingUpdate
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.device.program.program import build
+from feinsum_fuse.device.timing.harness import measure
+from feinsum_fuse.device.timing.outcome import Outcome
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.schedule.steps.rolling_steps import RollingUpdate
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = {

@@ -185,8 +185,8 @@ def test_no_room_for_a_new_database_is_one_clear_error(tmp_path: Path) -> None:
 def test_sqlites_own_full_error_has_a_clear_text(tmp_path: Path) -> None:
     from sqlalchemy import text
 
-    from feinsum_fuse.archive.address import locate
-    from feinsum_fuse.archive.schema import tell
+    from feinsum_fuse.archive.tables.address import locate
+    from feinsum_fuse.archive.tables.schema import tell
 
     url = str(tmp_path / "facts.sqlite3")
     record(measurement(), url=url)

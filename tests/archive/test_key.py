@@ -9,11 +9,11 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive import Found, history, query, record, retrieve
-from feinsum_fuse.archive.recording import record_from
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Split
-from feinsum_fuse.schedule.nest import LoopRef
+from feinsum_fuse.archive.facts.recording import record_from
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Split
+from feinsum_fuse.schedule.tree.nest import LoopRef
 from tests.sweeps import sweep_size
 
 from .samples import HERE, measurement, product, tiled

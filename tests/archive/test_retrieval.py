@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from feinsum_fuse.archive import Found, history, query, record, retrieve
-from feinsum_fuse.archive.recording import record_from
-from feinsum_fuse.device.measurement import Measurement
+from feinsum_fuse.archive.facts.recording import record_from
+from feinsum_fuse.device.timing.measurement import Measurement
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.model.prediction import Prediction, Table
 from feinsum_fuse.schedule.schedule import Schedule

@@ -17,8 +17,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, func, insert, select
 
-from feinsum_fuse.archive import database, export_facts, query, record, schema, tables
-from feinsum_fuse.archive.address import Address, default_file, locate
+from feinsum_fuse.archive import export_facts, query, record
+from feinsum_fuse.archive.tables import database, schema, tables
+from feinsum_fuse.archive.tables.address import Address, default_file, locate
 from feinsum_fuse.errors import ArchiveError
 
 from .samples import HERE, measurement, product

@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.archive import export_facts, import_facts, query, record, retrieve, shipped
-from feinsum_fuse.archive.device_identity import device_family
-from feinsum_fuse.archive.fact import Found, Record
-from feinsum_fuse.archive.text import lines_of, read_facts
-from feinsum_fuse.cascade.names import chosen_names
+from feinsum_fuse.archive import export_facts, import_facts, query, record, retrieve
+from feinsum_fuse.archive.facts import shipped
+from feinsum_fuse.archive.facts.fact import Found, Record
+from feinsum_fuse.archive.key.device_identity import device_family
+from feinsum_fuse.archive.text.text import lines_of, read_facts
+from feinsum_fuse.cascades.names import chosen_names
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import DeviceInfo, devices
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.device.outcome import Outcome
-from feinsum_fuse.device.program import build
+from feinsum_fuse.device.program.program import build
+from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.vector_steps import Vectorize
+from feinsum_fuse.schedule.steps.vector_steps import Vectorize
 from tests.sweeps import SLOW
 
 from .samples import HERE, measurement, product, tiled

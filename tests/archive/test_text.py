@@ -14,12 +14,12 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive import export_facts, import_facts, query, record
-from feinsum_fuse.archive.cascade_text import cascade_from_json, cascade_to_json
-from feinsum_fuse.archive.text import Merge
-from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.archive.text.cascade_text import cascade_from_json, cascade_to_json
+from feinsum_fuse.archive.text.text import Merge
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.errors import ArchiveError
-from feinsum_fuse.schedule.explicate import Explicate
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
 
 from .samples import HERE, measurement, product, tiled
 from .test_retrieval import prediction

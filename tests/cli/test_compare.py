@@ -11,11 +11,11 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cli.compare import combinations
-from feinsum_fuse.device import harness
+from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.executable import Executable
-from feinsum_fuse.device.outcome import KernelError, Outcome
-from feinsum_fuse.device.program import Program
+from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.device.timing import harness
+from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from tests.cli.conftest import Invoke
 
 TILED = """\

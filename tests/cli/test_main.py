@@ -58,7 +58,7 @@ def test_an_interrupt_exits_with_130(invoke: Invoke, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     monkeypatch.setattr("feinsum_fuse.load", interrupted)
-    monkeypatch.setattr("feinsum_fuse.spec.load.load", interrupted)
+    monkeypatch.setattr("feinsum_fuse.formats.reading.load.load", interrupted)
     assert invoke("check", "x.yaml").code == 130
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.device import harness, program
+from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device, limits
-from feinsum_fuse.device.executable import Executable
-from feinsum_fuse.device.outcome import KernelError, Outcome
+from feinsum_fuse.device.program import program
+from feinsum_fuse.device.timing import harness
+from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from tests.cli.conftest import Invoke
 from tests.cli.files import ARCH, MAPPING, write
 

@@ -1,7 +1,7 @@
 """A worker whose compiler dies under it: it leaves half an entry in the cache, says why, and aborts.
 
-Runs in place of :mod:`feinsum_fuse.device.worker`, on the same files: no source is known that kills every compiler. ``DYING_STAGE`` names
-the stage, since some runtimes compile when a program is built and others when a kernel is launched.
+Runs in place of :mod:`feinsum_fuse.device.runtime.worker`, on the same files: no source is known that kills every compiler.
+``DYING_STAGE`` names the stage, since some runtimes compile when a program is built and others when a kernel is launched.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from feinsum_fuse.device import worker
-from feinsum_fuse.device.compiler_cache import VARIABLE
-from feinsum_fuse.device.loaded import Loaded
+from feinsum_fuse.device.runtime import worker
+from feinsum_fuse.device.runtime.compiler_cache import VARIABLE
+from feinsum_fuse.device.runtime.loaded import Loaded
 
 STAGE = "DYING_STAGE"
 LAST_WORDS = "LLVM ERROR: Cannot select: t7"

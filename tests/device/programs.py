@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from feinsum_fuse.device.executable import Argument, Executable, Launch
+from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 
 
 def program(body: str, n: int = 64, *, dtype: str = "float32", group: int = 8) -> Executable:

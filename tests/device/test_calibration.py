@@ -8,14 +8,14 @@ import warnings
 import numpy as np
 import pytest
 
-from feinsum_fuse.device import calibration
-from feinsum_fuse.device.caches import Cache, caches
-from feinsum_fuse.device.calibration import OVERLAP, calibrate
+from feinsum_fuse.device.calibration import calibration
+from feinsum_fuse.device.calibration.caches import Cache, caches
+from feinsum_fuse.device.calibration.calibration import OVERLAP, calibrate
+from feinsum_fuse.device.calibration.probes import Bench, Rate, sample_in_turns
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.probes import Bench, Rate, sample_in_turns
-from feinsum_fuse.spec.arch import Compute, Container, Memory
-from feinsum_fuse.spec.load import loads
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.arch import Compute, Container, Memory
+from feinsum_fuse.formats.reading.load import loads
+from feinsum_fuse.formats.spec import Spec
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_unit_used_by_somebody_else_is_measured_alone() -> None:
 def test_caches_of_a_listing(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     from pathlib import Path
 
-    from feinsum_fuse.device import caches as module
+    from feinsum_fuse.device.calibration import caches as module
 
     root = Path(str(tmp_path))
     listing = [("1", "Data", "32K", "0"), ("1", "Instruction", "32K", "0"), ("2", "Unified", "1024K", "0"), ("3", "Unified", "32M", "0-7")]

@@ -10,8 +10,9 @@ from pathlib import Path
 import pyopencl as cl
 import pytest
 
-from feinsum_fuse.device import catalogue, runtimes
+from feinsum_fuse.device import catalogue
 from feinsum_fuse.device.catalogue import DeviceInfo, device_of, find_device
+from feinsum_fuse.device.runtime import runtimes
 from feinsum_fuse.errors import DeviceError
 
 

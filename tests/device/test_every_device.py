@@ -7,12 +7,12 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device.catalogue import DeviceInfo, device_of, devices, find_device, limits
-from feinsum_fuse.device.harness import measure
-from feinsum_fuse.device.isolation import run_isolated
-from feinsum_fuse.device.outcome import Outcome
-from feinsum_fuse.device.program import compile
+from feinsum_fuse.device.program.program import compile
+from feinsum_fuse.device.runtime.isolation import run_isolated
+from feinsum_fuse.device.timing.harness import measure
+from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import UnsupportedTypeError
-from feinsum_fuse.spec.load import loads
+from feinsum_fuse.formats.reading.load import loads
 from tests.device.programs import program
 from tests.device.test_program import CHAIN, FUSED, UNFUSED, chain
 from tests.sweeps import sweep_size

@@ -11,10 +11,10 @@ from loopy.kernel.function_interface import ScalarCallable
 from loopy.types import NumpyType
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
+from feinsum_fuse.codegen.executable import Argument, Executable, Launch
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.executable import Argument, Executable, Launch
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.device.isolation import run_isolated
+from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.errors import LoweringError
 
 

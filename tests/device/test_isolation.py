@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from feinsum_fuse.device import compiler_cache, isolation, worker
+from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.executable import Argument, Executable, Launch
-from feinsum_fuse.device.isolation import Result, run_isolated
-from feinsum_fuse.device.outcome import Outcome
-from feinsum_fuse.device.poison import is_poison, poisoned
+from feinsum_fuse.device.checking.poison import is_poison, poisoned
+from feinsum_fuse.device.runtime import compiler_cache, isolation, worker
+from feinsum_fuse.device.runtime.isolation import Result, run_isolated
+from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import DeviceError
 from tests.device import dying_worker
 from tests.device.programs import program
@@ -245,7 +245,7 @@ def test_device_that_went_away() -> None:
 
 
 def test_missing_part_of_a_runtime_is_added_to_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("feinsum_fuse.device.runtimes.missing_part", lambda _: "libsomething is not installed.")
+    monkeypatch.setattr("feinsum_fuse.device.runtime.runtimes.missing_part", lambda _: "libsomething is not installed.")
     assert run("C[i] = 2*undeclared;").message.endswith("\nlibsomething is not installed.")
     assert run("C[i] = 2*A[i];").message == ""
 

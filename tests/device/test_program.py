@@ -9,19 +9,19 @@ import pyopencl as cl
 import pyopencl.array as cla
 import pytest
 
-from feinsum_fuse.cascade.reading import cascade
-from feinsum_fuse.device import isolation
-from feinsum_fuse.device import program as program_module
+from feinsum_fuse.cascades.reading.reader import cascade
+from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.example import example, random_inputs, scales
-from feinsum_fuse.device.executable import Executable
-from feinsum_fuse.device.harness import HostFunction, measure, measure_together
-from feinsum_fuse.device.measurement import Measurement
-from feinsum_fuse.device.outcome import KernelError, Outcome
-from feinsum_fuse.device.program import Program, compile
+from feinsum_fuse.device.checking.example import example, random_inputs, scales
+from feinsum_fuse.device.program import program as program_module
+from feinsum_fuse.device.program.program import Program, compile
+from feinsum_fuse.device.runtime import isolation
+from feinsum_fuse.device.timing.harness import HostFunction, measure, measure_together
+from feinsum_fuse.device.timing.measurement import Measurement
+from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from feinsum_fuse.errors import DeviceError
-from feinsum_fuse.spec.load import loads
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.reading.load import loads
+from feinsum_fuse.formats.spec import Spec
 
 CHAIN = """
 workload:
@@ -287,7 +287,7 @@ def test_nothing_is_run_in_this_process_before_a_child_survived_it(monkeypatch: 
         return honest(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(program_module, "run_isolated", watched)
-    monkeypatch.setattr("feinsum_fuse.device.runner.Loaded", lambda *_: order.append("here"))
+    monkeypatch.setattr("feinsum_fuse.device.program.runner.Loaded", lambda *_: order.append("here"))
     compile(chain(UNFUSED))
     assert order == ["child"]
 
@@ -302,7 +302,7 @@ def test_program_that_this_process_cannot_load_is_a_result(fused: Program, monke
     def refuse(*_: object) -> None:
         raise cl.MemoryError("create_buffer", -4, "")
 
-    monkeypatch.setattr("feinsum_fuse.device.harness.Loaded.buffer", refuse)
+    monkeypatch.setattr("feinsum_fuse.device.timing.harness.Loaded.buffer", refuse)
     m = measure(fused, repeats=1)
     assert (m.outcome, m.stage) == (Outcome.launch_failed, "load")
     assert m.subject is not None and m.subject.schedule == fused.schedule and m.samples_ns == ()

@@ -11,9 +11,9 @@ import pyopencl as cl
 import pyopencl.array as cla
 import pytest
 
+from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.executable import Argument, Executable, Launch
-from feinsum_fuse.device.runner import Runner
+from feinsum_fuse.device.program.runner import Runner
 from feinsum_fuse.errors import DeviceError
 from tests.device.programs import program
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 import pytest
 from constantdict import constantdict
 
-from feinsum_fuse.device import timing
+from feinsum_fuse.codegen.executable import Argument
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.executable import Argument
-from feinsum_fuse.device.interference import Interference
-from feinsum_fuse.device.measurement import Measurement, Provenance, interquartile_range, time_text
-from feinsum_fuse.device.outcome import Outcome
-from feinsum_fuse.device.timing import time_together
+from feinsum_fuse.device.timing import timing
+from feinsum_fuse.device.timing.interference import Interference
+from feinsum_fuse.device.timing.measurement import Measurement, Provenance, interquartile_range, time_text
+from feinsum_fuse.device.timing.outcome import Outcome
+from feinsum_fuse.device.timing.timing import time_together
 from feinsum_fuse.errors import DeviceError
 
 

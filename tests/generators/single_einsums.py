@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from feinsum_fuse import loads
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.spec import Spec
 
 EINSUMS = (
     ("Z[m, n] = A[m, k] * B[k, n]", "mnk", "ZAB"),

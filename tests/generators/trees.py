@@ -8,14 +8,14 @@ from random import Random
 
 from constantdict import constantdict
 
+from feinsum_fuse.formats.arch import Action, Arch, Container, Fanout, Memory
+from feinsum_fuse.formats.arch import Compute as ComputeUnit
+from feinsum_fuse.formats.arch import Toll as TollUnit
+from feinsum_fuse.formats.mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, Toll
+from feinsum_fuse.formats.opencl import FanoutKind, MemoryKind, OpenCL
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.formats.workload import Workload
 from feinsum_fuse.mappings.shared_loops import shareable, windows
-from feinsum_fuse.spec.arch import Action, Arch, Container, Fanout, Memory
-from feinsum_fuse.spec.arch import Compute as ComputeUnit
-from feinsum_fuse.spec.arch import Toll as TollUnit
-from feinsum_fuse.spec.mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, Toll
-from feinsum_fuse.spec.opencl import FanoutKind, MemoryKind, OpenCL
-from feinsum_fuse.spec.spec import Spec
-from feinsum_fuse.spec.workload import Workload
 
 from .workloads import KINDS, WorkloadKind
 

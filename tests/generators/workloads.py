@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from random import Random
 
-from feinsum_fuse.spec.affine import Affine
-from feinsum_fuse.spec.load import loads
-from feinsum_fuse.spec.workload import Workload
+from feinsum_fuse.formats.affine import Affine
+from feinsum_fuse.formats.reading.load import loads
+from feinsum_fuse.formats.workload import Workload
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 11, 13)
 """One, primes, and numbers that many tiles divide."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from feinsum_fuse.formats.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering.binding import Bindings
-from feinsum_fuse.schedule.nest import For, Nest, statements, walk
-from feinsum_fuse.spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.schedule.tree.nest import For, Nest, statements, walk
 from tests.generators.trees import RandomTree
 
 FEATURES = ("imperfect", "spatial", "partial sum", "halo", "diamond", "several kernels")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from random import Random
 
 from feinsum_fuse.errors import Error, LoweringError, MappingError
+from feinsum_fuse.formats.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.schedule import errors
-from feinsum_fuse.spec.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
-from feinsum_fuse.spec.spec import Spec
 
 from .coverage import nodes_of
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.names import chosen_names
+from feinsum_fuse.cascades.names import chosen_names
+from feinsum_fuse.codegen.generation import OPTIONS, executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.example import example
-from feinsum_fuse.device.generation import OPTIONS, executable
-from feinsum_fuse.device.isolation import Result, run_isolated
-from feinsum_fuse.schedule.nest import Nest
-from feinsum_fuse.schedule.parallel import kernel_starts
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.runtime.isolation import Result, run_isolated
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.schedule.tree.nest import Nest
+from feinsum_fuse.schedule.tree.parallel import kernel_starts
 
 
 def outcome(spec: Spec, options: tuple[str, ...] = OPTIONS) -> Result:

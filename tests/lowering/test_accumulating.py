@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.device.isolation import run_isolated
-from feinsum_fuse.schedule.tile_steps import CacheWrite
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.device.runtime.isolation import run_isolated
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
 
 HEAD = """
 workload:

@@ -12,8 +12,8 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
-from feinsum_fuse.schedule.nest import statements
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.schedule.tree.nest import statements
 from tests.generators.trees import architecture, bindings
 
 from .programs import nest_of, outcome

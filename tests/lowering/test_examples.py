@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.program import Program
+from feinsum_fuse.device.program.program import Program
 from tests.sweeps import SLOW
 
 CASES: list[tuple[str, str, dict[str, int]]] = [

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.example import example
-from feinsum_fuse.device.verification import verify
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.checking.verification import verify
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.schedule.errors import ReductionBindingError
-from feinsum_fuse.schedule.factor_steps import RFactor
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.schedule.steps.factor_steps import RFactor
 from tests.schedule.runs import run
 
 ACTIONS = "actions: [{name: read, energy: 1, throughput: 1e9}, {name: write, energy: 1, throughput: 1e9}]"

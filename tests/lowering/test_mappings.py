@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.spec import Spec
 from tests.generators.trees import architecture, bindings
 
 from .programs import kernels_of, nest_of, outcome

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.schedule.errors import BindingConflictError
-from feinsum_fuse.schedule.loop_steps import Fuse
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.schedule.steps.loop_steps import Fuse
 
 TEXT = """
 workload:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.program import Program
+from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.schedule.errors import ScopeError
-from feinsum_fuse.spec.spec import Spec
 from tests.sweeps import SLOW
 
 from .programs import nest_of

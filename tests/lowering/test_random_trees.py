@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.example import example
-from feinsum_fuse.device.generation import OPTIONS
-from feinsum_fuse.device.verification import verify
-from feinsum_fuse.schedule.intrinsics import LANES
-from feinsum_fuse.schedule.nest import statements
-from feinsum_fuse.spec.load import loads
+from feinsum_fuse.codegen.generation import OPTIONS
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.checking.verification import verify
+from feinsum_fuse.formats.reading.load import loads
+from feinsum_fuse.schedule.kernel.intrinsics import LANES
+from feinsum_fuse.schedule.tree.nest import statements
 from tests.generators.trees import RandomTree, random_tree, random_trees
 from tests.generators.workloads import KINDS
 from tests.schedule.runs import run

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.program import Program
-from feinsum_fuse.schedule.skip_steps import SkipTiles
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.schedule.steps.skip_steps import SkipTiles
 from tests.schedule.runs import run
 from tests.sweeps import SLOW
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.messages import SpecWarning
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.spec.messages import SpecWarning
 
 FILE = """
 workload:

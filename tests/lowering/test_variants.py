@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.example import example
-from feinsum_fuse.device.verification import verify
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.checking.verification import verify
 from tests.schedule.runs import run
 
 CHAIN = """

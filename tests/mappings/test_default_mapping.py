@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.cascade.reading import cascade as cascade_of
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
+from feinsum_fuse.formats.mapping import Spatial, Storage
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_spec
 from feinsum_fuse.schedule.target import DeviceLimits
-from feinsum_fuse.spec.mapping import Spatial, Storage
-from feinsum_fuse.spec.spec import Spec
 from tests.generators.workloads import KINDS
 from tests.sweeps import SEED, SLOW, sweep_size
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.mapping import Spatial, Storage, Temporal
+from feinsum_fuse.formats.opencl import OpenCL
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.spec.mapping import Spatial, Storage, Temporal
-from feinsum_fuse.spec.opencl import OpenCL
-from feinsum_fuse.spec.spec import Spec
 
 CASCADES = {
     "product": ["Z[m, n] = A[m, k] * B[k, n]"],
@@ -49,7 +49,7 @@ def test_all_families_occur() -> None:
     assert len({tuple(n.rank_variable for n in nodes if isinstance(n, Temporal)) for nodes in drawn}) > 5, "orders of loops"
 
 
-@pytest.mark.filterwarnings("ignore::feinsum_fuse.spec.messages.SpecWarning")
+@pytest.mark.filterwarnings("ignore::feinsum_fuse.formats.messages.SpecWarning")
 def test_what_an_architecture_lacks_no_mapping_has() -> None:
     """Without groups and lanes only loops in time and in fanouts that mean nothing are drawn; without an architecture nothing is."""
     spec = workload("product")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from feinsum_fuse import loads
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.spec import Spec
 
 ARCH = """
 arch:

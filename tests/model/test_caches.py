@@ -7,12 +7,12 @@ import random
 import pytest
 
 from feinsum_fuse import loads
+from feinsum_fuse.formats.mapping import Storage
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import bounds, place_caches, predict, predicted_seconds
-from feinsum_fuse.model.estimate import estimate
-from feinsum_fuse.model.footprint import lines
-from feinsum_fuse.model.launches import groups, kernels, launch_seconds
-from feinsum_fuse.spec.mapping import Storage
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.model.accelforge.estimate import estimate
+from feinsum_fuse.model.accelforge.footprint import lines
+from feinsum_fuse.model.kernel.launches import groups, kernels, launch_seconds
 from tests.sweeps import SEED, sweep_size
 
 DEVICE = """

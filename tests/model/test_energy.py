@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from feinsum_fuse.model.energy import instances, leak_energy, powered
-from feinsum_fuse.spec.arch import Arch, Array, Compute, Container, Fanout, Fork, Hierarchical, Memory
+from feinsum_fuse.formats.arch import Arch, Array, Compute, Container, Fanout, Fork, Hierarchical, Memory
+from feinsum_fuse.model.accelforge.energy import instances, leak_energy, powered
 
 
 def arch(gated: bool = False) -> Arch:

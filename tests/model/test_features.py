@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from feinsum_fuse import ModelError, SpecError, loads, predict
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.spec import Spec
 from tests.model.specs import arch, chain, product
 
 WHOLE = "- !Storage {tensors: [A, B, Z], component: Main}"

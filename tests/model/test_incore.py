@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import place_caches, predict_many
-from feinsum_fuse.model.estimate import Estimate, estimate
-from feinsum_fuse.model.incore import is_calibrated
+from feinsum_fuse.model.accelforge.estimate import Estimate, estimate
+from feinsum_fuse.model.kernel.incore import is_calibrated
 from feinsum_fuse.model.processor import CYCLES
-from feinsum_fuse.spec.spec import Spec
 from tests.model.test_caches import COMPUTE, WHOLE, product
 
 RATE = 1e9

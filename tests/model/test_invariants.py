@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from feinsum_fuse import predict
+from feinsum_fuse.formats.mapping import Mapping, Node, Spatial, Storage, Temporal
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import Prediction, bounds
-from feinsum_fuse.spec.mapping import Mapping, Node, Spatial, Storage, Temporal
-from feinsum_fuse.spec.spec import Spec
 from tests.generators.single_einsums import EINSUMS, WINDOWS, Draw
 from tests.sweeps import sweep_size
 

@@ -9,14 +9,14 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.reading import cascade as cascade_of
+from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
+from feinsum_fuse.formats.affine import Affine
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.model.blocks import Block, blocks, conditional, in_registers
-from feinsum_fuse.model.kernel_time import kernel_time, makespan, stalled
-from feinsum_fuse.model.machine import Machine
-from feinsum_fuse.schedule.nest import For
-from feinsum_fuse.spec.affine import Affine
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.model.kernel.blocks import Block, blocks, conditional, in_registers
+from feinsum_fuse.model.kernel.kernel_time import kernel_time, makespan, stalled
+from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.schedule.tree.nest import For
 
 RATE = 2e9
 """Vector multiply-adds of a core and second: a cycle is a nanosecond."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from feinsum_fuse.model.occupancy import Reserved
-from feinsum_fuse.model.peak import Branch, peaks
+from feinsum_fuse.model.accelforge.occupancy import Reserved
+from feinsum_fuse.model.accelforge.peak import Branch, peaks
 
 
 def branch(tensors: str, depths: dict[str, int], *reserved: tuple[str, int, int]) -> Branch:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from feinsum_fuse import ModelError, predict, predict_many
-from feinsum_fuse.spec.mapping import Mapping, Nested, Node, Sequential, Temporal
-from feinsum_fuse.spec.spec import Spec
+from feinsum_fuse.formats.mapping import Mapping, Nested, Node, Sequential, Temporal
+from feinsum_fuse.formats.spec import Spec
 from tests.model.specs import chain
 
 Place = tuple[int, ...]

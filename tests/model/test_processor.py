@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from constantdict import constantdict
 
+from feinsum_fuse.formats.arch import Arch, Memory
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import place_caches
-from feinsum_fuse.model.caches import capacity
-from feinsum_fuse.model.estimate import estimate
-from feinsum_fuse.model.kernel_time import kernel_time
-from feinsum_fuse.model.machine import Machine
+from feinsum_fuse.model.accelforge.estimate import estimate
+from feinsum_fuse.model.kernel.caches import capacity
+from feinsum_fuse.model.kernel.kernel_time import kernel_time
+from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import CYCLES, FIGURES, figure, operation_seconds
-from feinsum_fuse.spec.arch import Arch, Memory
-from feinsum_fuse.spec.spec import Spec
 from tests.model.test_kernel_time import product
 
 

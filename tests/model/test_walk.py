@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from feinsum_fuse import predict
+from feinsum_fuse.formats.arch import Memory
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import Prediction
-from feinsum_fuse.spec.arch import Memory
-from feinsum_fuse.spec.spec import Spec
 from tests.generators.single_einsums import EINSUMS, STRIDES, WINDOWS, Draw, Kinds
 from tests.model.walk import Walk
 from tests.sweeps import SEED, sweep_size

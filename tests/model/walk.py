@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from feinsum_fuse.spec.arch import Compute, Memory
-from feinsum_fuse.spec.mapping import Compute as ComputeNode
-from feinsum_fuse.spec.mapping import PathNode, Spatial, Storage, Temporal
-from feinsum_fuse.spec.sets import tensor_set
-from feinsum_fuse.spec.spec import Spec
-from feinsum_fuse.spec.workload import TensorAccess
+from feinsum_fuse.formats.arch import Compute, Memory
+from feinsum_fuse.formats.mapping import Compute as ComputeNode
+from feinsum_fuse.formats.mapping import PathNode, Spatial, Storage, Temporal
+from feinsum_fuse.formats.sets import tensor_set
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.formats.workload import TensorAccess
 
 Value = tuple[int, ...]
 Box = dict[str, range]

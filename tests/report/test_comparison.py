@@ -12,8 +12,8 @@ from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import DeviceInfo
-from feinsum_fuse.device.measurement import Measurement, Provenance
-from feinsum_fuse.device.outcome import Outcome
+from feinsum_fuse.device.timing.measurement import Measurement, Provenance
+from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.model.prediction import Table
 from feinsum_fuse.report.bitmap import bitmap
 from feinsum_fuse.report.comparison import Comparison

@@ -8,9 +8,9 @@ from pymbolic import parse
 from pymbolic.primitives import Product, Variable
 
 from feinsum_fuse import CascadeError
-from feinsum_fuse.cascade.cascade import Access, Cascade, Einsum, SizeParam, Tensor
+from feinsum_fuse.cascades.cascade import Access, Cascade, Einsum, SizeParam, Tensor
+from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.report.operations import operations, operations_per_point
-from feinsum_fuse.spec.affine import Affine
 
 
 def _access(tensor: str, *variables: str) -> Access:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.mapping import Sequential, Spatial, Storage
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.report.random_sample import random_sample
 from feinsum_fuse.schedule.target import DeviceLimits
-from feinsum_fuse.spec.mapping import Sequential, Spatial, Storage
-from feinsum_fuse.spec.spec import Spec
 from tests.report.test_predicted import CHAIN
 
 LIMITS = DeviceLimits()

@@ -10,12 +10,12 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
-from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.cascade.names import chosen_names
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.names import chosen_names
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.contexts import context_of
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.device.runner import Runner
+from feinsum_fuse.device.program.runner import Runner
+from feinsum_fuse.device.runtime.contexts import context_of
 from feinsum_fuse.schedule.schedule import Schedule
 
 Arrays = Mapping[str, np.ndarray]

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.factor_steps import RFactor
-from feinsum_fuse.schedule.inline_steps import Inline
-from feinsum_fuse.schedule.loop_steps import Bind, Fuse, Reorder, ShareLoop, Split, Unroll
-from feinsum_fuse.schedule.nest import LoopRef
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
-from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.factor_steps import RFactor
+from feinsum_fuse.schedule.steps.inline_steps import Inline
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Fuse, Reorder, ShareLoop, Split, Unroll
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
+from feinsum_fuse.schedule.tree.nest import LoopRef
 
 Sizes = tuple[int, int, int, int]
 

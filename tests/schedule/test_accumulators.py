@@ -9,19 +9,19 @@ import pyopencl as cl
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import devices
-from feinsum_fuse.device.executable import Executable
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.device.isolation import run_isolated
-from feinsum_fuse.schedule.accumulators import rounds
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.factor_steps import RFactor
-from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop
+from feinsum_fuse.device.runtime.isolation import run_isolated
+from feinsum_fuse.formats.workload import Reduction
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
-from feinsum_fuse.schedule.tile_steps import CacheWrite, ComputeAt
-from feinsum_fuse.spec.workload import Reduction
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.factor_steps import RFactor
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, ShareLoop
+from feinsum_fuse.schedule.steps.tile_steps import CacheWrite, ComputeAt
+from feinsum_fuse.schedule.tree.accumulators import rounds
 
 from .runs import run
 from .scripts import ref, refs, split, tiled_product

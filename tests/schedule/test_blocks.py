@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from feinsum_fuse.schedule import errors
-from feinsum_fuse.schedule.blocks import Block, BlockIterator, BlockLoop, blocks, check_flow
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Bind, ShareLoop
-from feinsum_fuse.schedule.nest import For, Node, rebuilt
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.tile_steps import ComputeAt
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, ShareLoop
+from feinsum_fuse.schedule.steps.tile_steps import ComputeAt
+from feinsum_fuse.schedule.tree.blocks import Block, BlockIterator, BlockLoop, blocks, check_flow
+from feinsum_fuse.schedule.tree.nest import For, Node, rebuilt
 
 from .scripts import SCRIPTS, Script, Sizes, chain, ref, refs
 

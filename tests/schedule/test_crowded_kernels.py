@@ -6,14 +6,14 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from feinsum_fuse.cascade.match import match
-from feinsum_fuse.cascade.tags import EinsumTag
+from feinsum_fuse.cascades.kernel.tags import EinsumTag
+from feinsum_fuse.cascades.matching.match import match
 from feinsum_fuse.errors import ScheduleError
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Bind, Split
-from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Split
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite
+from feinsum_fuse.schedule.tree.nest import LoopRef
 
 from .runs import queue
 

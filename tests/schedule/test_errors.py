@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.schedule import errors
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.factor_steps import RFactor
-from feinsum_fuse.schedule.loop_steps import Bind, Fuse, Reorder, ShareLoop, Split, Unroll
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.sizes import check_limits
 from feinsum_fuse.schedule.step import Step
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.factor_steps import RFactor
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Fuse, Reorder, ShareLoop, Split, Unroll
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
 from feinsum_fuse.schedule.target import DeviceLimits
-from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
+from feinsum_fuse.schedule.tree.sizes import check_limits
 
 from .scripts import chain, product, ref, refs
 

@@ -16,12 +16,12 @@ from pymbolic.primitives import Comparison, If, Product, Quotient, Sum
 from pymbolic.typing import Expression
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.hoisting import SUM, hoisted
-from feinsum_fuse.schedule.loop_steps import Reorder
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.tile_steps import CacheWrite
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Reorder
+from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
+from feinsum_fuse.schedule.tree.hoisting import SUM, hoisted
 
 from .runs import run, whole_numbers
 from .scripts import ref, refs, split

@@ -7,12 +7,12 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.schedule.errors import NestOrderError, ProducerConsumerError, UnknownTensorError
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.inline_steps import Inline
-from feinsum_fuse.schedule.loop_steps import ShareLoop, Split
-from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.inline_steps import Inline
+from feinsum_fuse.schedule.steps.loop_steps import ShareLoop, Split
+from feinsum_fuse.schedule.tree.nest import LoopRef
 
 from .runs import run, whole_numbers
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feinsum_fuse.errors import ScheduleError
-from feinsum_fuse.schedule.nest import LoopRef
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import REGISTRY, EinsumName, Step, TensorName, Word, renaming
+from feinsum_fuse.schedule.tree.nest import LoopRef
 
 from .scripts import SCRIPTS
 

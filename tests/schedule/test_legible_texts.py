@@ -12,14 +12,14 @@ from random import Random
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.generation import executable
+from feinsum_fuse.codegen.c_expression import Binary, Element, Expression, Name, Number, operations, within, written
+from feinsum_fuse.codegen.c_statement import Assignment, Branch, Declaration, Kernel, Loop, Statement, all_statements, expressions, read
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.codegen.index_names import REPEATED
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.schedule.c_expression import Binary, Element, Expression, Name, Number, operations, within, written
-from feinsum_fuse.schedule.c_statement import Assignment, Branch, Declaration, Kernel, Loop, Statement, all_statements, expressions, read
-from feinsum_fuse.schedule.index_names import REPEATED
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.spec.spec import Spec
 from tests.generators.trees import random_trees
 from tests.generators.workloads import KINDS, WorkloadKind
 from tests.sweeps import SLOW, sweep_size

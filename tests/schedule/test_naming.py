@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Bind, Reorder, Split
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
 
 from .scripts import ref, refs
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import Cascade
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.schedule.errors import BindingConflictError, NestOrderError, NothingMaskedError
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Bind, Reorder, Split
-from feinsum_fuse.schedule.nest import LoopRef, statements
-from feinsum_fuse.schedule.polyhedra import points
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.skip_steps import SkipTiles
 from feinsum_fuse.schedule.step import Step
-from feinsum_fuse.schedule.tile_steps import CacheWrite
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
+from feinsum_fuse.schedule.steps.skip_steps import SkipTiles
+from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
+from feinsum_fuse.schedule.tree.nest import LoopRef, statements
+from feinsum_fuse.schedule.tree.polyhedra import points
 
 from .runs import run, whole_numbers
 from .scripts import ref, refs, split

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.generation import executable
+from feinsum_fuse.codegen.c_statement import read
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.codegen.source_text import legible
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.schedule.c_statement import read
-from feinsum_fuse.schedule.source_text import legible
 
 
 def body(text: str) -> str:

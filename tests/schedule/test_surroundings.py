@@ -8,16 +8,16 @@ import pyopencl.array as cla
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.tags import EinsumTag
+from feinsum_fuse.cascades.kernel.tags import EinsumTag
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.generation import executable
-from feinsum_fuse.device.runner import Runner
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Bind, Split
+from feinsum_fuse.device.program.runner import Runner
+from feinsum_fuse.schedule.kernel.tagging import tagged
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
-from feinsum_fuse.schedule.tagging import tagged
-from feinsum_fuse.schedule.tile_steps import CacheRead
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Split
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead
 
 from .runs import queue
 from .scripts import ref

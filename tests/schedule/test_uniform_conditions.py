@@ -6,7 +6,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from feinsum_fuse.schedule.uniform_conditions import DEFINITION, hidden_agreement
+from feinsum_fuse.codegen.uniform_conditions import DEFINITION, hidden_agreement
 
 from .runs import queue
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascade.cascade import Cascade
-from feinsum_fuse.cascade.online import Online
-from feinsum_fuse.device.generation import executable
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.rewriting.online import Online
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.schedule.errors import IncompleteReductionError, NestOrderError, ReductionBindingError, VectorAccessError
-from feinsum_fuse.schedule.explicate import Explicate
-from feinsum_fuse.schedule.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
-from feinsum_fuse.schedule.rolling_steps import RollingUpdate
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
-from feinsum_fuse.schedule.tile_steps import CacheRead, CacheWrite, ComputeAt
-from feinsum_fuse.schedule.vector_steps import Vectorize
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, ShareLoop, Split, Unroll
+from feinsum_fuse.schedule.steps.rolling_steps import RollingUpdate
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
+from feinsum_fuse.schedule.steps.vector_steps import Vectorize
 
 from .runs import outputs_of, run, whole_numbers
 from .scripts import product, ref, refs, split

@@ -1,0 +1,153 @@
+"""A question to the archive: a cascade on a device, and how well a record answers it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import loopy as lp
+
+from ...cascades.cascade import Cascade, Tensor
+from ...cascades.matching.match import Match
+from ...cascades.names import Names
+from ...cascades.reading.reader import cascade as cascade_of
+from ...codegen.executable import Argument
+from ...device.catalogue import DeviceInfo, device_of, limits
+from ...errors import ArchiveError, DeviceError
+from ...formats.spec import Spec
+from ...schedule.errors import ApplicabilityError
+from ...schedule.kernel.tagging import tagged
+from ...schedule.schedule import Schedule
+from ...schedule.target import DeviceLimits
+from ...schedule.tree.sizes import check_limits
+from ..key.applicability import covers
+from ..key.device_identity import Device, described, device_family, device_identity
+from ..key.identity import Identity, identify, renamed_schedule
+from ..key.recognition import recognised
+from .fact import Fact, Found, Record
+
+Subject: TypeAlias = Cascade | Spec | Match | lp.TranslationUnit
+"""What can be asked about: a cascade, a Spec, what a kernel was matched to, or a loopy kernel, which is matched first."""
+Rank = tuple[int, float]
+"""How well a record fits, least best: the place in :class:`~.fact.Found`, and the distance of the sizes."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, in the asker's names."""
+
+    cascade: Cascade
+    identity: Identity
+    device: DeviceInfo
+    given: lp.TranslationUnit | None = None
+    """The kernel that was asked about, if it was one."""
+    names: Names | None = None
+    """What its entities are."""
+
+    @cached_property
+    def kernel(self) -> lp.TranslationUnit:
+        """The kernel to which a schedule must apply: the given one, or the cascade's own."""
+        return self.cascade.kernel() if self.given is None else self.given
+
+    def answer(self, record: Record, source: str) -> tuple[Rank, Fact] | None:
+        """The record as a fact, or ``None`` if it says nothing about this question."""
+        same_device = record.key.device == device_identity(self.device)
+        if record.key.structure != self.identity.structure:
+            return None
+        if not same_device and device_family(record.device) != device_family(self.device):
+            return None
+        fitting = [
+            i for i in self.identity.mirrored if (i.shape.dtypes, i.shape.strides) == (record.key.dtypes, record.key.strides)
+        ]
+        if not fitting:
+            return None
+        nearest = min(fitting, key=lambda i: size_distance(i.shape.sizes, record.key.sizes))
+        distance = size_distance(nearest.shape.sizes, record.key.sizes)
+        exact_sizes = nearest.shape.sizes == record.key.sizes
+        found = Found.device_family if not same_device else Found.exact if exact_sizes else Found.nearest_sizes
+        detail = "; ".join(filter(None, (_size_detail(nearest, record), "" if same_device else f"recorded on {record.device}")))
+        schedule = None if record.schedule is None else renamed_schedule(record.schedule, nearest.renaming.inverse())
+        rank = (list(Found).index(found), distance)
+        instructions = None if self.names is None else tuple(self.names.instructions.values())
+        return rank, Fact(found, detail, self.device, record, schedule, source, nearest.shape.sizes, instructions)
+
+    def require(self, fact: Fact) -> None:
+        """Raise a :class:`~feinsum_fuse.errors.ScheduleError` unless the schedule is legal here; what was recorded here is."""
+        if fact.found is not Found.exact and fact.schedule is not None and fact.schedule.steps:
+            require_applicable(fact)
+            require_legal(fact.schedule, self.kernel, self.names, self.device)
+
+
+def require_applicable(fact: Fact) -> None:
+    """Raise :class:`ApplicabilityError` if the sizes that were asked about lie outside the set that is stored with the fact."""
+    allowed = fact.applicable
+    if not covers(allowed, fact.sizes):
+        asked = ", ".join("symbolic" if size is None else str(size) for size in fact.sizes)
+        raise ApplicabilityError(
+            f"the sizes [{asked}] lie outside those for which the schedule is known to be legal, {allowed}",
+            hint="Measure and record a mapping at sizes like these.",
+        )
+
+
+def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:
+    """Apply all steps to a kernel and compare what it allocates with the device's limits."""
+    nest = schedule.nest(kernel if names is None else tagged(kernel, names))
+    check_limits(nest, _limits(device))
+
+
+def _limits(device: DeviceInfo) -> DeviceLimits:
+    """The device's own, or, where it is not in this machine, the most careful ones."""
+    try:
+        return limits(device_of(device))
+    except DeviceError:
+        return DeviceLimits(local_bytes=device.local_bytes)
+
+
+def size_distance(asked: tuple[int | None, ...], recorded: tuple[int, ...]) -> float:
+    """The sum of ``|log2(asked / recorded)|``; a symbolic length is near to all."""
+    return math.fsum(abs(math.log2(a / b)) for a, b in zip(asked, recorded, strict=True) if a is not None)
+
+
+def _size_detail(identity: Identity, record: Record) -> str:
+    differing = [
+        f"{label} = {size} for {'symbolic' if wanted is None else wanted}"
+        for label, wanted, size in zip(identity.labels, identity.shape.sizes, record.key.sizes, strict=True)
+        if wanted != size
+    ]
+    return f"recorded at {', '.join(differing)}" if differing else ""
+
+
+def question(x: Subject, device: Device) -> Question:
+    """The question about a cascade, a Spec's cascade, or the cascade that a loopy kernel is matched to.
+
+    Raises :class:`~feinsum_fuse.errors.MatchError` for a kernel that is none.
+    """
+    info = described(device)
+    if isinstance(x, lp.TranslationUnit):
+        return about_match(recognised(x), x, info)
+    if isinstance(x, Match):
+        return Question(x.cascade, identify(x.cascade), info)
+    if isinstance(x, Spec):
+        x = cascade_of(x)
+    if not isinstance(x, Cascade):
+        raise ArchiveError(f"a {type(x).__name__} cannot be looked up", hint="give a cascade, a Spec or a loopy kernel")
+    return Question(x, identify(x), info)
+
+
+def about_match(matched: Match, kernel: lp.TranslationUnit, info: DeviceInfo) -> Question:
+    """The question about a kernel that has been matched."""
+    layout = {tensor: _strides(kernel, array, matched.cascade.tensors[tensor]) for tensor, array in matched.names.arrays.items()}
+    layout = {tensor: strides for tensor, strides in layout.items() if tensor not in matched.cascade.intermediates}
+    return Question(matched.cascade, identify(matched.cascade, layout), info, kernel, matched.names)
+
+
+def _strides(kernel: lp.TranslationUnit, array: str, tensor: Tensor) -> tuple[int, ...]:
+    """The strides of a kernel's array in elements; empty where it is row-major, or where a stride is symbolic."""
+    tags = kernel.default_entrypoint.get_var_descriptor(array).dim_tags or ()
+    strides = tuple(tag.stride for tag in tags)
+    if not all(isinstance(length, int) for length in (*tensor.shape, *strides)):
+        return ()
+    shape = tuple(length for length in tensor.shape if isinstance(length, int))
+    return () if Argument(array, tensor.dtype, shape, "input", strides).row_major else strides

@@ -1,0 +1,174 @@
+"""Asking the archive: what is known about a cascade on a device, best first."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+
+import loopy as lp
+from sqlalchemy import Connection, select
+from sqlalchemy.orm import Session
+
+from ...device.timing.measurement import Measurement
+from ...device.timing.outcome import Outcome
+from ...errors import ArchiveError, MatchError, ScheduleError
+from ..key.device_identity import Device, described
+from ..key.recognition import parts
+from ..tables.address import locate
+from ..tables.schema import ask
+from ..tables.storage import record_of
+from ..tables.tables import CascadeRow, MeasurementRow
+from .fact import Fact, FactKey, Found, Record
+from .question import Question, Rank, Subject, about_match, question
+from .recording import record_from
+from .shipped import SHIPPED, shipped_records
+
+Url = str | os.PathLike[str]
+FAULTS = frozenset({Outcome.wrong_result, Outcome.crashed, Outcome.timeout})
+"""After one of these a schedule is not handed out any more, until it has been measured successfully again."""
+
+
+def query(
+    x: Subject, device: Device, *, limit: int | None = None, outcome: str | None = "ok", url: Url | None = None
+) -> tuple[Fact, ...]:
+    """Facts about ``x`` on ``device``, best first, at most ``limit``.
+
+    First those of the same sizes on the same device, then the same structure at other sizes (nearest first), then devices of the same
+    family; among equals warm before cold, then by median time (failures: newest first). ``outcome`` filters; ``None`` gives all.
+    Facts that ship with the package lie beneath those of the database at ``url``. Reads only; an empty tuple if nothing is known.
+    """
+    if outcome is not None and outcome not in set(Outcome):
+        raise ArchiveError(f"{outcome!r} is no outcome", hint=f"There are {', '.join(Outcome)}; None stands for all.")
+    if limit is not None and limit < 0:
+        raise ArchiveError(f"a limit of {limit} facts makes no sense")
+    asked = question(x, device)
+    ranked = [(rank, fact) for rank, fact in _answers(asked, url) if outcome is None or fact.measurement.outcome == outcome]
+    ranked.sort(key=lambda pair: (pair[0], _order(pair[1].known)))
+    return tuple(fact for _, fact in ranked[:limit])
+
+
+def retrieve(x: Subject, device: Device, url: Url | None = None) -> Fact:
+    """The best known schedule that applies to ``x`` on ``device``; the fact says how it was found, and may be ``nothing``.
+
+    Schedules are compared by the median of their medians at equal sizes on equal devices. One whose latest measurement there was wrong,
+    crashed or hung is passed over. At sizes or on a device other than recorded, a schedule must be legal for ``x``. Reads only.
+
+    If nothing is known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
+    """
+    if not isinstance(x, lp.TranslationUnit):
+        return _best(question(x, device), url)
+    info, failure = described(device), None
+    whole: Fact | None = None
+    try:
+        whole = _best(question(x, info), url)
+    except MatchError as error:
+        failure = error
+    if whole:
+        return whole
+    for matched in parts(x):
+        fact = _best(about_match(matched, x, info), url)
+        if fact:
+            only = f"of the kernel, {', '.join(matched.names.instructions.values())} alone"
+            return dataclasses.replace(fact, detail="; ".join(filter(None, (only, fact.detail))))
+    if whole is None:
+        assert failure is not None
+        raise failure
+    return whole
+
+
+def _best(asked: Question, url: Url | None) -> Fact:
+    """The best fact that answers a question."""
+    groups: dict[tuple[Rank, FactKey], list[Fact]] = defaultdict(list)
+    for rank, fact in _answers(asked, url):
+        groups[rank, fact.known.key].append(fact)
+    rated = [(rank, *_rating(facts)) for (rank, _), facts in groups.items() if _trusted(facts)]
+    refused = ""
+    for *_, best in sorted(rated, key=lambda entry: entry[:3]):
+        try:
+            asked.require(best)
+        except ScheduleError as error:
+            refused = refused or f"; {best.detail}: {error.message}"
+            continue
+        return best
+    known = sum(len(facts) for facts in groups.values())
+    detail = f"of {known} facts about this structure, none has a schedule that applies{refused}" if known else "nothing of this structure"
+    return Fact(Found.nothing, f"{detail} on {asked.device} or its family", asked.device)
+
+
+def history(measurement: Measurement, url: Url | None = None) -> tuple[Measurement, ...]:
+    """Earlier recorded measurements of the same cascade, schedule and device, oldest first: what today's figures are compared with.
+
+    Only successes in the same cache state and of the same harness count, and not ``measurement`` itself, nor what ships with the package:
+    that was measured on another machine, if one of the same kind. Reads only.
+    """
+    today = record_from(measurement)
+    same = [
+        record.measurement
+        for record, _ in _own_records(today.key.structure, url)
+        if (record.cascade_key, record.key) == (today.cascade_key, today.key)
+        and record.measurement.outcome is Outcome.ok
+        and record.measurement.cache_state == measurement.cache_state
+        and record.measurement.provenance.harness == measurement.provenance.harness
+        and record.measurement != today.measurement
+    ]
+    return tuple(sorted(same, key=lambda earlier: earlier.provenance.date))
+
+
+def _own_records(structure: str, url: Url | None) -> list[tuple[Record, str]]:
+    """The records of a structure in the user's database, with that database's name."""
+    address = locate(url)
+    return [(record, str(address)) for record in ask(address, lambda connection: _of_structure(connection, structure)) or ()]
+
+
+def _records(structure: str, url: Url | None) -> list[tuple[Record, str]]:
+    """All records of a structure with where each was found: the user's database, and beneath it what ships with the package."""
+    beneath = {record.id: (record, SHIPPED) for record in shipped_records(structure)}
+    return list({**beneath, **{record.id: (record, source) for record, source in _own_records(structure, url)}}.values())
+
+
+def _of_structure(connection: Connection, structure: str) -> list[Record]:
+    with Session(connection) as session:
+        rows = session.scalars(select(MeasurementRow).join(CascadeRow).where(CascadeRow.structure == structure)).unique()
+        return list(_readable(rows))
+
+
+def _readable(rows: Iterable[MeasurementRow]) -> Iterable[Record]:
+    """Records whose schedule this version can replay; a step that has changed its meaning since is refused by name when it is asked for."""
+    for row in rows:
+        try:
+            yield record_of(row)
+        except ScheduleError:
+            continue
+
+
+def _answers(asked: Question, url: Url | None) -> list[tuple[Rank, Fact]]:
+    found = (asked.answer(record, source) for record, source in _records(asked.identity.structure, url))
+    return [answer for answer in found if answer is not None]
+
+
+def _order(record: Record) -> tuple[bool, float, str, str]:
+    """Warm before cold, fast before slow, failures newest first."""
+    measurement = record.measurement
+    if measurement.samples_ns:
+        return measurement.cache_state == "cold", measurement.median, measurement.provenance.date, record.id
+    newest_first = "".join(chr(0x10FFFF - ord(character)) for character in measurement.provenance.date)
+    return measurement.cache_state == "cold", float("inf"), newest_first, record.id
+
+
+def _trusted(facts: list[Fact]) -> bool:
+    """Whether there is a time, and no fault after it."""
+    times = [fact.measurement.provenance.date for fact in facts if fact.measurement.outcome is Outcome.ok]
+    faults = [fact.measurement.provenance.date for fact in facts if fact.measurement.outcome in FAULTS]
+    return bool(times) and all(max(times) > fault for fault in faults) and facts[0].schedule is not None
+
+
+def _rating(facts: list[Fact]) -> tuple[bool, float, Fact]:
+    """Cold or warm, the median of medians, and the fact nearest to it, of one schedule at one size on one device."""
+    good = [fact for fact in facts if fact.measurement.outcome is Outcome.ok]
+    warm = [fact for fact in good if fact.measurement.cache_state == "warm"] or good
+    middle = statistics.median(fact.measurement.median for fact in warm)
+    best = min(warm, key=lambda fact: (abs(fact.measurement.median - middle), fact.known.id))
+    return best.measurement.cache_state == "cold", middle, best

@@ -1,0 +1,34 @@
+"""When two devices are the same, and when the facts of one may help the other."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pyopencl as cl
+
+from ...device.catalogue import DeviceInfo, find_device
+from ...errors import ArchiveError
+
+Device: TypeAlias = cl.Device | DeviceInfo | str
+"""A device, its description, or a part of its name."""
+
+
+def device_identity(info: DeviceInfo) -> str:
+    """What decides how fast a kernel runs and how it is compiled: platform, name, usable units, driver. Twins in one machine are alike."""
+    return f"{info.platform} | {info.name} | {info.units} units | {info.driver}"
+
+
+def device_family(info: DeviceInfo) -> str:
+    """Platform and kind: the same compiler for the same sort of hardware."""
+    return f"{info.platform} | {info.kind}"
+
+
+def described(device: Device) -> DeviceInfo:
+    """The description of a device; a name is looked up on this machine (:class:`~feinsum_fuse.errors.DeviceError` if it is not there)."""
+    if isinstance(device, DeviceInfo):
+        return device
+    if isinstance(device, cl.Device):
+        return DeviceInfo.of(device)
+    if isinstance(device, str):
+        return DeviceInfo.of(find_device(device))
+    raise ArchiveError(f"{device!r} is no device", hint="give a pyopencl device, a DeviceInfo, or a part of a device's name")

@@ -1,0 +1,74 @@
+"""Where the archive is: a SQLAlchemy URL, by argument, by environment variable, or in the user's data directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from ...errors import ArchiveError
+
+ENVIRONMENT_VARIABLE = "FEINSUM_FUSE_DATABASE"
+FILE_NAME = "archive.sqlite3"
+
+
+@dataclass(frozen=True)
+class Address:
+    """A database: its URL and, where it is one SQLite file, that file."""
+
+    url: URL
+    file: Path | None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether SQLite keeps it, in a file or in memory."""
+        return self.url.get_backend_name() == "sqlite"
+
+    def __str__(self) -> str:
+        return str(self.file) if self.file else self.url.render_as_string(hide_password=True)
+
+
+def default_file() -> Path:
+    """The SQLite file in the user's data directory."""
+    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / FILE_NAME
+
+
+def locate(url: str | os.PathLike[str] | None = None) -> Address:
+    """The database that is meant: ``url`` (a SQLAlchemy URL or a path), else ``$FEINSUM_FUSE_DATABASE``, else the default file.
+
+    Raises :class:`ArchiveError` for text that is neither a path nor a URL of a known kind.
+    """
+    text = os.fspath(url) if url is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
+    if not text:
+        file = default_file()
+    elif "://" in text:
+        return _from_url(text)
+    else:
+        file = Path(text).expanduser()
+    return Address(URL.create("sqlite", database=str(file.absolute())), file.absolute())
+
+
+def _from_url(text: str) -> Address:
+    try:
+        url = make_url(text)
+        url.get_dialect()
+    except (ArgumentError, ImportError) as error:
+        raise ArchiveError(
+            f"{text!r} is not a database URL: {error}", hint="write a path, or a SQLAlchemy URL such as sqlite:////home/me/facts.sqlite3"
+        ) from error
+    try:
+        url.get_dialect().import_dbapi()
+    except ImportError as error:
+        raise ArchiveError(f"the driver of {url.drivername} is not installed: {error}", hint="install it with pip") from error
+    if url.get_backend_name() != "sqlite":
+        return Address(url, None)
+    if not url.database or url.database == ":memory:" or url.query:
+        raise ArchiveError(
+            f"{text!r} names no plain SQLite file", hint="an archive has to outlive its process: write sqlite:////absolute/path/to/file"
+        )
+    file = Path(url.database).absolute()
+    return Address(url.set(database=str(file)), file)

@@ -1,0 +1,243 @@
+"""Connections to an archive, with every fault of the database turned into one clear :class:`ArchiveError`.
+
+A connection lives as long as one call: no file handle crosses a fork, SQLite's write-ahead log is folded in when the last writer
+leaves, and at rest an archive is one file. Reading opens that file in a way that neither writes nor creates anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool, StaticPool
+
+from ...errors import ArchiveError
+from .address import Address
+
+T = TypeVar("T")
+BUSY_SECONDS = 120.0
+"""How long a writer waits for the others before it gives up."""
+
+_READ_ATTEMPTS = 20
+_REASONS = {
+    "SQLITE_FULL": ("the disk is full", "free some space, or choose another place with FEINSUM_FUSE_DATABASE"),
+    "SQLITE_IOERR": ("the file system refused the write (disk full, or over a size limit)", "free some space, or raise the limit"),
+    "SQLITE_READONLY": ("the database is read-only", "make it writable, or choose another place with FEINSUM_FUSE_DATABASE"),
+    "SQLITE_CANTOPEN": ("the file cannot be opened", "check that the directory exists and that you may use it"),
+    "SQLITE_NOTADB": ("the file is no SQLite database", "choose another place with FEINSUM_FUSE_DATABASE, or move the file away"),
+    "SQLITE_CORRUPT": ("the file is damaged", "restore a backup, or move it away and import exported facts"),
+    "SQLITE_BUSY": (f"another process has held it for over {BUSY_SECONDS:.0f} s", "end that process, or try again"),
+    "SQLITE_LOCKED": ("another connection holds it", "try again"),
+}
+
+
+def _sqlite_error(error: BaseException) -> sqlite3.Error | None:
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    return origin if isinstance(origin, sqlite3.Error) else None
+
+
+def _error_name(error: BaseException) -> str:
+    origin = _sqlite_error(error)
+    return str(getattr(origin, "sqlite_errorname", "")) if origin else ""
+
+
+def _reason(error: BaseException, action: str) -> tuple[str, str]:
+    name = _error_name(error)
+    if name.startswith("SQLITE_IOERR") and action == "read":
+        return "the file system refused to read it", "check that it is a file that you may read"
+    for prefix, reason in _REASONS.items():
+        if name.startswith(prefix):
+            return reason
+    if isinstance(error, OSError):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return _REASONS["SQLITE_FULL"]
+        return f"{error.strerror}: {error.filename}", "choose another place with FEINSUM_FUSE_DATABASE"
+    origin = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    first_line = (str(origin).strip() or type(origin).__name__).splitlines()[0]
+    return first_line, "check the URL, and that the database is reachable"
+
+
+@contextmanager
+def reporting(address: Address, action: str) -> Iterator[None]:
+    """Turn a fault of the database inside the block into one ``ArchiveError``: ``cannot <action> <location>: <reason>``."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        reason, hint = _reason(error, action)
+        raise ArchiveError(f"cannot {action} {address}: {reason}", hint=hint) from error
+
+
+def _own_transactions(engine: Engine, begin: str) -> Engine:
+    """Let SQLAlchemy alone begin transactions; the driver's own rules would begin a writing one too late to be safe."""
+
+    @event.listens_for(engine, "connect")
+    def _(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def _(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def memory_engine() -> Engine:
+    """An empty SQLite database that lives in this process's memory."""
+    return _own_transactions(create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}), "BEGIN")
+
+
+def copy_in_memory(connection: Connection) -> Engine:
+    """A copy of the SQLite database behind ``connection`` in this process's memory."""
+    engine = memory_engine()
+    source, target = connection.connection.driver_connection, engine.raw_connection().driver_connection
+    if not isinstance(source, sqlite3.Connection) or not isinstance(target, sqlite3.Connection):
+        raise TypeError("only SQLite's databases can be copied")
+    source.backup(target)
+    return engine
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Switch a new file to write-ahead logging, which needs it alone for an instant and does not wait for that by itself."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if not _error_name(error).startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _open_for_writing(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA synchronous=FULL")
+        if connection.execute("PRAGMA page_count").fetchone() == (0,):
+            _log_ahead(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@lru_cache(maxsize=32)
+def _writing_engine(url: URL, file: Path | None) -> Engine:
+    if file is None:
+        return create_engine(url, poolclass=NullPool)
+    engine = create_engine("sqlite://", creator=lambda: _open_for_writing(file), poolclass=NullPool)
+    return _own_transactions(engine, "BEGIN IMMEDIATE")
+
+
+def _prepare_file(address: Address, file: Path) -> None:
+    """Make the directory; refuse what is marked read-only even where the superuser could write."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    marked = file if file.exists() else file.parent
+    if not marked.stat().st_mode & 0o222 or not os.access(marked, os.W_OK):
+        reason, hint = _REASONS["SQLITE_READONLY"]
+        what = reason if marked == file else f"the directory {marked} is read-only"
+        raise ArchiveError(f"cannot write {address}: {what}", hint=hint)
+
+
+@contextmanager
+def writing(address: Address) -> Iterator[Connection]:
+    """One transaction; on disk when the block ends, or nothing of it. Creates a SQLite file that is not there yet."""
+    with reporting(address, "write"):
+        if address.file is not None:
+            _prepare_file(address, address.file)
+        with _writing_engine(address.url, address.file).begin() as connection:
+            yield connection
+
+
+def read(address: Address, question: Callable[[Connection], T]) -> T | None:
+    """The answer to ``question`` from one consistent state of the database, or ``None`` if there is no database.
+
+    Neither writes nor creates anything. ``question`` may run more than once.
+    """
+    with reporting(address, "read"):
+        if address.file is None:
+            with create_engine(address.url, poolclass=NullPool).connect() as connection:
+                return question(connection)
+        if not address.file.exists():
+            return None
+        return _read_file(address.file, question)
+
+
+def _read_file(file: Path, question: Callable[[Connection], T]) -> T | None:
+    """Ask through SQLite's read-only modes; ask again when a writer came between."""
+    for attempt in range(_READ_ATTEMPTS):
+        try:
+            before = _state(file)
+            with ExitStack() as stack:
+                engine = create_engine("sqlite://", creator=_reader(file, before, stack), poolclass=NullPool)
+                with _own_transactions(engine, "BEGIN").connect() as connection:
+                    answer = question(connection)
+            # A file without a log is read without locks, which is sound only if it stood still meanwhile.
+            if before.has_log or _state(file) == before:
+                return answer
+        except (DBAPIError, FileNotFoundError) as error:
+            if attempt + 1 == _READ_ATTEMPTS or (isinstance(error, DBAPIError) and _state(file) == before and not before.has_log):
+                raise
+        time.sleep(0.002 * attempt)
+    raise ArchiveError(f"cannot read {file}: it changed {_READ_ATTEMPTS} times while it was read", hint="try again")
+
+
+class _State(tuple[tuple[int, ...] | None, ...]):
+    """Identity, size and time of the three files of a SQLite database."""
+
+    __slots__ = ()
+
+    @property
+    def has_log(self) -> bool:
+        return self[1] is not None and self[1][1] > 0
+
+    @property
+    def has_index(self) -> bool:
+        return self[2] is not None
+
+
+def _state(file: Path) -> _State:
+    def stamp(suffix: str) -> tuple[int, ...] | None:
+        try:
+            status = os.stat(f"{file}{suffix}")
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    return _State((stamp(""), stamp("-wal"), stamp("-shm")))
+
+
+def _reader(file: Path, state: _State, stack: ExitStack) -> Callable[[], sqlite3.Connection]:
+    if not state.has_log:
+        query = "mode=ro&immutable=1"
+    elif state.has_index:
+        query = "mode=ro&readonly_shm=1"
+    else:
+        # A log without its index: SQLite would create one, so it may do that to a copy.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="feinsum_fuse-")))
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{file}{suffix}", folder / f"copy{suffix}")
+        file, query = folder / "copy", "mode=ro"
+    return lambda: sqlite3.connect(f"file:{quote(str(file))}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+
+
+def back_up(file: Path, target: Path) -> None:
+    """Copy a SQLite database, log included, while others may use it; ``target`` appears only when it is complete."""
+    partial = target.with_name(target.name + ".partial")
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(partial)) as copy:
+        source.backup(copy)
+    partial.replace(target)

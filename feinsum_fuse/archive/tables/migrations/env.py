@@ -1,0 +1,11 @@
+"""What alembic runs for every migration: the connection is the caller's, and so is the transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from feinsum_fuse.archive.tables.tables import Base
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, target_metadata=Base.metadata, transactional_ddl=True, render_as_batch=True)
+context.run_migrations()

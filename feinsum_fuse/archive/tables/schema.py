@@ -1,0 +1,131 @@
+"""The schema's version: a new database is made, an older one migrated after a backup, a newer one refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from ...errors import ArchiveError
+from .address import Address, locate
+from .database import back_up, copy_in_memory, read, reporting, writing
+
+T = TypeVar("T")
+REVISIONS = ("0001", "0002", "0003")
+"""All versions of the schema, oldest first; the last is what this package reads and writes."""
+
+_VERSION_TABLE = "alembic_version"
+
+
+def revision(address: Address, connection: Connection) -> str | None:
+    """The version that a database says it has; ``None`` for an empty one.
+
+    Raises :class:`ArchiveError` for a newer version than we know, and for other people's tables.
+    """
+    tables = inspect(connection).get_table_names()
+    if _VERSION_TABLE in tables:
+        found = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar()
+        if found is not None and found not in REVISIONS:
+            raise ArchiveError(
+                f"cannot use {address}: its schema is {found}, newer than {REVISIONS[-1]}, the newest that this feinsum_fuse knows",
+                hint="upgrade feinsum_fuse, or choose another place with FEINSUM_FUSE_DATABASE",
+            )
+        return None if found is None else str(found)
+    if tables:
+        raise ArchiveError(
+            f"cannot use {address}: it holds other tables ({', '.join(sorted(tables)[:3])}) and is no archive of feinsum_fuse",
+            hint="choose another place with FEINSUM_FUSE_DATABASE",
+        )
+    return None
+
+
+def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
+    """Bring the tables to a version, inside the caller's transaction."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, target)
+
+
+def migrate(url: str | os.PathLike[str] | None = None) -> Path | None:
+    """Make the tables of a database, or bring older ones up to date after a backup; the backup's path if one was made.
+
+    A database that is up to date is left alone. A server's database is migrated without a backup, which is its administrator's to make.
+    """
+    return _migrate(locate(url))
+
+
+def _migrate(address: Address) -> Path | None:
+    found = read(address, lambda connection: revision(address, connection))
+    if found == REVISIONS[-1]:
+        return None
+    backup = None
+    if found is not None and address.file is not None:
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+        backup = address.file.with_name(f"{address.file.name}.schema-{found}.{stamp}.backup")
+        with reporting(address, "back up"):
+            back_up(address.file, backup)
+    with writing(address) as connection:
+        # Another process may have come first while this one waited for its turn.
+        if revision(address, connection) == found:
+            upgrade(connection)
+    return backup
+
+
+def tell(address: Address, action: Callable[[Connection], T]) -> T:
+    """Run ``action`` in one write transaction on tables that are up to date; its effects are on disk when this returns, or none is.
+
+    Makes a database that is not there, migrates an older SQLite file after a backup, and refuses a newer schema and an older one on a
+    server (:func:`migrate` is for its administrator).
+    """
+    with writing(address) as connection:
+        found = revision(address, connection)
+        if found is None:
+            upgrade(connection)
+        if found in (None, REVISIONS[-1]):
+            return action(connection)
+    if address.file is None:
+        raise _too_old(address, found)
+    _migrate(address)
+    with writing(address) as connection:
+        return action(connection)
+
+
+def ask(address: Address, question: Callable[[Connection], T]) -> T | None:
+    """The answer to ``question`` from the database at ``address``; ``None`` if there is none. Reads only.
+
+    The tables of an older schema are migrated in a copy in memory; the file stays as it is.
+    """
+    older: list[Engine] = []
+
+    def checked(connection: Connection) -> T | None:
+        found = revision(address, connection)
+        if found is None:
+            return None
+        if found == REVISIONS[-1]:
+            return question(connection)
+        if address.file is None:
+            raise _too_old(address, found)
+        older.append(copy_in_memory(connection))
+        return None
+
+    answer = read(address, checked)
+    if not older:
+        return answer
+    with reporting(address, "read"), older[-1].begin() as connection:
+        upgrade(connection)
+        return question(connection)
+
+
+def _too_old(address: Address, found: str | None) -> ArchiveError:
+    return ArchiveError(
+        f"cannot use {address}: its schema is {found}, older than {REVISIONS[-1]}",
+        hint="have its administrator back it up and call feinsum_fuse.archive.migrate with its URL",
+    )

@@ -1,0 +1,136 @@
+"""Records in and out of the tables. A measurement's fields that have no column of their own are kept in its ``document``."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from ...device.timing.measurement import Measurement
+from ...model.prediction import Prediction
+from ...schedule.schedule import Schedule
+from ..facts.fact import FactId, FactKey, Record
+from ..key.device_identity import device_family, device_identity
+from ..key.identity import digest
+from ..text.cascade_text import cascade_from_json, cascade_to_json
+from .tables import CascadeRow, DeviceRow, MeasurementRow, PredictionRow, ProvenanceRow, ScheduleRow, SharedRow
+
+Row = TypeVar("Row", bound=SharedRow)
+NO_SCHEDULE = "null"
+
+
+def compact(data: object) -> str:
+    """JSON on one line, the same for equal data."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def schedule_to_text(schedule: Schedule | None) -> str:
+    """The document of a schedule, on one line."""
+    return NO_SCHEDULE if schedule is None else compact(json.loads(schedule.to_json()))
+
+
+def schedule_from_text(text: str) -> Schedule | None:
+    """The inverse of :func:`schedule_to_text`; :class:`~feinsum_fuse.errors.ScheduleError` for steps that this version does not know."""
+    return None if text == NO_SCHEDULE else Schedule.from_json(text)
+
+
+def insert(session: Session, record: Record) -> None:
+    """Add the rows of a record; whether it is on disk is the surrounding transaction's affair."""
+    fields = json.loads(record.measurement.to_json())
+    provenance = fields.pop("provenance")
+    device, date = provenance.pop("device"), provenance.pop("date")
+    info = record.device
+    row = MeasurementRow(
+        fact=record.id,
+        cascade=_shared(session, CascadeRow(key=record.cascade_key, structure=record.key.structure), cascade_to_json(record.cascade)),
+        device=_shared(session, DeviceRow(identity=device_identity(info), family=device_family(info)), compact(device)),
+        schedule=_shared(session, ScheduleRow(), schedule_to_text(record.schedule)),
+        provenance=_shared(session, ProvenanceRow(), compact(provenance)),
+        sizes=compact(record.key.sizes),
+        dtypes=compact(record.key.dtypes),
+        strides=compact(record.key.strides),
+        outcome=fields.pop("outcome"),
+        stage=fields.pop("stage"),
+        message=fields.pop("message"),
+        cold=fields.pop("cache_state") == "cold",
+        median_ns=record.measurement.median * 1e9 if record.measurement.samples_ns else None,
+        samples_ns=compact(fields.pop("samples_ns")),
+        event_ns=compact(fields.pop("event_ns")),
+        error=fields.pop("error"),
+        tolerance=fields.pop("tolerance"),
+        date=date,
+        mapping=record.mapping,
+        applicable=record.applicable,
+        document=compact(fields),
+    )
+    if record.prediction is not None:
+        row.prediction = PredictionRow(
+            predicted_latency=record.prediction.latency,
+            predicted_energy=record.prediction.energy,
+            document=record.prediction.to_json(),
+        )
+    session.add(row)
+    session.flush()
+
+
+def _shared(session: Session, row: Row, document: str) -> Row:
+    """The row that holds this document: the one that is there, or else the given one."""
+    row.digest, row.document = digest(document), document
+    wanted = select(type(row)).where(type(row).digest == row.digest)
+    if (known := session.scalar(wanted)) is not None:
+        return known
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError:
+        # On a server, another writer may have added it since.
+        return session.scalars(wanted).one()
+    return row
+
+
+def key_of(row: MeasurementRow) -> FactKey:
+    """The fact's key, from columns alone."""
+    return FactKey(
+        row.cascade.structure,
+        tuple(json.loads(row.sizes)),
+        tuple(json.loads(row.dtypes)),
+        tuple(tuple(strides) for strides in json.loads(row.strides)),
+        row.device.identity,
+        row.schedule.digest,
+    )
+
+
+def measurement_of(row: MeasurementRow) -> Measurement:
+    """The measurement behind a row."""
+    fields = json.loads(row.document)
+    provenance = {**json.loads(row.provenance.document), "device": json.loads(row.device.document), "date": row.date}
+    fields |= {
+        "provenance": provenance,
+        "outcome": row.outcome,
+        "stage": row.stage,
+        "message": row.message,
+        "cache_state": "cold" if row.cold else "warm",
+        "samples_ns": json.loads(row.samples_ns),
+        "event_ns": json.loads(row.event_ns),
+        "error": row.error,
+        "tolerance": row.tolerance,
+    }
+    return Measurement.from_json(json.dumps(fields))
+
+
+def record_of(row: MeasurementRow) -> Record:
+    """The record behind a row; :class:`~feinsum_fuse.errors.Error` if it is damaged or holds steps of another version."""
+    return Record(
+        FactId(row.fact),
+        key_of(row),
+        row.cascade.key,
+        cascade_from_json(row.cascade.document),
+        schedule_from_text(row.schedule.document),
+        measurement_of(row),
+        None if row.prediction is None else Prediction.from_json(row.prediction.document),
+        row.mapping,
+        row.applicable,
+    )

@@ -1,0 +1,137 @@
+"""Facts as JSON lines: what ``database/`` ships and what ``feinsum-fuse db export`` and ``db import`` exchange.
+
+One fact a line, keys sorted, lines sorted by what they are about: a new fact adds a line to a diff and changes none. A line holds
+cascade and schedule in canonical names; whoever reads it computes its keys anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, select
+from sqlalchemy.orm import Session
+
+from ...errors import ArchiveError, Error, Location, ScheduleError
+from ..facts.fact import Record
+from ..tables.address import locate
+from ..tables.schema import ask, tell
+from ..tables.storage import compact, insert, record_of
+from ..tables.tables import MeasurementRow
+from .line import FactLine, line_of, record_from_line
+
+LONGEST_LINE = 16 << 20
+"""Characters; a longer line is no fact of ours."""
+_LONGEST_TEXT = 300
+
+
+@dataclass(frozen=True)
+class Merge:
+    """What an import did."""
+
+    added: int
+    present: int
+    """Facts that were there already."""
+
+    def __str__(self) -> str:
+        facts, were = "fact" if self.added == 1 else "facts", "was" if self.present == 1 else "were"
+        return f"{self.added} {facts} added, {self.present} {were} there already"
+
+
+def export_facts(url: str | os.PathLike[str] | None = None) -> Iterator[str]:
+    """All facts of a database as lines, without line ends; nothing if there is no database. Reads only."""
+
+    def all_records(connection: Connection) -> list[Record]:
+        with Session(connection) as session:
+            return [record_of(row) for row in session.scalars(select(MeasurementRow)).unique()]
+
+    records = ask(locate(url), all_records) or []
+    yield from lines_of(records)
+
+
+def lines_of(records: Iterable[Record]) -> Iterator[str]:
+    """The lines of records, sorted by structure, sizes, types, strides, device, schedule, date and identifier."""
+    for record in sorted(records, key=lambda r: (r.key, r.measurement.provenance.date, r.id)):
+        yield compact(line_of(record).model_dump(mode="json"))
+
+
+def read_facts(lines: Iterable[str], name: str, *, skip_unknown_steps: bool = False) -> Iterator[Record]:
+    """The records in the lines of a file called ``name``; blank lines are skipped, and on request schedules of another version.
+
+    Raises :class:`ArchiveError` with file and line for anything that is no fact of ours; nothing in a line is executed.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        place = Location(name, number)
+        if len(line) > LONGEST_LINE:
+            raise ArchiveError(f"the line has {len(line)} characters, more than {LONGEST_LINE}", location=place)
+        try:
+            yield record_from_line(FactLine.model_validate_json(line))
+        except ValidationError as error:
+            raise ArchiveError(_first_problem(error), location=place, hint=_count(error.error_count())) from error
+        except ScheduleError as error:
+            if not skip_unknown_steps:
+                raise ArchiveError(f"the line is no fact: {_shortened(error)}", location=place) from error
+        except (Error, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ArchiveError(f"the line is no fact: {_shortened(error)}", location=place) from error
+
+
+def _shortened(message: object) -> str:
+    """A message without most of what a hostile line may have put into it."""
+    text = str(message)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
+
+
+def _count(problems: int) -> str:
+    return "1 problem in this line" if problems == 1 else f"{problems} problems in this line"
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    path = ".".join(str(part) for part in problem["loc"])
+    message = _shortened(problem["msg"])
+    return f"{path}: {message}" if path else message
+
+
+def _same(first: Record, second: Record) -> bool:
+    fields = ("cascade_key", "measurement", "prediction")
+    return all(getattr(first, name) == getattr(second, name) for name in fields)
+
+
+def import_facts(path: str | os.PathLike[str], url: str | os.PathLike[str] | None = None) -> Merge:
+    """Add the facts of a file of JSON lines to a database, all or none; facts that are there already are left alone.
+
+    Raises :class:`ArchiveError` for a line that is no fact, and for a fact that is there with another content.
+    """
+    try:
+        with Path(path).open(encoding="utf-8") as stream:
+            records = list(read_facts(stream, os.fspath(path)))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ArchiveError(f"cannot read {os.fspath(path)}: {reason}") from error
+    return merge(records, url)
+
+
+def merge(records: Iterable[Record], url: str | os.PathLike[str] | None = None) -> Merge:
+    """Add records to a database, all or none; see :func:`import_facts`."""
+    wanted = list(records)
+
+    def add(connection: Connection) -> Merge:
+        added = 0
+        with Session(connection) as session:
+            for record in wanted:
+                known = session.scalar(select(MeasurementRow).where(MeasurementRow.fact == record.id))
+                if known is None:
+                    insert(session, record)
+                    added += 1
+                elif not _same(record_of(known), record):
+                    raise ArchiveError(
+                        f"fact {record.id} is in the database with another content", hint="one of the two was edited; remove it"
+                    )
+        return Merge(added, len(wanted) - added)
+
+    return tell(locate(url), add)

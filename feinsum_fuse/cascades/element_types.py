@@ -1,0 +1,87 @@
+"""Element types: which NumPy type each tensor has, in which type an Einsum computes, and in which it reduces."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..errors import CascadeError, UnsupportedTypeError
+from ..formats.sets import resolve
+from ..formats.workload import Workload
+
+SUPPORTED = (
+    *("float16", "float32", "float64", "complex64", "complex128"),
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+)
+
+
+def checked(dtype: str) -> str:
+    """The canonical name of a supported element type; :class:`UnsupportedTypeError` otherwise."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = ""
+    if name not in SUPPORTED:
+        raise UnsupportedTypeError(f"there is no element type {dtype!r}", hint=f"Supported are {', '.join(SUPPORTED)}.")
+    return name
+
+
+def tensor_types(workload: Workload, table: Mapping[str, str] | None) -> dict[str, str]:
+    """Tensor -> element type: from the table (set expression -> type), else by width.
+
+    64 bits mean float64; 8, 16 and 32 bits mean float32, with one warning that names the tensors that were widened.
+    """
+    types: dict[str, str] = {}
+    widths: dict[str, int] = {}
+    for einsum in workload.einsums:
+        given = resolve(table or {}, workload, einsum.name)
+        for tensor, dtype in given.items():
+            if types.setdefault(tensor, checked(dtype)) != checked(dtype):
+                raise CascadeError(f"tensor {tensor} has the element type {types[tensor]} in one Einsum and {dtype} in {einsum.name}")
+        widths |= {access.name: access.bits_per_value for access in einsum.tensor_accesses}
+    widened = []
+    for tensor, bits in widths.items():
+        if tensor not in types:
+            if bits not in (8, 16, 32, 64):
+                raise UnsupportedTypeError(f"tensor {tensor} has {bits} bits: no element type", hint="Set its type under opencl: dtypes.")
+            types[tensor] = "float64" if bits == 64 else "float32"
+            if bits < 32:
+                widened.append(f"{tensor} ({bits} bits)")
+    if widened:
+        warnings.warn(f"computed as float32, wider than the workload says: {', '.join(widened)}", stacklevel=4)
+    return types
+
+
+def accumulators(workload: Workload, table: Mapping[str, str] | None, types: Mapping[str, str]) -> dict[str, str]:
+    """Einsum -> the type of its reduction: from the table (set expression over its output -> type), else by :func:`default_accumulator`."""
+    result = {}
+    for einsum in workload.einsums:
+        output = einsum.outputs[0].name
+        given = resolve(table or {}, workload, einsum.name)
+        result[einsum.name] = checked(given[output]) if output in given else default_accumulator(types[output])
+    return result
+
+
+def default_accumulator(dtype: str) -> str:
+    """float32 for float16, int32 for integers of 8 and 16 bits, else the type itself."""
+    kind, size = np.dtype(dtype).kind, np.dtype(dtype).itemsize
+    if dtype == "float16":
+        return "float32"
+    return "int32" if kind in "iu" and size < 4 else dtype
+
+
+def computing_type(dtypes: tuple[str, ...], accumulate: str, fractional: bool) -> str:
+    """The type in which a map over operands of these types is evaluated.
+
+    The widest floating-point (or complex) type among operands and accumulator; if there is none, the widest integer, or, for a
+    ``fractional`` map (division, exponential, ...), float32 (float64 if an integer of 64 bits takes part).
+    """
+    every = [np.dtype(dtype) for dtype in (*dtypes, accumulate)]
+    inexact = [dtype for dtype in every if dtype.kind in "fc"]
+    if inexact:
+        return str(np.result_type(*inexact).name)
+    if fractional:
+        return "float64" if any(dtype.itemsize == 8 for dtype in every) else "float32"
+    return str(np.result_type(*every).name)

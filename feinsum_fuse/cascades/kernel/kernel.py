@@ -1,0 +1,265 @@
+"""The base kernel of a cascade: feinsum's grammar, from which every schedule starts.
+
+One instruction per Einsum, its id made from the Einsum's name, tagged :class:`~feinsum_fuse.cascades.kernel.tags.EinsumTag`::
+
+    A_0_Z(m, k) := A[m, k]
+    B_1_Z(k, n) := B[k, n]
+    Z[m_Z, n_Z] = sum(k_Z, A_0_Z(m_Z, k_Z) * B_1_Z(k_Z, n_Z))        {id=Z_einsum}
+
+Every operand is read through a substitution rule called with bare inames. An access that is no list of distinct bare variables goes
+through two rules, so that a step can see the tensor's own coordinates::
+
+    I_tensor(c, h) := I[c, h]
+    I_0_O(c, p, r) := I_tensor(c, 2*p + r)
+
+Inames are called ``<variable>_<einsum>`` and tagged :class:`~feinsum_fuse.cascades.kernel.tags.RankVariableTag`; loops over the output
+and loops of the reduction have a domain each. An Einsum takes one of three forms:
+
+* *plain*: each axis of the output is a bare variable that runs over the whole axis. Guards bound the reduction's domain; without a
+  reduction they become ``if(guards, map, initial)``.
+* *gathered*: anything else, for example ``Z[p+r] = A[p]*B[r]`` or an output that is larger than what is written. The nest runs over the
+  elements of the output, and the reduction over the points that reach the element, an equality in its domain; a variable that the
+  equality determines is replaced by its value inside the rules (``A_0_Z(o0, r) := A_tensor(o0 - r)``, where ``0 <= o0_Z - r_Z < P``).
+  Where an equality with other coefficients than 1 and -1 remains, all conditions become ``if(conditions, map, neutral)`` inside the
+  reduction.
+  A loop over an axis that ``v`` or ``v + constant`` indexes has that variable's name and tag, but runs over the whole axis; one over any
+  other axis is called ``o<axis>_<einsum>`` and has no tag. An element that no point reaches gets the initial value.
+* *recurrent*: as above, and the output is read through a rule as well, as ``if(t_S - 1 >= 0, S_0_S(t_S), populate)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+from loopy.kernel.data import Iname, SubstitutionRule
+from loopy.library import reduction as operations
+from loopy.symbolic import Reduction
+from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
+from pymbolic import primitives as p
+from pymbolic import var
+from pymbolic.typing import Expression
+
+from ...errors import CascadeError, UnsupportedTypeError
+from ...formats.affine import Affine
+from ...formats.workload import operand_name
+from ..cascade import Access, Cascade, Einsum, Size, SizeParam
+from ..element_types import computing_type
+from ..functions import is_fractional, primitive
+from ..names import Identifiers, Names, chosen_names
+from ..reductions import combines_populate, initial_value, is_recurrence, neutral_element
+from ..validation import validate
+from .nests import Nest, nest_of
+from .tags import EinsumTag, RankVariableTag, TensorTag
+from .typed_map import Reads, cast_to, number, typed_map
+
+_OPERATIONS = {
+    "add": operations.SumReductionOperation,
+    "mul": operations.ProductReductionOperation,
+    "max": operations.MaxReductionOperation,
+    "min": operations.MinReductionOperation,
+}
+
+
+def base_kernel(cascade: Cascade) -> lp.TranslationUnit:
+    """The cascade as a loopy kernel in the grammar above; arguments are inputs, then outputs, then symbolic sizes.
+
+    Raises :class:`CascadeError` for a cascade that cannot be computed, and :class:`UnsupportedTypeError` where OpenCL lacks an operation
+    for a type.
+    """
+    validate(cascade)
+    return _Builder(cascade, chosen_names(cascade)).build()
+
+
+def affine_expression(index: Affine) -> Expression:
+    """The same as a pymbolic expression."""
+    terms = [var(name) if factor == 1 else p.Product((factor, var(name))) for name, factor in index.terms]
+    if index.constant or not terms:
+        terms.append(index.constant)
+    return terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
+
+
+class _Builder:
+    def __init__(self, cascade: Cascade, names: Names) -> None:
+        self.cascade = cascade
+        self.names = names
+        self.fresh = Identifiers(
+            [*names.instructions.values(), *names.inames.values(), *names.arrays.values(), *names.rules.values(), *names.sizes.values()]
+        )
+        self.rules: dict[str, SubstitutionRule] = {}
+        self.tensor_rules: dict[str, str] = {}
+        self.domains: list[isl.BasicSet] = []
+        self.inames: dict[str, Iname] = {}
+        self.writers = {einsum.output.tensor: names.instructions[einsum.name] for einsum in cascade.einsums}
+
+    def build(self) -> lp.TranslationUnit:
+        instructions = [self.instruction(einsum) for einsum in self.cascade.einsums]
+        # A length that only an array has is in no domain, and nothing may be assumed of it there.
+        bounds = {name for domain in self.domains for name in domain.get_var_names(isl.dim_type.param)}
+        t_unit = lp.make_kernel(
+            self.domains,
+            [*self.rules.values(), *instructions],
+            self.arrays(),
+            name="cascade",
+            lang_version=(2018, 2),
+            seq_dependencies=False,
+            assumptions=" and ".join(f"{name} >= 1" for name in self.names.sizes.values() if name in bounds) or None,
+        )
+        kernel = t_unit.default_entrypoint
+        return t_unit.with_kernel(kernel.copy(inames={**kernel.inames, **self.inames}))
+
+    def arrays(self) -> list[Any]:
+        """Global arguments for inputs and outputs, global temporaries for intermediates."""
+        result: list[Any] = []
+        written = {einsum.output.tensor for einsum in self.cascade.einsums}
+        outputs = [tensor for tensor in self.cascade.outputs if tensor in written]
+        for tensor in (*self.cascade.inputs, *outputs, *self.cascade.intermediates):
+            known = self.cascade.tensors[tensor]
+            common = {"dtype": np.dtype(known.dtype), "shape": tuple(map(self.size, known.shape)), "tags": frozenset({TensorTag(tensor)})}
+            name = self.names.arrays[tensor]
+            if tensor in self.cascade.intermediates:
+                result.append(lp.TemporaryVariable(name, address_space=lp.AddressSpace.GLOBAL, **common))
+            else:
+                result.append(lp.GlobalArg(name, is_input=tensor not in written, is_output=tensor in written, **common))
+        return result + [lp.ValueArg(name, np.dtype(np.int64)) for name in self.names.sizes.values()]
+
+    def size(self, size: Size) -> Expression:
+        return var(self.names.sizes[size.name]) if isinstance(size, SizeParam) else size
+
+    def instruction(self, einsum: Einsum) -> lp.Assignment:
+        inames = {variable: self.names.inames[einsum.name, variable] for variable in einsum.variables}
+        nest = nest_of(einsum, self.cascade.tensors[einsum.output.tensor].shape, inames, self.fresh)
+        if nest.outer:
+            self.domains.append(self.domain(nest.outer, ()))
+        if nest.inner:
+            self.domains.append(self.domain(nest.inner, ()) if self.has_gaps(nest) else self.domain(nest.inner, tuple(nest.outer), nest))
+        for iname, variable in nest.tags.items():
+            self.inames[iname] = Iname(iname, frozenset({RankVariableTag(einsum.name, variable)}))
+        reads = {operand.tensor for operand in einsum.operands} - {einsum.output.tensor}
+        element = tuple(var(iname) for iname in nest.outer)
+        array = var(self.names.arrays[einsum.output.tensor])
+        return lp.Assignment(
+            array[element] if element else array,
+            self.value(einsum, nest),
+            id=self.names.instructions[einsum.name],
+            within_inames=frozenset(nest.outer),
+            within_inames_is_final=True,
+            depends_on=frozenset(self.writers[tensor] for tensor in reads if tensor in self.writers),
+            depends_on_is_final=True,
+            tags=frozenset({EinsumTag(einsum.name)}),
+        )
+
+    def domain(self, loops: Mapping[str, Size], parameters: tuple[str, ...], nest: Nest | None = None) -> isl.BasicSet:
+        """The set of loops' values; a nest's conditions, over its outer loops as parameters, cut points off."""
+        texts = [f"0 <= {iname} < {self.size(size)}" for iname, size in loops.items()]
+        mentioned = {str(self.size(size)) for size in loops.values() if isinstance(size, SizeParam)}
+        if nest is not None:
+            texts += [f"{condition} >= 0" for condition in nest.conditions]
+            texts += [f"{value} < {self.size(size)}" for value, size in nest.bounds]
+            mentioned |= {name for value in (*nest.conditions, *(value for value, _ in nest.bounds)) for name in value.variables}
+            mentioned |= {str(self.size(size)) for _, size in nest.bounds if isinstance(size, SizeParam)}
+        used = [name for name in (*self.names.sizes.values(), *parameters) if name in mentioned]
+        return isl.BasicSet(f"[{', '.join(used)}] -> {{[{', '.join(loops)}] : {' and '.join(texts)}}}")
+
+    def has_gaps(self, nest: Nest) -> bool:
+        """Whether an equality such as ``2*v = o`` holds in a reduction's domain: loopy 2025.2 solves it for ``v``, for odd ``o`` too."""
+        if not nest.inner or not (nest.conditions or nest.bounds):
+            return False
+        loops = (*nest.outer, *nest.inner)
+        for constraint in self.domain({**nest.outer, **nest.inner}, (), nest).detect_equalities().get_constraints():
+            factors = {v: int(constraint.get_coefficient_val(isl.dim_type.set, k).to_python()) for k, v in enumerate(loops)}
+            if constraint.is_equality() and any(abs(factors[v]) > 1 for v in nest.inner):
+                return True
+        return False
+
+    def value(self, einsum: Einsum, nest: Nest) -> Expression:
+        """The right-hand side: the map, reduced and combined with ``populate``, or the initial value where no point reaches."""
+        dtypes = tuple(self.cascade.tensors[operand.tensor].dtype for operand in einsum.operands)
+        computing = computing_type(dtypes, einsum.accumulate, is_fractional(primitive(einsum.map)))
+        operands = {operand_name(k): (self.read(einsum, k, operand, nest), dtypes[k]) for k, operand in enumerate(einsum.operands)}
+        points = {variable: affine_expression(value) for variable, value in nest.values.items()}
+        result = typed_map(einsum.map, computing, Reads(operands, points), einsum.name)
+        storing = self.cascade.tensors[einsum.output.tensor].dtype
+        if einsum.reduces or combines_populate(einsum):
+            storing = einsum.accumulate
+        if computing != storing:
+            result = cast_to(storing, result)
+        if self.has_gaps(nest):
+            result = self.guarded(nest, result, number(storing, neutral_element(einsum.reduce, storing)), (*nest.outer, *nest.inner))
+        if nest.inner:
+            result = Reduction(self.operation(einsum), tuple(nest.inner), result, allow_simultaneous=False)
+        if combines_populate(einsum) and einsum.populate is not None:
+            result = combined(einsum.reduce, number(storing, einsum.populate), result)
+        if not nest.inner or is_recurrence(einsum):
+            result = self.guarded(nest, result, number(storing, initial_value(einsum, storing)), tuple(nest.outer))
+        return result
+
+    def operation(self, einsum: Einsum) -> operations.ReductionOperation:
+        """The reduction; where at most one point reaches an element, and ``reduce`` is ``none``, the sum of that point."""
+        if einsum.reduce == "none" and einsum.populate:
+            raise CascadeError(
+                f"Einsum {einsum.name} writes {einsum.output} with the initial value {einsum.populate} and reduce: none",
+                hint="Set reduce, or index the output by one variable per rank.",
+            )
+        if einsum.reduce in ("max", "min") and einsum.accumulate in ("uint32", "uint64"):
+            # loopy 2025.2 does not know the smallest and largest of these.
+            raise UnsupportedTypeError(
+                f"Einsum {einsum.name} reduces {einsum.accumulate} by {einsum.reduce}, which kernels cannot",
+                hint="Choose a signed type.",
+            )
+        return _OPERATIONS["add" if einsum.reduce == "none" else einsum.reduce]()
+
+    def guarded(self, nest: Nest, value: Expression, otherwise: Expression, loops: tuple[str, ...]) -> Expression:
+        """The value where the nest's conditions on these loops hold, else another one."""
+        known = frozenset(loops)
+        conditions = [p.Comparison(affine_expression(low), ">=", 0) for low in nest.conditions if known >= set(low.variables)]
+        bounds = [(high, size) for high, size in nest.bounds if known >= set(high.variables)]
+        conditions += [p.Comparison(affine_expression(high), "<", self.size(size)) for high, size in bounds]
+        if not conditions:
+            return value
+        return p.If(conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions)), value, otherwise)
+
+    def read(self, einsum: Einsum, position: int, operand: Access, nest: Nest) -> Expression:
+        """A call of the operand's rule with bare inames; makes the rule, and the tensor's own where the access is not bare."""
+        indices = [nest.at(index) for index in operand.indices]
+        inames = tuple(dict.fromkeys(name for index in indices for name in index.variables))
+        local = Identifiers(self.names.arrays.values())
+        arguments = {iname: local(nest.tags.get(iname, iname)) for iname in inames}
+        elements = [affine_expression(index.renamed(arguments)) for index in indices]
+        bare = [index.bare for index in indices]
+        array = var(self.names.arrays[operand.tensor])
+        if None in bare or len(set(bare)) < len(bare):
+            body = var(self.tensor_rule(operand.tensor))(*elements)
+        else:
+            body = array[tuple(elements)] if elements else array
+        name = self.names.rules[einsum.name, position]
+        self.rules[name] = SubstitutionRule(name, tuple(arguments.values()), body)
+        call = var(name)(*map(var, inames))
+        if operand.tensor != einsum.output.tensor:
+            return call
+        fixed = {variable: size if isinstance(size, int) else 1 for variable, size in einsum.sizes.items()}
+        early = [nest.at(index) for index in operand.indices if index.smallest(fixed) < 0]
+        before = number(self.cascade.tensors[operand.tensor].dtype, initial_value(einsum, einsum.accumulate))
+        return p.If(p.Comparison(affine_expression(early[0]), ">=", 0), call, before) if early else call
+
+    def tensor_rule(self, tensor: str) -> str:
+        """The rule that reads a tensor at its own coordinates."""
+        if tensor not in self.tensor_rules:
+            known = self.cascade.tensors[tensor]
+            name = self.tensor_rules[tensor] = self.fresh(f"{tensor}_tensor")
+            local = Identifiers(self.names.arrays.values())
+            arguments = tuple(local(rank.lower()) for rank in (known.ranks or [f"d{axis}" for axis in range(len(known.shape))]))
+            self.rules[name] = SubstitutionRule(name, arguments, var(self.names.arrays[tensor])[tuple(map(var, arguments))])
+        return self.tensor_rules[tensor]
+
+
+def combined(reduce: str, *values: Expression) -> Expression:
+    """Two values combined as the reduction does."""
+    if reduce == "add":
+        return p.Sum(values)
+    if reduce == "mul":
+        return p.Product(values)
+    return var(reduce)(*values)

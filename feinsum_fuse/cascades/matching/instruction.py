@@ -1,0 +1,199 @@
+"""One instruction of a kernel as an Einsum, in the kernel's own names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import loopy as lp
+import numpy as np
+from constantdict import constantdict
+from loopy.library import reduction as operations
+from loopy.symbolic import Reduction as LoopyReduction
+from loopy.symbolic import ResolvedFunction, TypeCast
+from pymbolic import primitives as p
+from pymbolic.typing import Expression
+
+from ...formats.affine import Affine
+from ...formats.workload import Reduction
+from ..cascade import Size
+from ..element_types import default_accumulator
+from ..reductions import neutral_element
+from .domain import loop_box
+from .instruction_map import MapReader, Operands, Source, nonnegative
+from .refusal import Refusal
+from .rule import affine
+
+_REDUCTIONS: dict[type, Reduction] = {
+    operations.SumReductionOperation: "add",
+    operations.ProductReductionOperation: "mul",
+    operations.MaxReductionOperation: "max",
+    operations.MinReductionOperation: "min",
+}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An Einsum whose tensors are still arrays and rules of the kernel."""
+
+    id: str
+    array: str
+    indices: tuple[Affine, ...]
+    operands: Operands
+    map: Expression
+    reduce: Reduction
+    populate: float | None
+    sizes: constantdict[str, Size]
+    guards: tuple[Affine, ...]
+    accumulate: str
+    reduced: tuple[str, ...]
+    """The inames of the reduction."""
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A right-hand side taken apart."""
+
+    map: Expression
+    operation: operations.ReductionOperation | None = None
+    inames: tuple[str, ...] = ()
+    populate: float | None = None
+    conditions: tuple[Affine, ...] = ()
+    """Around everything."""
+    inner: tuple[Affine, ...] = ()
+    """Around the map, inside the reduction."""
+
+
+def is_conditional(insn: lp.InstructionBase, source: Source) -> bool:
+    """Whether the right-hand side can be read as a map that is a ``where``, and as a map behind guards."""
+    if not isinstance(insn, lp.Assignment):
+        return False
+    value = _taken_apart(insn.expression, source)
+    return bool(value.conditions) if value.operation is None else _inner_guards(value, source.kernel) is not None
+
+
+def read_instruction(source: Source, insn: lp.InstructionBase, written: Collection[str], guarded: bool = False) -> Instruction:
+    """The Einsum of an instruction; ``written``: arrays that Einsums of the cascade write. Raises :class:`Refusal`.
+
+    A condition around the right-hand side is a guard if there is a reduction in it; a condition around the map is one if ``guarded``, else
+    a part of the map.
+    """
+    kernel, types = source.kernel, source.types
+    array, indices = _assignee(kernel, insn)
+    value = _taken_apart(insn.expression, source)
+    if value.operation is None and value.conditions and not guarded:
+        value = _Value(insn.expression)
+    elif guarded and value.operation is not None:
+        value = _inner_guards(value, kernel) or value
+    inner = value.inames
+    if set(inner) & insn.within_inames:
+        raise Refusal(f"it reduces over {', '.join(sorted(set(inner) & insn.within_inames))}, which is a loop around it")
+    sizes, guards = loop_box(kernel, tuple(v for index in indices for v in index.variables), inner)
+    reader = MapReader(source, insn.id, (*insn.within_inames, *inner), array, written)
+    expression, outermost = value.map, None
+    if isinstance(expression, TypeCast):
+        outermost = expression.type.numpy_dtype.name
+        expression = expression.child
+    map = reader.rec(expression)
+    operands = reader.operands
+    stored = types.array(array)
+    accumulate = default_accumulator(stored) if value.operation is None else outermost or types.reduction(insn.id)
+    if value.operation is None and outermost not in (None, stored):
+        raise Refusal(f"it casts to {outermost} what it stores as {stored}")
+    reduce, populate = _reduction(value, stored, accumulate)
+    if operands.initial is not None:
+        if populate not in (None, operands.initial):
+            raise Refusal(f"it reads {array} with the initial value {operands.initial} and fills it with {populate}")
+        populate = operands.initial
+    guards = (*guards, *value.conditions, *value.inner)
+    return Instruction(insn.id, array, indices, operands, map, reduce, populate, sizes, guards, accumulate, tuple(inner))
+
+
+def _reduction(value: _Value, stored: str, accumulate: str) -> tuple[Reduction, float | None]:
+    if value.operation is None:
+        if value.populate is None:
+            return "add", None
+        return ("add", None) if value.populate == 0 else ("none", value.populate)
+    reduce = _REDUCTIONS.get(type(value.operation))
+    if reduce is None:
+        raise Refusal(f"it reduces by {value.operation}, not by a sum, product, maximum or minimum")
+    if value.conditions and value.populate != neutral_element(reduce, stored):
+        raise Refusal("it has a value where its reduction does not run that is not the reduction's neutral one")
+    populate = None if value.conditions else value.populate
+    return reduce, None if populate == neutral_element(reduce, accumulate) else populate
+
+
+def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tuple[Affine, ...]]:
+    if not isinstance(insn, lp.Assignment):
+        raise Refusal(f"it is a {type(insn).__name__}, not an assignment of one element")
+    if insn.predicates:
+        raise Refusal(f"it is guarded by {' and '.join(map(str, insn.predicates))}")
+    if insn.atomicity:
+        raise Refusal("it is atomic")
+    target = insn.assignee
+    array = target.aggregate.name if isinstance(target, p.Subscript) else target.name
+    descriptor = kernel.get_var_descriptor(array)
+    if descriptor.address_space != lp.AddressSpace.GLOBAL:
+        raise Refusal(f"it writes {array}, which is not in global memory")
+    if isinstance(descriptor, lp.TemporaryVariable) and descriptor.base_storage is not None:
+        raise Refusal(f"it writes {array}, which shares its memory with other arrays")
+    indices = tuple(affine(index, kernel) for index in (target.index_tuple if isinstance(target, p.Subscript) else ()))
+    bare = [index.bare for index in indices if index is not None]
+    if len(bare) < len(indices) or None in bare:
+        raise Refusal(f"it writes {target}: the indices must be bare inames")
+    if len(set(bare)) < len(bare) or set(bare) != insn.within_inames:
+        loops = ", ".join(sorted(insn.within_inames))
+        raise Refusal(f"it writes {target}: the indices must be the loops around it, each once ({loops or 'none'})")
+    return array, tuple(index for index in indices if index is not None)
+
+
+def _taken_apart(expression: Expression, source: Source) -> _Value:
+    """``if(conditions, populate (reduce) reduction, constant)`` and everything simpler."""
+    if isinstance(expression, p.If) and isinstance(expression.else_, int | float | np.generic):
+        parts = expression.condition.children if isinstance(expression.condition, p.LogicalAnd) else (expression.condition,)
+        conditions = tuple(nonnegative(part, source.kernel) for part in parts)
+        inside = _taken_apart(expression.then, source)
+        inside = inside if inside.operation is not None else _Value(expression.then)
+        if all(condition is not None for condition in conditions) and not inside.conditions and inside.populate is None:
+            known = tuple(condition for condition in conditions if condition is not None)
+            return _Value(inside.map, inside.operation, inside.inames, float(expression.else_), known)
+    if isinstance(expression, LoopyReduction):
+        return _Value(expression.expr, expression.operation, tuple(expression.inames))
+    combined = _combined(expression, source)
+    return combined if combined is not None else _Value(expression)
+
+
+def _inner_guards(value: _Value, kernel: lp.LoopKernel) -> _Value | None:
+    """The value with ``if(conditions, map, neutral)`` inside its reduction as guards; ``None`` if its map is nothing of the kind."""
+    body = value.map
+    reduce = _REDUCTIONS.get(type(value.operation))
+    if reduce is None or not (isinstance(body, p.If) and isinstance(body.else_, np.generic | int | float)):
+        return None
+    parts = body.condition.children if isinstance(body.condition, p.LogicalAnd) else (body.condition,)
+    conditions = tuple(nonnegative(part, kernel) for part in parts)
+    known = tuple(condition for condition in conditions if condition is not None)
+    if len(known) < len(conditions) or body.else_ != neutral_element(reduce, np.asarray(body.else_).dtype.name):
+        return None
+    return dataclasses.replace(value, map=body.then, inner=known)
+
+
+def _combined(expression: Expression, source: Source) -> _Value | None:
+    """A constant combined with a reduction by the reduction's own operation."""
+    operation: type | None = None
+    children: tuple[Expression, ...] = ()
+    if isinstance(expression, p.Sum):
+        operation, children = operations.SumReductionOperation, expression.children
+    elif isinstance(expression, p.Product):
+        operation, children = operations.ProductReductionOperation, expression.children
+    elif isinstance(expression, p.Call) and isinstance(expression.function, p.Variable | ResolvedFunction):
+        names = {"max": operations.MaxReductionOperation, "min": operations.MinReductionOperation}
+        operation, children = names.get(source.function(expression.function)), expression.parameters
+    reductions = [child for child in children if isinstance(child, LoopyReduction)]
+    numbers = [child for child in children if isinstance(child, int | float | np.generic)]
+    if operation is None or len(children) != 2 or len(reductions) != 1 or len(numbers) != 1:
+        return None
+    reduction = reductions[0]
+    if type(reduction.operation) is not operation:
+        return None
+    return _Value(reduction.expr, reduction.operation, tuple(reduction.inames), float(numbers[0]))

@@ -1,0 +1,296 @@
+"""From a loopy kernel back to the cascade that it computes.
+
+What is recognised is feinsum's grammar (``feinsum_fuse.cascades.kernel.kernel`` writes it): every instruction assigns one element of an
+array in global memory, indexed by exactly the loops around it; it has at most one reduction (sum, product, maximum, minimum), which is
+the whole right-hand side but for an initial value combined by the same operation; every operand is read through a substitution rule
+called with bare inames. Nothing is assumed: what a map, a predicate, a cast or a bound says is in the cascade, or the kernel is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import loopy as lp
+import numpy as np
+from constantdict import constantdict
+from loopy.diagnostic import LoopyError
+from loopy.kernel.function_interface import CallableKernel
+from numpy.typing import ArrayLike, NDArray
+from pymbolic import primitives as p
+from pymbolic.typing import Expression
+
+from ...errors import CascadeError, MatchError
+from ...formats.affine import Affine
+from ..cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from ..element_types import checked, computing_type
+from ..functions import is_fractional, primitive
+from ..names import Identifiers, Names
+from ..reading.reader import iterative_variable
+from .array_types import Types
+from .computed_operand import computed_values
+from .instruction import Instruction, is_conditional, read_instruction
+from .instruction_map import Source
+from .order import Order
+from .refusal import Refusal
+from .rule import Computed, Element
+
+
+@dataclass(frozen=True)
+class Match:
+    """A cascade, and what its entities are called in the kernel.
+
+    Einsums are called as the instructions, rank variables as the inames, tensors as the arrays, or, where a rule computes an operand from
+    several arrays or in other ways, as the rule.
+    """
+
+    cascade: Cascade
+    names: Names
+    computed: constantdict[str, Expression] = field(default_factory=constantdict)
+    """Tensors that no array holds -> the body of their rule (``%k`` stands for its k-th argument)."""
+
+    def reference(self, **arguments: ArrayLike) -> dict[str, NDArray[Any]]:
+        """What the matched instructions write, by array, computed with NumPy from the kernel's own arguments.
+
+        Arrays may be larger than what is accessed. Raises :class:`CascadeError` for missing arguments.
+        """
+        sizes = self._sizes(arguments)
+        values: dict[str, ArrayLike] = {}
+        for tensor in self.cascade.inputs:
+            shape = self.cascade.fixed_shape(tensor, sizes)
+            if tensor in self.computed:
+                values[tensor] = computed_values(self.computed[tensor], shape, arguments)
+            else:
+                array = np.asarray(arguments[self.names.arrays[tensor]])
+                values[tensor] = array[tuple(slice(0, length) for length in shape)]
+        return {self.names.arrays[tensor]: value for tensor, value in self.cascade.reference(**values).items()}
+
+    def _sizes(self, arguments: Mapping[str, ArrayLike]) -> dict[str, int]:
+        sizes = {name: int(np.asarray(arguments[name])) for name in self.cascade.size_parameters if name in arguments}
+        for tensor in self.cascade.inputs:
+            array = self.names.arrays.get(tensor)
+            if array is None:
+                continue
+            if array not in arguments:
+                raise CascadeError(f"the argument {array} is missing")
+            for size, length in zip(self.cascade.tensors[tensor].shape, np.shape(arguments[array]), strict=True):
+                if isinstance(size, SizeParam):
+                    sizes.setdefault(size.name, length)
+        return sizes
+
+    def __str__(self) -> str:
+        return f"{self.cascade}\n{self.names}"
+
+
+def match(t_unit: lp.TranslationUnit, instructions: Iterable[str] | None = None, kernel_name: str | None = None) -> Match:
+    """The cascade that a kernel computes: all of its instructions, or those with the given ids.
+
+    Raises :class:`MatchError` with the instruction and the reason if any of them is no Einsum.
+    """
+    kernel = chosen_kernel(t_unit, kernel_name)
+    try:
+        types = Types(t_unit, kernel)
+    except (LoopyError, KeyError) as error:
+        raise MatchError(f"the kernel cannot be read: {error}") from None
+    if isinstance(instructions, str):
+        instructions = (instructions,)
+    chosen = list(instructions) if instructions is not None else [insn.id for insn in kernel.instructions]
+    unknown = [name for name in chosen if name not in kernel.id_to_insn]
+    if unknown or not chosen:
+        missing = f"instruction {unknown[0]!r}" if unknown else "instruction to match"
+        raise MatchError(f"the kernel has no {missing}", hint=f"It has {', '.join(kernel.id_to_insn)}.")
+    return _Matching(Source(t_unit, kernel, types), chosen).match()
+
+
+def chosen_kernel(t_unit: lp.TranslationUnit, name: str | None = None) -> lp.LoopKernel:
+    """The kernel of this name, or the only one that can be called from outside; :class:`MatchError` if there is no such kernel."""
+    if not isinstance(t_unit, lp.TranslationUnit):
+        raise MatchError(f"a {type(t_unit).__name__} cannot be matched", hint="Give the TranslationUnit that lp.make_kernel returns.")
+    callables = t_unit.callables_table
+    names = sorted(t_unit.entrypoints) if name is None else [name] if name in callables else []
+    if len(names) != 1 or not isinstance(callables[names[0]], CallableKernel):
+        known = ", ".join(kernel for kernel, found in callables.items() if isinstance(found, CallableKernel))
+        raise MatchError(
+            f"{'which kernel is meant' if name is None else f'a kernel {name!r}'} cannot be told: the translation unit has {known}",
+            hint="Make one of them its only entrypoint: t_unit.with_entrypoints(name).",
+        )
+    return callables[names[0]].subkernel
+
+
+class _Matching:
+    def __init__(self, source: Source, chosen: list[str]) -> None:
+        self.source = source
+        self.kernel = kernel = source.kernel
+        self.chosen = chosen
+        self.found: dict[str, Instruction] = {}
+        self.tensors: dict[str, Tensor] = {}
+        self.computed: dict[str, Computed] = {}
+        self.produced: set[str] = set()
+        self.fresh = Identifiers([*kernel.temporary_variables, *kernel.arg_dict])
+
+    def match(self) -> Match:
+        """Read all instructions, check how they depend on each other, and put the cascade together."""
+        written = {array for insn in self.chosen for array in self.kernel.id_to_insn[insn].assignee_var_names()}
+        for name in self.chosen:
+            try:
+                self.found[name] = self.read(name, written)
+            except (Refusal, CascadeError) as reason:
+                raise MatchError(f"instruction {name} is no Einsum: {reason}") from None
+        order = Order(self.kernel, self.found)
+        order.check()
+        einsums = []
+        for name in order.names():
+            try:
+                einsums.append(self.einsum(self.found[name]))
+            except (Refusal, CascadeError) as reason:
+                raise MatchError(f"instruction {name} is no Einsum: {reason}") from None
+        kept = {array for array in written if array in self.kernel.arg_dict or self.is_read_elsewhere(array)}
+        outputs = tuple(e.output.tensor for e in einsums if e.output.tensor in kept)
+        cascade = Cascade(tuple(einsums), constantdict(self.tensors), outputs)
+        return Match(cascade, self.names(cascade), constantdict({name: found.body for name, found in self.computed.items()}))
+
+    def read(self, name: str, written: set[str]) -> Instruction:
+        """One instruction; a condition around its value is a part of the map unless reads would leave their arrays without it."""
+        insn = self.kernel.id_to_insn[name]
+        if is_conditional(insn, self.source):
+            found = read_instruction(self.source, insn, written)
+            if all(self.is_inside(found, read) for read in found.operands.reads):
+                return found
+        return read_instruction(self.source, insn, written, guarded=True)
+
+    def is_inside(self, found: Instruction, read: Element | Computed) -> bool:
+        """Whether all points read elements that an array has, as far as its declaration says."""
+        if not isinstance(read, Element):
+            return True
+        shape = self.kernel.get_var_descriptor(read.array).shape
+        try:
+            lengths = [self.length(found, index) for index in read.indices]
+        except Refusal:
+            return False
+        declared = [_size(length) for length in shape] if isinstance(shape, tuple) else [None] * len(lengths)
+        numbers = [(need, have) for need, have in zip(lengths, declared, strict=True) if isinstance(need, int) and isinstance(have, int)]
+        return all(need <= have for need, have in numbers)
+
+    def is_read_elsewhere(self, array: str) -> bool:
+        """Whether an instruction that is not matched reads an array."""
+        return any(array in insn.read_dependency_names() for insn in self.kernel.instructions if insn.id not in self.found)
+
+    def einsum(self, found: Instruction) -> Einsum:
+        output = Access(found.array, found.indices)
+        self.add_tensor(found.array, tuple(found.sizes[v] for v in output.variables), is_written=True)
+        self.produced.add(found.array)
+        operands = tuple(self.operand(found, read) for read in found.operands.reads)
+        order = dict.fromkeys((*output.variables, *(v for operand in operands for v in operand.variables), *found.sizes))
+        result = Einsum(
+            *(found.id, output, operands, found.map, constantdict({v: found.sizes[v] for v in order})),
+            *(found.reduce, found.populate, found.guards, checked(found.accumulate)),
+        )
+        dtypes = tuple(self.tensors[operand.tensor].dtype for operand in operands)
+        computing = computing_type(dtypes, result.accumulate, is_fractional(primitive(result.map)))
+        for cast in found.operands.casts:
+            if cast != computing:
+                raise Refusal(f"it casts to {cast} inside its map, which computes in {computing}")
+        if any(operand.tensor == found.array for operand in operands):
+            self.check_recurrence(result)
+        return result
+
+    def check_recurrence(self, einsum: Einsum) -> None:
+        """The loop of a recurrence must be sequential."""
+        from loopy.kernel.data import ConcurrentTag
+
+        variable = iterative_variable(einsum)
+        if self.kernel.inames[variable].tags_of_type(ConcurrentTag):
+            raise Refusal(f"it reads {einsum.output.tensor} at earlier values of {variable}, which runs in parallel")
+
+    def operand(self, found: Instruction, read: Element | Computed) -> Access:
+        indices = read.indices
+        if isinstance(read, Element) and read.array == found.array:
+            return Access(read.array, indices)
+        lengths = tuple(self.length(found, index) for index in indices)
+        if isinstance(read, Element):
+            self.add_tensor(read.array, lengths, is_written=False)
+            return Access(read.array, indices)
+        for name, other in self.computed.items():
+            if other.body == read.body and self.tensors[name].shape == lengths:
+                return Access(name, indices)
+        name = self.fresh(read.rule)
+        self.computed[name] = read
+        self.tensors[name] = Tensor(name, lengths, checked(read.dtype))
+        return Access(name, indices)
+
+    def length(self, found: Instruction, index: Affine) -> Size:
+        """How long an axis must be that this index expression runs over."""
+        if index.bare is not None and (not found.guards or isinstance(found.sizes[index.bare], SizeParam)):
+            return found.sizes[index.bare]
+        numbers = {v: size for v, size in found.sizes.items() if isinstance(size, int)}
+        if not numbers.keys() >= set(index.variables):
+            raise Refusal(f"it reads at {index}, where a loop has a symbolic length")
+        guarded = [guard for guard in found.guards if numbers.keys() >= set(guard.variables)]
+        return _largest(index, numbers, guarded) + 1
+
+    def add_tensor(self, array: str, needed: tuple[Size, ...], is_written: bool) -> None:
+        """Add a tensor, or check that what is accessed of it is in it; inputs have the array's declared shape where that is known."""
+        descriptor = self.kernel.get_var_descriptor(array)
+        declared = descriptor.shape if isinstance(descriptor.shape, tuple) else (None,) * len(needed)
+        if len(declared) != len(needed):
+            raise Refusal(f"{array} has {len(declared)} axes and is accessed with {len(needed)} indices")
+        known = self.tensors[array].shape if array in self.tensors else (None,) * len(needed)
+        if array in self.produced and not is_written:
+            _check_whole(array, needed, self.tensors[array].shape)
+        shape = tuple(
+            _axis(array, need, _size(length), have, is_written) for need, length, have in zip(needed, declared, known, strict=True)
+        )
+        self.tensors[array] = Tensor(array, shape, checked(self.source.types.array(array)))
+
+    def names(self, cascade: Cascade) -> Names:
+        rules = {(found.id, position): rule for found in self.found.values() for position, rule in found.operands.rules.items()}
+        return Names(
+            constantdict({einsum.name: einsum.name for einsum in cascade.einsums}),
+            constantdict({(einsum.name, v): v for einsum in cascade.einsums for v in einsum.variables}),
+            constantdict({tensor: tensor for tensor in cascade.tensors if tensor not in self.computed}),
+            constantdict(rules),
+            constantdict({name: name for name in cascade.size_parameters}),
+        )
+
+
+def _largest(index: Affine, sizes: Mapping[str, int], guards: Iterable[Affine]) -> int:
+    import islpy as isl
+
+    texts = [f"0 <= {v} < {size}" for v, size in sizes.items()] + [f"{guard} >= 0" for guard in guards]
+    points = isl.Set(f"{{[{', '.join(sizes)}] : {' and '.join(texts)}}}")
+    value = isl.Aff.zero_on_domain_space(points.space) + index.constant
+    for name, factor in index.terms:
+        value = value.add_coefficient_val(isl.dim_type.in_, list(sizes).index(name), factor)
+    if points.is_empty():
+        raise Refusal("its conditions leave it no points")
+    if int(points.min_val(value).to_python()) < 0:
+        raise Refusal(f"it reads at {index}, which is below 0")
+    return int(points.max_val(value).to_python())
+
+
+def _size(length: Expression | None) -> Size | None:
+    if isinstance(length, int | np.integer):
+        return int(length)
+    return SizeParam(length.name) if isinstance(length, p.Variable) else None
+
+
+def _check_whole(array: str, needed: tuple[Size, ...], written: tuple[Size, ...]) -> None:
+    for need, have in zip(needed, written, strict=True):
+        if isinstance(need, int) and isinstance(have, int) and need > have:
+            raise Refusal(f"it reads {array} up to {need - 1}, of which the kernel writes {have} elements alone")
+
+
+def _axis(array: str, needed: Size, declared: Size | None, known: Size | None, is_written: bool) -> Size:
+    """The length of a tensor's axis from what an access needs, what the array declares, and what earlier accesses said."""
+    if isinstance(needed, int) and isinstance(declared, int) and needed > declared:
+        raise Refusal(f"it accesses {array} up to {needed - 1}, beyond its length {declared}")
+    if is_written:
+        return needed
+    if known is not None and known in (declared, needed):
+        return known
+    if known is not None and isinstance(known, int) and isinstance(needed, int):
+        return max(known, needed)
+    if known is not None:
+        raise Refusal(f"it accesses {array} over {needed} elements of an axis that is {known} long elsewhere")
+    return declared if declared is not None and isinstance(declared, int) == isinstance(needed, int) else needed

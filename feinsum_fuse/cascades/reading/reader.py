@@ -1,0 +1,232 @@
+"""From a Spec, or from strings such as ``Z[m,n] = A[m,k] * B[k,n]``, to a Cascade."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from constantdict import constantdict
+from pymbolic.typing import Expression
+
+from ...errors import CascadeError
+from ...formats.affine import Affine
+from ...formats.spec import Spec
+from ...formats.workload import Einsum as SpecEinsum
+from ...formats.workload import TensorAccess, Workload, operand_name
+from ..cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from ..element_types import accumulators, tensor_types
+from ..functions import product_of, variables_in
+from ..rewriting.online import Online
+from ..rewriting.softmax import ExpandSoftmax, softmax_arguments
+from .space import Space, bounding_accesses, effective_rank_sizes, iteration_set, largest_index, space
+
+_FIRST_STAND_IN = 10**12
+"""Symbolic sizes are read as integers from here on, a million apart, and replaced afterwards."""
+_SYMBOLIC_HINT = "Index a symbolic rank by a bare variable."
+
+
+def cascade(
+    spec: Spec | Sequence[str | Mapping[str, object]],
+    sizes: Mapping[str, int | str | SizeParam] | None = None,
+    dtypes: Mapping[str, str] | None = None,
+    accumulate: Mapping[str, str] | None = None,
+) -> Cascade:
+    """The Cascade of a Spec's workload, or of Einsums written as strings (or as mappings, as in a workload's ``einsums``).
+
+    ``sizes``: rank -> size, for strings only; a name instead of a number makes the length symbolic. ``dtypes`` and ``accumulate``: set
+    expression -> NumPy type name, instead of the Spec's ``opencl`` key (default for strings: float32).
+    Raises :class:`CascadeError` and :class:`SpecError`.
+    """
+    if isinstance(spec, Spec):
+        if sizes:
+            raise CascadeError("sizes are given with strings only", hint="A Spec has its own: load it with variables=... instead.")
+        opencl = spec.opencl
+        return _from_workload(
+            spec.workload,
+            dtypes if dtypes is not None else (opencl.dtypes if opencl else None),
+            accumulate if accumulate is not None else (opencl.accumulate if opencl else None),
+        )
+    if isinstance(spec, str) or not isinstance(spec, Sequence) or not all(isinstance(einsum, str | Mapping) for einsum in spec):
+        raise CascadeError(f"a cascade is read from a Spec or a list of strings, not from {spec!r:.80}")
+    return _from_strings(spec, sizes or {}, dtypes, accumulate)
+
+
+def _from_strings(
+    einsums: Sequence[str | Mapping[str, object]],
+    sizes: Mapping[str, int | str | SizeParam],
+    dtypes: Mapping[str, str] | None,
+    accumulate: Mapping[str, str] | None,
+) -> Cascade:
+    from ...formats.reading.load import loads
+
+    symbols = {rank: SizeParam(size) if isinstance(size, str) else size for rank, size in sizes.items() if not isinstance(size, int)}
+    stand_ins = {symbol: _FIRST_STAND_IN + 10**6 * k for k, symbol in enumerate(dict.fromkeys(symbols.values()))}
+    numbers = {rank: stand_ins[symbols[rank]] if rank in symbols else size for rank, size in sizes.items()}
+    bits = {key: np.dtype(dtype).itemsize * 8 for key, dtype in (dtypes or {}).items()}
+    if not {"All", "Tensors", "Other"} & bits.keys():
+        bits |= {"Other": 32} if bits else {"All": 32}
+    document = {"workload": {"rank_sizes": numbers, "bits_per_value": bits, "einsums": list(einsums)}}
+    result = _from_workload(loads(json.dumps(document)).workload, dtypes, accumulate)
+    return _with_symbols(result, {number: symbol for symbol, number in stand_ins.items()}) if stand_ins else result
+
+
+def _with_symbols(cascade: Cascade, symbols: Mapping[int, SizeParam]) -> Cascade:
+    def symbolic(size: Size, where: str) -> Size:
+        if isinstance(size, int) and size in symbols:
+            return symbols[size]
+        if isinstance(size, int) and size >= _FIRST_STAND_IN // 2:
+            raise CascadeError(f"{where} has a symbolic size that is shifted or multiplied", hint=_SYMBOLIC_HINT)
+        return size
+
+    einsums = []
+    for einsum in cascade.einsums:
+        if any(abs(guard.constant) >= _FIRST_STAND_IN // 2 for guard in einsum.guards):
+            raise CascadeError(f"Einsum {einsum.name} has a symbolic size that is shifted", hint=_SYMBOLIC_HINT)
+        lengths = constantdict({v: symbolic(size, f"rank variable {v} of {einsum.name}") for v, size in einsum.sizes.items()})
+        einsums.append(replace(einsum, sizes=lengths))
+    tensors = {
+        name: Tensor(name, tuple(symbolic(size, f"tensor {name}") for size in tensor.shape), tensor.dtype, tensor.ranks)
+        for name, tensor in cascade.tensors.items()
+    }
+    return Cascade(tuple(einsums), constantdict(tensors), cascade.outputs, cascade.rewritings)
+
+
+def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumulate: Mapping[str, str] | None) -> Cascade:
+    for einsum in workload.einsums:
+        if len(einsum.outputs) != 1:
+            raise CascadeError(
+                f"Einsum {einsum.name} writes {len(einsum.outputs)} tensors; it can compute one", hint="Write one Einsum per output."
+            )
+    ordered = _in_order(workload)
+    types = tensor_types(workload, dtypes)
+    sums = accumulators(workload, accumulate, types)
+    points = {einsum.name: iteration_set(workload, einsum) for einsum in ordered}
+    spaces = {einsum.name: space(workload, einsum, points[einsum.name]) for einsum in ordered}
+    axes = _axes(ordered)
+
+    def length(einsum: SpecEinsum, access: TensorAccess, rank: str) -> int:
+        given = effective_rank_sizes(workload, einsum).get(rank)
+        return given or largest_index(points[einsum.name], einsum.rank_variables, access.projection[rank]) + 1
+
+    def shape(tensor: str) -> tuple[int, ...]:
+        accesses = [(einsum, access) for einsum in ordered for access in bounding_accesses(einsum) if access.name == tensor]
+        return tuple(max(length(einsum, access, rank) for einsum, access in accesses) for rank in axes[tensor])
+
+    tensors = {tensor: Tensor(tensor, shape(tensor), types[tensor], axes[tensor]) for tensor in axes}
+    einsums = tuple(_einsum(einsum, spaces[einsum.name], axes, sums[einsum.name]) for einsum in ordered)
+    result = Cascade(einsums, constantdict(tensors))
+    online = {einsum.name for einsum in workload.einsums if einsum.operation.online}
+    for read in result.einsums:
+        if read.name in online:
+            result = Online(read.name).apply(result)
+        elif softmax_arguments(read) is not None:
+            result = ExpandSoftmax(read.name).apply(result)
+    return result
+
+
+def _axes(einsums: Sequence[SpecEinsum]) -> dict[str, tuple[str, ...]]:
+    """Tensor -> its ranks: in the order of the access that writes it, or of its first access."""
+    axes: dict[str, tuple[str, ...]] = {}
+    for output in (True, False):
+        for einsum in einsums:
+            for access in einsum.tensor_accesses:
+                if access.output is output:
+                    axes.setdefault(access.name, tuple(access.projection))
+    for einsum in einsums:
+        for access in einsum.tensor_accesses:
+            if set(access.projection) != set(axes[access.name]):
+                raise CascadeError(
+                    f"Einsum {einsum.name} accesses {access.name} by the ranks {', '.join(access.projection)}; elsewhere it has "
+                    f"{', '.join(axes[access.name])}"
+                )
+    order = dict.fromkeys(access.name for einsum in einsums for access in einsum.tensor_accesses)
+    return {tensor: axes[tensor] for tensor in order}
+
+
+def _in_order(workload: Workload) -> list[SpecEinsum]:
+    """The Einsums, each after those that write what it reads; otherwise as written."""
+    writers: dict[str, str] = {}
+    for einsum in workload.einsums:
+        output = einsum.outputs[0].name
+        if output in writers:
+            raise CascadeError(f"tensor {output} is written by two Einsums, {writers[output]} and {einsum.name}")
+        writers[output] = einsum.name
+    waiting, done = list(workload.einsums), list[SpecEinsum]()
+    while waiting:
+        names = {einsum.name for einsum in waiting}
+        ready = next((e for e in waiting if not any(writers.get(a.name, e.name) in names - {e.name} for a in e.inputs)), None)
+        if ready is None:
+            raise CascadeError(f"the Einsums {', '.join(sorted(names))} need each other's results: there is no order to run them in")
+        done.append(ready)
+        waiting.remove(ready)
+    return done
+
+
+def _einsum(einsum: SpecEinsum, points: Space, axes: Mapping[str, tuple[str, ...]], accumulate: str) -> Einsum:
+    def access(written: TensorAccess) -> Access:
+        return Access(written.name, tuple(points.shifted(written.projection[rank]) for rank in axes[written.name]))
+
+    output, operands = access(einsum.outputs[0]), tuple(access(written) for written in einsum.inputs)
+    order = dict.fromkeys((*output.variables, *(v for operand in operands for v in operand.variables), *einsum.rank_variables))
+    expression = _shifted_map(einsum, points)
+    unknown = variables_in(expression) - order.keys() - {operand_name(k) for k in range(len(operands))}
+    if unknown:
+        raise CascadeError(f"the map of Einsum {einsum.name} names {', '.join(sorted(unknown))}: neither an operand nor a rank variable")
+    result = Einsum(
+        einsum.name,
+        output,
+        operands,
+        expression,
+        constantdict({v: points.sizes[v] for v in order}),
+        "none" if einsum.is_copy_operation else einsum.operation.reduce,
+        einsum.operation.populate,
+        points.guards,
+        accumulate,
+        einsum.is_copy_operation,
+    )
+    _check(result)
+    return result
+
+
+def _shifted_map(einsum: SpecEinsum, points: Space) -> Expression:
+    from pymbolic import substitute, var
+
+    if einsum.operation.map is None:
+        return product_of(len(einsum.inputs))
+    moved = {v: var(v) + lower for v, lower in points.lower.items() if lower}
+    return substitute(einsum.operation.map, moved) if moved else einsum.operation.map
+
+
+def _check(einsum: Einsum) -> None:
+    if einsum.reduce == "none" and einsum.reduces:
+        lost = ", ".join(einsum.reduction_variables) or str(einsum.output)
+        raise CascadeError(f"Einsum {einsum.name} says reduce: none, but several points meet in one output element ({lost})")
+    if einsum.is_copy and len(einsum.operands) != 1:
+        raise CascadeError(f"the copy Einsum {einsum.name} has {len(einsum.operands)} inputs; it needs exactly one")
+    if any(operand.tensor == einsum.output.tensor for operand in einsum.operands):
+        iterative_variable(einsum)
+
+
+def iterative_variable(einsum: Einsum) -> str:
+    """The rank variable along which a recurrence runs: its output is read at earlier values of it only.
+
+    :class:`CascadeError` if the output is read otherwise.
+    """
+    reads = [operand for operand in einsum.operands if operand.tensor == einsum.output.tensor]
+    for axis, index in enumerate(einsum.output.indices):
+        if [factor for _, factor in index.terms] != [1] or sum(index.variables[0] in o.variables for o in einsum.output.indices) > 1:
+            continue
+        steps = [read.indices[axis] for read in reads]
+        is_earlier = all(step.terms == index.terms and step.constant < index.constant for step in steps)
+        if is_earlier and all(_same_but(axis, read.indices, einsum.output.indices) for read in reads):
+            return index.variables[0]
+    raise CascadeError(
+        f"Einsum {einsum.name} reads its own output {einsum.output.tensor}",
+        hint="Only a recurrence may: read it at an earlier index of one rank, as S[t] = S[t-1] + X[t].",
+    )
+
+
+def _same_but(axis: int, indices: tuple[Affine, ...], others: tuple[Affine, ...]) -> bool:
+    return all(one == other for k, (one, other) in enumerate(zip(indices, others, strict=True)) if k != axis)

@@ -1,0 +1,82 @@
+"""Maps evaluated with NumPy, on arrays that broadcast against each other."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pymbolic import primitives as p
+from pymbolic.mapper.evaluator import EvaluationMapper
+from pymbolic.typing import Expression
+
+from ...errors import CascadeError
+from .error_function import erf
+
+Array = NDArray[Any]
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "tanh": np.tanh,
+    "erf": erf,
+    "abs": np.abs,
+    "sin": np.sin,
+    "cos": np.cos,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+class Evaluation(EvaluationMapper):  # type: ignore[misc]
+    """Evaluates primitive maps on arrays."""
+
+    def map_variable(self, expr: p.Variable) -> Any:
+        if expr.name == "inf" and "inf" not in self.context:
+            return np.asarray(np.inf)
+        return super().map_variable(expr)
+
+    def map_quotient(self, expr: p.Quotient) -> Any:
+        return np.true_divide(self.rec(expr.numerator), self.rec(expr.denominator))
+
+    def map_power(self, expr: p.Power) -> Any:
+        base = np.asarray(self.rec(expr.base))
+        return np.power(base, self.rec(expr.exponent))
+
+    def map_call(self, expr: p.Call) -> Any:
+        function = _FUNCTIONS.get(expr.function.name)
+        if function is None:
+            raise CascadeError(f"there is no function {expr.function.name}")
+        return function(*(self.rec(argument) for argument in expr.parameters))
+
+    def map_if(self, expr: p.If) -> Any:
+        return np.where(np.asarray(self.rec(expr.condition)) != 0, self.rec(expr.then), self.rec(expr.else_))
+
+    def map_comparison(self, expr: p.Comparison) -> Any:
+        return _COMPARISONS[expr.operator](self.rec(expr.left), self.rec(expr.right))
+
+    def map_logical_and(self, expr: p.LogicalAnd) -> Any:
+        return np.logical_and.reduce(np.broadcast_arrays(*(self.rec(child) for child in expr.children)))
+
+    def map_logical_or(self, expr: p.LogicalOr) -> Any:
+        return np.logical_or.reduce(np.broadcast_arrays(*(self.rec(child) for child in expr.children)))
+
+    def map_logical_not(self, expr: p.LogicalNot) -> Any:
+        return np.logical_not(self.rec(expr.child))
+
+
+def evaluated(expression: Expression, values: Mapping[str, Array]) -> Array:
+    """The value of a primitive map (see :func:`feinsum_fuse.cascades.functions.primitive`) where its variables have these values."""
+    return np.asarray(Evaluation(values)(expression))

@@ -1,0 +1,323 @@
+"""What a cascade computes, by NumPy: the judge of every generated kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from constantdict import constantdict
+from numpy.typing import ArrayLike, NDArray
+from pymbolic import primitives as p
+from pymbolic.mapper import IdentityMapper
+from pymbolic.typing import Expression
+
+from ...errors import CascadeError
+from ...formats.affine import Affine
+from ...formats.workload import operand_name
+from ..cascade import Cascade, Einsum, SizeParam, Tensor
+from ..element_types import computing_type
+from ..functions import is_fractional, primitive, variables_in
+from ..reading.reader import iterative_variable
+from ..reductions import combines_populate, initial_value, is_recurrence, neutral_element
+from ..validation import validate
+from .contraction import Labelled, contracted
+from .evaluation import evaluated
+from .regions import Region
+
+Array = NDArray[Any]
+_COMBINE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_BLOCK = 2**20
+"""Points evaluated at once."""
+_LARGEST_FACTOR = 2**26
+"""Elements of a factor of a contraction that is not just a tensor."""
+
+
+def reference(cascade: Cascade, arrays: Mapping[str, ArrayLike], outputs: Iterable[str] | None = None) -> dict[str, Array]:
+    """The outputs (or the named tensors) in float64 or complex128; integers are exact, and wrap as the tensor's type does.
+
+    ``arrays`` holds every input; each is converted to its tensor's element type first. Symbolic sizes are taken from the arrays.
+    Raises :class:`CascadeError` for inputs that are missing, unknown, or of another shape.
+    """
+    validate(cascade)
+    values = _inputs(cascade, arrays)
+    sizes = _sizes(cascade, values)
+    chosen = cascade.outputs if outputs is None else tuple(outputs)
+    unknown = [tensor for tensor in chosen if tensor not in cascade.tensors]
+    if unknown:
+        raise CascadeError(f"the cascade has no tensor {unknown[0]!r}", hint=f"It has {', '.join(cascade.tensors)}.")
+    last_use = {access.tensor: k for k, einsum in enumerate(cascade.einsums) for access in einsum.operands}
+    for number, einsum in enumerate(cascade.einsums):
+        shape = cascade.fixed_shape(einsum.output.tensor, sizes)
+        fixed = constantdict({v: sizes[size.name] if isinstance(size, SizeParam) else size for v, size in einsum.sizes.items()})
+        values[einsum.output.tensor] = _Evaluated(einsum, fixed, cascade.tensors, values, shape).result()
+        for tensor in [tensor for tensor, last in last_use.items() if last == number and tensor not in chosen]:
+            values.pop(tensor, None)
+    return {tensor: values[tensor] for tensor in chosen}
+
+
+def _wide(dtype: str) -> np.dtype[Any]:
+    kind = np.dtype(dtype).kind
+    return np.dtype({"f": np.float64, "c": np.complex128}.get(kind, np.int64))
+
+
+def _inputs(cascade: Cascade, arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    missing = [tensor for tensor in cascade.inputs if tensor not in arrays]
+    if missing:
+        raise CascadeError(f"the inputs {', '.join(missing)} are missing", hint=f"The cascade reads {', '.join(cascade.inputs)}.")
+    unknown = [tensor for tensor in arrays if tensor not in cascade.inputs]
+    if unknown:
+        raise CascadeError(f"{', '.join(unknown)} is no input of the cascade", hint=f"It reads {', '.join(cascade.inputs)}.")
+    result = {}
+    for tensor in cascade.inputs:
+        dtype = cascade.tensors[tensor].dtype
+        try:
+            given = np.asarray(arrays[tensor])
+            values = given.astype(dtype).astype(_wide(dtype))
+        except (TypeError, ValueError) as error:
+            raise CascadeError(f"{tensor} is no array of {dtype}: {error}") from None
+        result[tensor] = np.ascontiguousarray(values).reshape(given.shape)
+    return result
+
+
+def _sizes(cascade: Cascade, arrays: Mapping[str, Array]) -> dict[str, int]:
+    """The values of symbolic sizes; all shapes are checked."""
+    sizes: dict[str, int] = {}
+    for tensor, array in arrays.items():
+        shape = cascade.tensors[tensor].shape
+        expected = " x ".join(size.name if isinstance(size, SizeParam) else str(size) for size in shape) or "a scalar"
+        message = f"{tensor} has the shape {array.shape}; the cascade says {expected}"
+        if len(shape) != array.ndim:
+            raise CascadeError(message)
+        for size, length in zip(shape, array.shape, strict=True):
+            if isinstance(size, SizeParam):
+                size = sizes.setdefault(size.name, length)
+            if size != length:
+                raise CascadeError(message)
+    lost = [name for name in cascade.size_parameters if name not in sizes]
+    if lost:
+        raise CascadeError(f"no input tells the size {lost[0]}")
+    return sizes
+
+
+class _Limits(IdentityMapper):  # type: ignore[misc]
+    """Infinity in a map of integers is the largest of their type, as in kernels."""
+
+    def __init__(self, dtype: str) -> None:
+        self.largest = int(np.array(np.iinfo(dtype).max, dtype).astype(np.int64))
+        self.least = int(np.iinfo(dtype).min)
+
+    def map_variable(self, expr: p.Variable) -> Expression:
+        return self.largest if expr.name == "inf" else expr
+
+    def map_constant(self, expr: float) -> Expression:
+        if isinstance(expr, float) and math.isinf(expr):
+            return self.largest if expr > 0 else self.least
+        return expr
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A part of a product: an expression, the points' conditions folded into it, and the variables that it depends on."""
+
+    expression: Expression
+    variables: tuple[str, ...]
+
+
+class _Evaluated:
+    def __init__(
+        self, einsum: Einsum, sizes: Mapping[str, int], tensors: Mapping[str, Tensor], arrays: Mapping[str, Array], shape: tuple[int, ...]
+    ) -> None:
+        self.einsum = einsum
+        self.arrays = dict(arrays)
+        self.map = primitive(einsum.map)
+        dtypes = tuple(tensors[operand.tensor].dtype for operand in einsum.operands)
+        computing = computing_type(dtypes, einsum.accumulate, is_fractional(self.map))
+        self.computing = _wide(computing)
+        if self.computing.kind == "i":
+            self.map = _Limits(computing)(self.map)
+        self.stored = tensors[einsum.output.tensor].dtype
+        self.storing = einsum.accumulate if einsum.reduces or combines_populate(einsum) else self.stored
+        self.neutral = neutral_element(einsum.reduce, self.storing)
+        self.region = Region({v: (0, sizes[v]) for v in einsum.variables})
+        self.out = np.full(shape, initial_value(einsum, self.storing), dtype=_wide(self.storing))
+        if is_recurrence(einsum):
+            self.arrays[einsum.output.tensor] = self.out
+        self.operands = {operand_name(k): operand for k, operand in enumerate(einsum.operands)}
+        self.guards = list(einsum.guards)
+        for access in (einsum.output, *(operand for operand in einsum.operands if operand.tensor != einsum.output.tensor)):
+            size_of = shape if access is einsum.output else self.arrays[access.tensor].shape
+            for index, size in zip(access.indices, size_of, strict=True):
+                low, high = self.region.extremes(index)
+                self.guards += [index] if low < 0 else []
+                self.guards += [Affine.of({v: -c for v, c in index.terms}, size - 1 - index.constant)] if high >= size else []
+        self.guards = list(dict.fromkeys(self.guards))
+
+    def result(self) -> Array:
+        """The whole output."""
+        with np.errstate(all="ignore"):
+            if is_recurrence(self.einsum):
+                variable = iterative_variable(self.einsum)
+                for value in range(*self.region.ranges[variable]):
+                    self.compute(Region({**self.region.ranges, variable: (value, value + 1)}))
+            else:
+                self.compute(self.region)
+            out = self.out.astype(self.storing) if np.dtype(self.storing).kind in "iu" else self.out
+            out = out.astype(self.stored if np.dtype(self.stored).kind in "iu" else _wide(self.stored), copy=False)
+        return np.ascontiguousarray(out).reshape(out.shape)
+
+    def compute(self, region: Region) -> None:
+        """Compute the elements that the points of a region reach."""
+        if not self.is_simple_output(region):
+            self.scatter(region)
+            return
+        over = region.only(self.einsum.output_variables)
+        target = over.view(self.einsum.output, self.out)
+        total = self.contraction(region, over)
+        reached: Array = np.asarray(True)
+        if total is None:
+            total, reached = self.blocked(region, over)
+        elif self.guards and not combines_populate(self.einsum) and self.einsum.populate is not None:
+            reached = self.reached(region, over)
+        if combines_populate(self.einsum):
+            total = _COMBINE[self.einsum.reduce](total, self.einsum.populate)
+        target[...] = total if reached.all() else np.where(reached, total, target)
+
+    def is_simple_output(self, region: Region) -> bool:
+        """Whether different values of the output's variables are different elements, none of them outside."""
+        indices = self.einsum.output.indices
+        single = [index.variables[0] for index in indices if len(index.variables) == 1]
+        others = [index for index in indices if len(index.variables) > 1]
+        return not others and len(set(single)) == len(single) and region.is_inside(self.einsum.output, self.out.shape)
+
+    def values(self, expression: Expression, region: Region) -> Array:
+        """An expression at all points of a region, whose variables are at least the expression's."""
+        values: dict[str, Array] = {}
+        for name in variables_in(expression):
+            if name in self.operands:
+                access, array = self.operands[name], self.arrays[self.operands[name].tensor]
+                if region.is_inside(access, array.shape):
+                    value = region.view(access, array)
+                else:
+                    value = region.gathered(access, array)
+                    if access.tensor == self.einsum.output.tensor:
+                        written = self.mask(region, access.indices)
+                        value = np.where(written, value, initial_value(self.einsum, self.storing))
+                values[name] = value.astype(self.computing, copy=False)
+            elif name in region.ranges:
+                values[name] = region.values(Affine.variable(name))
+        result = evaluated(expression, values)
+        return result.astype(self.computing, copy=False).reshape((1,) * (len(region.ranges) - result.ndim) + result.shape)
+
+    def mask(self, region: Region, guards: Iterable[Affine]) -> Array:
+        """Where all guards hold."""
+        result = np.ones((1,) * len(region.ranges), dtype=bool)
+        for guard in guards:
+            result = result & (region.values(guard) >= 0)
+        return result
+
+    def reached(self, region: Region, over: Region) -> Array:
+        """Which elements over the output's variables some point reaches."""
+        result = np.zeros(over.shape, dtype=bool)
+        for block in region.blocks(16 * _BLOCK):
+            mask = np.broadcast_to(self.mask(block, self.guards), block.shape)
+            result[_part(block, over)] |= mask.any(axis=_reduced(block, over))
+        return result
+
+    def blocked(self, region: Region, over: Region) -> tuple[Array, Array]:
+        """The reduction over all points, block by block, and which elements were reached."""
+        total = np.full(over.shape, self.neutral, dtype=self.out.dtype)
+        reached = np.zeros(over.shape, dtype=bool)
+        for block in region.blocks(_BLOCK):
+            value = self.values(self.map, block).astype(self.out.dtype, copy=False)
+            mask = self.mask(block, self.guards)
+            value = np.broadcast_to(value if mask.all() else np.where(mask, value, self.out.dtype.type(self.neutral)), block.shape)
+            part, axes = _part(block, over), _reduced(block, over)
+            reached[part] |= np.broadcast_to(mask, block.shape).any(axis=axes)
+            if self.einsum.reduces:
+                combine = _COMBINE[self.einsum.reduce]
+                total[part] = combine(total[part], combine.reduce(value, axis=axes, dtype=self.out.dtype))
+            else:
+                total[part] = value
+        return total, reached
+
+    def scatter(self, region: Region) -> None:
+        """Combine every point into its element, for outputs whose elements several values of the variables share."""
+        reached = np.zeros(self.out.shape, dtype=bool)
+        total = np.full(self.out.shape, self.neutral, dtype=self.out.dtype)
+        for block in region.blocks(_BLOCK):
+            value = np.broadcast_to(self.values(self.map, block).astype(self.out.dtype), block.shape)
+            mask = np.broadcast_to(self.mask(block, self.guards), block.shape)
+            element = tuple(np.broadcast_to(block.values(index), block.shape)[mask] for index in self.einsum.output.indices)
+            if self.einsum.reduces:
+                _COMBINE[self.einsum.reduce].at(total, element, value[mask])
+            else:
+                total[element] = value[mask]
+            reached[element] = True
+        if combines_populate(self.einsum):
+            total = _COMBINE[self.einsum.reduce](total, self.einsum.populate)
+        self.out[reached] = total[reached]
+
+    def contraction(self, region: Region, over: Region) -> Array | None:
+        """The sum of a product by matrix products; ``None`` if the Einsum is none, or its factors are too large or not finite."""
+        if self.einsum.reduce != "add" or self.computing.kind not in "fc" or _wide(self.storing) != self.computing:
+            return None
+        factors, scale = self.factors()
+        factors += [self.masked(p.Comparison(_sum(guard), ">=", 0)) for guard in self.guards]
+        labelled: list[Labelled] = []
+        for factor in factors:
+            part = region.only(factor.variables)
+            is_tensor = isinstance(factor.expression, p.Variable)
+            if not is_tensor and np.prod(part.shape) > _LARGEST_FACTOR:
+                return None
+            array = np.broadcast_to(self.values(factor.expression, part), part.shape)
+            if self.guards and not np.isfinite(array).all():
+                return None
+            labelled.append((array, part.variables))
+        covered = {v for _, labels in labelled for v in labels}
+        for name, length in zip(region.variables, region.shape, strict=True):
+            if name not in covered:
+                labelled.append((np.ones(length), (name,)))
+        return contracted(labelled, over.variables) * scale if labelled else np.asarray(scale)
+
+    def factors(self) -> tuple[list[_Factor], float]:
+        """The map as a product, and its constant factor."""
+        parts: list[_Factor] = []
+        scale = 1.0
+
+        def split(expression: Expression, inverse: bool) -> None:
+            nonlocal scale
+            if isinstance(expression, p.Product):
+                for child in expression.children:
+                    split(child, inverse)
+            elif isinstance(expression, p.Quotient):
+                split(expression.numerator, inverse)
+                split(expression.denominator, not inverse)
+            elif isinstance(expression, int | float):
+                scale = scale / expression if inverse else scale * expression
+            else:
+                parts.append(self.masked(p.Quotient(1.0, expression) if inverse else expression))
+
+        split(self.map, False)
+        return parts, scale
+
+    def masked(self, expression: Expression) -> _Factor:
+        """An expression with the variables of its operands."""
+        names = variables_in(expression)
+        accessed = {v for name in names if name in self.operands for v in self.operands[name].variables}
+        return _Factor(expression, tuple(v for v in self.region.variables if v in accessed or v in names))
+
+
+def _sum(index: Affine) -> Expression:
+    terms = tuple(p.Product((factor, p.Variable(name))) for name, factor in index.terms)
+    return p.Sum((*terms, index.constant))
+
+
+def _part(block: Region, over: Region) -> tuple[slice, ...]:
+    return tuple(slice(block.ranges[v][0] - low, block.ranges[v][1] - low) for v, (low, _) in over.ranges.items())
+
+
+def _reduced(block: Region, over: Region) -> tuple[int, ...]:
+    return tuple(axis for axis, v in enumerate(block.variables) if v not in over.ranges)

@@ -1,0 +1,106 @@
+"""How far a kernel's output may lie from the float64 reference by rounding alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pymbolic import primitives as p
+from pymbolic.mapper import CombineMapper
+
+from ...formats.workload import operand_name
+from ..cascade import Cascade, Einsum, Size, SizeParam
+from ..element_types import computing_type
+from ..functions import is_fractional, primitive
+from ..reductions import is_recurrence
+
+_LONG = 2**20
+"""What a symbolic size is taken for."""
+_SAFETY = 4.0
+_ROUNDINGS: Mapping[str, float] = {
+    "exp": 3, "log": 3, "sqrt": 3, "rsqrt": 2, "tanh": 5, "erf": 16, "abs": 0, "sin": 4, "cos": 4, "min": 0, "max": 0
+}  # fmt: skip
+"""The largest error in units in the last place that the OpenCL specification (full profile, section 7.4) allows."""
+_AMPLIFIED: Mapping[str, float] = {"exp": 16.0, "pow": 16.0, "sin": 16.0, "cos": 16.0}
+"""The relative error of these is the argument's times its magnitude, which is taken for 16."""
+
+
+def unit_roundoff(dtype: str) -> float:
+    """Half the distance from 1 to the next number of this type; 0 for integers."""
+    return float(np.finfo(dtype).eps) / 2 if np.dtype(dtype).kind in "fc" else 0.0
+
+
+def tolerance(cascade: Cascade, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
+    """Output -> largest acceptable difference from the reference, relative to the output's largest magnitude.
+
+    An estimate, four times the first-order error: operations of a map add their roundings (functions: the OpenCL specification's bounds)
+    in the type that is computed in; a sum of K terms adds ``8 + 4 sqrt(K)`` roundings of the accumulator, as errors of either sign do in
+    any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); maxima add none; storing adds one.
+    Errors of intermediates go on into what reads them. Exact results (integers) have the tolerance 0.
+    """
+    errors = dict.fromkeys(cascade.tensors, 0.0)
+    for einsum in cascade.einsums:
+        errors[einsum.output.tensor] = _error(einsum, cascade, errors, sizes or {})
+    return {tensor: _SAFETY * errors[tensor] for tensor in cascade.outputs}
+
+
+def _error(einsum: Einsum, cascade: Cascade, errors: Mapping[str, float], sizes: Mapping[str, int]) -> float:
+    expression = primitive(einsum.map)
+    dtypes = tuple(cascade.tensors[operand.tensor].dtype for operand in einsum.operands)
+    rounding = unit_roundoff(computing_type(dtypes, einsum.accumulate, is_fractional(expression)))
+    known = {operand_name(k): errors[operand.tensor] for k, operand in enumerate(einsum.operands)}
+    error = _MapError(rounding, known)(expression)
+
+    def length(size: Size) -> int:
+        return sizes.get(size.name, _LONG) if isinstance(size, SizeParam) else size
+
+    if einsum.reduces and einsum.reduce in ("add", "mul"):
+        variables = einsum.reduction_variables if einsum.has_injective_output else einsum.variables
+        count = math.prod(length(einsum.sizes[v]) for v in variables)
+        error += min(count, 8 + 4 * math.sqrt(count)) * unit_roundoff(einsum.accumulate)
+    error += unit_roundoff(cascade.tensors[einsum.output.tensor].dtype)
+    if is_recurrence(einsum):
+        error *= max(length(size) for size in cascade.tensors[einsum.output.tensor].shape)
+    return float(error)
+
+
+class _MapError(CombineMapper):  # type: ignore[misc]
+    """The relative error of a map: that of its operands, and the roundings of its operations."""
+
+    def __init__(self, rounding: float, operands: Mapping[str, float]) -> None:
+        self.rounding = rounding
+        self.operands = operands
+
+    def combine(self, values: Any) -> float:
+        return float(sum(values))
+
+    def map_constant(self, expr: object) -> float:
+        return 0.0
+
+    def map_variable(self, expr: p.Variable) -> float:
+        return self.operands.get(expr.name, 0.0)
+
+    def map_sum(self, expr: p.Sum) -> float:
+        return self.combine(map(self.rec, expr.children)) + self.rounding * (len(expr.children) - 1)
+
+    map_product = map_sum
+
+    def map_quotient(self, expr: p.Quotient) -> float:
+        return self.combine([self.rec(expr.numerator), self.rec(expr.denominator)]) + 3 * self.rounding
+
+    def map_power(self, expr: p.Power) -> float:
+        return _AMPLIFIED["pow"] * self.combine([self.rec(expr.base), self.rec(expr.exponent)]) + 16 * self.rounding
+
+    def map_call(self, expr: p.Call) -> float:
+        name = expr.function.name
+        return _AMPLIFIED.get(name, 1.0) * self.combine(map(self.rec, expr.parameters)) + _ROUNDINGS[name] * self.rounding
+
+    def map_if(self, expr: p.If) -> float:
+        return self.combine([self.rec(expr.then), self.rec(expr.else_)])
+
+    def map_comparison(self, expr: p.Comparison) -> float:
+        return 0.0
+
+    map_logical_and = map_logical_or = map_logical_not = map_comparison

@@ -1,0 +1,149 @@
+"""From a transformed loopy kernel of fixed sizes to an :class:`~feinsum_fuse.codegen.executable.Executable`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Collection
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+from loopy.check import WriteRaceConditionWarning
+from loopy.diagnostic import LoopyError
+from loopy.kernel import LoopKernel
+from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag
+from loopy.kernel.data import AddressSpace, ConcurrentTag, TemporaryVariable, ValueArg
+from loopy.schedule import CallKernel, EnterLoop, ReturnFromKernel, get_insn_ids_for_block_at
+from loopy.schedule.tools import get_subkernel_arg_info
+from loopy.translation_unit import TranslationUnit
+from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
+from pyopencl import cltypes
+
+from ..errors import LoweringError, UnsupportedTypeError
+from ..schedule.kernel.naming import commented
+from .executable import Argument, Executable, Launch, Role
+from .half import PRAGMA, uses_half, with_half_constants
+from .uniform_conditions import hidden_agreement
+
+OPTIONS = ("-cl-mad-enable",)
+"""Lets compilers contract to fused multiply-adds; looser options cost accuracy and gain nothing."""
+
+
+def executable(t_unit: TranslationUnit, *, outputs: Collection[str] | None = None, options: tuple[str, ...] = OPTIONS) -> Executable:
+    """OpenCL C, arguments and launches of a kernel whose sizes are numbers.
+
+    ``outputs`` names the written arrays that a caller gets back (default: all written arguments);
+    other written global arrays become temporaries. Raises :class:`~feinsum_fuse.errors.LoweringError`
+    for sizes that are not numbers, for write races, for loops on the host, and for whatever else loopy refuses.
+    """
+    has_half = uses_half(t_unit)
+    if has_half:
+        t_unit = with_half_constants(t_unit)
+    try:
+        # loopy prints a kernel that fails its checks; the error says enough.
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore", WriteRaceConditionWarning)
+            linear = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(t_unit), expect_completion=True))
+            source = hidden_agreement(commented(lp.generate_code_v2(linear).device_code(), t_unit))
+    except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
+        raise LoweringError(f"loopy cannot generate code: {error}") from error
+    kernel = linear.default_entrypoint
+    _refuse_write_races(kernel)
+    launches = _launches(kernel, linear)
+    passed = tuple(dict.fromkeys(name for launch in launches for name in launch.arguments))
+    wanted = frozenset(outputs) if outputs is not None else frozenset(kernel.arg_dict) & kernel.get_written_variables()
+    if missing := sorted(wanted - set(passed)):
+        held = "they exist only inside the kernel" if wanted <= set(kernel.temporary_variables) | set(passed) else "no such array"
+        raise LoweringError(f"cannot return {', '.join(missing)}: {held}", hint=f"Global arrays of this kernel: {', '.join(passed)}.")
+    written = kernel.get_written_variables()
+    order = {name: position for position, name in enumerate([a.name for a in kernel.args])}
+    source = PRAGMA + source if has_half else source
+    names = sorted(passed, key=lambda name: (order.get(name, len(order)), name))
+    return Executable(source, options, tuple(_argument(kernel, name, written, wanted) for name in names), launches)
+
+
+def _launches(kernel: LoopKernel, t_unit: TranslationUnit) -> tuple[Launch, ...]:
+    """One launch for each device kernel between global barriers, in order of execution."""
+    result = []
+    depth = 0
+    for position, item in enumerate(kernel.linearization or ()):
+        if isinstance(item, EnterLoop) and depth == 0:
+            raise LoweringError(
+                f"loop {item.iname} would run on the host, around several kernels",
+                hint="A global barrier cannot stand inside a sequential loop; bind or move the loop.",
+            )
+        if isinstance(item, CallKernel):
+            depth += 1
+            instructions = get_insn_ids_for_block_at(kernel.linearization, position)
+            groups, items = kernel.get_grid_sizes_for_insn_ids_as_exprs(instructions, t_unit.callables_table)
+            local = tuple(_number(size, item.kernel_name) for size in items) or (1,)
+            counts = tuple(_number(size, item.kernel_name) for size in groups) or (1,)
+            rank = max(len(local), len(counts))
+            local, counts = (x + (1,) * (rank - len(x)) for x in (local, counts))
+            names = tuple(get_subkernel_arg_info(kernel, item.kernel_name).passed_names)
+            result.append(Launch(item.kernel_name, tuple(a * b for a, b in zip(local, counts, strict=True)), local, names))
+        elif isinstance(item, ReturnFromKernel):
+            depth -= 1
+    return tuple(result)
+
+
+def _number(expression: object, what: str) -> int:
+    try:
+        return int(evaluate(expression))
+    except UnknownVariableError as error:
+        raise LoweringError(f"{what}: size {expression} depends on {error}", hint="Fix all sizes with loopy.fix_parameters.") from error
+
+
+def _argument(kernel: LoopKernel, name: str, written: frozenset[str], outputs: frozenset[str]) -> Argument:
+    array = kernel.arg_dict[name] if name in kernel.arg_dict else kernel.temporary_variables[name]
+    dtype, lanes = _element_type(array.dtype.numpy_dtype, name)
+    if isinstance(array, ValueArg):
+        return Argument(name, dtype, (), "input", by_value=True)
+    if isinstance(array, TemporaryVariable) and array.base_storage is not None:
+        raise LoweringError(f"global array {name} shares the storage {array.base_storage} with others, which is not supported")
+    assert isinstance(array, ArrayBase) and (not isinstance(array, TemporaryVariable) or array.address_space == AddressSpace.GLOBAL)
+    shape = tuple(_number(length, f"array {name}") for length in array.shape or ())
+    strides = []
+    for axis, tag in enumerate(array.dim_tags or ()):
+        if not isinstance(tag, FixedStrideArrayDimTag):
+            raise LoweringError(f"array {name}: axis {axis} is {tag}, not a strided axis of one array")
+        strides.append(_number(tag.stride, f"array {name}") * (lanes or 1))
+    role: Role = "input"
+    if name in written:
+        role = "output" if name in outputs else "temporary"
+    if lanes:
+        shape, strides = (*shape, lanes), [*strides, 1]
+    argument = Argument(name, dtype, shape, role, tuple(strides))
+    return Argument(name, dtype, shape, role) if argument.row_major else argument
+
+
+def _element_type(dtype: np.dtype, name: str) -> tuple[str, int]:
+    """The scalar type's NumPy name and the number of lanes; 0 lanes for a scalar."""
+    if dtype.names is None:
+        return dtype.name, 0
+    if dtype not in cltypes.vec_type_to_scalar_and_count:
+        raise UnsupportedTypeError(f"array {name} has element type {dtype}, which is neither a scalar nor an OpenCL vector")
+    scalar = np.dtype(cltypes.vec_type_to_scalar_and_count[dtype][0])
+    return scalar.name, dtype.itemsize // scalar.itemsize
+
+
+def _refuse_write_races(kernel: LoopKernel) -> None:
+    """loopy only warns about races; here they are errors, except over axes of one iteration, which cannot race."""
+    for instruction in kernel.instructions:
+        guarded = frozenset().union(*(lp.symbolic.get_dependencies(p) for p in instruction.predicates))
+        for name, used in zip(instruction.assignee_var_names(), instruction.assignee_subscript_deps(), strict=True):
+            array = kernel.temporary_variables.get(name)
+            for iname in instruction.within_inames - used - guarded:
+                tags = kernel.iname_tags_of_type(iname, ConcurrentTag)
+                if not any(_shares(array, tag) for tag in tags) or kernel.get_constant_iname_length(iname) == 1:
+                    continue
+                raise LoweringError(f"{instruction.id}: all iterations of parallel loop {iname} write the same element of {name}")
+
+
+def _shares(array: TemporaryVariable | None, tag: ConcurrentTag) -> bool:
+    """Whether iterations along this hardware axis see one and the same array."""
+    if array is None or array.address_space == AddressSpace.GLOBAL:
+        return True
+    return array.address_space == AddressSpace.LOCAL and isinstance(tag, lp.kernel.data.LocalInameTag)

@@ -1,0 +1,198 @@
+"""Measuring a device and writing down what it can do as an ordinary architecture with its ``opencl`` key."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyopencl as cl
+from constantdict import constantdict
+
+from ...formats.arch import DEFAULT_TOTAL_LATENCY, Action, Arch, ArchNode, Compute, Container, Fanout, Memory
+from ...formats.opencl import FanoutKind, MemoryKind, OpenCL
+from ...formats.spec import Spec
+from ...formats.workload import Workload
+from ..catalogue import DeviceInfo, find_device, limits
+from .caches import Cache, caches
+from .core_probes import CoreBench
+from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
+
+OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
+"""The latency of a memory whose reads and writes have ports of their own."""
+ALONE = 0.75
+"""A unit that does less than this part of what it does alone while all are busy was used by somebody else."""
+NOISY = 0.1
+"""A disagreement of the samples of a probe beyond which a calibration is called noisy."""
+QUICK_SECONDS, FULL_SECONDS = 2.5, 34.0
+KINDS = ("read", "write", "copy")
+ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
+"""Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
+
+
+def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> Spec:
+    """The architecture of a device as measured now, with its ``opencl`` key and an empty workload.
+
+    MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
+    (local memory), Register (private memory), the fanout Lane, and MAC; on others than CPUs the fanout WorkItem above Register.
+    Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
+    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``multiply_add_latency_seconds`` and the other
+    ``..._seconds`` of one core's operations (:mod:`feinsum_fuse.device.calibration.core_probes`), rates by type, and with ``quick=False``
+    what one unit does a second: exponentials, scalars loaded into all lanes, lines read for one element, and bytes alone at each level.
+    Energies are assumed (``assumed_energies``), not measured.
+
+    About 8 s if quick, below 60 s if not. Warns if the samples of a probe disagree by more than 10 %.
+    """
+    chosen = device if isinstance(device, cl.Device) else find_device(device)
+    session = _Session(best_bench(chosen, "float32"), quick)
+    sample_in_turns(session.probes.values(), QUICK_SECONDS if quick else FULL_SECONDS)
+    noise, worst = max((session.rate(name).disagreement, name) for name in session.probes if not name.startswith("launch"))
+    if noise > NOISY:
+        text = f"calibrated on a busy machine: samples of {worst} disagree by {noise:.0%}; another calibration may differ as much"
+        warnings.warn(text, stacklevel=2)
+    return session.spec()
+
+
+@dataclass
+class _Session:
+    """All probes of one calibration by name: what, where, and by how many units."""
+
+    bench: Bench
+    quick: bool
+    probes: dict[str, Probe] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        device = self.bench.device
+        self.levels = caches(device)
+        self.units = DeviceInfo.of(device).units
+        self.groups = 16 * self.units  # several for each unit, since PoCL may hand the first few to one thread
+        self.many = 20_000
+        self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
+        self.probes |= dict(self._memories())
+        self.probes |= {f"core {name}": probe for name, probe in CoreBench(self.bench).probes()}
+        self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
+        if device.double_fp_config:
+            wide = Bench(device, "float64", max(1, self.bench.lanes // 2), self.bench.group)
+            self.probes |= self._of_units("multiply_adds_float64", wide.multiply_adds(1), wide.multiply_adds(self.groups))
+        if not self.quick:
+            self.probes |= self._of_units("exponentials_float32", self.bench.exponentials(1), self.bench.exponentials(self.groups))
+            self.probes |= dict(self._in_core())
+
+    def _in_core(self) -> Iterator[tuple[str, Probe]]:
+        """What the innermost nest needs besides: loads into all lanes, and lines used for one element."""
+        yield "broadcast_loads", self.bench.broadcasts()
+        outside = 4 * max([1 << 20, *[cache.size for cache in self.levels]])
+        yield "strided_lines_MainMemory", self.bench.strided(outside, 1)
+        for cache in self.levels:
+            yield f"strided_lines_{cache.name}", self.bench.strided(self._working_set(cache), 1)
+
+    def _of_units(self, name: str, alone: Probe, together: Probe) -> dict[str, Probe]:
+        return {f"{name} alone": alone, f"{name} together": together}
+
+    def _memories(self) -> Iterator[tuple[str, Probe]]:
+        """Probes of each level, on a working set that fits into it and not into what is nearer to the units."""
+        outside = 4 * max([1 << 20, *[cache.size for cache in self.levels]])
+        for kind in KINDS:
+            yield f"{kind} MainMemory together", self.bench.bandwidth(kind, outside // self.groups, self.groups)
+            if not self.quick:
+                yield f"{kind} MainMemory alone", self.bench.bandwidth(kind, outside, 1)
+            for cache in self.levels:
+                size = self._working_set(cache)
+                part = size // self.groups if cache.shared else size
+                yield f"{kind} {cache.name} together", self.bench.bandwidth(kind, part, self.groups)
+                if not cache.shared or not self.quick:
+                    yield f"{kind} {cache.name} alone", self.bench.bandwidth(kind, size, 1)
+
+    def _working_set(self, cache: Cache) -> int:
+        """Bytes between what the caches within hold (all of them together, for a shared cache) and what this one does."""
+        within = [c.size * (self.units if cache.shared and not c.shared else 1) for c in self.levels if c.level < cache.level]
+        return int(math.sqrt(max(*within, cache.size / 4) * cache.size)) if within else cache.size // 2
+
+    def rate(self, name: str) -> Rate:
+        """The rate of a probe, in its units a second."""
+        overhead = 0.0 if name.startswith("launch") else min(self.probes["launch"].seconds)
+        return self.probes[name].rate(overhead)
+
+    def of_one_unit(self, name: str) -> float:
+        """What each unit does while all are busy; what one does alone where somebody else was using the others."""
+        alone, each = self.rate(f"{name} alone").value, self.rate(f"{name} together").value / self.units
+        return each if each > ALONE * alone else alone
+
+    def memory(self, name: str, bits: float, *, shared: bool) -> Memory:
+        """A memory as measured: reads and writes in bits a second, which overlap or add up as a copy tells."""
+        read, write, copy = (
+            self.rate(f"{kind} {name} together").value if shared else self.of_one_unit(f"{kind} {name}") for kind in KINDS
+        )
+        apart, together = 2 / (1 / read + 1 / write), 2 * min(read, write)
+        latency = OVERLAP if abs(copy - together) < abs(copy - apart) else DEFAULT_TOTAL_LATENCY
+        actions = tuple(Action(n, energy=ENERGY[name], throughput=_rounded(8 * v)) for n, v in (("read", read), ("write", write)))
+        return Memory(name=name, size=bits, actions=actions, total_latency=latency)
+
+    def spec(self) -> Spec:
+        """What was measured, as an architecture."""
+        device, bench = self.bench.device, self.bench
+        nodes: list[ArchNode] = [self.memory("MainMemory", 8.0 * int(device.global_mem_size), shared=True)]
+        nodes += [self.memory(cache.name, 8.0 * cache.size, shared=True) for cache in self.levels if cache.shared]
+        nodes.append(Container(name="Core", spatial=(Fanout("core", self.units),)))
+        own = [self.memory(cache.name, 8.0 * cache.size, shared=False) for cache in self.levels if not cache.shared]
+        nodes += [*own, _scratchpad(device, own)]
+        fanouts: dict[str, FanoutKind] = {"Core": "group.0"}
+        if bench.group > 1:
+            nodes.append(Container(name="WorkItem", spatial=(Fanout("item", bench.group),)))
+            fanouts["WorkItem"] = "local.0"
+        nodes.append(Memory(name="Register", size=8.0 * limits(device).private_bytes, actions=_free("Register")))
+        nodes.append(Container(name="Lane", spatial=(Fanout("lane", bench.lanes),)))
+        fanouts["Lane"] = "vector"
+        variables = self.variables()
+        rate = variables["multiply_adds_float32"] / (bench.lanes * bench.group)
+        nodes.append(Compute(name="MAC", actions=(Action("compute", energy=ENERGY["MAC"], throughput=rate),)))
+        memories: dict[str, MemoryKind] = {"MainMemory": "global", "Scratchpad": "local", "Register": "private"}
+        memories.update({cache.name: "cache" for cache in self.levels})
+        opencl = OpenCL(memories=constantdict(memories), fanouts=constantdict(fanouts))
+        return Spec(Workload(()), arch=Arch(tuple(nodes), constantdict(variables)), opencl=opencl)
+
+    def overlap_loss(self) -> float:
+        """Of loads from beyond the nearest cache and two operations on each: the part of the shorter that comes on top of the longer."""
+        fetching, both = (1 / self.rate(f"core {name} beyond").value for name in ("loads", "overlap"))
+        computing = 2 * self.bench.lanes * self.bench.group / self.rate("multiply_adds_float32 alone").value
+        return min(1.0, max(0.0, (both - max(fetching, computing)) / min(fetching, computing)))
+
+    def variables(self) -> dict[str, float]:
+        """Costs and rates that no component carries."""
+        launch = sorted(self.probes["launch"].seconds)
+        many = min(self.probes["launch_many"].seconds)
+        result = {
+            "assumed_energies": 1.0,
+            "launch_seconds": launch[len(launch) // 2],
+            "group_seconds": max(0.0, (many - launch[0]) / self.many),
+            "multiply_add_latency_seconds": 1 / self.rate("chained").value,
+        }
+        result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
+        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith("beyond")]
+        result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
+        result["overlap_loss"] = self.overlap_loss()
+        for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
+            if name.partition(" ")[0] not in KINDS:
+                result[name] = self.of_one_unit(name)
+            elif not self.quick:
+                result[f"one_core_{name.replace(' ', '_')}_bytes"] = self.rate(f"{name} alone").value
+        return {name: _rounded(value) for name, value in result.items()}
+
+
+def _rounded(value: float) -> float:
+    """Four digits, which is more than any of this is known to."""
+    return float(f"{value:.4g}")
+
+
+def _free(name: str) -> tuple[Action, ...]:
+    return tuple(Action(action, energy=ENERGY[name]) for action in ("read", "write"))
+
+
+def _scratchpad(device: cl.Device, own: list[Memory]) -> Memory:
+    """Local memory: on a processor ordinary memory, which the cache nearest to the unit holds."""
+    bits = 8.0 * int(device.local_mem_size)
+    if not own:
+        return Memory(name="Scratchpad", size=bits, actions=_free("Scratchpad"))
+    actions = tuple(Action(a.name, energy=ENERGY["Scratchpad"], throughput=a.throughput) for a in own[-1].actions)
+    return Memory(name="Scratchpad", size=bits, actions=actions, total_latency=own[-1].total_latency)

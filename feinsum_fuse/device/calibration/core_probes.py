@@ -1,0 +1,164 @@
+"""Kernels that measure single operations of one core: loads, updates of memory, lanes filled one by one, and functions.
+
+Each is written as generated kernels are, with bounds that the compiler does not know where it must not unroll: what is measured is the
+operation as this compiler makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from ...codegen.executable import Executable
+from ..runtime.contexts import queue_of
+from ..runtime.loaded import Loaded
+from .caches import caches
+from .probes import ACCUMULATORS, LINE, Bench, Probe, source_of
+
+FUNCTIONS = {
+    "exp": "exp(-{0})",
+    "log": "log({0} + (REAL) 1.5)",
+    "tanh": "tanh({0})",
+    "erf": "erf({0})",
+    "sqrt": "sqrt({0} + (REAL) 1)",
+    "rsqrt": "rsqrt({0} + (REAL) 1)",
+    "div": "w / ({0} + (REAL) 1)",
+    "max": "fmax({0}, w)",
+    "min": "fmin({0}, w)",
+}
+"""What cascades compute besides sums and products, each with an argument that stays in range."""
+SIGNED = ("exp", "tanh", "erf")
+"""Functions whose argument may be negative."""
+HASH = "(REAL)((i * 1103515245 + r * 12345) >> 16 & 1023) * (REAL) 0.006 - 3"
+"""An argument between -3 and 3 made of loop variables, spread as data are: libraries branch on it, and no predictor foresees where."""
+LOOP = 2048
+"""Calls on neighbours, which the compiler may join to vectors."""
+INDEXING = 10
+"""Instructions of an iteration of ``columns`` beside loads and multiply-adds."""
+CALLS = 4
+"""Independent calls in an iteration."""
+UPDATES = 16
+"""Vectors that are updated in memory between two updates of one of them."""
+ROW, FAR_LINES = 2048, 500
+"""Lines that lie a row of so many bytes apart: they meet in few sets of the first cache, and on more pages than it remembers."""
+WORKING_SET = 256 << 10
+"""Bytes that a second cache holds and a first one does not, on the processors of today."""
+BYTES = 64 << 10
+"""Of the probes' memory; what they touch of it fits into the nearest cache."""
+_HEAD = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    __global REAL const *p = (__global REAL const *) x;
+    __global REAL *q = (__global REAL *) y;
+    VEC u = x[0], w = x[1], DECLARE;
+    for (int r = 0; r < repeats; ++r) { %s }
+    y[get_global_id(0)] = TOTAL;
+}
+"""
+_ANYWHERE = """
+typedef VEC anywhere __attribute__((aligned(sizeof(REAL)), may_alias));
+"""
+_AT = "*(__global anywhere {}*) &"
+_BODIES = {
+    "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
+    "overlap": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { BOTH }",
+    "pages": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAGES }",
+    "stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { STORES }",
+    "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
+    "vector_update": "for (int i = 1; i <= n; ++i)"
+    f" {_AT.format('')}q[i * 64] = {_AT.format('')}q[i * 64] + p[r & 63] * {_AT.format('const ')}p[i * 64];",
+    "columns": "for (int i = 0; i < n; ++i) { VEC v = x[(i & (ROWS - 1)) * PITCH + i / ROWS * SPAN]; COLUMN }",
+    "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
+}
+
+
+class CoreBench:
+    """Makes the probes of a core for the vectors of a bench, and for scalars."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.scalars = Bench(bench.device, bench.dtype, 1, bench.group)
+
+    def probes(self) -> Iterator[tuple[str, Probe]]:
+        """(name, probe): a rate is operations a second; ``<name>_seconds`` of the model is one over it."""
+        core = self._core
+        count = 20 * ACCUMULATORS
+        for name, kernel, n, work in (
+            ("load", "loads", count, count),
+            ("store", "stores", count, count),
+            ("memory_chain", "update", 1, 1),
+            ("vector_memory_chain", "vector_update", 1, 1),
+            ("vector_memory_update", "vector_update", UPDATES, UPDATES),
+            ("pack", "pack", 16, 2 * 16 * self.bench.lanes),
+        ):
+            yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
+        yield "far_line", self.bench.probe(core, "probe_pages", 1, FAR_LINES, FAR_LINES, FAR_LINES * ROW)
+        for kernel in ("loads", "overlap"):
+            yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
+        for bench, suffix in ((self.bench, "vector"), (self.scalars, "scalar")):
+            functions = self._functions(bench)
+            for name in FUNCTIONS:
+                yield f"{name}_{suffix}", bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
+        for name in FUNCTIONS:
+            yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
+        lines, own = self._columns
+        each = 2 * ACCUMULATORS + INDEXING
+        yield "unforeseen", self.bench.probe(core, "probe_columns", 1, lines, lines * each, own + BYTES)
+
+    @property
+    def _columns(self) -> tuple[int, int]:
+        """Lines of a matrix as large as the caches that a unit has for itself, whose columns are walked down; and its bytes."""
+        own = max((cache.size for cache in caches(self.bench.device) if not cache.shared), default=WORKING_SET)
+        return own // LINE, own
+
+    @property
+    def _beyond(self) -> tuple[int, float, int]:
+        """Vectors that the second cache holds and the first does not, twice: length and work; and their bytes."""
+        size = WORKING_SET
+        count = size // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize * self.bench.group) // ACCUMULATORS * ACCUMULATORS
+        return count, count, size
+
+    @property
+    def _rows(self) -> int:
+        """Vectors from one of the far lines to the next."""
+        return ROW // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize)
+
+    @cached_property
+    def _core(self) -> Loaded:
+        lanes = self.bench.lanes
+        chains = range(ACCUMULATORS)
+        words = {
+            "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
+            "ROWS": str(self._columns[1] // ROW),
+            "PITCH": str(self._rows),
+            "SPAN": str(LINE // (lanes * np.dtype(self.bench.dtype).itemsize) or 1),
+            "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
+            "PAGES": " ".join(f"a{k} += x[(i + {k}) * {self._rows}];" for k in chains),
+            "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),
+            "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
+            "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
+        }
+        return self._loaded(self.bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
+
+    def _functions(self, bench: Bench) -> Loaded:
+        """A program of its own: PoCL cannot compile functions of 16 lanes."""
+        calls = {name: " ".join(f"a{k} = {text.format(f'a{k}')};" for k in range(CALLS)) for name, text in FUNCTIONS.items()}
+        return self._loaded(bench, {}, "".join(_HEAD % item for item in calls.items()))
+
+    @cached_property
+    def _loops(self) -> Loaded:
+        """Scalar loops over neighbours, each with one function."""
+        arguments = {name: "s" if name in SIGNED else "(s * s)" for name in FUNCTIONS}
+        calls = {
+            f"{name}_loop": f"for (int i = 0; i < n; ++i) {{ REAL s = {HASH}; q[i] = {text.format(arguments[name])}; }}"
+            for name, text in FUNCTIONS.items()
+        }
+        return self._loaded(self.scalars, {}, "".join(_HEAD % item for item in calls.items()))
+
+    def _loaded(self, bench: Bench, words: Mapping[str, str], text: str) -> Loaded:
+        text = "".join(f"#define {name} {meaning}\n" for name, meaning in words.items()) + text
+        source = source_of(text, bench.dtype, bench.lanes, bench.group)
+        return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(bench.device).context)

@@ -1,0 +1,312 @@
+"""Small kernels that measure what a device can do: bandwidth of each level, arithmetic, and the cost of launches and groups."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyopencl as cl
+
+from ...codegen.executable import Executable
+from ..runtime.contexts import queue_of
+from ..runtime.loaded import Loaded
+
+SAMPLE = 2e-3
+"""Seconds that one sample of a probe should last: shorter than the turn that a busy system gives to another process."""
+MOST_REPEATS = 1 << 28
+LINE = 64
+"""Bytes of a cache line, on all devices that we know of (128 on some GPUs, which read halves)."""
+ACCUMULATORS = 10
+"""Independent chains of multiply-adds: more than latency times ports on today's processors, and few enough for 16 registers."""
+
+_SOURCE = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_read(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    __global VEC const *p = x + get_group_id(0) * (size_t) n * GROUP + get_local_id(0);
+    VEC a = 0, b = 0, c = 0, d = 0;
+    for (int r = 0; r < repeats; ++r)
+        for (int i = 0; i < n; i += 4) {
+            a += p[i * GROUP]; b += p[(i + 1) * GROUP]; c += p[(i + 2) * GROUP]; d += p[(i + 3) * GROUP];
+        }
+    y[get_global_id(0)] = a + b + c + d;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_copy(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    size_t start = get_group_id(0) * (size_t) n * GROUP + get_local_id(0);
+    for (int r = 0; r < repeats; ++r)
+        for (int i = 0; i < n; ++i)
+            y[start + i * GROUP] = x[start + i * GROUP] + (REAL) r;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_write(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    size_t start = get_group_id(0) * (size_t) n * GROUP + get_local_id(0);
+    VEC v = x[get_local_id(0)];
+    for (int r = 0; r < repeats; ++r)
+        for (int i = 0; i < n; ++i)
+            y[start + i * GROUP] = v + (REAL) r;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_mac(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    VEC u = x[get_local_id(0)], v = x[GROUP + get_local_id(0)], DECLARE;
+    for (int r = 0; r < repeats; ++r) { STEP; }
+    y[get_global_id(0)] = TOTAL;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_chain(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    VEC u = x[get_local_id(0)], v = x[GROUP + get_local_id(0)], a = u;
+    for (int r = 0; r < repeats; ++r) { a = a * u + v; a = a * u + v; a = a * u + v; a = a * u + v; }
+    y[get_global_id(0)] = a;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_broadcast(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    __global REAL const *p = (__global REAL const *)(x + get_group_id(0) * (size_t) n * GROUP);
+    VEC u = x[get_local_id(0)], DECLARE;
+    for (int r = 0; r < repeats; ++r)
+        for (int i = 0; i + CHAINS <= n; i += CHAINS) { BROADCAST; }
+    y[get_global_id(0)] = TOTAL;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_strided(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    __global REAL const *p = (__global REAL const *) x + (get_group_id(0) * (size_t) n * GROUP + get_local_id(0)) * (LINE / sizeof(REAL));
+    REAL a = 0, b = 0, c = 0, d = 0;
+    for (int r = 0; r < repeats; ++r)
+        for (int i = 0; i < n; i += 4) {
+            a += p[i * GROUP * (LINE / sizeof(REAL))]; b += p[(i + 1) * GROUP * (LINE / sizeof(REAL))];
+            c += p[(i + 2) * GROUP * (LINE / sizeof(REAL))]; d += p[(i + 3) * GROUP * (LINE / sizeof(REAL))];
+        }
+    y[get_global_id(0)] = a + b + c + d;
+}
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_nothing(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    if (n < 0) y[get_global_id(0)] = 0;
+}
+"""
+_FUNCTIONS = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_exp(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    VEC a = x[get_local_id(0)], b = a + (REAL) 0.25, c = a + (REAL) 0.5, d = a + (REAL) 0.75;
+    for (int r = 0; r < repeats; ++r) { a = exp(-a); b = exp(-b); c = exp(-c); d = exp(-d); }
+    y[get_global_id(0)] = a + b + c + d;
+}
+"""
+"""A source of its own: PoCL cannot compile functions of 16 lanes, nor load a program again that has one."""
+
+
+def source_of(text: str, dtype: str, lanes: int, group: int) -> str:
+    """A text of probes for an element type, with the chains of multiply-adds written out."""
+    real = {"float32": "float", "float64": "double"}[dtype]
+    chains = range(ACCUMULATORS)
+    defines = {
+        "GROUP": group,
+        "REAL": real,
+        "VEC": real if lanes == 1 else f"{real}{lanes}",
+        "DECLARE": ", ".join(f"a{k} = u + (REAL) {k}" for k in chains),
+        "LINE": LINE,
+        "CHAINS": ACCUMULATORS,
+        "BROADCAST": " ".join(f"a{k} = a{k} + p[i + {k}] * u;" for k in chains),
+        "STEP": " ".join(f"a{k} = a{k} * u + v;" for k in chains),
+        "TOTAL": " + ".join(f"a{k}" for k in chains),
+    }
+    return "".join(f"#define {name} {meaning}\n" for name, meaning in defines.items()) + text
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A rate in units a second, and how far its samples disagree."""
+
+    value: float
+    disagreement: float
+    """By how much the rates of the first and the last half differ, or the fastest tenth from the fastest quarter, relatively."""
+
+
+@dataclass
+class Probe:
+    """A kernel with its arguments bound, and the seconds that its samples took; a sample does ``work`` units ``repeats`` times."""
+
+    queue: cl.CommandQueue
+    kernel: cl.Kernel
+    items: int
+    group: int
+    work: float
+    buffers: tuple[cl.Buffer, cl.Buffer]
+    """Kept alive: a kernel does not keep its arguments."""
+    repeats: int = 1
+    may_repeat: bool = True
+    seconds: list[float] = field(default_factory=list)
+
+    def lengthen(self) -> bool:
+        """If the fastest sample was too short to tell, forget all and repeat more often; whether it was.
+
+        A busy system can make one repeat look long enough when the number is chosen; the fastest of many samples does not lie.
+        """
+        fastest = min(self.seconds)
+        if not self.may_repeat or fastest >= SAMPLE / 2 or self.repeats >= MOST_REPEATS:
+            return False
+        self.repeats = min(MOST_REPEATS, max(2 * self.repeats, int(self.repeats * SAMPLE / fastest)))
+        self.seconds.clear()
+        return True
+
+    def sample(self) -> float:
+        """Run once more; the host's seconds. Before, one repeat brings back what other probes drove out of the caches."""
+        if self.repeats > 1:
+            self._run(1)
+        start = time.perf_counter()
+        self._run(self.repeats)
+        self.seconds.append(time.perf_counter() - start)
+        return self.seconds[-1]
+
+    def _run(self, repeats: int) -> None:
+        if self.may_repeat:
+            self.kernel.set_arg(3, np.int32(repeats))
+        cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
+        self.queue.finish()
+
+    def rate(self, overhead: float = 0.0) -> Rate:
+        """What the device can do: interference only ever slows a probe down, so the mean of the fastest tenth; less what a launch costs."""
+        half = len(self.seconds) // 2
+        early, late = _fastest(self.seconds[:half] or self.seconds), _fastest(self.seconds[half:])
+        fastest, quarter = _fastest(self.seconds), sorted(self.seconds)[len(self.seconds) // 4]
+        noise = max(abs(early - late) / min(early, late), quarter / fastest - 1)
+        return Rate(self.work * self.repeats / max(fastest - overhead, 1e-9), noise)
+
+
+def _fastest(seconds: list[float]) -> float:
+    """The mean of the fastest tenth."""
+    times = sorted(seconds)
+    return statistics.fmean(times[: max(1, len(times) // 10)])
+
+
+def sample_in_turns(probes: Iterable[Probe], seconds: float, least: int = 5) -> None:
+    """Sample all probes again and again for this long, so that each meets the quiet moments of a busy machine.
+
+    Those whose samples turn out too short are lengthened and sampled again.
+    """
+    every = list(probes)
+    while every:
+        end = time.perf_counter() + seconds
+        rounds = 0
+        while rounds < least or time.perf_counter() < end:
+            for probe in every:
+                probe.sample()
+            rounds += 1
+        every = [probe for probe in every if probe.lengthen()]
+        seconds /= 2
+
+
+@dataclass
+class Bench:
+    """Makes probes for one element type on one device, with groups of ``group`` work-items on vectors of ``lanes`` elements."""
+
+    device: cl.Device
+    dtype: str
+    lanes: int
+    group: int = 1
+    _buffers: dict[int, tuple[cl.Buffer, cl.Buffer]] = field(default_factory=dict, repr=False)
+
+    @property
+    def _step(self) -> int:
+        """Bytes that a group touches at once."""
+        return self.lanes * np.dtype(self.dtype).itemsize * self.group
+
+    @cached_property
+    def _simple(self) -> Loaded:
+        source = source_of(_SOURCE, self.dtype, self.lanes, self.group)
+        return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
+
+    @cached_property
+    def _functions(self) -> Loaded:
+        source = source_of(_FUNCTIONS, self.dtype, self.lanes, self.group)
+        return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
+
+    def _memory(self, size: int) -> tuple[cl.Buffer, cl.Buffer]:
+        """Two buffers of at least this size, filled, so that every page exists."""
+        rounded = 1 << max(16, math.ceil(math.log2(max(1, size))))
+        if rounded not in self._buffers:
+            queue = queue_of(self.device)
+            made = tuple(cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, rounded) for _ in range(2))
+            for buffer in made:
+                cl.enqueue_fill_buffer(queue, buffer, np.float32(0.5), 0, rounded)
+            queue.finish()
+            self._buffers[rounded] = (made[0], made[1])
+        return self._buffers[rounded]
+
+    def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
+        loaded = self._functions if name == "probe_exp" else self._simple
+        return self.probe(loaded, name, groups, n, work, bytes_of, may_repeat=may_repeat)
+
+    def probe(self, loaded: Loaded, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
+        """A probe of as many repeats as make a sample, each of ``work`` units, on two buffers of so many bytes."""
+        x, y = self._memory(bytes_of)
+        kernel = cl.Kernel(loaded.program, name)
+        kernel.set_args(x, y, np.int32(n), np.int32(1))
+        probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work, (x, y), may_repeat=may_repeat)
+        probe.sample()
+        while probe.sample() and probe.sample() and probe.lengthen():
+            pass
+        probe.seconds.clear()
+        return probe
+
+    def bandwidth(self, kind: str, working_set: int, groups: int) -> Probe:
+        """Bytes, read plus written, while each group goes through ``working_set`` bytes again and again.
+
+        ``kind`` is ``read``, ``write`` or ``copy``; a copy's working set is half source and half destination.
+        """
+        halves = 2 if kind == "copy" else 1
+        n = max(4, working_set // halves // self._step // 4 * 4)
+        moved = halves * n * self._step * groups
+        return self._probe(f"probe_{kind}", groups, n, moved, moved // halves)
+
+    def multiply_adds(self, groups: int) -> Probe:
+        """Scalar multiply-adds, by this many groups at once."""
+        return self._probe("probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, groups * self._step)
+
+    def chained(self) -> Probe:
+        """Multiply-adds that each wait for the one before, by one group."""
+        return self._probe("probe_chain", 1, 1, 4, 2 * self._step)
+
+    def broadcasts(self) -> Probe:
+        """Scalars loaded from the nearest memory into all lanes of a multiply-add, by one group."""
+        count = 100 * ACCUMULATORS
+        return self._probe("probe_broadcast", 1, count, count, count * self._step)
+
+    def strided(self, working_set: int, groups: int) -> Probe:
+        """Lines of which one element is read, while each group goes through ``working_set`` bytes again and again."""
+        n = max(4, working_set // (LINE * self.group) // 4 * 4)
+        return self._probe("probe_strided", groups, n, n * self.group * groups, n * self.group * groups * LINE)
+
+    def exponentials(self, groups: int) -> Probe:
+        """Scalar exponentials, by this many groups at once."""
+        return self._probe("probe_exp", groups, 1, 4 * self.lanes * self.group * groups, groups * self._step)
+
+    def empty(self, groups: int) -> Probe:
+        """Launches of groups that do nothing."""
+        return self._probe("probe_nothing", groups, 1, 1, groups * self._step, may_repeat=False)
+
+
+def best_bench(device: cl.Device, dtype: str) -> Bench:
+    """The bench with the vector length that multiplies and adds fastest, the shortest within 10 %; on others than CPUs groups of scalars.
+
+    The length that a driver prefers is no guide: PoCL reports that of the processor and compiles for half of it.
+    """
+    if not device.type & cl.device_type.CPU:
+        return Bench(device, dtype, 1, min(256, int(device.max_work_group_size)))
+    widest = 64 // np.dtype(dtype).itemsize
+    candidates = [Bench(device, dtype, lanes) for lanes in (widest // 4, widest // 2, widest)]
+    probes = [bench.multiply_adds(1) for bench in candidates]
+    sample_in_turns(probes, 0.1, 15)
+    rates = [probe.rate().value for probe in probes]
+    return next(bench for bench, rate in zip(candidates, rates, strict=True) if rate > 0.9 * max(rates))

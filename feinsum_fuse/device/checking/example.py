@@ -1,0 +1,120 @@
+"""Random inputs for a cascade on which its results can be judged, with those results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cascades.cascade import Cascade, Einsum
+from ...cascades.functions import is_fractional, primitive
+from ...errors import DeviceError
+
+SEED = 20261
+PERTURBATION = 1e-7
+ILL_CONDITIONED = 1e-4
+"""A relative change of an output by more than this under a relative change of the inputs by 1e-7 says nothing about a kernel."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """Input arrays in their element types, and the outputs in float64 (integers exactly), by tensor name."""
+
+    inputs: dict[str, np.ndarray]
+    expected: dict[str, np.ndarray]
+
+
+@functools.lru_cache(maxsize=2)
+def example(cascade: Cascade, seed: int = SEED) -> Example:
+    """Random inputs with the reference's outputs; the arrays are shared by all who ask for the same cascade, and cannot be written.
+
+    Inputs are drawn from [-1, 1), so that a wrong sign, a forgotten maximum or an initial value show. Where that makes a result infinite
+    or ill-conditioned (logarithms, roots, quotients), from [1/2, 1) instead. Operands that are summed over are scaled by the number of
+    terms, so that values neither vanish nor overflow along a long cascade. Raises :class:`~feinsum_fuse.errors.DeviceError` if the
+    reference is no number on either.
+    """
+    for lowest in (-1.0, 0.5):
+        inputs = random_inputs(cascade, lowest, seed)
+        with np.errstate(all="ignore"):
+            expected = cascade.reference(**inputs)
+            if _representable(cascade, expected) and (_is_multilinear(cascade) or _well_conditioned(cascade, inputs, expected)):
+                for array in (*inputs.values(), *expected.values()):
+                    array.flags.writeable = False
+                return Example(inputs, expected)
+    raise DeviceError("no random inputs were found on which the results are numbers and well-conditioned")
+
+
+def random_inputs(cascade: Cascade, lowest: float, seed: int = SEED) -> dict[str, np.ndarray]:
+    """Inputs drawn from [lowest, 1) and scaled by :func:`scales`; integers from -1..1 (0..1 unsigned)."""
+    generators = np.random.default_rng(seed).spawn(len(cascade.inputs))
+    factors = scales(cascade, lowest)
+    result = {}
+    for tensor, generator in zip(cascade.inputs, generators, strict=True):
+        dtype = np.dtype(cascade.tensors[tensor].dtype)
+        shape = cascade.fixed_shape(tensor)
+        if dtype.kind in "fc":
+            values = generator.uniform(lowest, 1.0, shape) * factors[tensor]
+            result[tensor] = (values + 1j * generator.uniform(lowest, 1.0, shape) if dtype.kind == "c" else values).astype(dtype)
+        else:
+            result[tensor] = generator.integers(0 if dtype.kind == "u" else -1, 2, shape).astype(dtype)
+    return result
+
+
+def scales(cascade: Cascade, lowest: float) -> dict[str, float]:
+    """A factor for each input: one operand of every sum of products is divided by what keeps the sum as large as its other operands.
+
+    A sum of n products with a factor from [-1, 1), whose variance is 1/3, grows by the square root of n/3; with one from [lowest, 1) for
+    a positive lowest it grows by n times their mean.
+    """
+    factors = dict.fromkeys(cascade.inputs, 1.0)
+    settled: set[str] = set()
+    for einsum in cascade.einsums:
+        free = [a.tensor for a in einsum.operands if a.tensor in factors and a.tensor not in settled]
+        if einsum.reduce == "add" and free:
+            terms = _terms(cascade, einsum)
+            factors[free[-1]] = (3 / terms) ** 0.5 if lowest < 0 else 2 / (terms * (lowest + 1))
+        settled.update(a.tensor for a in einsum.operands)
+    return factors
+
+
+def _terms(cascade: Cascade, einsum: Einsum) -> float:
+    """How many points reach one output element, on average."""
+    points, elements = 1.0, 1.0
+    for size in einsum.sizes.values():
+        points *= size if isinstance(size, int) else 1
+    for length in cascade.fixed_shape(einsum.output.tensor):
+        elements *= max(1, length)
+    return max(1.0, points / elements)
+
+
+def _representable(cascade: Cascade, expected: Mapping[str, np.ndarray]) -> bool:
+    """Whether every output is a number that its element type can hold; infinities of a mask's making count as numbers."""
+    for name, array in expected.items():
+        dtype = np.dtype(cascade.tensors[name].dtype)
+        finite = np.abs(array[np.isfinite(array)])
+        if np.isnan(array).any() or (dtype.kind in "fc" and finite.max(initial=0.0) > np.finfo(dtype).max / 2):
+            return False
+    return True
+
+
+def _is_multilinear(cascade: Cascade) -> bool:
+    """Whether there are only sums of products, which are well-conditioned in the norm whatever the signs."""
+    return all(einsum.reduce in ("add", "none") and not is_fractional(primitive(einsum.map)) for einsum in cascade.einsums)
+
+
+def _well_conditioned(cascade: Cascade, inputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> bool:
+    """Whether a tiny relative change of all inputs changes no output by much."""
+    generator = np.random.default_rng(SEED)
+    inexact = {name for name, array in inputs.items() if array.dtype.kind in "fc"}
+    factors = {name: 1 + PERTURBATION * generator.uniform(-1, 1, array.shape) for name, array in inputs.items() if name in inexact}
+    changed = {name: array * factors[name] if name in inexact else array for name, array in inputs.items()}
+    for name, array in cascade.reference(**changed).items():
+        finite = np.isfinite(expected[name])
+        if not np.array_equal(array[~finite], expected[name][~finite]):
+            return False
+        scale = float(np.abs(expected[name][finite]).max(initial=0.0)) or 1.0
+        if not np.abs(array[finite] - expected[name][finite]).max(initial=0.0) <= ILL_CONDITIONED * scale:
+            return False
+    return True

@@ -1,0 +1,155 @@
+"""Programs: what a cascade and a schedule become on a device, verified once in a child process, and callable with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyopencl as cl
+
+from ...cascades.cascade import Cascade
+from ...cascades.names import chosen_names
+from ...cascades.reading.reader import cascade as cascade_of
+from ...codegen.executable import Executable
+from ...codegen.generation import executable
+from ...codegen.half import check_types
+from ...errors import DeviceError, LoweringError
+from ...lowering import lower
+from ...mappings.default_mapping import default_spec
+from ...schedule.schedule import Schedule
+from ..catalogue import find_device, limits
+from ..checking.example import Example, example
+from ..runtime.isolation import TIMEOUT, Result, run_isolated
+from ..timing.outcome import KernelError, Outcome
+from .companion import PLAIN, unfused_schedule
+from .runner import Array, Runner
+
+if TYPE_CHECKING:
+    from loopy import TranslationUnit
+
+    from ...formats.spec import Spec
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A cascade that runs on a device, by a schedule; its first run was verified on ``example``.
+
+    The executable's arguments are called by their tensors' names.
+
+    Calling it with the input tensors returns the tensors that no Einsum consumes, as a dict. NumPy arrays give NumPy arrays; if any
+    argument is a pyopencl array, results are pyopencl arrays on its queue. Shapes and element types must be those of the cascade.
+    """
+
+    cascade: Cascade
+    schedule: Schedule
+    kernel: TranslationUnit
+    executable: Executable
+    device: cl.Device
+    example: Example = field(repr=False)
+    first_run: Result = field(repr=False)
+    spec: Spec | None = field(default=None, repr=False)
+
+    @property
+    def source(self) -> str:
+        """The OpenCL C text."""
+        return self.executable.source
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Input tensor -> shape."""
+        return {tensor: self.cascade.fixed_shape(tensor) for tensor in self.cascade.inputs}
+
+    @property
+    def output_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Output tensor -> shape."""
+        return {tensor: self.cascade.fixed_shape(tensor) for tensor in self.cascade.outputs}
+
+    @cached_property
+    def runner(self) -> Runner:
+        """The executable with its checks; built in this process on the first call."""
+        return Runner(self.executable, self.device)
+
+    def __call__(
+        self,
+        arrays: Mapping[str, Array] | None = None,
+        /,
+        *,
+        out: Mapping[str, Array] | None = None,
+        outputs: Collection[str] = (),
+        **named: Array,
+    ) -> dict[str, Array]:
+        """Run once: ``program(A=a, B=b)``, or ``program({"A": a, "B": b})`` for tensors whose names are no keywords.
+
+        ``out`` gives memory for results; ``outputs`` names further tensors to return. Those that the schedule keeps in tiles inside the
+        kernel are computed by a second, unfused program, which is compiled when they are first asked for. Raises
+        :class:`~feinsum_fuse.errors.DeviceError` that names the tensor for arguments that do not fit.
+        """
+        given = {**(arrays or {}), **named}
+        passed = {argument.name for argument in self.executable.arguments}
+        hidden = [tensor for tensor in outputs if tensor in self.cascade.intermediates and tensor not in passed]
+        results = self.runner(given, out, [tensor for tensor in outputs if tensor not in hidden])
+        if hidden:
+            shown = self.companion.runner(given, None, hidden)
+            results |= {tensor: shown[tensor] for tensor in hidden}
+        return results
+
+    @cached_property
+    def companion(self) -> Program:
+        """The same cascade with every tensor in main memory."""
+        if self.spec is None:
+            raise DeviceError("tiles inside this kernel cannot be seen: it was not made from a Spec")
+        schedule = unfused_schedule(self.spec, limits(self.device))
+        return build(self.cascade, schedule, self.device, spec=self.spec)
+
+    def __repr__(self) -> str:
+        shapes = {**self.input_shapes, **self.output_shapes}
+        lines = [f"Program on {self.device.name} ({self.device.platform.name.strip()}), {len(self.executable.launches)} kernels"]
+        lines += [f"  {name}: {self.cascade.tensors[name].dtype}{list(shape)}" for name, shape in shapes.items()]
+        return "\n".join(lines)
+
+
+def compile(spec: Spec, device: cl.Device | str | None = None, *, timeout_s: float = TIMEOUT) -> Program:
+    """The Spec's workload by its mapping, lowered, and built and verified once in a child process; by the default mapping without one.
+
+    ``device`` is a device or a part of its name (default: PoCL). Raises :class:`~feinsum_fuse.errors.Error` for what cannot be lowered,
+    and :class:`~feinsum_fuse.device.timing.outcome.KernelError`, which carries the :class:`~feinsum_fuse.device.timing.outcome.Outcome`,
+    for a kernel that fails or computes something else within ``timeout_s`` seconds.
+    """
+    chosen = device if isinstance(device, cl.Device) else find_device(device)
+    mapped, schedule = lowered(spec, chosen)
+    return build(cascade_of(mapped), schedule, chosen, spec=mapped, timeout_s=timeout_s)
+
+
+def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
+    """A Spec and the schedule that its mapping asks for.
+
+    Without a mapping the Spec returned has the cascade's default mapping for the device, on the architecture that goes with it; where no
+    default mapping can be lowered, it is the one given, with the plainest schedule.
+    """
+    allowed = limits(device)
+    if spec.mapping is not None:
+        return spec, lower(spec, allowed)
+    try:
+        mapped = default_spec(cascade_of(spec), allowed, spec.opencl)
+        return mapped, lower(mapped, allowed)
+    except LoweringError:
+        return spec, PLAIN
+
+
+def build(
+    cascade: Cascade, schedule: Schedule, device: cl.Device, *, spec: Spec | None = None, timeout_s: float = TIMEOUT
+) -> Program:
+    """The cascade by a schedule on a device, verified; raises as :func:`compile`."""
+    kernel = schedule.apply(cascade.kernel())
+    arrays = chosen_names(cascade).arrays
+    generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs])
+    generated = generated.renamed({array: tensor for tensor, array in arrays.items()})
+    check_types(generated.arguments, device)
+    trial = example(cascade)
+    tolerance = cascade.tolerance()
+    result = run_isolated(generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance)
+    if result.outcome is not Outcome.ok:
+        raise KernelError(result.outcome, result.stage, result.message, generated)
+    return Program(cascade, schedule, kernel, generated, device, trial, result, spec)

@@ -1,0 +1,234 @@
+"""Calling a built program with arrays: checks first, then as little as possible between the caller and the kernel."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
+import pyopencl.tools as cl_tools
+
+from ...codegen.executable import Argument, Executable
+from ...errors import DeviceError
+from ..runtime.contexts import context_of, queue_of
+from ..runtime.loaded import Loaded, Value
+
+Array: TypeAlias = "np.ndarray | cla.Array"
+MOST_QUEUES = 8
+"""For how many queues a program stays built."""
+
+
+@dataclass
+class _Place:
+    """A program as it stands ready on one queue: kernels, scratch memory, and a pool from which results are taken."""
+
+    queue: cl.CommandQueue
+    loaded: Loaded
+    pool: cl_tools.MemoryPool
+    scratch: dict[str, cl.Buffer] = field(default_factory=dict)
+
+    @classmethod
+    def on(cls, queue: cl.CommandQueue, executable: Executable) -> _Place:
+        pool = cl_tools.MemoryPool(cl_tools.ImmediateAllocator(queue))
+        return cls(queue, Loaded(executable, queue.context), pool)
+
+    def scratch_buffer(self, name: str) -> cl.Buffer:
+        """Memory that stays with the program, for whatever the caller does not see."""
+        if name not in self.scratch:
+            self.scratch[name] = self.loaded.buffer(name)
+        return self.scratch[name]
+
+
+class Runner:
+    """An executable on a device, callable with arrays by argument name.
+
+    The first call with arrays of another context or queue builds the program there; PoCL's cache makes that quick. Calls from several
+    threads are safe and run one after another.
+    """
+
+    def __init__(self, executable: Executable, device: cl.Device) -> None:
+        self.executable = executable
+        self.device = device
+        self._inputs = {a.name: a for a in executable.arguments if a.role == "input"}
+        self._written = {a.name: a for a in executable.arguments if a.role != "input"}
+        self._dtypes = {a.name: np.dtype(a.dtype) for a in executable.arguments}
+        self._strides = {a.name: tuple(s * self._dtypes[a.name].itemsize for s in a.element_strides) for a in executable.arguments}
+        self._places: dict[int, _Place] = {}
+        self._lock = threading.Lock()
+
+    def place(self, queue: cl.CommandQueue) -> _Place:
+        """The program on this queue, built there on first use."""
+        found = self._places.get(queue.int_ptr)
+        if found is None:
+            while len(self._places) >= MOST_QUEUES:
+                del self._places[next(iter(self._places))]
+            found = self._places[queue.int_ptr] = _Place.on(queue, self.executable)
+        return found
+
+    def __call__(
+        self, arrays: Mapping[str, Array], out: Mapping[str, Array] | None = None, outputs: Collection[str] = ()
+    ) -> dict[str, Array]:
+        """Run once; the outputs by name, and the written arrays named in ``outputs`` besides.
+
+        NumPy arrays in give NumPy arrays out, after the end of the kernel. If any array is a pyopencl array, results are pyopencl arrays on
+        its queue, and the call returns once the kernel is enqueued. ``out`` gives memory for some or all results. Raises
+        :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is missing, unknown, of the wrong type or shape, or
+        that would be overwritten while it is read.
+        """
+        out = out or {}
+        wanted = [name for name in self._written if self._written[name].role == "output" or name in outputs or name in out]
+        self._check(arrays, out, outputs)
+        given = [array for array in (*arrays.values(), *out.values()) if isinstance(array, cla.Array)]
+        with self._lock:
+            try:
+                return self._on_device(arrays, out, wanted, given) if given else self._on_host(arrays, out, wanted)
+            except cl.Error as error:
+                raise DeviceError(f"the device refused to run the kernel: {error}") from error
+
+    def _check(self, arrays: Mapping[str, Array], out: Mapping[str, Array], outputs: Collection[str]) -> None:
+        for name in self._inputs:
+            if name not in arrays:
+                raise DeviceError(f"input {name} is missing", hint=f"This program reads {', '.join(self._inputs)}.")
+        for name in arrays:
+            if name not in self._inputs:
+                close = difflib.get_close_matches(name, self._inputs, 1)
+                hint = f"Did you mean {close[0]}?" if close else f"This program reads {', '.join(self._inputs)}."
+                raise DeviceError(f"this program has no input {name}", hint=hint)
+        for name in (*out, *outputs):
+            if name not in self._written:
+                hint = f"Written to global memory: {', '.join(self._written)}."
+                raise DeviceError(f"this program has no output {name}", hint=hint)
+        for name, array in (*arrays.items(), *out.items()):
+            self._check_array(name, array)
+        for name, array in out.items():
+            for other, its in (*arrays.items(), *((n, a) for n, a in out.items() if n != name)):
+                if _share(array, its):
+                    raise DeviceError(f"output {name} shares memory with {other}", hint="Give it memory of its own.")
+
+    def _check_array(self, name: str, array: Array) -> None:
+        argument = self._inputs.get(name) or self._written[name]
+        if not isinstance(array, np.ndarray | cla.Array):
+            if argument.by_value and isinstance(array, int | float | np.generic):
+                return
+            raise DeviceError(f"{name} is a {type(array).__name__}, expected a NumPy or pyopencl array")
+        if array.dtype != self._dtypes[name]:
+            raise DeviceError(f"{name} has element type {array.dtype}, expected {argument.dtype}")
+        if array.shape != argument.shape:
+            raise DeviceError(f"{name} has shape {array.shape}, expected {argument.shape}")
+        if isinstance(array, cla.Array) and any(
+            n > 1 and a != b for n, a, b in zip(array.shape, array.strides, self._strides[name], strict=True)
+        ):
+            raise DeviceError(f"{name} has strides {array.strides}, expected {self._strides[name]}", hint="Copy it to a row-major array.")
+
+    def _on_host(self, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]) -> dict[str, Array]:
+        place = self.place(queue_of(self.device))
+        values: dict[str, Value] = {name: place.scratch_buffer(name) for name in self._written}
+        for name, argument in self._inputs.items():
+            if argument.by_value:
+                values[name] = self._dtypes[name].type(np.asarray(arrays[name])[()])
+                continue
+            values[name] = place.scratch_buffer(name)
+            self._upload(place.queue, values[name], argument, np.asarray(arrays[name]))
+        place.loaded.bind(values)
+        place.loaded.enqueue(place.queue)
+        return {name: self._download(place.queue, values[name], self._written[name], out.get(name)) for name in wanted}
+
+    def _upload(self, queue: cl.CommandQueue, buffer: Value, argument: Argument, array: np.ndarray) -> None:
+        if argument.row_major:
+            flat = np.ascontiguousarray(array)
+        else:
+            flat = np.zeros(argument.elements, argument.dtype)
+            argument.view(flat)[...] = array
+        if flat.size:
+            cl.enqueue_copy(queue, buffer, flat)
+
+    def _download(self, queue: cl.CommandQueue, buffer: Value, argument: Argument, into: Array | None) -> np.ndarray:
+        result = np.empty(argument.shape, argument.dtype) if into is None else into
+        assert isinstance(result, np.ndarray)
+        direct = argument.row_major and result.flags.c_contiguous
+        flat = result if direct else np.empty(argument.elements, argument.dtype)
+        if flat.size:
+            cl.enqueue_copy(queue, flat, buffer)
+        if not direct:
+            result[...] = argument.view(flat)
+        return result
+
+    def _on_device(
+        self, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str], given: list[cla.Array]
+    ) -> dict[str, Array]:
+        queue = self._queue(given)
+        place = self.place(queue)
+        values: dict[str, Value] = {}
+        waits: list[cl.Event] = []
+        for name, argument in self._inputs.items():
+            array = arrays[name]
+            if argument.by_value:
+                host = array.get() if isinstance(array, cla.Array) else np.asarray(array)
+                values[name] = self._dtypes[name].type(host[()])
+            elif isinstance(array, cla.Array):
+                values[name] = _buffer(array, name)
+                waits += array.events
+            else:
+                values[name] = place.scratch_buffer(name)
+                self._upload(queue, values[name], argument, np.asarray(array))
+        results: dict[str, Array] = {}
+        for name in self._written:
+            if name not in wanted:
+                values[name] = place.scratch_buffer(name)
+                continue
+            array = out[name] if name in out else self._new(place, name)
+            if isinstance(array, np.ndarray):
+                raise DeviceError(f"output {name} is a NumPy array among pyopencl arrays", hint="Give a pyopencl array.")
+            results[name] = array
+            values[name] = _buffer(array, name)
+            waits += array.events
+        place.loaded.bind(values)
+        last = place.loaded.enqueue(queue, waits)
+        for array in results.values():
+            if last and isinstance(array, cla.Array):
+                array.add_event(last[-1])
+        return results
+
+    def _queue(self, given: list[cla.Array]) -> cl.CommandQueue:
+        """The queue of the arrays; ours if they have none and live in our context."""
+        queue = next((array.queue for array in given if array.queue is not None), None)
+        context = given[0].context
+        for array in given:
+            if array.context != context:
+                raise DeviceError("the arrays belong to different OpenCL contexts", hint="Make them all on one queue.")
+        if queue is None:
+            ours = context_of(self.device)
+            queue = queue_of(self.device) if context == ours else cl.CommandQueue(context)
+        if queue.device != self.device:
+            raise DeviceError(f"the arrays live on {queue.device.name}, but the program was compiled for {self.device.name}")
+        return queue
+
+    def _new(self, place: _Place, name: str) -> cla.Array:
+        argument = self._written[name]
+        data = place.pool.allocate(max(1, argument.nbytes))
+        dtype, strides = self._dtypes[name], self._strides[name]
+        return cla.Array(place.queue, argument.shape, dtype, strides=strides, data=data, allocator=place.pool)
+
+
+def _buffer(array: cla.Array, name: str) -> cl.Buffer:
+    if array.offset:
+        raise DeviceError(f"{name} starts {array.offset} bytes into its buffer", hint="Copy it to an array of its own.")
+    return array.base_data
+
+
+def _share(a: Array, b: Array) -> bool:
+    """Whether two arrays overlap; for device arrays: whether they lie in one buffer."""
+    if isinstance(a, cla.Array) and isinstance(b, cla.Array):
+        return _root(a.base_data) == _root(b.base_data)
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
+
+
+def _root(buffer: cl.MemoryObjectHolder) -> int:
+    """Which buffer this is, or which it is a part of."""
+    parent = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+    return int(buffer.int_ptr if parent is None else parent.int_ptr)

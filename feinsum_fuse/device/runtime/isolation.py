@@ -1,0 +1,150 @@
+"""Building and first running in a child process, so that no kernel can harm its caller."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+
+from ...codegen.executable import Argument, Executable
+from ...errors import DeviceError
+from ..catalogue import DeviceInfo
+from ..checking.verification import Verification, verify
+from ..timing.outcome import Outcome
+from . import compiler_cache, runtimes
+
+TIMEOUT = 120.0
+"""Seconds for building and the first run together."""
+TAIL = 2000
+"""How many characters of what the process last printed go into a message."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a first run ended: ``stage`` is where (start, build, allocate, launch, check, verify, done), ``message`` why."""
+
+    outcome: Outcome
+    stage: str
+    message: str = ""
+    outputs: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    verification: Verification | None = None
+
+
+def run_isolated(
+    executable: Executable,
+    inputs: Mapping[str, np.ndarray],
+    device: cl.Device | DeviceInfo,
+    *,
+    timeout_s: float = TIMEOUT,
+    expected: Mapping[str, np.ndarray] | None = None,
+    tolerance: Mapping[str, float] | float = 0.0,
+) -> Result:
+    """Build and run a program once in a child process, and compare its outputs with ``expected`` if given.
+
+    Never raises for what a kernel does: it may fail to build, abort, overflow the stack, hang (the child's process group is killed after
+    ``timeout_s`` seconds), leave an output unwritten or compute nonsense; each ends as its
+    :class:`~feinsum_fuse.device.timing.outcome.Outcome`. Raises :class:`~feinsum_fuse.errors.DeviceError` for inputs that are missing or
+    of the wrong shape.
+    """
+    info = device if isinstance(device, DeviceInfo) else DeviceInfo.of(device)
+    arrays = {argument.name: _input(argument, inputs) for argument in executable.inputs}
+    try:
+        with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", ignore_cleanup_errors=True) as name:
+            directory = Path(name)
+            _write_job(directory, executable, arrays, info)
+            result = _run(directory, timeout_s, _identity(executable, info))
+            if result.outcome is not Outcome.ok:
+                missing = runtimes.missing_part(info.platform)
+                return replace(result, message=f"{result.message}\n{missing}") if missing else result
+            outputs = {
+                a.name: np.load(directory / f"output-{k}.npy", allow_pickle=False) for k, a in enumerate(executable.outputs)
+            }
+    except OSError as error:
+        return Result(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
+    if expected is None:
+        return Result(Outcome.ok, "done", outputs=outputs)
+    verification = verify(outputs, expected, tolerance)
+    if verification.passed:
+        return Result(Outcome.ok, "done", outputs=outputs, verification=verification)
+    return Result(Outcome.wrong_result, "verify", str(verification), outputs, verification)
+
+
+def _input(argument: Argument, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """An input in its element type, C-contiguous."""
+    if argument.name not in inputs:
+        raise DeviceError(f"input {argument.name} is missing")
+    array = np.asarray(inputs[argument.name], argument.dtype)
+    if array.shape != argument.shape:
+        raise DeviceError(f"input {argument.name} has shape {array.shape}, expected {argument.shape}")
+    return np.ascontiguousarray(array) if array.ndim else array
+
+
+def _write_job(directory: Path, executable: Executable, arrays: Mapping[str, np.ndarray], info: DeviceInfo) -> None:
+    for k, array in enumerate(arrays.values()):
+        np.save(directory / f"input-{k}.npy", array)
+    (directory / "job.json").write_text(json.dumps({"executable": executable.to_json(), "device": info.to_json()}))
+
+
+def _identity(executable: Executable, info: DeviceInfo) -> str:
+    """A hash of what is compiled, and of the compiler; not of the memory, which PoCL reports by what is free."""
+    return hashlib.sha256("\0".join([executable.source_hash, info.platform, info.name, info.driver, info.version]).encode()).hexdigest()
+
+
+def _run(directory: Path, timeout_s: float, program: str) -> Result:
+    """Start the child, wait, and read off how it ended."""
+    runtimes.prepare()
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    # A child that is killed while it holds the lock of pyopencl's cache would block everybody else for a minute.
+    environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYOPENCL_NO_CACHE": "1"}
+    cache = directory / "cache"
+    cache.mkdir()
+    if not compiler_cache.has_survived(program):
+        environment[compiler_cache.VARIABLE] = str(cache)
+    # -P: modules of the caller's working directory are nothing to the child.
+    command = [sys.executable, "-P", "-m", "feinsum_fuse.device.runtime.worker", str(directory)]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        )
+        try:
+            code: int | None = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    result = _judge(directory, code, timeout_s)
+    if result.outcome is Outcome.ok:
+        compiler_cache.hand_over(cache, program)
+    return result
+
+
+def _judge(directory: Path, code: int | None, timeout_s: float) -> Result:
+    """The result of a child that ended with this exit code; ``None``: it was killed after the time limit."""
+    path = directory / "status.json"
+    status: dict[str, str] = json.loads(path.read_text()) if path.exists() else {"stage": "start", "outcome": "", "message": ""}
+    stage = status["stage"]
+    if status["outcome"]:
+        return Result(Outcome(status["outcome"]), stage, status["message"])
+    if code is None:
+        return Result(Outcome.timeout, stage, _with_tail(directory, f"killed after {timeout_s:g} s in stage {stage}"))
+    how = f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+    return Result(Outcome.crashed, stage, _with_tail(directory, f"the process {how} in stage {stage}"))
+
+
+def _with_tail(directory: Path, message: str) -> str:
+    text = (directory / "log").read_text(errors="replace").strip()
+    return f"{message}; it printed last:\n{text[-TAIL:]}" if text else message

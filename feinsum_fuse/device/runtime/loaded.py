@@ -1,0 +1,53 @@
+"""An executable built for one OpenCL context, with its arguments bound; imports nothing but NumPy and pyopencl."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyopencl as cl
+
+from ...codegen.executable import Executable
+
+Value: TypeAlias = "cl.Buffer | np.generic"
+
+
+class Loaded:
+    """Kernels built from an :class:`~feinsum_fuse.codegen.executable.Executable`, ready to be enqueued many times.
+
+    Raises pyopencl's errors: whoever loads a kernel in the process of a user has run it in a child before. Not safe for use from several
+    threads at once, because arguments are bound to the kernels. Keeps the context alive, which Intel's runtime needs.
+    """
+
+    def __init__(self, executable: Executable, context: cl.Context) -> None:
+        self.executable = executable
+        self.context = context
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)
+            self.program = cl.Program(context, executable.source).build(options=list(executable.options))
+        self._launches = tuple(
+            (cl.Kernel(self.program, launch.kernel), launch.global_size, launch.local_size, launch.arguments)
+            for launch in executable.launches
+            if all(launch.global_size)
+        )
+
+    def buffer(self, name: str, *, padding: int = 0) -> cl.Buffer:
+        """New device memory for an argument, with ``padding`` more bytes at its end."""
+        return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(1, self.executable.argument(name).nbytes + padding))
+
+    def bind(self, values: Mapping[str, Value]) -> None:
+        """Set every kernel's arguments: buffers for arrays, NumPy scalars for arguments that are passed by value."""
+        for kernel, _, _, names in self._launches:
+            kernel.set_args(*[values[name] for name in names])
+
+    def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = ()) -> list[cl.Event]:
+        """Start all launches one after another, the first after ``wait_for``; one event for each."""
+        events: list[cl.Event] = []
+        waits = list(wait_for) or None
+        for kernel, work, group, _ in self._launches:
+            event = cl.enqueue_nd_range_kernel(queue, kernel, work, group, None, waits)
+            events.append(event)
+            waits = [event]
+        return events

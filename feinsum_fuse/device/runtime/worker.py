@@ -1,0 +1,195 @@
+"""The child process that meets a new kernel first: ``python -m feinsum_fuse.device.runtime.worker JOB``.
+
+JOB is a directory that holds ``job.json`` (executable and device) and the inputs as ``input-0.npy`` and so on. At each stage
+``status.json`` is replaced, so that the parent knows where a process was when it died; at the end it holds the outcome, and
+``output-0.npy`` and so on the results. The process imports neither loopy nor anything that does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+
+from ...codegen.executable import Argument, Executable
+from ...errors import DeviceError
+from ..catalogue import DeviceInfo, device_of
+from ..checking.poison import is_poison, poisoned
+from ..timing.outcome import Outcome
+from .loaded import Loaded, Value
+
+FRONT_BYTES = 4096
+"""Poison before every array (more than any device's alignment of sub-buffers): nobody may write there, and who reads there gets NaN."""
+OTHER = 2
+"""The pattern of temporaries, from that of outputs on."""
+BEHIND = 64
+"""Elements of poison behind every array."""
+
+
+class _Failure(Exception):
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class _Job:
+    """One first run, from the files in a directory to the files in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.whole: dict[str, cl.Buffer] = {}
+        job = json.loads((directory / "job.json").read_text())
+        self.executable = Executable.from_json(job["executable"])
+        self.info = DeviceInfo.from_json(job["device"])
+        self.arrays = {
+            a.name: np.load(directory / f"input-{k}.npy", allow_pickle=False) for k, a in enumerate(self.executable.inputs)
+        }
+
+    def status(self, stage: str, outcome: Outcome | None = None, message: str = "") -> None:
+        """Record where we are; an outcome ends the job."""
+        self.stage = stage
+        scratch = self.directory / "status.new"
+        scratch.write_text(json.dumps({"stage": stage, "outcome": outcome or "", "message": message}))
+        scratch.replace(self.directory / "status.json")
+
+    def run(self) -> None:
+        """Build, launch and check; raises :class:`_Failure`."""
+        self.status("start")
+        try:
+            device = device_of(self.info)
+            self.context = cl.Context([device])
+            self.queue = cl.CommandQueue(self.context)
+        except (DeviceError, cl.Error) as error:
+            raise _Failure(Outcome.launch_failed, str(error)) from error
+        self.status("build")
+        try:
+            self.loaded = Loaded(self.executable, self.context)
+        except cl.Error as error:
+            raise _Failure(Outcome.build_failed, str(error)) from error
+        self.status("allocate")
+        try:
+            values = self.allocate()
+            self.status("launch")
+            self.launch(values, which=0)
+        except (cl.Error, MemoryError) as error:
+            raise _Failure(Outcome.launch_failed, str(error)) from error
+        self.status("check")
+        self.check(values)
+        for k, argument in enumerate(self.executable.outputs):
+            np.save(self.directory / f"output-{k}.npy", self.read(argument))
+
+    def allocate(self) -> dict[str, Value]:
+        """Device memory for every array, padded, and the scalars; inputs are uploaded."""
+        values: dict[str, Value] = {}
+        for argument in self.executable.arguments:
+            if argument.by_value:
+                values[argument.name] = np.dtype(argument.dtype).type(self.arrays[argument.name][()])
+                continue
+            behind = BEHIND * np.dtype(argument.dtype).itemsize
+            whole = self.loaded.buffer(argument.name, padding=FRONT_BYTES + behind)
+            self.whole[argument.name] = whole
+            values[argument.name] = whole.get_sub_region(FRONT_BYTES, argument.nbytes + behind)
+            if argument.role == "input":
+                around = self.poison(argument, 0)
+                argument.view(around[self.front(argument) :])[...] = self.arrays[argument.name]
+                cl.enqueue_copy(self.queue, whole, around)
+        return values
+
+    def front(self, argument: Argument) -> int:
+        """Elements of poison before an array."""
+        return FRONT_BYTES // np.dtype(argument.dtype).itemsize
+
+    def poison(self, argument: Argument, which: int) -> np.ndarray:
+        """An array's whole buffer, what stands before and behind it included, full of a pattern."""
+        return poisoned(np.dtype(argument.dtype), self.front(argument) + argument.elements + BEHIND, which)
+
+    def launch(self, values: Mapping[str, Value], which: int) -> None:
+        """Poison whatever the kernel is to write, outputs with pattern ``which``, and run it to its end.
+
+        Temporaries hold another pattern, so that a result made from one that was never written is not taken for unwritten itself.
+        """
+        for argument in self.executable.arguments:
+            if argument.role != "input":
+                pattern = which + (OTHER if argument.role == "temporary" else 0)
+                cl.enqueue_copy(self.queue, self.whole[argument.name], self.poison(argument, pattern))
+        self.queue.finish()
+        self.loaded.bind(values)
+        self.loaded.enqueue(self.queue)
+        self.queue.finish()
+
+    def around(self, argument: Argument) -> np.ndarray:
+        """An array's whole buffer as it is now."""
+        host = np.empty(self.front(argument) + argument.elements + BEHIND, argument.dtype)
+        cl.enqueue_copy(self.queue, host, self.whole[argument.name])
+        return host
+
+    def read(self, argument: Argument) -> np.ndarray:
+        """The array that an argument's buffer holds, C-contiguous."""
+        return np.ascontiguousarray(argument.view(self.around(argument)[self.front(argument) :]))
+
+    def check(self, values: Mapping[str, Value]) -> None:
+        """Refuse unwritten outputs, changed inputs, and writes before or behind an array.
+
+        An element that holds the first pattern may do so by right, so such outputs are judged by a second run on the second pattern.
+        """
+        doubtful = {}
+        for argument in self.executable.arguments:
+            if argument.by_value:
+                continue
+            around, front = self.around(argument), self.front(argument)
+            pattern = OTHER if argument.role == "temporary" else 0
+            if not is_poison(around[:front], pattern).all():
+                raise _Failure(Outcome.wrong_result, f"the kernel wrote before the start of {argument.name}")
+            if not is_poison(around[front + argument.elements :], pattern).all():
+                raise _Failure(Outcome.wrong_result, f"the kernel wrote behind the end of {argument.name}")
+            array = np.ascontiguousarray(argument.view(around[front:]))
+            if argument.role == "input" and array.tobytes() != np.asarray(self.arrays[argument.name], argument.dtype).tobytes():
+                raise _Failure(Outcome.wrong_result, f"the kernel changed its input {argument.name}")
+            if argument.role == "output" and (untouched := is_poison(array)).any():
+                doubtful[argument] = untouched
+        if not doubtful:
+            return
+        self.launch(values, which=1)
+        for argument, untouched in doubtful.items():
+            again = untouched & is_poison(self.read(argument), 1)
+            if again.any():
+                first = tuple(int(i) for i in np.argwhere(again)[0])
+                text = f"output {argument.name} was left unwritten in {int(again.sum())} of {again.size} elements, first at {list(first)}"
+                raise _Failure(Outcome.wrong_result, text)
+
+
+def _die_with_parent() -> None:
+    """Leave no core file, do not outlive a parent that was killed, and be the first to go if memory runs out."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def main(directory: str) -> None:
+    """Do the job in this directory; its failures end as outcomes in ``status.json``, anything else as a traceback."""
+    _die_with_parent()
+    job = _Job(Path(directory))
+    try:
+        job.run()
+    except _Failure as failure:
+        job.status(job.stage, failure.outcome, str(failure))
+    else:
+        job.status("done", Outcome.ok)
+    sys.stdout.flush()
+    os._exit(0)  # runtimes have crashed in their own tear-down, which would hide the result
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,194 @@
+"""Measuring: verified programs timed together, and failures as results."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyopencl as cl
+
+from ...cascades.reading.reader import cascade as cascade_of
+from ...errors import LoweringError, MappingError, ScheduleError, UnsupportedTypeError
+from ..catalogue import DeviceInfo, find_device
+from ..checking.verification import verify
+from ..program.program import Program, build, lowered
+from ..runtime.contexts import queue_of
+from ..runtime.isolation import TIMEOUT
+from ..runtime.loaded import Loaded, Value
+from .eviction import Eviction
+from .interference import Interference
+from .measurement import Measurement, Provenance, Subject
+from .outcome import KernelError, Outcome
+from .timing import CacheState, Samples, time_together
+
+if TYPE_CHECKING:
+    from ...formats.spec import Spec
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """Something that runs in this process without OpenCL, to be timed beside programs: NumPy, for example."""
+
+    label: str
+    function: Callable[[], object] = field(compare=False)
+    lingers: ClassVar[bool] = True
+    """The threads of NumPy's and PyTorch's libraries stay busy for a while after a call."""
+
+    def run(self, times: int) -> Sequence[float]:
+        """Call it this many times; there is no device clock."""
+        for _ in range(times):
+            self.function()
+        return ()
+
+
+class Bound:
+    """A program with device buffers of its own that hold its example, ready to be run again and again.
+
+    Raises :class:`~feinsum_fuse.device.timing.outcome.KernelError` if this process cannot load what a child could: for lack of memory, say.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.queue = queue_of(program.device)
+        try:
+            self.loaded = Loaded(program.executable, self.queue.context)
+            self.values: dict[str, Value] = {a.name: self.loaded.buffer(a.name) for a in program.executable.arguments if not a.by_value}
+            for tensor, array in program.example.inputs.items():
+                if array.size:
+                    cl.enqueue_copy(self.queue, self.values[tensor], np.ascontiguousarray(array))
+            self.loaded.bind(self.values)
+            self.run(1)
+        except cl.Error as error:
+            raise KernelError(Outcome.launch_failed, "load", str(error), program.executable) from error
+
+    def run(self, times: int) -> Sequence[float]:
+        """Run and wait; the device's own ns for each run, summed over its launches."""
+        runs = [self.loaded.enqueue(self.queue) for _ in range(times)]
+        self.queue.finish()
+        return [float(sum(event.profile.end - event.profile.start for event in events)) for events in runs if events]
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """What the last run wrote."""
+        result = {}
+        for tensor, shape in self.program.output_shapes.items():
+            array = np.empty(shape, self.program.cascade.tensors[tensor].dtype)
+            if array.size:
+                cl.enqueue_copy(self.queue, array, self.values[tensor])
+            result[tensor] = array
+        return result
+
+
+def measure(
+    what: Spec | Program,
+    *,
+    repeats: int | None = None,
+    device: cl.Device | str | None = None,
+    cold: bool = False,
+    label: str = "",
+    timeout_s: float = TIMEOUT,
+) -> Measurement:
+    """Time a program, or compile a Spec and time it; see :func:`measure_together`."""
+    return measure_together([what], repeats=repeats, device=device, cold=cold, labels=[label], timeout_s=timeout_s)[0]
+
+
+def measure_together(
+    items: Sequence[Spec | Program | HostFunction],
+    *,
+    repeats: int | None = None,
+    device: cl.Device | str | None = None,
+    cold: bool = False,
+    labels: Sequence[str] = (),
+    timeout_s: float = TIMEOUT,
+) -> tuple[Measurement, ...]:
+    """Times of several programs, taken in turns in this process; one measurement for each item, in order.
+
+    Every program was verified in a child process before, and its outputs are compared once more after the last sample. A kernel that fails
+    and a mapping that cannot be lowered are no errors here: they end as measurements with that outcome. ``cold`` empties the caches before
+    each sample. Raises :class:`~feinsum_fuse.errors.DeviceError` for a device that does not exist and for times too short to be measured
+    cold.
+    """
+    if device is None:
+        device = next((item.device for item in items if isinstance(item, Program)), None)
+    chosen = device if isinstance(device, cl.Device) else find_device(device)
+    attempts = [_attempt(item, chosen, timeout_s) for item in items]
+    timed = [attempt for attempt in attempts if not isinstance(attempt, Measurement)]
+    evict = Eviction(chosen) if cold and timed else None
+    watch = Interference()
+    samples = iter(time_together(timed, repeats=repeats, evict=evict) if timed else ())
+    others = watch.share()
+    names = [*labels, *[""] * (len(items) - len(labels))]
+    results = []
+    for attempt, label in zip(attempts, names, strict=True):
+        found = attempt if isinstance(attempt, Measurement) else _judged(attempt, next(samples))
+        text = label or (attempt.label if isinstance(attempt, HostFunction) else "")
+        state: CacheState = "cold" if cold else "warm"
+        results.append(dataclasses.replace(found, label=text, cache_state=state, interference=others if found.samples_ns else None))
+    return tuple(results)
+
+
+def _attempt(item: Spec | Program | HostFunction, device: cl.Device, timeout_s: float) -> Bound | HostFunction | Measurement:
+    """What can be timed, or the measurement that says why nothing can."""
+    if isinstance(item, HostFunction):
+        return item
+    if isinstance(item, Program):
+        device, subject = item.device, Subject(item.cascade, item.schedule, item.spec)
+    else:
+        subject = Subject(cascade_of(item), None, item)
+    info = DeviceInfo.of(device)
+    try:
+        if isinstance(item, Program):
+            return Bound(item)
+        mapped, schedule = lowered(item, device)
+        subject = Subject(cascade_of(mapped), schedule, mapped)
+        return Bound(build(subject.cascade, schedule, device, spec=mapped, timeout_s=timeout_s))
+    except KernelError as error:
+        failed = error.executable
+        origin = Provenance.now(info, failed.source_hash, failed.options)
+        return Measurement(error.outcome, error.stage, error.reason, origin, arguments=failed.arguments, subject=subject)
+    except (ScheduleError, LoweringError, MappingError, UnsupportedTypeError) as error:
+        return Measurement(Outcome.rejected, "lower", str(error), Provenance.now(info), subject=subject)
+
+
+def _judged(attempt: Bound | HostFunction, samples: Samples) -> Measurement:
+    """The measurement of what was timed, its outputs compared with the reference once more."""
+    if isinstance(attempt, HostFunction):
+        origin = Provenance.now(_host())
+        return Measurement(
+            Outcome.ok, "done", "", origin, samples_ns=samples.host_ns, event_ns=samples.event_ns, runs_per_sample=samples.runs
+        )
+    program = attempt.program
+    check = verify(attempt.outputs(), program.example.expected, program.cascade.tolerance())
+    worst = max(check.tensors, key=lambda tensor: tensor.error / max(tensor.tolerance, 1e-300), default=None)
+    return Measurement(
+        outcome=Outcome.ok if check.passed else Outcome.wrong_result,
+        stage="done" if check.passed else "verify",
+        message="" if check.passed else f"after timing, {check}",
+        provenance=Provenance.now(DeviceInfo.of(program.device), program.executable.source_hash, program.executable.options),
+        samples_ns=samples.host_ns if check.passed else (),
+        event_ns=samples.event_ns if check.passed else (),
+        runs_per_sample=samples.runs,
+        error=worst.error if worst else None,
+        tolerance=worst.tolerance if worst else None,
+        arguments=program.executable.arguments,
+        subject=Subject(program.cascade, program.schedule, program.spec),
+    )
+
+
+def _host() -> DeviceInfo:
+    """This processor, described as a device whose platform is NumPy."""
+    import os
+
+    names = [line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")]
+    units = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    name = names[0] if names else platform.machine()
+    return DeviceInfo("NumPy", name, 0, platform.machine(), np.__version__, platform.python_version(), "cpu", units, 0, 0, 0)
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []

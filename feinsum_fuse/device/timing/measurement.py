@@ -1,0 +1,165 @@
+"""What a measurement found, with everything that is needed to judge it later."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+import statistics
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from constantdict import constantdict
+
+from ...codegen.executable import Argument
+from ..catalogue import DeviceInfo
+from .outcome import Outcome
+from .timing import CacheState
+
+if TYPE_CHECKING:
+    from ...cascades.cascade import Cascade
+    from ...formats.spec import Spec
+    from ...schedule.schedule import Schedule
+
+HARNESS = 1
+"""Raised with every change of how times are taken; times of different harnesses are not compared."""
+BUSY = 0.1
+"""The share of the processors from which on other processes are mentioned beside a time."""
+PACKAGES = ("feinsum_fuse", "loopy", "islpy", "pyopencl", "numpy")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where, with what and when something was measured; ``threads`` are the compute units in use."""
+
+    device: DeviceInfo
+    versions: constantdict[str, str]
+    source_hash: str
+    options: tuple[str, ...]
+    threads: int
+    date: str
+    harness: int = HARNESS
+
+    @classmethod
+    def now(cls, device: DeviceInfo, source_hash: str = "", options: tuple[str, ...] = ()) -> Provenance:
+        """The provenance of something that is being measured at this moment with the packages of this process."""
+        versions = constantdict({name: importlib.metadata.version(name) for name in PACKAGES if _installed(name)})
+        return cls(device, versions, source_hash, options, device.units, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was measured, for whoever stores it: set where known, and no part of the JSON, since the archive has tables for it."""
+
+    cascade: Cascade
+    schedule: Schedule | None = None
+    spec: Spec | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Measurement:
+    """Times of one program, or how it failed. A failure has no samples, and no number stands in for its time.
+
+    ``samples_ns`` are host-clock times of one run in ns and ``event_ns`` the device's own; each covers ``runs_per_sample`` runs.
+    ``error`` is the largest relative error of an output against the float64 reference, and ``tolerance`` what was allowed for it.
+    """
+
+    outcome: Outcome
+    stage: str
+    message: str
+    provenance: Provenance
+    samples_ns: tuple[float, ...] = ()
+    event_ns: tuple[float, ...] = ()
+    runs_per_sample: int = 1
+    cache_state: CacheState = "warm"
+    error: float | None = None
+    tolerance: float | None = None
+    arguments: tuple[Argument, ...] = ()
+    label: str = ""
+    interference: float | None = field(default=None, compare=False)
+    """What other processes had of all processors while the samples were taken, from 0 to 1; ``None`` where the system does not say.
+
+    For whoever looks at the measurement now; no part of the JSON.
+    """
+    subject: Subject | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def median(self) -> float:
+        """The median host time of one run, in seconds; not a number for a failure."""
+        return statistics.median(self.samples_ns) * 1e-9 if self.samples_ns else math.nan
+
+    @property
+    def minimum(self) -> float:
+        """The least host time of one run, in seconds; not a number for a failure."""
+        return min(self.samples_ns) * 1e-9 if self.samples_ns else math.nan
+
+    @property
+    def spread(self) -> float:
+        """The interquartile range of the host times, in seconds; not a number for a failure, 0 for a single sample."""
+        return interquartile_range(self.samples_ns) * 1e-9 if self.samples_ns else math.nan
+
+    @property
+    def event_median(self) -> float:
+        """The median of the device's own times, in seconds; not a number where there are none."""
+        return statistics.median(self.event_ns) * 1e-9 if self.event_ns else math.nan
+
+    def to_json(self) -> str:
+        """JSON text of every field but ``subject`` and ``interference``; :meth:`from_json` gives back an equal value."""
+        plain = dataclasses.replace(self, subject=None)
+        data = dataclasses.asdict(plain)
+        data["provenance"]["versions"] = dict(self.provenance.versions)
+        del data["subject"], data["interference"]
+        return json.dumps(data, sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Measurement:
+        """The value that :meth:`to_json` wrote."""
+        data = json.loads(text)
+        origin = data.pop("provenance")
+        device = DeviceInfo(**origin.pop("device"))
+        versions = constantdict(origin.pop("versions"))
+        options = tuple(origin.pop("options"))
+        arguments = tuple(Argument.from_plain(a) for a in data.pop("arguments"))
+        provenance = Provenance(device=device, versions=versions, options=options, **origin)
+        data["outcome"] = Outcome(data["outcome"])
+        data["samples_ns"], data["event_ns"] = tuple(data["samples_ns"]), tuple(data["event_ns"])
+        return cls(provenance=provenance, arguments=arguments, **data)
+
+    def __repr__(self) -> str:
+        head = f"{self.label}: " if self.label else ""
+        device = self.provenance.device
+        where = f"{device.name} on {device.platform}, {self.provenance.threads} threads"
+        if self.outcome is not Outcome.ok:
+            return f"{head}{self.outcome} in stage {self.stage} ({where}): {self.message}"
+        count = f"{len(self.samples_ns)} samples" + (f" of {self.runs_per_sample} runs" if self.runs_per_sample > 1 else "")
+        times = f"median {time_text(self.median)}, minimum {time_text(self.minimum)}, spread {time_text(self.spread)}"
+        own = f", device's own median {time_text(self.event_median)}" if self.event_ns else ""
+        verified = f"; relative error {self.error:.1e} of {self.tolerance:.1e} allowed" if self.error is not None else ""
+        busy = f"; other processes had {self.interference:.0%} of the processors" if (self.interference or 0) > BUSY else ""
+        return f"{head}{times}{own} ({self.cache_state}, {count}; {where}){verified}{busy}"
+
+
+def interquartile_range(values: tuple[float, ...]) -> float:
+    """The distance between the quartiles; 0 for fewer than two values."""
+    if len(values) < 2:
+        return 0.0
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return third - first
+
+
+def time_text(seconds: float) -> str:
+    """A time with a unit that suits it, four digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.4g} {unit}"
+    return f"{seconds * 1e9:.4g} ns"

@@ -1,0 +1,224 @@
+"""The architecture: a hierarchy of memories, fanouts and compute units, every expression in it resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from constantdict import constantdict
+
+DEFAULT_TOTAL_LATENCY = "sum(a.n_calls / a.throughput for a in actions)"
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that a component does: its energy (J) and how many it does a second."""
+
+    name: str
+    energy: float = 0.0
+    throughput: float = float("inf")
+    energy_scale: float = 1.0
+    throughput_scale: float = 1.0
+    bits_per_action: float | None = None
+    values_per_action: constantdict[str, float] = field(default_factory=constantdict)
+    """Set expression -> values moved by one action; overrides ``bits_per_action``."""
+
+
+@dataclass(frozen=True)
+class Fanout:
+    """One spatial dimension below a component; the set expressions are resolved per Einsum."""
+
+    name: str
+    fanout: int
+    may_reuse: str = "All"
+    reuse: str = "Nothing"
+    min_usage: float = 0.0
+    usage_scale: float = 1.0
+    power_gateable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """What all leaves of the hierarchy share; units: J, s, W, m^2."""
+
+    name: str
+    component_class: str | None = None
+    actions: tuple[Action, ...] = ()
+    spatial: tuple[Fanout, ...] = ()
+    area: float = 0.0
+    leak_power: float = 0.0
+    area_scale: float = 1.0
+    energy_scale: float = 1.0
+    leak_power_scale: float = 1.0
+    throughput_scale: float = 1.0
+    actions_scale: float = 1.0
+    n_parallel_instances: float = 1.0
+    total_latency: str = DEFAULT_TOTAL_LATENCY
+    """An expression over ``actions`` (each with ``n_calls`` and ``throughput``), evaluated by the model."""
+    enabled: str = "True"
+
+    def action(self, name: str) -> Action | None:
+        """The action of this name, if there is one."""
+        return next((action for action in self.actions if action.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Component):
+    """A memory; ``size`` in bits."""
+
+    size: float = float("inf")
+    bits_per_value: constantdict[str, int] = field(default_factory=constantdict)
+    """Set expression -> bits of a value *at this level*; empty: the workload's."""
+    bits_per_action: float | None = None
+    values_per_action: constantdict[str, float] = field(default_factory=constantdict)
+    skip_initial_output_write: bool = True
+    tensors: constantdict[str, str] = field(default_factory=constantdict)
+    """The mapper's constraints (``keep``, ``may_keep``, ...), as written; the model does not read them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toll(Component):
+    """A pass-through with a cost; ``direction``: set expression -> ``up``, ``down`` or ``up_and_down``."""
+
+    direction: constantdict[str, str] = field(default_factory=constantdict)
+    bits_per_value: constantdict[str, int] = field(default_factory=constantdict)
+    bits_per_action: float | None = None
+    values_per_action: constantdict[str, float] = field(default_factory=constantdict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute(Component):
+    """A compute unit; its action is ``compute``."""
+
+    skip_initial_output_write: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container(Component):
+    """Only a fanout."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Component):
+    """Parsed; the model does not charge for it and a warning says so."""
+
+
+@dataclass(frozen=True)
+class Hierarchical:
+    """Nodes from the outermost to the innermost."""
+
+    nodes: tuple[ArchNode, ...]
+
+
+@dataclass(frozen=True)
+class Fork:
+    """A side branch: entered only on the way to a compute unit inside it."""
+
+    nodes: tuple[ArchNode, ...]
+
+
+@dataclass(frozen=True)
+class Array:
+    """Several copies of what it holds, with spatial dimensions of its own."""
+
+    nodes: tuple[ArchNode, ...]
+    name: str = ""
+    spatial: tuple[Fanout, ...] = ()
+
+
+Leaf = Memory | Toll | Compute | Container | Network
+ArchNode = Leaf | Hierarchical | Fork | Array
+
+
+def _leaves(nodes: tuple[ArchNode, ...]) -> Iterator[Leaf]:
+    for node in nodes:
+        if isinstance(node, Hierarchical | Fork | Array):
+            yield from _leaves(node.nodes)
+        else:
+            yield node
+
+
+@dataclass(frozen=True)
+class Arch:
+    """The whole architecture, outermost node first."""
+
+    nodes: tuple[ArchNode, ...]
+    variables: constantdict[str, float] = field(default_factory=constantdict)
+
+    @property
+    def components(self) -> tuple[Leaf, ...]:
+        """All leaves, in document order."""
+        return tuple(_leaves(self.nodes))
+
+    @cached_property
+    def fanouts(self) -> dict[str, tuple[Fanout, ...]]:
+        """Component or array -> its spatial dimensions, for all that have any."""
+
+        def walk(nodes: tuple[ArchNode, ...]) -> Iterator[tuple[str, tuple[Fanout, ...]]]:
+            for node in nodes:
+                if not isinstance(node, Hierarchical | Fork):
+                    yield node.name, node.spatial
+                if isinstance(node, Hierarchical | Fork | Array):
+                    yield from walk(node.nodes)
+
+        return {name: spatial for name, spatial in walk(self.nodes) if spatial}
+
+    def arrays_around(self, compute: str) -> tuple[str, ...]:
+        """The names of the arrays that contain this compute unit, outermost first."""
+
+        def walk(nodes: tuple[ArchNode, ...]) -> tuple[str, ...]:
+            for node in nodes:
+                if isinstance(node, Hierarchical | Fork | Array) and any(leaf.name == compute for leaf in _leaves(node.nodes)):
+                    return ((node.name,) if isinstance(node, Array) else ()) + walk(node.nodes)
+            return ()
+
+        return walk(self.nodes)
+
+    def component(self, name: str) -> Leaf:
+        """The component of this name; ``KeyError`` if there is none."""
+        for leaf in self.components:
+            if leaf.name == name:
+                return leaf
+        raise KeyError(name)
+
+    def path(self, compute: str) -> tuple[Leaf, ...]:
+        """What lies on the way from the root to this compute unit, itself last.
+
+        Other compute units are left out, and a :class:`Fork` is entered only if it contains the unit, as in AccelForge.
+        """
+
+        def walk(nodes: tuple[ArchNode, ...]) -> list[Leaf]:
+            result: list[Leaf] = []
+            for node in nodes:
+                if isinstance(node, Fork):
+                    if any(leaf.name == compute for leaf in _leaves(node.nodes)):
+                        return result + walk(node.nodes)
+                elif isinstance(node, Hierarchical | Array):
+                    result += walk(node.nodes)
+                    if result and result[-1].name == compute:
+                        return result
+                elif isinstance(node, Compute):
+                    if node.name == compute:
+                        return [*result, node]
+                else:
+                    result.append(node)
+            return result
+
+        found = walk(self.nodes)
+        if not found or found[-1].name != compute:
+            raise KeyError(compute)
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        from .writing.text_tables import arch_text
+
+        return arch_text(self)
+
+    def _repr_svg_(self) -> str:
+        from .writing.drawing import arch_svg
+
+        return arch_svg(self)

@@ -1,0 +1,66 @@
+"""Variables and sibling fields: names that expressions in a file see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from constantdict import constantdict
+
+from ...errors import SpecError
+from ..reading.document import Document, Path
+from .numbers import scalar
+
+
+class Scope(Mapping[str, object]):
+    """Names that expressions see: fields of the object at hand, evaluated when asked for, over those of what surrounds it."""
+
+    def __init__(self, own: Mapping[str, object], outer: Mapping[str, object]) -> None:
+        self.own = {name: value for name, value in own.items() if isinstance(value, str | int | float)}
+        self.outer = outer
+        self.open: list[str] = []
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self.own or name in self.open[-1:]:
+            return self.outer[name]
+        if name in self.open:
+            raise SpecError(f"The fields {', '.join(self.open)} refer to each other.")
+        self.open.append(name)
+        try:
+            return scalar(self.own[name], self)
+        finally:
+            self.open.pop()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.outer, **self.own})
+
+    def __len__(self) -> int:
+        return len({**self.outer, **self.own})
+
+
+def read_variables(document: Document, path: Path, outer: Mapping[str, object]) -> dict[str, object]:
+    """A table of variables: numbers, quoted texts, lists, and expressions over the others."""
+    table, found = document.value(path)
+    if table is None or not found or table.content is None:
+        return {}
+    if not isinstance(table.content, dict):
+        raise document.error(path, "Variables are {name: number or expression}.")
+    literals: dict[str, object] = {}
+    for name, value in table.content.items():
+        if not name.isidentifier():
+            raise document.error((*path, name), f"{name!r} cannot be a variable's name.", key=True)
+        if isinstance(value.content, dict) or value.content is None:
+            raise document.error((*path, name), f"The variable {name} is no number, text or list.")
+        if isinstance(value.content, list) or value.quoted:
+            literals[name] = value.plain()
+    expressions = {name: value.content for name, value in table.content.items() if name not in literals}
+    scope = Scope(expressions, {**outer, **literals})
+    result: dict[str, object] = {}
+    for name in table.content:
+        with document.blame((*path, name)):
+            result[name] = literals[name] if name in literals else scope[name]
+    return result
+
+
+def numbers_of(variables: Mapping[str, object]) -> constantdict[str, float]:
+    """The variables that are numbers; the others have done their work once everything is evaluated."""
+    return constantdict({name: value for name, value in variables.items() if isinstance(value, int | float)})

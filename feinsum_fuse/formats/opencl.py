@@ -1,0 +1,83 @@
+"""What an architecture's components are on an OpenCL device: the ``opencl`` key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from constantdict import constantdict
+
+MemoryKind = Literal["global", "cache", "local", "private", "distributed"]
+AddressSpace = Literal["global", "local", "private"]
+Level = Literal["group", "local", "vector"]
+"""Work-groups, the work-items of a group, the lanes of a vector: what runs the iterations of a fanout at once."""
+
+
+@dataclass(frozen=True)
+class OpenCLMemory:
+    """What a memory of an architecture is on an OpenCL device; :data:`MEMORIES` is the only place that knows."""
+
+    address_space: AddressSpace
+    """Of the arrays of its tiles."""
+    hidden_from: frozenset[Level] = frozenset()
+    """Across which levels a tile is not seen: each group, work-item or lane has one of its own."""
+    holds_copies: bool = True
+    """Whether a tensor that another memory backs is copied into it; otherwise it is read and written where it is backed."""
+    is_register: bool = False
+    """Whether what fits lies in registers."""
+    is_distributed: bool = False
+    """Whether each work-item holds a part of a tile, although its address space is each work-item's own."""
+    is_cache: bool = False
+    """Whether the hardware keeps it: no code, and what it backs lies in the nearest address space that all users see."""
+
+    def is_hidden_from(self, fanout: str) -> bool:
+        """Whether a tile is not seen across a loop that is bound to this (:data:`FanoutKind`, such as ``local.0``)."""
+        return level_of(fanout) in self.hidden_from
+
+
+MEMORIES: Mapping[MemoryKind, OpenCLMemory] = MappingProxyType(
+    {
+        "global": OpenCLMemory("global", holds_copies=False),
+        "cache": OpenCLMemory("global", holds_copies=False, is_cache=True),
+        "local": OpenCLMemory("local", frozenset({"group"})),
+        "private": OpenCLMemory("private", frozenset({"group", "local"}), is_register=True),
+        "distributed": OpenCLMemory("private", frozenset({"group"}), is_register=True, is_distributed=True),
+    }
+)
+"""``private``: each work-item's own; ``distributed``: those of all work-items of a group together, each of which holds what it uses."""
+MEMORY_KINDS: tuple[MemoryKind, ...] = tuple(MEMORIES)
+PRIVATE_KINDS: frozenset[MemoryKind] = frozenset(kind for kind, memory in MEMORIES.items() if memory.is_register)
+"""Memories that lie in registers, if a tile fits."""
+FanoutKind = Literal["group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop"]
+FANOUT_KINDS: tuple[FanoutKind, ...] = ("group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop")
+
+
+def level_of(fanout: str) -> str:
+    """The kind of a binding without its axis: ``local`` of ``local.0``; ``loop`` and ``unroll`` are levels at which nothing is hidden."""
+    return fanout.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class OpenCL:
+    """Bindings of memories and fanouts, and the element types that run.
+
+    ``fanouts`` keys are ``Component`` or ``Component.Dimension``; ``dtypes`` and ``accumulate`` map set expressions to NumPy type names.
+    """
+
+    memories: constantdict[str, MemoryKind] = field(default_factory=constantdict)
+    fanouts: constantdict[str, FanoutKind] = field(default_factory=constantdict)
+    dtypes: constantdict[str, str] = field(default_factory=constantdict)
+    accumulate: constantdict[str, str] = field(default_factory=constantdict)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        from .writing.text_tables import opencl_text
+
+        return opencl_text(self)
+
+DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+"""NumPy names of the element types that a file may name; what a device supports is checked when a kernel is made."""

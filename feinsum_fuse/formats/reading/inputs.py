@@ -1,0 +1,280 @@
+"""The shape of users' files: one pydantic model for each mapping that a file may hold, and the translation of its complaints."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from ..complaints import complaint
+from ..language.caps import shortened
+from ..language.expressions import nearest
+from .document import Document, Path
+
+
+def _known_fields(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+class Input(BaseModel):
+    """A mapping in a file; keys that no field has are errors that name the nearest field."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fields_are_known(cls, data: object) -> object:
+        if isinstance(data, dict) and cls.model_config.get("extra") == "forbid":
+            known = _known_fields(cls)
+            for key in data:
+                if key not in known:
+                    close = nearest(str(key), known)
+                    hint = close if close.startswith("Did") else f"The fields are {', '.join(known)}."
+                    raise PydanticCustomError("unknown_field", "{hint}", {"key": key, "hint": hint})
+        return data
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise PydanticCustomError("expected", "a number or an expression", {})
+    return value
+
+
+def _text(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise PydanticCustomError("expected", "text", {})
+    return str(value)
+
+
+def _condition(value: object) -> object:
+    if not isinstance(value, bool | str):
+        raise PydanticCustomError("expected", "true, false or an expression", {})
+    return value
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Number = Annotated[int | float | str, BeforeValidator(_number)]
+"""A number or the text of an expression."""
+Text = Annotated[str, BeforeValidator(_text)]
+Condition = Annotated[bool | str, BeforeValidator(_condition)]
+Texts = Annotated[list[str], BeforeValidator(_listed)]
+
+
+class RenameInput(Input):
+    name: str
+    source: Text
+    expected_count: Number | None = None
+
+
+Renames = dict[str, Text] | list[RenameInput]
+
+
+class AccessInput(Input):
+    name: str
+    projection: list[Any] | dict[str, Any] | None = None
+    output: bool | None = None
+    persistent: bool = False
+    backing_storage_size_scale: Number = 1.0
+    bits_per_value: Number | None = None
+
+
+class OperationsInput(Input):
+    map: str | int | float | None = None
+    reduce: str | None = "add"
+    populate: Number | None = None
+    online: bool = False
+
+
+class EinsumInput(Input):
+    name: str | None = None
+    einsum: str | None = None
+    tensor_accesses: list[AccessInput] = Field(default_factory=list)
+    iteration_space_shape: Texts = Field(default_factory=list)
+    rank_sizes: dict[str, Number] = Field(default_factory=dict)
+    is_copy_operation: bool = False
+    renames: dict[str, Any] | list[Any] = Field(default_factory=dict)
+    n_instances: Number = 1
+    operations: OperationsInput | None = None
+
+
+class WorkloadInput(Input):
+    einsums: list[Any] = Field(default_factory=list)
+    rank_sizes: dict[str, Number] = Field(default_factory=dict)
+    iteration_space_shape: dict[str, Text] = Field(default_factory=dict)
+    n_instances: Number = 1
+    bits_per_value: dict[str, Number] = Field(default_factory=dict)
+    persistent_tensors: str | None = None
+
+
+class EinsumRenameInput(Input):
+    name: str
+    tensor_accesses: dict[str, Any] | list[Any] = Field(default_factory=dict)
+    rank_variables: dict[str, Any] | list[Any] = Field(default_factory=dict)
+
+
+class RenamesInput(Input):
+    einsums: list[EinsumRenameInput] = Field(default_factory=list)
+
+
+class ActionInput(Input):
+    name: str
+    energy: Number | None = None
+    throughput: Number | None = None
+    latency: Number | None = None
+    energy_scale: Number = 1.0
+    throughput_scale: Number = 1.0
+    latency_scale: Number | None = None
+    bits_per_action: Number | None = None
+    values_per_action: dict[str, Number] = Field(default_factory=dict)
+    extra_attributes_for_component_model: dict[str, Any] = Field(default_factory=dict)
+
+
+class FanoutInput(Input):
+    name: str
+    fanout: Number
+    may_reuse: Text = "All"
+    reuse: Text = "Nothing"
+    min_usage: Number = 0.0
+    usage_scale: Number = 1.0
+    power_gateable: bool = False
+    loop_bounds: list[Any] | dict[str, Any] | None = None
+
+
+class ComponentInput(Input):
+    type: str = "Component"
+    name: str
+    component_class: str | None = None
+    component_model: Any = None
+    actions: list[ActionInput] = Field(default_factory=list)
+    spatial: list[FanoutInput] = Field(default_factory=list)
+    enabled: Condition = True
+    area: Number | None = None
+    leak_power: Number | None = None
+    area_scale: Number = 1.0
+    energy_scale: Number = 1.0
+    leak_power_scale: Number = 1.0
+    throughput_scale: Number = 1.0
+    actions_scale: Number = 1.0
+    latency_scale: Number | None = None
+    n_parallel_instances: Number = 1.0
+    total_latency: Text | None = None
+    support_concurrent_binding: Any = None
+    extra_attributes_for_component_model: dict[str, Any] = Field(default_factory=dict)
+
+
+class HolderInput(ComponentInput):
+    bits_per_value: dict[str, Number] = Field(default_factory=dict)
+    bits_per_action: Number | None = None
+    values_per_action: dict[str, Number] = Field(default_factory=dict)
+    tensors: dict[str, Any] = Field(default_factory=dict)
+
+
+class MemoryInput(HolderInput):
+    size: Number
+    skip_initial_output_write: bool = True
+
+
+class TollInput(HolderInput):
+    direction: str | dict[str, str]
+
+
+class ComputeInput(ComponentInput):
+    skip_initial_output_write: bool = True
+
+
+class ContainerInput(ComponentInput):
+    pass
+
+
+class NetworkInput(Input):
+    model_config = ConfigDict(extra="allow")
+    name: str
+    spatial: list[FanoutInput] = Field(default_factory=list)
+
+
+class BranchInput(Input):
+    type: str = ""
+    name: str = ""
+    nodes: list[Any] = Field(default_factory=list)
+    spatial: list[FanoutInput] = Field(default_factory=list)
+
+
+class ArchInput(Input):
+    type: str = ""
+    nodes: list[Any] = Field(default_factory=list)
+    variables: dict[str, Any] = Field(default_factory=dict)
+    extra_attributes_for_all_component_models: dict[str, Any] = Field(default_factory=dict)
+
+
+class NodeInput(Input):
+    type: str
+    text: str | None = None
+
+
+class StorageInput(NodeInput):
+    tensors: Texts
+    component: str
+    persistent: bool = False
+    binding: Any = None
+
+
+class TollNodeInput(NodeInput):
+    tensors: Texts
+    component: str
+    persistent: bool = False
+
+
+class TemporalInput(NodeInput):
+    rank_variable: str | dict[str, str]
+    tile_shape: int
+    initial_tile_shape: int | None = None
+
+
+class SpatialInput(TemporalInput):
+    name: str = ""
+    component: str
+
+
+class ComputeNodeInput(NodeInput):
+    einsum: str
+    component: str
+
+
+class NodesInput(NodeInput):
+    type: str = "Nested"
+    nodes: list[Any]
+    binding: Any = None
+
+
+class MappingInput(Input):
+    type: str = "Mapping"
+    text: str | None = None
+    title: str | None = None
+    nodes: list[Any]
+
+
+class OpenCLInput(Input):
+    memories: dict[str, str] = Field(default_factory=dict)
+    fanouts: dict[str, str] = Field(default_factory=dict)
+    dtypes: dict[str, str] = Field(default_factory=dict)
+    accumulate: dict[str, str] = Field(default_factory=dict)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+def read_input(model: type[M], data: object, document: Document, path: Path) -> M:
+    """The data as a model; the first complaint becomes a :class:`SpecError` at its place in the file."""
+
+    def shown(steps: Path) -> str | None:
+        value, is_there = document.value((*path, *steps))
+        return repr(shortened(str(value.plain() if value else None), 60)) if is_there else None
+
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        found = complaint(error, shown)
+        raise document.error((*path, *found.path), found.message, found.hint, key=found.is_key) from None

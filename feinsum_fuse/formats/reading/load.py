@@ -1,0 +1,94 @@
+"""Loading: from users' files or text to a validated Spec."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+
+from ...errors import SpecError
+from ..checking.mapping_check import check_mapping
+from ..language.caps import one_load
+from ..language.expressions import nearest
+from ..language.variables import numbers_of, read_variables
+from ..messages import SpecWarning
+from ..renames import check_top_level, read_top_level
+from ..spec import EinsumRename, Spec
+from ..workload import Workload
+from .arch_reader import ArchReader
+from .document import Document
+from .files import read_files, read_string
+from .mapping_reader import MappingReader
+from .opencl_reader import read_opencl
+from .workload_reader import WorkloadReader
+
+TOP_KEYS = ("workload", "renames", "arch", "mapping", "opencl", "variables", "config", "mapper", "model")
+_IGNORED = ("config", "mapper", "model")
+_RUNS_CODE = ("expression_custom_functions", "component_models")
+
+
+def load(
+    *files: str | FilePath, variables: Mapping[str, object] | None = None, include_dirs: Sequence[str | FilePath] = ()
+) -> Spec:
+    """The Spec in one or several files, each holding some of the top keys; without a workload it describes a device.
+
+    ``variables`` are what templates see; includes stay below the folders of the files and of ``include_dirs``.
+    Raises :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit, with the place of what is wrong.
+    """
+    return read_spec(read_files(files, variables, include_dirs))
+
+
+def loads(text: str, variables: Mapping[str, object] | None = None, base: str | FilePath | None = None) -> Spec:
+    """The Spec in a text; includes need ``base``, the folder that they are relative to and stay below. Raises as :func:`load` does."""
+    return read_spec(read_string(text, variables, base))
+
+
+def read_spec(document: Document) -> Spec:
+    """The Spec in a document."""
+    with one_load():
+        return _spec(document)
+
+
+def _spec(document: Document) -> Spec:
+    for key in document.root:
+        if key not in TOP_KEYS:
+            raise document.error((key,), f"{key!r} is no top key.", nearest(key, TOP_KEYS), key=True)
+    _ignore(document)
+    variables = read_variables(document, ("variables",), {})
+    renames = read_top_level(document)
+    workload = _workload(document, variables, renames)
+    arch = None
+    if "arch" in document.root:
+        arch_reader = ArchReader(document, variables, workload)
+        arch = arch_reader.read()
+        arch_reader.check_constraints()
+    mapping = None
+    if "mapping" in document.root:
+        reader = MappingReader(document)
+        mapping = reader.read()
+        check_mapping(mapping, workload, arch, lambda at, field: document.locate((*reader.places.get(at, ("mapping",)), *field)))
+    opencl = read_opencl(document, workload, arch) if "opencl" in document.root else None
+    return Spec(workload, arch, mapping, renames, opencl, numbers_of(variables))
+
+
+def _ignore(document: Document) -> None:
+    for key in _IGNORED:
+        if key not in document.root:
+            continue
+        content = document.root[key].content
+        for field in _RUNS_CODE:
+            if isinstance(content, dict) and field in content and content[field].content:
+                message = f"{field} would run code from files that the document names; this is refused."
+                raise document.error((key, field), message, "Remove it, and write the numbers that it would compute.", key=True)
+        warnings.warn(f"The top key {key!r} is accepted and has no effect.", SpecWarning, stacklevel=2)
+
+
+def _workload(document: Document, variables: Mapping[str, object], renames: tuple[EinsumRename, ...]) -> Workload:
+    if "workload" not in document.root:
+        if "arch" in document.root and "mapping" not in document.root and not renames:
+            return Workload(())
+        hint = "A Spec needs the top key workload, except a description of a device, which has arch and opencl alone."
+        raise SpecError(f"{document.file} has no workload.", hint=hint)
+    workload = WorkloadReader(document, variables, renames).read()
+    check_top_level(document, renames, workload)
+    return workload

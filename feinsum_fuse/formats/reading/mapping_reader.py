@@ -1,0 +1,118 @@
+"""Reading the ``mapping`` key: a LoopTree, its nodes given by tags or by ``type`` fields."""
+
+from __future__ import annotations
+
+import warnings
+
+from constantdict import constantdict
+
+from ..language.expressions import nearest
+from ..mapping import (
+    Compute,
+    Mapping,
+    Nested,
+    Node,
+    Pipeline,
+    Sequential,
+    Spatial,
+    Split,
+    Storage,
+    Temporal,
+    TextBox,
+    Toll,
+)
+from ..messages import SpecWarning
+from .document import MAPPING_TAGS, TYPE_KEYS, Document, Path
+from .inputs import (
+    ComputeNodeInput,
+    Input,
+    MappingInput,
+    NodeInput,
+    NodesInput,
+    SpatialInput,
+    StorageInput,
+    TemporalInput,
+    TollNodeInput,
+    read_input,
+)
+
+_INPUTS: dict[str, type[Input]] = {
+    "Storage": StorageInput,
+    "Toll": TollNodeInput,
+    "Temporal": TemporalInput,
+    "Spatial": SpatialInput,
+    "Compute": ComputeNodeInput,
+    "Sequential": NodesInput,
+    "Pipeline": NodesInput,
+    "Split": NodesInput,
+    "Nested": NodesInput,
+    "Mapping": NodesInput,
+    "TextBox": NodeInput,
+}
+_BRANCHES: dict[str, type[Sequential]] = {"Sequential": Sequential, "Pipeline": Pipeline, "Split": Split}
+
+
+class MappingReader:
+    """Reads one document's mapping and remembers where each node stood."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.places: dict[tuple[int, ...], Path] = {}
+        self.reservations = 0
+
+    def read(self) -> Mapping:
+        """The LoopTree; Reservation nodes, which models insert, are left out with a note."""
+        path: Path = ("mapping",)
+        data = self.document.root["mapping"].plain()
+        if isinstance(data, dict):
+            data = {key: value for key, value in data.items() if key not in TYPE_KEYS or value not in ("Mapping", "Nested")}
+        given = read_input(MappingInput, {} if data is None else data, self.document, path)
+        self.places[()] = path
+        mapping = Mapping(self._nodes(given.nodes, (*path, "nodes"), ()), given.title)
+        if self.reservations:
+            warnings.warn(f"{self.reservations} Reservation nodes are ignored: the model inserts its own.", SpecWarning, stacklevel=2)
+        return mapping
+
+    def _nodes(self, items: list[object], path: Path, position: tuple[int, ...], *, branches: bool = False) -> tuple[Node, ...]:
+        result: list[Node] = []
+        for index, item in enumerate(items):
+            node = self._node(item, (*path, index), (*position, len(result), 0) if branches else (*position, len(result)))
+            if node is not None:
+                result.append(node)
+        return tuple(result)
+
+    def _node(self, item: object, path: Path, position: tuple[int, ...]) -> Node | None:
+        if not isinstance(item, dict):
+            raise self.document.error(path, "A mapping node is a tagged mapping, such as !Temporal {rank_variable: m, tile_shape: 1}.")
+        kind = next((str(item[key]) for key in TYPE_KEYS if key in item), "")
+        if kind == "Reservation":
+            self.reservations += 1
+            return None
+        if kind not in _INPUTS:
+            hint = nearest(kind, MAPPING_TAGS) if kind else f"Tags are {', '.join(sorted(MAPPING_TAGS))}."
+            raise self.document.error(path, f"{kind!r} is no kind of mapping node." if kind else "The node has no tag.", hint)
+        data = {"type": kind, **{key: value for key, value in item.items() if key not in TYPE_KEYS}}
+        given = read_input(_INPUTS[kind], data, self.document, path)
+        self.places[position] = path
+        return self._built(kind, given, path, position)
+
+    def _built(self, kind: str, given: Input, path: Path, position: tuple[int, ...]) -> Node:
+        if isinstance(given, StorageInput | NodesInput) and given.binding is not None:
+            warnings.warn(f"binding at {self.document.locate(path)} is read but not modelled.", SpecWarning, stacklevel=2)
+        if isinstance(given, StorageInput):
+            return Storage(tuple(given.tensors), given.component, given.persistent, text=given.text)
+        if isinstance(given, TollNodeInput):
+            return Toll(tuple(given.tensors), given.component, text=given.text)
+        if isinstance(given, TemporalInput):
+            variable = given.rank_variable
+            loop = variable if isinstance(variable, str) else constantdict(variable)
+            if isinstance(given, SpatialInput):
+                return Spatial(loop, given.tile_shape, given.initial_tile_shape, given.name, given.component, text=given.text)
+            return Temporal(loop, given.tile_shape, given.initial_tile_shape, text=given.text)
+        if isinstance(given, ComputeNodeInput):
+            return Compute(given.einsum, given.component, text=given.text)
+        if isinstance(given, NodesInput):
+            branch = _BRANCHES.get(kind)
+            nodes = self._nodes(given.nodes, (*path, "nodes"), position, branches=branch is not None)
+            return branch(nodes, text=given.text) if branch else Nested(nodes, text=given.text)
+        return TextBox(text=given.text if isinstance(given, NodeInput) else None)

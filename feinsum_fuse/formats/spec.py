@@ -1,0 +1,90 @@
+"""The Spec: everything a user says, typed, frozen and validated."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from constantdict import constantdict
+
+from .arch import Arch
+from .mapping import Mapping
+from .opencl import OpenCL
+from .workload import Workload
+
+
+@dataclass(frozen=True)
+class EinsumRename:
+    """The top-level renames of one Einsum, or of every Einsum under the name ``default``; expressions as written."""
+
+    name: str
+    tensor_accesses: tuple[tuple[str, str, int | str | None], ...] = ()
+    """(new name, set expression, expected count or an expression for it)."""
+    rank_variables: tuple[tuple[str, str, int | str | None], ...] = ()
+
+
+class SpecFields(TypedDict, total=False):
+    """What :meth:`Spec.replace` takes."""
+
+    workload: Workload
+    arch: Arch | None
+    mapping: Mapping | None
+    renames: tuple[EinsumRename, ...]
+    opencl: OpenCL | None
+    variables: constantdict[str, float]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A workload with, optionally, an architecture, a mapping and OpenCL bindings."""
+
+    workload: Workload
+    arch: Arch | None = None
+    mapping: Mapping | None = None
+    renames: tuple[EinsumRename, ...] = ()
+    opencl: OpenCL | None = None
+    variables: constantdict[str, float] = field(default_factory=constantdict)
+
+    def replace(self, **changes: Unpack[SpecFields]) -> Spec:
+        """A copy with some parts replaced, validated again; :class:`MappingError` for a mapping that does not fit."""
+        from .checking.mapping_check import check_mapping
+        from .checking.opencl_check import check_opencl
+        from .checking.workload_check import check_ranks
+
+        result = dataclasses.replace(self, **changes)
+        check_ranks(result.workload)
+        if result.mapping is not None:
+            check_mapping(result.mapping, result.workload, result.arch)
+        if result.opencl is not None:
+            check_opencl(result.opencl, result.arch)
+        return result
+
+    def to_yaml(self) -> str:
+        """YAML that loads back to an equal Spec: templates are rendered, renames and numbers resolved."""
+        from .writing.writer import spec_text
+
+        return spec_text(self)
+
+    def save_mapping(self, path: str | Path) -> None:
+        """Replace the ``mapping`` block of a user's file by this Spec's; everything else in the file stays as it is.
+
+        The file is written only if it still loads. A file without the block gets it at its end.
+        """
+        from .writing.saving import save_mapping
+
+        save_mapping(self, Path(path))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        parts = [str(self.workload)]
+        parts += [str(part) for part in (self.arch, self.mapping, self.opencl) if part is not None]
+        return "\n\n".join(parts)
+
+    def _repr_svg_(self) -> str:
+        from .writing.drawing import mapping_svg, workload_svg
+
+        return workload_svg(self.workload) if self.mapping is None else mapping_svg(self.mapping, self.workload)

@@ -1,0 +1,194 @@
+"""Writing a Spec as YAML that loads back to an equal Spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Table
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING
+
+from ...errors import SpecError
+from ..arch import Action, Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Network
+from ..language.map_text import operand_texts, operation_fields
+from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
+from ..opencl import OpenCL
+from ..sets import resolve
+from ..workload import Einsum, TensorAccess, Workload
+from .yaml_text import Tagged, YamlData, yaml_text
+
+if TYPE_CHECKING:
+    from ..spec import EinsumRename, Spec
+
+Data = dict[str, YamlData]
+
+
+def spec_text(spec: Spec) -> str:
+    """The whole Spec, one block for each top key that it has."""
+    data: Data = {}
+    if spec.variables:
+        data["variables"] = dict(spec.variables)
+    if spec.workload.einsums:
+        data["workload"] = workload_data(spec.workload)
+    if spec.renames:
+        data["renames"] = {"einsums": [_top_level_rename(item) for item in spec.renames]}
+    if spec.arch is not None:
+        data["arch"] = arch_data(spec.arch)
+    if spec.mapping is not None:
+        data["mapping"] = mapping_data(spec.mapping)
+    if spec.opencl is not None:
+        data["opencl"] = opencl_data(spec.opencl)
+    return yaml_text(data)
+
+
+def mapping_text(mapping: Mapping) -> str:
+    """The ``mapping`` block alone."""
+    return yaml_text({"mapping": mapping_data(mapping)})
+
+
+def _without_defaults(item: object, keep: tuple[str, ...] = ()) -> Data:
+    """The fields of a dataclass that differ from their defaults; nested values are left to the caller."""
+    result: Data = {}
+    for field in fields(item):  # type: ignore[arg-type]
+        value = getattr(item, field.name)
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        if field.name in keep or default is MISSING or value != default:
+            result[field.name] = dict(value) if isinstance(value, Table) else value
+    return result
+
+
+def workload_data(workload: Workload) -> Data:
+    """The ``workload`` block."""
+    data: Data = {}
+    for name in ("rank_sizes", "iteration_space_shape", "bits_per_value"):
+        if getattr(workload, name):
+            data[name] = dict(getattr(workload, name))
+    if workload.persistent_tensors is not None:
+        data["persistent_tensors"] = workload.persistent_tensors
+    if workload.n_instances != 1:
+        data["n_instances"] = workload.n_instances
+    data["einsums"] = [_einsum(workload, einsum) for einsum in workload.einsums]
+    return data
+
+
+def _einsum(workload: Workload, einsum: Einsum) -> Data:
+    try:
+        table = resolve(workload.bits_per_value, workload, einsum.name)
+    except SpecError:
+        table = {}
+    data: Data = {"name": einsum.name}
+    if einsum.is_copy_operation:
+        data["is_copy_operation"] = True
+    data["tensor_accesses"] = [_access(access, table.get(access.name)) for access in einsum.tensor_accesses]
+    operations = operation_fields(einsum.operation, operand_texts(einsum))
+    if operations:
+        data["operations"] = operations
+    if einsum.iteration_space_shape:
+        data["iteration_space_shape"] = list(einsum.iteration_space_shape)
+    if einsum.rank_sizes:
+        data["rank_sizes"] = dict(einsum.rank_sizes)
+    if einsum.renames:
+        data["renames"] = {name: _set_text(elements, name in einsum.rank_variable_renames) for name, elements in einsum.renames.items()}
+    if einsum.n_instances != 1:
+        data["n_instances"] = einsum.n_instances
+    return data
+
+
+def _set_text(elements: frozenset[str], of_variables: bool) -> str:
+    return " | ".join(sorted(elements)) or ("Nothing.rank_variables" if of_variables else "Nothing")
+
+
+def _access(access: TensorAccess, bits: int | None) -> Data:
+    simple = all(index.bare and index.bare.upper() == rank for rank, index in access.projection.items())
+    indices = {rank: str(index) for rank, index in access.projection.items()}
+    data: Data = {"name": access.name, "projection": list(indices.values()) if simple else indices}
+    if access.output:
+        data["output"] = True
+    if access.persistent:
+        data["persistent"] = True
+    if access.backing_storage_size_scale != 1:
+        data["backing_storage_size_scale"] = access.backing_storage_size_scale
+    if access.bits_per_value != bits:
+        data["bits_per_value"] = access.bits_per_value
+    return data
+
+
+def _top_level_rename(item: EinsumRename) -> Data:
+    data: Data = {"name": item.name}
+    for field in ("tensor_accesses", "rank_variables"):
+        rows: tuple[tuple[str, str, int | str | None], ...] = getattr(item, field)
+        if rows:
+            data[field] = [
+                {"name": name, "source": source} | ({} if count is None else {"expected_count": count}) for name, source, count in rows
+            ]
+    return data
+
+
+def arch_data(arch: Arch) -> Data:
+    """The ``arch`` block."""
+    data: Data = {"variables": dict(arch.variables)} if arch.variables else {}
+    data["nodes"] = [_arch_node(node) for node in arch.nodes]
+    return data
+
+
+def _arch_node(node: ArchNode) -> Tagged:
+    if isinstance(node, Hierarchical | Fork | Array):
+        data: Data = {}
+        if isinstance(node, Array):
+            data = ({"name": node.name} if node.name else {}) | ({"spatial": [_fanout(f) for f in node.spatial]} if node.spatial else {})
+        return Tagged(type(node).__name__, data | {"nodes": [_arch_node(child) for child in node.nodes]})
+    if isinstance(node, Network):
+        return Tagged("Network", {"name": node.name} | ({"spatial": [_fanout(f) for f in node.spatial]} if node.spatial else {}))
+    return Tagged(type(node).__name__, _component(node))
+
+
+def _component(node: Component) -> Data:
+    keep = ("name", "leak_power", "size", "direction")
+    plain = _without_defaults(node, keep)
+    result: Data = {"name": plain.pop("name")} | plain
+    if node.actions:
+        result["actions"] = [_action(action) for action in node.actions]
+    if node.spatial:
+        result["spatial"] = [_fanout(fanout) for fanout in node.spatial]
+    return result
+
+
+def _action(action: Action) -> Data:
+    return _without_defaults(action, ("name", "energy", "throughput"))
+
+
+def _fanout(fanout: Fanout) -> Data:
+    return _without_defaults(fanout, ("name", "fanout"))
+
+
+def mapping_data(mapping: Mapping) -> Data:
+    """The ``mapping`` block."""
+    data: Data = {"title": mapping.title} if mapping.title is not None else {}
+    data["nodes"] = [_node(node) for node in mapping.nodes]
+    return data
+
+
+def _node(node: Node) -> Tagged:
+    data: Data
+    if isinstance(node, Storage | Toll):
+        data = {"tensors": list(node.tensors), "component": node.component}
+        if isinstance(node, Storage) and node.persistent:
+            data["persistent"] = True
+    elif isinstance(node, Temporal):
+        variable = node.rank_variable
+        data = {"rank_variable": variable if isinstance(variable, str) else dict(variable), "tile_shape": node.tile_shape}
+        if node.initial_tile_shape is not None:
+            data["initial_tile_shape"] = node.initial_tile_shape
+        if isinstance(node, Spatial):
+            data |= ({"name": node.name} if node.name else {}) | {"component": node.component}
+    elif isinstance(node, Compute):
+        data = {"einsum": node.einsum, "component": node.component}
+    elif isinstance(node, Sequential | Nested):
+        data = {"nodes": [_node(child) for child in node.nodes]}
+    else:
+        assert isinstance(node, TextBox)
+        data = {}
+    return Tagged(type(node).__name__, ({"text": node.text} if node.text is not None else {}) | data)
+
+
+def opencl_data(opencl: OpenCL) -> Data:
+    """The ``opencl`` block."""
+    return {field.name: dict(getattr(opencl, field.name)) for field in fields(opencl) if getattr(opencl, field.name)}

@@ -1,0 +1,215 @@
+"""The model of one Einsum: its nest, evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...formats.arch import Action, Arch, Memory, Toll
+from ...formats.spec import Spec
+from ..kernel.incore import InCore, is_calibrated
+from ..quantity import Number, largest, product, total, value
+from .component import actions_per_value, energy_per_action
+from .energy import leak_energy
+from .latency import component_latency
+from .legality import Legality
+from .nest import Holder, Nest
+from .occupancy import Reserved, occupancy
+from .tile import Tiling, tiling
+from .traffic import TensorNest, Traffic, traffic
+
+TileShapes = Mapping[tuple[int, ...], Number]
+"""A loop's position in the tree -> the tile shape that replaces the mapping's."""
+
+ActionCounts = dict[tuple[str, str | None, str], Number]
+"""(component, tensor, action) -> count; no tensor for a compute."""
+
+
+@dataclass(frozen=True)
+class EinsumEstimate:
+    """The model's figures for one Einsum, all its instances together; units J, s, bits."""
+
+    actions: ActionCounts
+    action_energy: ActionCounts
+    leak_energy: Mapping[str, Number]
+    component_latency: Mapping[str, Number]
+    reserved: tuple[Reserved, ...]
+    usage: Mapping[tuple[str, str], Number]
+    """(component, dimension) -> the fraction of a fanout in use."""
+    computes: int
+
+    @property
+    def latency(self) -> Number:
+        """Components overlap perfectly: the largest of their latencies (section 5.8)."""
+        return largest(self.component_latency.values())
+
+
+@dataclass(frozen=True)
+class EinsumModel:
+    """One Einsum on an architecture, with its tile shapes."""
+
+    spec: Spec
+    arch: Arch
+    nest: Nest
+    tiles: Tiling
+    legality: Legality
+
+    @classmethod
+    def of(cls, spec: Spec, arch: Arch, nest: Nest, tile_shapes: TileShapes, legality: Legality) -> EinsumModel:
+        """The model, its tile shapes checked."""
+        tiles = tiling(nest, tile_shapes)
+        check_tiles(nest, tiles, legality)
+        return cls(spec, arch, nest, tiles, legality)
+
+    @property
+    def n_instances(self) -> int:
+        """How often the Einsum runs."""
+        return self.spec.workload.n_instances * self.nest.einsum.n_instances
+
+    @cached_property
+    def tensors(self) -> tuple[TensorNest, ...]:
+        """The tensors that are held, each with its view of the nest; of a copy, only the source."""
+        names = dict.fromkeys(holder.tensor for holder in self.nest.holders)
+        return tuple(TensorNest.of(self.nest, name, self.tiles) for name in names)
+
+    @property
+    def computes(self) -> int:
+        """Points of the iteration space."""
+        return math.prod(self.nest.einsum.bounds.values())
+
+    def estimate(self) -> EinsumEstimate:
+        """All figures of the Einsum."""
+        counts, calls = self._counts()
+        seconds = self._latencies(calls)
+        usage = self._usage()
+        reserved = tuple(item for tensor in self.tensors for item in occupancy(tensor, self.n_instances))
+        self._check_sizes(reserved)
+        leaked = leak_energy(self.arch, self.nest.compute.name, usage, largest(seconds.values()))
+        times = self.n_instances
+        actions: ActionCounts = {key: count * times for key, count in counts.items()}
+        return EinsumEstimate(
+            actions=actions,
+            action_energy={key: self._energy(key, count) for key, count in actions.items()},
+            leak_energy={name: energy * times for name, energy in leaked.items()},
+            component_latency={name: latency * times for name, latency in seconds.items()},
+            reserved=reserved,
+            usage=usage,
+            computes=self.computes,
+        )
+
+    def _counts(self) -> tuple[ActionCounts, dict[tuple[str, str], Number]]:
+        """Actions in total, and (component, action) -> calls per instance; ``actions_scale`` applied (sections 5.5 and 5.8)."""
+        counts: ActionCounts = {}
+        calls: dict[tuple[str, str], Number] = {}
+        for tensor in self.tensors:
+            for holder, moved in traffic(tensor).items():
+                name = holder.component.name
+                for action, all_, per_unit in self._actions(tensor, holder, moved):
+                    counts[name, tensor.access.name, action] = all_
+                    calls[name, action] = calls.get((name, action), 0) + per_unit
+        unit = self.nest.compute
+        idle = self.nest.einsum.is_copy_operation
+        loops = self.nest.loops
+        operations = 0 if idle else value(product(self.tiles.trips(loop) for loop in loops))
+        steps = 0 if idle else value(product(self.tiles.trips(loop) for loop in loops if loop.fanout is None))
+        counts[unit.name, None, "compute"] = operations * unit.actions_scale
+        calls[unit.name, "compute"] = steps * unit.actions_scale
+        return counts, calls
+
+    def _actions(self, tensor: TensorNest, holder: Holder, moved: Traffic) -> Iterator[tuple[str, Number, Number]]:
+        """(action, count in total, count per instance) of one holder."""
+        component = holder.component
+        figures = [("read", moved.reads, moved.reads_per_unit)]
+        if isinstance(component, Memory):
+            figures.append(("write", moved.writes, moved.writes_per_unit))
+        for name, all_, per_unit in figures:
+            scale = actions_per_value(component, _action(component, name), tensor.access.name, tensor.access.bits_per_value)
+            scale *= component.actions_scale
+            yield name, all_ * scale, per_unit * scale
+
+    def _energy(self, key: tuple[str, str | None, str], count: Number) -> Number:
+        name, _, action = key
+        component = self.nest.components[self.nest.depth(name)]
+        found = component.action(action)
+        return count * energy_per_action(component, found) if found is not None else 0
+
+    def _latencies(self, calls: Mapping[tuple[str, str], Number]) -> dict[str, Number]:
+        """Component -> seconds, of all components that hold a tensor or compute."""
+        names: dict[str, object] = {**self.spec.variables, **self.arch.variables}
+        active = dict.fromkeys(name for name, _ in calls)
+        result = {
+            component.name: component_latency(component, {a: n for (name, a), n in calls.items() if name == component.name}, names)
+            for component in self.nest.components
+            if component.name in active
+        }
+        if is_calibrated(self.spec):
+            unit = self.nest.compute.name
+            result[unit] = largest([result[unit], InCore(self.spec, self.nest, self.tiles).seconds])
+        return result
+
+    def _usage(self) -> dict[tuple[str, str], Number]:
+        """(component, dimension) -> the fraction of a fanout in use; refuses more than there is."""
+        used: dict[tuple[str, str], Number] = {
+            (component.name, fanout.name): 1 for component in self.nest.components for fanout in component.spatial
+        }
+        for key in used:
+            used[key] = value(product(self.tiles.trips(loop) for loop in self.nest.loops if loop.fanout == key))
+        result: dict[tuple[str, str], Number] = {}
+        for component in self.nest.components:
+            for fanout in component.spatial:
+                count = used[component.name, fanout.name]
+                self.legality.require(
+                    count <= fanout.fanout,
+                    lambda count=count, component=component, fanout=fanout: (  # type: ignore[misc]
+                        f"Einsum {self.nest.einsum.name} uses {count:g} instances of {component.name} along {fanout.name}; "
+                        f"its fanout is only {fanout.fanout}."
+                    ),
+                    hint="Use a larger tile shape for the spatial loop, or a smaller one above it.",
+                )
+                result[component.name, fanout.name] = count / fanout.fanout * fanout.usage_scale
+        return result
+
+    def _check_sizes(self, reserved: tuple[Reserved, ...]) -> None:
+        """Each memory holds what this Einsum reserves in it (section 5.6)."""
+        for component in self.nest.components:
+            if isinstance(component, Memory):
+                bits = total(item.bits for item in reserved if item.component == component.name)
+                check_size(component, bits, f"Einsum {self.nest.einsum.name}", self.legality)
+
+
+def _action(component: Memory | Toll, name: str) -> Action:
+    """The action of this name; one that costs nothing and takes no time where the component does not list it."""
+    return component.action(name) or Action(name)
+
+
+def check_size(memory: Memory, bits: Number, subject: str, legality: Legality) -> None:
+    """Demand that so many bits fit a memory."""
+    legality.require(
+        bits <= memory.size,
+        lambda: f"{subject} uses {bits:g} bits of {memory.name}, but its size is only {memory.size:g} bits.",
+        hint=f"Use smaller tile shapes for the loops above the storage nodes of {memory.name}.",
+    )
+
+
+def check_tiles(nest: Nest, tiles: Tiling, legality: Legality) -> None:
+    """Tiles do not grow inwards, and end at 1 for every variable (section 3.1)."""
+    name = nest.einsum.name
+    last: dict[str, Number] = dict(nest.bounds)
+    for loop in nest.loops:
+        tile, outer = tiles.tiles[loop.index], tiles.outer[loop.index]
+        legality.require(
+            tile <= outer,
+            lambda loop=loop, tile=tile, outer=outer: (  # type: ignore[misc]
+                f"The loop over {loop.variable} in Einsum {name} cuts a tile of {outer} into tiles of {tile}."
+            ),
+            hint="Tile shapes may only shrink from the outermost loop to the innermost.",
+        )
+        last[loop.variable] = tile
+    for variable, tile in last.items():
+        legality.require(
+            tile == 1,
+            lambda variable=variable: f"Missing loop with tile shape 1 for rank variable {variable} in Einsum {name}.",  # type: ignore[misc]
+        )
+

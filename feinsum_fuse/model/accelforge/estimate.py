@@ -1,0 +1,74 @@
+"""The whole model on one spec: the Einsums one after another, and what is alive together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ModelError
+from ...formats.arch import Memory
+from ...formats.spec import Spec
+from ..quantity import Number, total
+from .einsum import EinsumEstimate, EinsumModel, TileShapes, check_size
+from .legality import Legality
+from .nest import nest
+from .peak import Branch, peaks
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The model's figures for a workload: numbers, or arrays with one element per assignment of tile shapes."""
+
+    einsums: Mapping[str, EinsumEstimate]
+    peak: Mapping[str, Number]
+    """Memory -> bits."""
+    legal: bool | NDArray[np.bool_]
+
+    @property
+    def latency(self) -> Number:
+        """Einsums run one after another: the sum of their latencies in seconds (section 5.8)."""
+        return total(item.latency for item in self.einsums.values())
+
+    @property
+    def dynamic_energy(self) -> Number:
+        """Joules of all actions (section 5.9)."""
+        return total(energy for item in self.einsums.values() for energy in item.action_energy.values())
+
+    @property
+    def leakage(self) -> Number:
+        """Joules leaked (section 5.9)."""
+        return total(energy for item in self.einsums.values() for energy in item.leak_energy.values())
+
+
+def estimate(spec: Spec, tile_shapes: TileShapes | None = None) -> Estimate:
+    """Evaluate the model; raises :class:`ModelError` where the mapping breaks a rule or a memory overflows."""
+    if spec.arch is None or spec.mapping is None:
+        raise ModelError("A prediction needs an architecture and a mapping.", hint="Give files with the keys arch and mapping.")
+    legality = Legality()
+    results: dict[str, EinsumEstimate] = {}
+    branches: list[Branch] = []
+    for path in spec.mapping.paths():
+        model = EinsumModel.of(spec, spec.arch, nest(spec, path), tile_shapes or {}, legality)
+        name = model.nest.einsum.name
+        if name in results:
+            raise ModelError(f"The mapping computes Einsum {name} twice.")
+        results[name] = model.estimate()
+        branches.append(_branch(model, results[name]))
+    absent = [einsum.name for einsum in spec.workload.einsums if einsum.name not in results]
+    if absent:
+        raise ModelError(f"The mapping does not compute {', '.join(absent)}.", hint="Add a Compute node for every Einsum.")
+    peak = peaks(branches)
+    for name, bits in peak.items():
+        component = spec.arch.component(name)
+        if isinstance(component, Memory):
+            check_size(component, bits, "What is alive at one time", legality)
+    return Estimate(results, peak, legality.legal)
+
+
+def _branch(model: EinsumModel, result: EinsumEstimate) -> Branch:
+    """What the Einsum reserves and shares, for the peak over the tree."""
+    depths = {tensor: depth for tensor, (_, depth) in model.nest.homes.items()}
+    return Branch(result.reserved, frozenset(model.nest.einsum.tensors), depths)

@@ -1,0 +1,317 @@
+"""Blocks: the innermost pieces of a kernel, each a loop without loops in it, or statements beside loops.
+
+Unrolled loops and lanes are no loops here: what they repeat is one piece of straight code.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from ...formats.affine import Affine
+from ...schedule.kernel.writing import FULLY_UNROLLED
+from ...schedule.tree.nest import For, Nest, Node, Place, Statement, statements
+
+SHORT = (4, 8)
+"""Iterations of a loop that are one vector."""
+MOST_POINTS = 4096
+"""Combinations of outer iterations that an average is taken over."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One statement of a block, with the loops around it that are written out, and the loop over lanes."""
+
+    statement: Statement
+    unrolled: tuple[For, ...]
+    lane: For | None
+    above: tuple[For, ...] = ()
+    """The loops that turn."""
+    known: Mapping[str, int] = field(default_factory=dict)
+    """Unrolled loop -> its copies that run in the case that is looked at."""
+
+    @cached_property
+    def counts(self) -> dict[str, float]:
+        """Unrolled loop -> its copies that run, on average where no case is looked at."""
+        return {
+            loop.name: self.known[loop.name] if loop.name in self.known else average_trips(loop, (*self.above, *self.unrolled[:depth]))
+            for depth, loop in enumerate(self.unrolled)
+        }
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Unrolled loops from the outermost as the copies stand in the text: those under one condition stand together."""
+        guarded = {loop.name for depth, loop in enumerate(self.unrolled) if conditional(loop, (*self.above, *self.unrolled[:depth]))}
+        return tuple(sorted((loop.name for loop in self.unrolled), key=lambda name: name not in guarded))
+
+    @property
+    def copies(self) -> float:
+        """How many copies of the statement run."""
+        return math.prod(self.counts.values())
+
+    @property
+    def width(self) -> int:
+        """Lanes; 1 for a scalar."""
+        return self.lane.extent or 1 if self.lane is not None else 1
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the generated code has vectors; else the compiler makes them of a short loop."""
+        return self.lane is not None and self.lane.binding == "vector"
+
+    @cached_property
+    def conditions(self) -> int:
+        """Copies of the unrolled loops that run under a condition of their own."""
+        return sum(conditional(loop, (*self.above, *self.unrolled[:depth])) for depth, loop in enumerate(self.unrolled))
+
+    @cached_property
+    def guarded_lanes(self) -> int:
+        """Lanes that are inside the tensor only under a condition."""
+        return conditional(self.lane, (*self.above, *self.unrolled)) if self.lane is not None else 0
+
+    @property
+    def reads(self) -> tuple[Place, ...]:
+        """What it reads, its target included if it reduces."""
+        own = (self.statement.target,) if self.statement.reduce is not None else ()
+        return (*self.statement.operands, *own)
+
+    def distinct(self, place: Place) -> float:
+        """How many different elements or vectors the copies touch."""
+        names = variables(place)
+        return math.prod(count for name, count in self.counts.items() if name in names)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Straight code, with the loops above it; the last of them repeats it if ``is_loop``."""
+
+    lines: tuple[Line, ...]
+    above: tuple[For, ...]
+    is_loop: bool
+
+    @cached_property
+    def loop(self) -> For | None:
+        """The loop that repeats the code and nothing else."""
+        return self.above[-1] if self.is_loop else None
+
+    @cached_property
+    def trips(self) -> float:
+        """Iterations of that loop, on average; 1 without one."""
+        return average_trips(self.above[-1], self.above[:-1]) if self.is_loop else 1.0
+
+    @cached_property
+    def entries(self) -> float:
+        """How often the block is entered in one run of the kernel."""
+        outside = self.above[:-1] if self.is_loop else self.above
+        return math.prod(average_trips(loop, self.above[:depth]) for depth, loop in enumerate(outside))
+
+    def cases(self) -> Iterator[tuple[float, Block]]:
+        """(part of the entries, block): compilers write the code once for each number of copies that run, whole tiles and their rests.
+
+        Limits that the block's own loop or its copies move, and rests of which nothing runs, are no cases.
+        """
+        inside = {self.above[-1].name} if self.is_loop else set()
+        inside |= {loop.name for line in self.lines for loop in line.unrolled}
+        limited = {loop.name: loop for line in self.lines for loop in line.unrolled if loop.limits}
+        limited = {n: loop for n, loop in limited.items() if not {v for k in loop.limits for v in k.variables} & (inside - {n})}
+        extents = {loop.name: loop.extent or 1 for loop in self.above}
+        moving = sorted({v for loop in limited.values() for limit in loop.limits for v in limit.variables} - set(limited))
+        sizes = [_sampled(extents.get(name, 1), len(moving)) for name in moving]
+        points = [dict(zip(moving, point, strict=True)) for point in itertools.product(*sizes)]
+        found = Counter(tuple(_count(loop, values) for loop in limited.values()) for values in points)
+        for counts, number in found.items():
+            known = dict(zip(limited, counts, strict=True))
+            lines = tuple(replace(line, known=known) for line in self.lines)
+            lines = tuple(line for line in lines if line.copies)
+            if lines:
+                yield number / len(points), replace(self, lines=lines)
+
+    @property
+    def einsum(self) -> str:
+        """The Einsum that it works for."""
+        return self.lines[0].statement.einsum
+
+
+def variables(place: Place) -> frozenset[str]:
+    """The loops that move a place."""
+    return frozenset(v for index in place.indices for v in index.variables)
+
+
+def average_trips(loop: For, above: Sequence[For]) -> float:
+    """Iterations of a loop, its limits averaged over the iterations of those above."""
+    if loop.extent is None:
+        return 1.0
+    if not loop.limits:
+        return float(loop.extent)
+    extents = {outer.name: outer.extent or 1 for outer in above}
+    names = sorted({v for limit in loop.limits for v in limit.variables} - {loop.name})
+    sizes = [_sampled(extents.get(name, 1), len(names)) for name in names]
+    counts = []
+    for point in itertools.product(*sizes):
+        values = dict(zip(names, point, strict=True))
+        counts.append(_count(loop, values))
+    return sum(counts) / len(counts)
+
+
+def _sampled(extent: int, dimensions: int) -> Sequence[int]:
+    """Iterations of an outer loop, evenly spaced if there are too many."""
+    most = max(2, int(MOST_POINTS ** (1 / dimensions)))
+    if extent <= most:
+        return range(extent)
+    return sorted({round(k * (extent - 1) / (most - 1)) for k in range(most)})
+
+
+def _count(loop: For, values: dict[str, int]) -> int:
+    """Iterations of a loop where all others have a value."""
+    low, high = 0, (loop.extent or 1) - 1
+    for limit in loop.limits:
+        factor = limit.coefficients.get(loop.name, 0)
+        rest = limit.constant + sum(f * values.get(name, 0) for name, f in limit.terms if name != loop.name)
+        if factor > 0:
+            low = max(low, math.ceil(-rest / factor))
+        elif factor < 0:
+            high = min(high, rest // -factor)
+        elif rest < 0:
+            return 0
+    return max(0, high - low + 1)
+
+
+def conditional(loop: For, above: Sequence[For]) -> int:
+    """How many iterations of a loop that is written out run only under a condition, the first being known to run.
+
+    A limit ``c - d*z - f*k >= 0`` that holds for ``k = 0`` holds for all ``f*k`` up to ``c mod d``.
+    """
+    extents = {outer.name: outer.extent or 1 for outer in above}
+    found: set[int] = set()
+    for limit in loop.limits:
+        factor = -limit.coefficients.get(loop.name, 0)
+        others = [(f, name) for name, f in limit.terms if name != loop.name]
+        least = limit.constant + sum(min(0, f * (extents.get(name, 1) - 1)) for f, name in others)
+        spare = max(least, limit.constant % math.gcd(*(f for f, _ in others)) if others else limit.constant)
+        found |= {k for k in range(loop.extent or 1) if factor * k > spare}
+    return len(found)
+
+
+def moves_private(nest: Nest, loop: For) -> bool:
+    """Whether a loop of our own moves or sets a small private tile: it is written out (as in ``schedule.writing``)."""
+    inner = [s for _, s in statements((loop,))]
+    private = [nest.tiles[p.source] for s in inner for p in (s.target, *s.operands) if p.source in nest.tiles]
+    private = [tile for tile in private if tile.memory == "private"]
+    simple = len(inner) == 1 and inner[0].role not in {"update", "map"} and not loop.refs
+    return bool(private) and simple and all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private)
+
+
+def is_written_out(nest: Nest, loop: For) -> bool:
+    """Whether a loop leaves no loop in the generated code."""
+    return loop.binding in ("unroll", "vector") or (loop.binding == "loop" and (loop.extent == 1 or moves_private(nest, loop)))
+
+
+def blocks(nest: Nest, body: Sequence[Node], above: tuple[For, ...] = ()) -> Iterator[Block]:
+    """The blocks of a body, in the order of the text."""
+    straight: list[Line] = []
+    for node in body:
+        lines = list(_lines(nest, node, above))
+        if lines:
+            straight += lines
+            continue
+        if straight:
+            yield Block(tuple(straight), above, is_loop=False)
+            straight = []
+        assert isinstance(node, For)
+        if is_short_and_contiguous(nest, node):
+            straight += [Line(s, (), node, above) for s in node.body if isinstance(s, Statement)]
+            continue
+        inside = [line for child in node.body for line in _lines(nest, child, (*above, node))]
+        if not node.binding.startswith("group.") and all(_is_straight(nest, child) for child in node.body):
+            for child in node.body:
+                if isinstance(child, For) and not is_written_out(nest, child):
+                    inside += [Line(s, (), child, (*above, node)) for s in child.body if isinstance(s, Statement)]
+            yield Block(tuple(inside), (*above, node), is_loop=True)
+        else:
+            yield from blocks(nest, node.body, (*above, node))
+    if straight:
+        yield Block(tuple(straight), above, is_loop=False)
+
+
+def _is_straight(nest: Nest, node: Node) -> bool:
+    return bool(list(_lines(nest, node, ()))) or (isinstance(node, For) and is_short_and_contiguous(nest, node))
+
+
+def is_short_and_contiguous(nest: Nest, loop: For) -> bool:
+    """Whether a compiler makes one vector of a loop over scalars: as long as one, and its results lie next to one another."""
+    inner = [child for child in loop.body if isinstance(child, Statement)]
+    if loop.binding != "loop" or loop.extent not in SHORT or loop.limits or len(inner) < len(loop.body):
+        return False
+    return all(not s.guards and not s.first and not s.later and stride(nest, s.target, loop.name) == 1 for s in inner)
+
+
+def _lines(nest: Nest, node: Node, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None) -> Iterator[Line]:
+    """The straight code of a node; nothing if there is a loop in it."""
+    if isinstance(node, Statement):
+        yield Line(node, unrolled, lane, above)
+        return
+    if not is_written_out(nest, node):
+        return
+    parts = []
+    for child in node.body:
+        found = list(_lines(nest, child, above, *((unrolled, node) if node.binding == "vector" else ((*unrolled, node), lane))))
+        if not found:
+            return
+        parts += found
+    yield from parts
+
+
+def in_registers(nest: Nest) -> frozenset[str]:
+    """The private tiles that compilers keep in registers: all loops that index them are written out."""
+    outside: set[str] = set()
+    for above, statement in statements(nest.body):
+        loops = {loop.name: loop for loop in above}
+        for place in (statement.target, *statement.operands):
+            tile = nest.tiles.get(place.source)
+            if tile is None or tile.memory != "private":
+                continue
+            if any(name in loops and not is_written_out(nest, loops[name]) for name in variables(place)):
+                outside.add(place.source)
+    return frozenset(name for name, tile in nest.tiles.items() if tile.memory == "private" and name not in outside)
+
+
+def stride(nest: Nest, place: Place, name: str) -> int | None:
+    """Elements between the places of neighbouring iterations of a loop; ``None`` for an array whose shape is not known."""
+    total = 0
+    for index, step in zip(stored(nest, place), strides(nest, place.source), strict=True):
+        if step is None:
+            return None
+        total += index.coefficients.get(name, 0) * step
+    return total
+
+
+def stored(nest: Nest, place: Place) -> tuple[Affine, ...]:
+    """The indices in the order in which the array's axes are stored."""
+    tile = nest.tiles.get(place.source)
+    return place.indices if tile is None else tuple(place.indices[axis] for axis in tile.axes)
+
+
+def strides(nest: Nest, source: str) -> tuple[int | None, ...]:
+    """Elements from one index to the next along each stored axis."""
+    sizes = shape(nest, source)
+    result: list[int | None] = []
+    step: int | None = 1
+    for size in reversed(sizes):
+        result.insert(0, step)
+        step = step * size if step is not None and size is not None else None
+    return tuple(result)
+
+
+def shape(nest: Nest, source: str) -> tuple[int | None, ...]:
+    """The extents of the stored axes."""
+    tile = nest.tiles.get(source)
+    if tile is None:
+        return nest.sources[source].shape
+    sizes = [tile.shape[axis] for axis in tile.axes]
+    if sizes:
+        sizes[-1] = -(-(sizes[-1] + tile.padding) // tile.lanes) * tile.lanes
+    return tuple(sizes)

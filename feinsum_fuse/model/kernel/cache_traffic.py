@@ -1,0 +1,175 @@
+"""Lines that each block of a kernel fetches from beyond a cache of a given size.
+
+A least-recently-used cache keeps what one iteration of a loop touches until the next iteration if all that the iteration touches fits. So
+a loop whose body fits fetches every line that it touches once each time it is entered; where the body does not fit, its parts fetch theirs
+in every iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ...schedule.tree.nest import For, Nest, Node, Place, statements
+from .blocks import average_trips, in_registers, is_written_out, shape, stored, stride, strides
+from .machine import Level, Machine
+
+
+@dataclass(frozen=True)
+class Region:
+    """What a piece of a kernel touches of one array."""
+
+    source: str
+    lines: float
+    run: float
+    """Bytes that lie next to one another."""
+    distance: int
+    """Bytes from one run to the next; 0 for a single one."""
+    claimed: float
+    """Bytes of a cache that it takes, more than its lines where they meet in few sets."""
+    written: bool
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Lines of an array that a block fetches."""
+
+    lines: float
+    run: float
+    distance: int
+    written: bool
+    unforeseen: float
+    """The part of the lines that no cache asks for ahead of the core."""
+
+
+@dataclass
+class CacheTraffic:
+    """The traffic of one nest through caches."""
+
+    nest: Nest
+    machine: Machine
+    found: dict[int, list[Fetched]] = field(default_factory=dict)
+    conflicts: bool = False
+    """Whether rows meet in few sets of the cache: the pages of a larger one lie anywhere."""
+
+    @cached_property
+    def registers(self) -> frozenset[str]:
+        """Tiles that touch no memory."""
+        return in_registers(self.nest)
+
+    def beyond(self, body: Sequence[Node], cache: Level, *, warm: bool) -> dict[int, list[Fetched]]:
+        """Statement (by identity) -> what it is the first to fetch, over the whole run; ``warm``: what fits as a whole is there."""
+        self.found = {}
+        self.conflicts = cache == self.machine.levels[0]
+        capacity = cache.size * self.machine.figure("cache_share")
+        if warm and self._claimed(self.regions(body, ())) <= capacity:
+            return {}
+        self._visit(tuple(body), (), 1.0, capacity)
+        return self.found
+
+    def _visit(self, body: tuple[Node, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
+        whole = self.regions(body, above)
+        if self._claimed(whole) <= capacity:
+            self._charge(body, whole, times, above)
+            return
+        for node in body:
+            if not isinstance(node, For):
+                self._charge((node,), self.regions((node,), above), times, above)
+                continue
+            mine = self.regions((node,), above)
+            inside = self.regions(node.body, (*above, node))
+            if self._claimed(mine) <= capacity or self._claimed(inside) <= capacity:
+                self._charge((node,), mine, times, above)
+            else:
+                self._visit(node.body, (*above, node), times * average_trips(node, above), capacity)
+
+    def _charge(self, body: tuple[Node, ...], regions: dict[str, Region], times: float, above: tuple[For, ...]) -> None:
+        rest = dict(regions)
+        for loops, statement in statements(body):
+            for place in (*statement.operands, statement.target):
+                region = rest.pop(self._name(place.source), None)
+                if region is not None:
+                    alone = unforeseen(self.nest, self.machine, place, (*above, *loops))
+                    part = Fetched(region.lines * times, region.run, region.distance, region.written, alone)
+                    self.found.setdefault(id(statement), []).append(part)
+
+    def _claimed(self, regions: dict[str, Region]) -> float:
+        return sum(region.claimed for region in regions.values())
+
+    def _name(self, source: str) -> str:
+        """One name for all ways to read a tensor."""
+        return source if source in self.nest.tiles else self.nest.sources[source].tensor
+
+    def regions(self, body: Sequence[Node], above: tuple[For, ...]) -> dict[str, Region]:
+        """Array -> what the body touches of it, the loops above standing still."""
+        fixed = {loop.name for loop in above}
+        extents: dict[str, list[int]] = {}
+        order: dict[str, str] = {}
+        written: set[str] = set()
+        for loops, statement in statements(tuple(body)):
+            sizes = {loop.name: loop.extent or 1 for loop in loops if loop.name not in fixed}
+            for place in (*statement.operands, statement.target):
+                if place.source in self.registers:
+                    continue
+                name = self._name(place.source)
+                limit = [size if size is not None else 1 << 60 for size in shape(self.nest, place.source)]
+                spans = []
+                for index, most in zip(stored(self.nest, place), limit, strict=True):
+                    terms = sum(abs(f) * (sizes[v] - 1) for v, f in index.terms if v in sizes)
+                    spans.append(min(most, terms + 1))
+                known = extents.setdefault(name, spans)
+                extents[name] = [max(a, b) for a, b in zip(known, spans, strict=True)] if len(known) == len(spans) else known
+                order[name] = place.source
+                if place is statement.target:
+                    written.add(name)
+        return {name: self._region(order[name], spans, name in written) for name, spans in extents.items()}
+
+    def _region(self, source: str, spans: Sequence[int], written: bool) -> Region:
+        known = self.nest.tiles.get(source) or self.nest.sources[source]
+        width = int(np.dtype(known.dtype).itemsize)
+        steps = [step or 1 for step in strides(self.nest, source)]
+        sizes = shape(self.nest, source)
+        run, runs, rows = float(width), 1.0, 0
+        whole = True
+        for span, step, size in zip(reversed(spans), reversed(steps), reversed(sizes), strict=True):
+            if whole:
+                run *= span
+                whole = span == size
+            elif span > 1:
+                runs *= span
+                rows = rows or step * width
+        line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
+        lines = runs * max(1.0, run / line)
+        claimed = lines * line
+        if self.conflicts and runs > 1 and rows % line == 0:
+            # Rows whose distance is a multiple of many lines meet in few sets.
+            reach = sets // math.gcd(rows // line, sets) * max(1.0, run / line)
+            claimed *= max(1.0, min(sets / reach, runs))
+        return Region(source, lines, run, rows, claimed, written)
+
+
+def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For]) -> float:
+    """The part of the lines of a place that no cache foresees, in the order in which loops touch them.
+
+    What is written out of a loop are streams of their own. Of the loops that turn, the innermost one that moves the place decides: caches
+    follow small steps; after a large one the first line of a row comes as a surprise, unless few rows take turns and are followed along
+    by a loop around.
+    """
+    width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
+    line, followed = machine.figure("line_bytes"), machine.figure("followed_rows")
+    run, streams = width, 1
+    for loop in reversed(loops):
+        step = abs(stride(nest, place, loop.name) or 0) * width
+        if not step or loop.extent == 1:
+            continue
+        if is_written_out(nest, loop):
+            run += step * ((loop.extent or 1) - 1) if step <= run else 0
+        elif step < machine.figure("far_bytes"):
+            return 0.0 if streams <= followed else line / max(run, line)
+        else:
+            streams *= loop.extent or 1
+    return line / max(run, line) if streams > followed else 0.0

@@ -1,0 +1,165 @@
+"""The time of a lowered kernel on a calibrated processor: blocks in a core, lines through the caches, groups over cores, launches."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from ...cascades.reading.reader import cascade as cascade_of
+from ...formats.spec import Spec
+from ...lowering.lowering import lower
+from ...schedule.tree.nest import For, Nest, Node, walk
+from ...schedule.tree.parallel import kernel_starts
+from .blocks import Block, blocks, in_registers
+from .cache_traffic import CacheTraffic, Fetched
+from .machine import Level, Machine
+from .straight import Straight
+
+LEAST_GROUPS, MOST_GROUPS = 32, 256
+"""PoCL hands groups to a thread in parts of the rest, as many at once as this times the number of threads."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A block of a kernel: seconds of one core in it, and of each level for its lines, if all cores share the work evenly."""
+
+    einsum: str
+    role: str
+    core: float
+    memory: dict[str, float]
+    overlap_loss: float
+    """The part of the shorter of both that does not overlap with the longer."""
+
+    @property
+    def seconds(self) -> float:
+        """Fetching lines and computing overlap as measured; levels hand over lines at the same time."""
+        fetching = max(self.memory.values(), default=0.0)
+        return max(self.core, fetching) + self.overlap_loss * min(self.core, fetching)
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """Kernels of one spec: their blocks, groups and launches."""
+
+    parts: tuple[Part, ...]
+    launches: float
+    """Seconds of starting kernels and groups."""
+
+    @property
+    def seconds(self) -> float:
+        """All kernels one after another."""
+        return sum(part.seconds for part in self.parts) + self.launches
+
+    def __str__(self) -> str:
+        lines = [f"{self.seconds:.4g} s, {self.launches:.2g} s of them launches"]
+        for part in self.parts:
+            memory = ", ".join(f"{name} {seconds:.3g}" for name, seconds in part.memory.items())
+            lines.append(f"  {part.einsum} {part.role}: {part.seconds:.4g} s; core {part.core:.3g}, {memory}")
+        return "\n".join(lines)
+
+
+def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False) -> KernelTime:
+    """The time of one run of a spec's kernels; raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises."""
+    nest = lower(spec).nest(cascade_of(spec).kernel())
+    return nest_time(nest, machine, cold=cold)
+
+
+def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime:
+    """The same for a kernel in normal form."""
+    starts = [0, *kernel_starts(nest), len(nest.body)]
+    kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
+    launch, group = machine.variable("launch_seconds", 0.0), machine.variable("group_seconds", 0.0)
+    parts: list[Part] = []
+    launches = 0.0
+    timing = _Timing(nest, machine, cold)
+    for body in kernels:
+        groups = groups_of(body)
+        stretch = makespan(groups, machine.cores) * machine.cores / groups
+        parts += timing.parts(body, stretch)
+        launches += launch + group * groups
+    return KernelTime(tuple(parts), launches)
+
+
+def groups_of(body: Sequence[Node]) -> int:
+    """Work-groups of a kernel."""
+    axes: dict[str, int] = {}
+    for node in walk(tuple(body)):
+        if isinstance(node, For) and node.binding.startswith("group."):
+            axes[node.binding] = max(axes.get(node.binding, 1), node.extent or 1)
+    return math.prod(axes.values())
+
+
+def makespan(groups: int, threads: int) -> int:
+    """Groups that the busiest of some threads runs, each taking a part of the rest when it is free."""
+    ends = [(0, k) for k in range(threads)]
+    rest = groups
+    while rest:
+        most = LEAST_GROUPS if rest <= MOST_GROUPS * threads else MOST_GROUPS
+        taken = min(most * threads, -(-rest // threads))
+        end, thread = heapq.heappop(ends)
+        heapq.heappush(ends, (end + taken, thread))
+        rest -= taken
+    return max(end for end, _ in ends)
+
+
+@dataclass(frozen=True)
+class _Timing:
+    nest: Nest
+    machine: Machine
+    cold: bool
+
+    @cached_property
+    def registers(self) -> frozenset[str]:
+        return in_registers(self.nest)
+
+    def parts(self, body: tuple[Node, ...], stretch: float) -> list[Part]:
+        """The blocks of one kernel, of which the busiest core runs ``stretch`` times its share."""
+        found = list(blocks(self.nest, body))
+        traffic = CacheTraffic(self.nest, self.machine)
+        fetched: dict[str, dict[int, list[Fetched]]] = {}
+        levels = self.machine.levels
+        for inner, outer in pairwise(levels):
+            fetched[outer.name] = traffic.beyond(body, inner, warm=not self.cold)
+        share = stretch / self.machine.cores
+        return [self._part(block, fetched, share) for block in found]
+
+    def _part(self, block: Block, fetched: dict[str, dict[int, list[Fetched]]], share: float) -> Part:
+        cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
+        core = sum(part * straight.seconds for part, straight in cases)
+        operations = sum(part * straight.operations for part, straight in cases) * block.trips * block.entries
+        memory, misses = {}, 0.0
+        for level in self.machine.levels[1:]:
+            lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
+            memory[level.name] = sum(_line_seconds(self.machine, level, f) * f.lines for f in lines) * share
+            if level.shared:
+                misses = max(misses, sum(f.lines * f.unforeseen for f in lines if not f.written))
+        first = block.lines[0].statement
+        waiting = stalled(self.machine.seconds("unforeseen"), self.machine.figure("lookahead_operations"), core, operations, misses)
+        loss = self.machine.figure("overlap_loss")
+        return Part(first.einsum, first.role, (core + waiting) * share, memory, loss)
+
+
+def stalled(unforeseen: float, ahead: float, core: float, operations: float, misses: float) -> float:
+    """Seconds that a core waits for lines from beyond its own caches that nobody foresaw.
+
+    It looks ``ahead`` operations ahead. While one of these waits for such a line, an operation takes ``unforeseen`` seconds, the line's
+    latency over their number, unless the core is slower anyway.
+    """
+    if not operations:
+        return 0.0
+    return max(0.0, unforeseen - core / operations) * min(operations, misses * ahead)
+
+
+def _line_seconds(machine: Machine, level: Level, fetched: Fetched) -> float:
+    """Seconds that a level needs to hand over one line, and to take it back if it was written; from beyond a core's own
+    caches more for the first line of a far row."""
+    line = machine.figure("line_bytes")
+    if fetched.written:
+        return line / level.write
+    near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
+    rows = line / max(fetched.run, line) if level.shared and fetched.distance >= machine.figure("far_bytes") else 0.0
+    return max(near, rows * machine.seconds("far_line"))

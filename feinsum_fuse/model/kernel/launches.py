@@ -1,0 +1,74 @@
+"""Kernels and work-groups that a mapping makes a device start, and what starting them costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
+from ...formats.spec import Spec
+from ..accelforge.footprint import Path
+
+
+def kernels(spec: Spec) -> int:
+    """How many kernels a mapping becomes.
+
+    The branches of a Sequential below no loop are kernels of their own, unless a memory that groups do not share passes data between them
+    (DESIGN.md, section 5).
+    """
+    return _kernels(spec, spec.mapping.nodes) if spec.mapping is not None else 0
+
+
+def _kernels(spec: Spec, nodes: Sequence[Node]) -> int:
+    for node in nodes:
+        if isinstance(node, Temporal) or (isinstance(node, Storage) and not _shared(spec, node.component)):
+            return 1
+        if isinstance(node, Sequential):
+            return sum(_kernels(spec, (child,)) for child in node.nodes)
+        if isinstance(node, Nested):
+            return _kernels(spec, node.nodes)
+    return 1
+
+
+def _shared(spec: Spec, memory: str) -> bool:
+    """Whether all work-groups see a memory: by its binding, without one if it is the outermost."""
+    if spec.opencl is not None and memory in spec.opencl.memories:
+        return spec.opencl.memories[memory] in ("global", "cache")
+    return spec.arch is None or memory == spec.arch.components[0].name
+
+
+def groups(spec: Spec) -> float:
+    """Work-groups of all kernels: the iterations of the loops over fanouts bound to groups, and of the loops in time above them."""
+    if spec.mapping is None or spec.opencl is None:
+        return 0.0
+    return sum(_groups(spec, spec.mapping, number) for number in range(len(list(spec.mapping.paths()))))
+
+
+def _groups(spec: Spec, mapping: Mapping, number: int) -> float:
+    """Work-groups that one path is the first to need."""
+    assert spec.opencl is not None
+    paths = [Path(spec, placed) for placed in mapping.paths()]
+    path, seen = paths[number], {place for earlier in paths[:number] for place in earlier.index}
+    bound = [index for index, placed in enumerate(path.placed) if isinstance(placed.node, Spatial) and _is_group(spec, placed.node)]
+    if not bound or path.placed[bound[-1]].position in seen:
+        return 0.0
+    return math.prod(math.ceil(path.trips(loop)) for index, loop in path.loops if index <= bound[-1])
+
+
+def _is_group(spec: Spec, loop: Spatial) -> bool:
+    assert spec.opencl is not None
+    fanouts = spec.opencl.fanouts
+    return fanouts.get(f"{loop.component}.{loop.name}", fanouts.get(loop.component, "loop")).startswith("group")
+
+
+def launch_seconds(spec: Spec) -> float:
+    """Seconds that starting kernels and work-groups costs on a calibrated device; 0 for an architecture that does not say.
+
+    ``arch.variables``: ``launch_seconds`` for each kernel, ``group_seconds`` for each work-group.
+    """
+    if spec.arch is None:
+        return 0.0
+    known = spec.arch.variables
+    if "launch_seconds" not in known and "group_seconds" not in known:
+        return 0.0
+    return kernels(spec) * float(known.get("launch_seconds", 0.0)) + groups(spec) * float(known.get("group_seconds", 0.0))

@@ -1,0 +1,129 @@
+"""What a processor does a second, as far as the time of a kernel depends on it: read from a calibrated architecture.
+
+What the calibration did not measure is assumed (:mod:`.processor`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...formats.arch import Arch, Compute, Memory
+from ...formats.spec import Spec
+from ..processor import FUNCTION_CYCLES, OTHER_FUNCTION, figure, operation_seconds
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache, or the memory behind all of them."""
+
+    name: str
+    size: float
+    """Bytes that one core may count on; shared caches belong to all cores."""
+    shared: bool
+    read: float
+    """Bytes a second for one core, all others being as busy."""
+    write: float
+    strided: float
+    """Lines a second of which a core needs one element each."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A calibrated architecture, as the terms of a kernel's time need it. Times in seconds, sizes in bytes."""
+
+    arch: Arch
+    kinds: Mapping[str, str]
+    fanouts: Mapping[str, str]
+
+    @classmethod
+    def of(cls, spec: Spec) -> Machine | None:
+        """The machine of a spec; ``None`` if its architecture was not measured on a processor with vectors and groups."""
+        if spec.arch is None or spec.opencl is None or "launch_seconds" not in spec.arch.variables:
+            return None
+        machine = cls(spec.arch, spec.opencl.memories, spec.opencl.fanouts)
+        return machine if machine.rate > 0 and machine.levels else None
+
+    def variable(self, name: str, default: float) -> float:
+        """A measured figure, or what is assumed for it."""
+        return float(self.arch.variables.get(name, default))
+
+    def fanout(self, kind: str) -> int:
+        """How many instances a fanout bound to ``kind`` has; 1 without one."""
+        sizes = [
+            fanout.fanout
+            for leaf in self.arch.components
+            for fanout in leaf.spatial
+            if kind in (self.fanouts.get(leaf.name), self.fanouts.get(f"{leaf.name}.{fanout.name}"))
+        ]
+        return math.prod(sizes)
+
+    @cached_property
+    def cores(self) -> int:
+        """Compute units."""
+        return self.fanout("group.0")
+
+    @cached_property
+    def lanes(self) -> int:
+        """Elements of 32 bits in a vector register."""
+        return self.fanout("vector")
+
+    @cached_property
+    def unit(self) -> str:
+        """The component that computes."""
+        return next((leaf.name for leaf in self.arch.components if isinstance(leaf, Compute)), "")
+
+    @cached_property
+    def rate(self) -> float:
+        """Vector multiply-adds a second of one core; 0 if not known."""
+        units = [leaf for leaf in self.arch.components if isinstance(leaf, Compute)]
+        action = units[0].action("compute") if units else None
+        return action.throughput if action is not None and math.isfinite(action.throughput) else 0.0
+
+    @cached_property
+    def cycle(self) -> float:
+        """Seconds in which two vector multiply-adds start."""
+        return 2 / self.rate
+
+    def seconds(self, name: str) -> float:
+        """Seconds of one operation of a kind in :data:`~.processor.CYCLES`."""
+        return operation_seconds(self.arch, name, self.rate)
+
+    def figure(self, name: str) -> float:
+        """One of :data:`~.processor.FIGURES`."""
+        return figure(self.arch, name)
+
+    def function(self, name: str, lanes: int) -> float:
+        """Seconds of one call, on a vector or on a scalar."""
+        vector, scalar = FUNCTION_CYCLES.get(name, OTHER_FUNCTION)
+        if lanes > 1:
+            return self.variable(f"{name}_vector_seconds", vector * self.cycle)
+        alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
+        return alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone)
+
+    def is_vectorised(self, name: str) -> bool:
+        """Whether the compiler makes vectors of a loop that calls a function: not if the library keeps the function to itself."""
+        alone = self.variable(f"{name}_scalar_seconds", math.inf)
+        return self.variable(f"{name}_loop_seconds", 0.0) < alone / 2
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """Caches from the innermost, then the global memory; each with what it delivers to the one within."""
+        found: list[Level] = []
+        names = [leaf for leaf in self.arch.components if isinstance(leaf, Memory)]
+        groups = next((place for place, leaf in enumerate(self.arch.components) if leaf.spatial), len(self.arch.components))
+        for memory in names:
+            if self.kinds.get(memory.name) not in ("global", "cache"):
+                continue
+            shared = self.arch.components.index(memory) < groups
+            part = self.cores if shared else 1
+            read, write = (self._throughput(memory, action) / 8 / part for action in ("read", "write"))
+            strided = self.variable(f"strided_lines_{memory.name}", read / self.figure("line_bytes"))
+            found.insert(0, Level(memory.name, memory.size / 8, shared, read, write, strided))
+        return tuple(found)
+
+    def _throughput(self, memory: Memory, name: str) -> float:
+        action = memory.action(name)
+        return action.throughput if action is not None and action.throughput > 0 else math.inf

@@ -1,0 +1,404 @@
+"""The in-core term: what straight code asks of a core's ports, once or in a loop (DESIGN.md, section 7).
+
+Counted are operations after what every compiler does: a place that several copies of a statement touch is loaded once, what a loop does not
+move is loaded before it, private tiles whose indices are all constants live in registers, and a multiply and an add become one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from pymbolic.mapper import WalkMapper
+from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
+
+from ...formats.workload import operand_name
+from ...schedule.tree.nest import For, Nest, Place, statements
+from .blocks import Block, Line, average_trips, conditional, stride, variables
+from .machine import Machine
+
+FREE = frozenset({"where"})
+PAIRS = frozenset({"max", "min"})
+TURNED = 1.5
+"""Ways through memory of an accumulator in an iteration, on average over loops whose accumulators fill all registers."""
+
+
+class _Operations(WalkMapper):  # type: ignore[misc]
+    """Counts the arithmetic of an expression: simple operations, divisions, and calls by function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.simple = 0
+        self.products = 0
+        self.calls: dict[str, int] = {}
+
+    def map_sum(self, expr: Sum) -> None:
+        self.simple += len(expr.children) - 1
+        super().map_sum(expr)
+
+    def map_product(self, expr: Product) -> None:
+        self.simple += len(expr.children) - 1
+        self.products += 1
+        super().map_product(expr)
+
+    def map_quotient(self, expr: Quotient) -> None:
+        self.called("div")
+        super().map_quotient(expr)
+
+    def map_power(self, expr: Power) -> None:
+        self.called("pow")
+        super().map_power(expr)
+
+    def map_comparison(self, expr: Comparison) -> None:
+        self.simple += 1
+        super().map_comparison(expr)
+
+    def map_if(self, expr: If) -> None:
+        self.simple += 1
+        super().map_if(expr)
+
+    def map_call(self, expr: Call) -> None:
+        name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
+        if name not in FREE:
+            self.called(name)
+        for parameter in expr.parameters:
+            self.rec(parameter)
+
+    def called(self, name: str) -> None:
+        """One more call."""
+        self.calls[name] = self.calls.get(name, 0) + 1
+
+
+@dataclass(frozen=True)
+class Straight:
+    """A block's code on one core; times in seconds."""
+
+    machine: Machine
+    nest: Nest
+    registers: frozenset[str]
+    """The private tiles that live in registers."""
+    block: Block
+
+    @property
+    def seconds(self) -> float:
+        """One core's time for all entries of the block, data being in the nearest cache."""
+        once = self.block.trips * self.iteration + self._outside
+        chained = self._chained
+        if chained:
+            # What follows a loop starts as soon as the core sees it, while the loop's last operations wait for one another.
+            ahead = 1 + self.machine.figure("lookahead_operations") / max(1.0, self.operations * self.block.trips * self._continued)
+            once = max(once, chained * self.block.trips / ahead)
+        once = max(once, self._around)
+        if self.block.is_loop:
+            once += 2 * self.machine.seconds("issue")
+            if self.block.trips > 1:
+                once += self.machine.seconds("mispredict") * min(1.0, self.block.trips / 32)
+        return once * self.block.entries
+
+    @property
+    def iteration(self) -> float:
+        """The busiest port's time for the code once."""
+        second = self.machine.seconds
+        ports = [
+            self.arithmetic / self.machine.rate,
+            self.loads * second("load"),
+            self.packed * second("pack"),
+            self._counts.updates * second("vector_memory_update"),
+            self.stores * second("store"),
+            self.operations * second("issue"),
+        ]
+        return max(ports) + self.functions
+
+    @cached_property
+    def vectorised(self) -> int:
+        """Lanes that the compiler makes of a scalar loop whose iterations are independent and next to one another."""
+        loop = self.block.loop
+        if loop is None or len(loop.limits) > 1:
+            return 1
+        if any(line.lane is not None or line.unrolled for line in self.block.lines):
+            return 1
+        for line in self.block.lines:
+            if not all(map(self.machine.is_vectorised, _calls(line))):
+                return 1
+            steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
+            target = stride(self.nest, line.statement.target, loop.name)
+            if target != 1 or any(step not in (0, 1) for step in steps) or line.statement.guards:
+                return 1
+        return self._native(self.block.lines[0])
+
+    def _native(self, line: Line) -> int:
+        return max(1, self.machine.lanes * 4 // self._itemsize(line))
+
+    def _itemsize(self, line: Line) -> int:
+        source = line.statement.target.source
+        known = self.nest.tiles.get(source) or self.nest.sources[source]
+        return int(np.dtype(known.dtype).itemsize)
+
+    def _pieces(self, line: Line) -> float:
+        """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
+        if line.lane is None:
+            return 1 / max(self.vectorised, self._joined(line))
+        return max(1.0, line.width / self._native(line))
+
+    def _joined(self, line: Line) -> int:
+        """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions of their own."""
+        places = (line.statement.target, *line.statement.operands)
+        for depth, loop in reversed(list(enumerate(line.unrolled))):
+            steps = [stride(self.nest, place, loop.name) for place in places]
+            own = conditional(loop, (*line.above, *line.unrolled[:depth]))
+            if steps[0] == 1 and all(step in (0, 1) for step in steps) and not own:
+                return int(min(self._native(line), 1 << ((loop.extent or 1).bit_length() - 1)))
+        return 1
+
+    def _gathered(self, line: Line) -> int:
+        """Scalar accumulators that the compiler keeps in one register: copies without conditions of their own, neighbours or not."""
+        if line.lane is not None:
+            return 1
+        copies = 1
+        for depth, loop in enumerate(line.unrolled):
+            if loop.name in variables(line.statement.target) and not conditional(loop, (*line.above, *line.unrolled[:depth])):
+                copies *= loop.extent or 1
+        return int(min(self._native(line), 1 << (copies.bit_length() - 1)))
+
+    def _is_joined(self, line: Line, place: Place) -> bool:
+        return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
+
+    @cached_property
+    def _counts(self) -> _Counts:
+        counts = _Counts()
+        written = {line.statement.target.source for line in self.block.lines}
+        seen: set[tuple[str, tuple[object, ...]]] = set()
+        for line in self.block.lines:
+            self._compute(line, counts)
+            for place in line.reads:
+                identity = (place.source, place.indices)
+                if identity not in seen:
+                    seen.add(identity)
+                    self._load(line, place, counts, written)
+            self._store(line, counts)
+        return counts
+
+    def _compute(self, line: Line, counts: _Counts) -> None:
+        found = _Operations()
+        found(line.statement.value)
+        pieces = self._pieces(line) * line.copies
+        reduce = line.statement.reduce
+        if reduce == "add" and isinstance(line.statement.value, Product):
+            # The last multiplication becomes one operation with the addition; the others are done once for what they depend on.
+            counts.arithmetic += pieces + pieces / line.copies * self._partial_products(line)
+        else:
+            counts.arithmetic += pieces * (found.simple + (reduce in ("add", "mul")))
+        lanes = line.width * self.vectorised
+        for name, count in _calls(line).items():
+            if line.lane is not None and not line.is_vector and not self.machine.is_vectorised(name):
+                counts.functions += line.copies * line.width * count * self.machine.function(name, 1)
+            else:
+                counts.functions += pieces * count * self.machine.function(name, lanes)
+        loop = self.block.loop
+        turning = sum(loop is not None and loop.name in guard.variables for guard in line.statement.guards)
+        counts.other += line.copies * turning * 2
+
+    def _partial_products(self, line: Line) -> float:
+        value = line.statement.value
+        assert isinstance(value, Product)
+        places = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
+        seen: frozenset[str] = frozenset()
+        count = 0.0
+        for position, factor in enumerate(value.children[:-1]):
+            if isinstance(factor, Variable) and factor.name in places:
+                seen |= variables(places[factor.name])
+            if position:
+                count += math.prod(n for name, n in line.counts.items() if name in seen)
+        return count
+
+    def _load(self, line: Line, place: Place, counts: _Counts, written: set[str]) -> None:
+        moved = variables(place)
+        if place.source in self.registers or (place is line.statement.target and self._is_promoted(line)):
+            return
+        is_vector = line.lane is not None and line.lane.name in moved
+        loop = self.block.loop
+        count = float(line.distinct(place))
+        repeated = loop is None or loop.name in moved or place.source in written
+        loads, packs = count, 0.0
+        if is_vector:
+            assert line.lane is not None
+            step = stride(self.nest, place, line.lane.name)
+            if step == 1:
+                loads = count * self._pieces(line)
+            else:
+                loads = packs = count * line.width
+                counts.guarded += count * line.guarded_lanes
+        elif line.lane is None and loop is not None and loop.name in moved:
+            loads = count / self.vectorised
+            loads /= self._joined(line) if line.distinct(place) > 1 and self._is_joined(line, place) else 1
+        if line.lane is not None and any(line.lane.name in limit.variables for limit in line.lane.limits) and is_vector:
+            counts.other += count
+        if repeated:
+            counts.loads += loads
+            counts.packed += packs
+        else:
+            counts.before += loads
+            counts.live += count if line.lane is None or is_vector else 0.0
+
+    def _store(self, line: Line, counts: _Counts) -> None:
+        target = line.statement.target
+        count = float(line.distinct(target))
+        pieces = max(1.0, line.width / self._native(line)) if line.lane is not None else 1 / self.vectorised
+        if target.source in self.registers or (line.statement.reduce and self._is_promoted(line)):
+            counts.live += count * pieces / self._gathered(line) if line.statement.reduce else 0
+            return
+        step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
+        counts.stores += count * (pieces if step == 1 else line.width)
+        counts.updates += count * pieces if line.is_vector and step == 1 and line.statement.reduce is not None else 0.0
+        counts.packed += 0 if step == 1 else count * line.width
+
+    @property
+    def arithmetic(self) -> float:
+        """Vector operations of one iteration."""
+        return self._counts.arithmetic
+
+    @property
+    def functions(self) -> float:
+        """Seconds of calls in one iteration, and of lanes that are packed under a condition each."""
+        return self._counts.functions + self._counts.guarded * self.machine.seconds("guarded_pack")
+
+    @property
+    def loads(self) -> float:
+        """Load instructions of one iteration, those of values that did not fit into registers among them."""
+        return self._counts.loads + self.spilled
+
+    @property
+    def stores(self) -> float:
+        """Store instructions of one iteration."""
+        return self._counts.stores + self.spilled
+
+    @property
+    def packed(self) -> float:
+        """Elements that are put into or taken out of vectors one by one."""
+        return self._counts.packed
+
+    @cached_property
+    def spilled(self) -> float:
+        """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
+        if not self.block.is_loop:
+            return 0.0
+        return max(0.0, self._counts.live + self._operands - self.machine.figure("vector_registers"))
+
+    @property
+    def _operands(self) -> float:
+        """Vectors of operands that are held at once: a value that a loop of copies comes back to is held until it does."""
+        held = 1.0
+        for line in self.block.lines:
+            places = {place.source: place for place in line.statement.operands if place.source not in self.registers}
+            held = max(held, sum(_held(line, place) for place in places.values()))
+        return held
+
+    @property
+    def operations(self) -> float:
+        """Everything that is issued in one iteration."""
+        control = 2.0 / self.vectorised if self.block.is_loop else 0.0
+        return self.arithmetic + self.loads + self.stores + self.packed + self._counts.other + control
+
+    @property
+    def _outside(self) -> float:
+        """Seconds of what stands in front of the loop."""
+        return self._counts.before * self.machine.seconds("load")
+
+    @property
+    def _chained(self) -> float:
+        """Seconds of an iteration if each update of an accumulator waits for the last."""
+        loop = self.block.loop
+        if loop is None:
+            return 0.0
+        longest = 0.0
+        for line in self._reducing(loop):
+            target = line.statement.target
+            updates = line.copies / line.distinct(target)
+            each = self.machine.seconds("memory_chain") * self._detours if self.spilled else self.machine.seconds(self._latency(line))
+            longest = max(longest, updates * each)
+        return longest
+
+    @property
+    def _continued(self) -> float:
+        """How many entries one after another add to the same places: the sum's loops around the block, inside those that start it anew."""
+        sums = {line.statement.target.source for line in self.block.lines if line.statement.reduce is not None}
+        starts = [loops for loops, s in statements(self.nest.body) if s.role == "init" and s.target.source in sums]
+        around = {loop.name for loops in starts for loop in loops}
+        count = 1.0
+        for depth, loop in reversed(list(enumerate(self.block.above[:-1]))):
+            if loop.name in around or not any(self._reducing(loop)):
+                break
+            count *= average_trips(loop, self.block.above[:depth])
+        return count
+
+    @property
+    def _detours(self) -> float:
+        """How often an accumulator that does not fit into registers passes through memory in an iteration.
+
+        Once; where accumulators alone fill all registers, compilers turn them around in memory and registers, which takes some through
+        memory twice in about half of the loops: nothing in the text tells which.
+        """
+        return TURNED if self._counts.live >= self.machine.figure("vector_registers") else 1.0
+
+    def _latency(self, line: Line) -> str:
+        if line.statement.target.source in self.registers or self._is_promoted(line):
+            return "multiply_add_latency"
+        return "vector_memory_chain" if line.is_vector else "memory_chain"
+
+    @property
+    def _around(self) -> float:
+        """Seconds of one entry if a loop around this one adds to the same places of memory again."""
+        outside = self.block.above[:-1] if self.block.is_loop else self.block.above
+        between, longest = 1.0, 0.0
+        for depth, loop in reversed(list(enumerate(outside))):
+            for line in self._reducing(loop):
+                if line.statement.target.source not in self.registers and not self._is_promoted(line):
+                    longest = max(longest, self.machine.seconds(self._latency(line)) / between)
+            between *= average_trips(loop, outside[:depth])
+        return longest
+
+    def _is_promoted(self, line: Line) -> bool:
+        """Whether the compiler keeps a sum in a register while the loop runs: it knows the place."""
+        loop = self.block.loop
+        return loop is not None and loop.name not in variables(line.statement.target)
+
+    def _reducing(self, loop: For) -> Iterator[Line]:
+        for line in self.block.lines:
+            if line.statement.reduce is not None and loop.name not in variables(line.statement.target):
+                yield line
+
+
+def _calls(line: Line) -> dict[str, int]:
+    """Functions that a statement calls, that of its reduction among them."""
+    found = _Operations()
+    found(line.statement.value)
+    reduce = line.statement.reduce
+    return {**found.calls, reduce: found.calls.get(reduce, 0) + 1} if reduce in PAIRS else found.calls
+
+
+def _held(line: Line, place: Place) -> float:
+    """Values of a place that are held at once while the copies of a line run in their order."""
+    moved = variables(place)
+    kept = list(itertools.dropwhile(lambda name: name in moved or line.counts[name] <= 1, line.order))
+    return math.prod(line.counts[name] for name in kept if name in moved)
+
+
+@dataclass
+class _Counts:
+    """What one iteration of a block needs."""
+
+    arithmetic: float = 0.0
+    functions: float = 0.0
+    loads: float = 0.0
+    stores: float = 0.0
+    packed: float = 0.0
+    other: float = 0.0
+    before: float = 0.0
+    live: float = 0.0
+    guarded: float = 0.0
+    updates: float = 0.0
+    """Vectors in memory that are changed where they are."""

@@ -1,0 +1,253 @@
+"""What a reader of the generated code sees: loops named after rank variables, each with a comment that says what it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterator
+from math import gcd
+
+import loopy as lp
+
+from ...cascades.names import Identifiers, identifier
+from ...codegen.source_text import Group, legible, needed
+from ...formats.affine import Affine
+from ..tree.loops import guarded
+from ..tree.nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
+from ..tree.parallel import distributed
+from .intrinsics import Intrinsic
+from .surroundings import inames_of
+from .tags import NormalFormTag, OwnedTag
+
+
+def named(nest: Nest, taken: set[str]) -> Nest:
+    """The nest with loops called ``m_0``, ``m_1``, ... from the outermost over one rank variable, or ``m`` if there is one."""
+    fresh = Identifiers({*taken, *nest.tiles, *nest.sources})
+    names = {name: fresh(wish) for name, wish in _wishes(nest).items()}
+    for loop in (node for node in walk(nest.body) if isinstance(node, For) and node.name not in names):
+        names[loop.name] = fresh(loop.name)
+    for loop in (node for node in walk(nest.body) if isinstance(node, For) and node.fused):
+        names[loop.fused] = fresh("_".join(names[member.name] for member in fused_chain(loop)))
+    body = _renamed(nest.body, names)
+    return nest.replace(body=substituted(body, {old: Affine.variable(new) for old, new in names.items()}))
+
+
+def _wishes(nest: Nest) -> dict[str, str]:
+    """Loop -> what it would be called if it were alone."""
+    wishes: dict[str, str] = {}
+    chains = [[loop for loop in chain if loop.refs] for chain in _chains(nest.body)]
+    numbered = {
+        loop.name for chain in chains for loop in chain if sum(other.refs[0].variable == loop.refs[0].variable for other in chain) > 1
+    }
+    for chain in chains:
+        seen: Counter[str] = Counter()
+        for loop in chain:
+            variable = loop.refs[0].variable
+            wishes.setdefault(loop.name, identifier(f"{variable}_{seen[variable]}" if loop.name in numbered else variable))
+            seen[variable] += 1
+    for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
+        tensor, variables = _moved(nest, loop)
+        if len(variables) == 1 and loop.name not in wishes:
+            wishes[loop.name] = identifier(f"{variables[0]}_{tensor}")
+    return wishes
+
+
+def _chains(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
+    """The loops on the way to each innermost body."""
+    inner = [node for node in body if isinstance(node, For)]
+    if not inner:
+        yield above
+    for node in inner:
+        yield from _chains(node.body, (*above, node))
+
+
+def _renamed(body: tuple[Node, ...], names: dict[str, str]) -> tuple[Node, ...]:
+    return tuple(
+        dataclasses.replace(node, name=names[node.name], fused=names.get(node.fused, ""), body=_renamed(node.body, names))
+        if isinstance(node, For)
+        else node
+        for node in body
+    )
+
+
+def plain(nest: Nest) -> Nest:
+    """The nest without loops of one iteration, and without what only a second iteration would run.
+
+    What stands side by side at the root may become kernels of their own, so a loop there stays if it holds more than one node.
+    """
+    single = {n.name: Affine((), 0) for n in walk(nest.body) if isinstance(n, For) and _is_single(n)}
+    body = _without(nest.body, single, root=True) if single else nest.body
+    return nest.replace(body=_needed(body, frozenset()))
+
+
+def _needed(body: tuple[Node, ...], known: frozenset[tuple[Affine, int]]) -> tuple[Node, ...]:
+    """The nodes without limits that hold anyway in every iteration that the loops around run."""
+    result: list[Node] = []
+    for node in body:
+        if isinstance(node, For):
+            limits = tuple(limit for limit in node.limits if not _is_implied(limit, node, known))
+            node = dataclasses.replace(node, limits=limits, body=_needed(node.body, known | {_reduced(limit) for limit in limits}))
+        result.append(node)
+    return tuple(result)
+
+
+def _is_implied(limit: Affine, loop: For, known: frozenset[tuple[Affine, int]]) -> bool:
+    """Whether a limit holds for the iteration that it is strictest for, and so for all."""
+    if loop.extent is None:
+        return False
+    strictest = loop.extent - 1 if limit.coefficients.get(loop.name, 0) < 0 else 0
+    terms, constant = _reduced(limit.substituted({loop.name: Affine((), strictest)}))
+    return (not terms.terms and constant >= 0) or any(terms == other and constant >= least for other, least in known)
+
+
+def _reduced(limit: Affine) -> tuple[Affine, int]:
+    """Terms without a common factor, and the constant: ``-8*i + 39 >= 0`` says the same as ``-i + 4 >= 0``."""
+    factor = gcd(*(abs(coefficient) for _, coefficient in limit.terms)) or 1
+    return Affine(tuple((name, coefficient // factor) for name, coefficient in limit.terms)), limit.constant // factor
+
+
+def _is_single(loop: For) -> bool:
+    return loop.extent == 1 and loop.binding in {"loop", "unroll"}
+
+
+def _without(body: tuple[Node, ...], single: dict[str, Affine], *, root: bool = False) -> tuple[Node, ...]:
+    """The nodes with these loops replaced by their bodies, at iteration 0."""
+    result: list[Node] = []
+    for node in body:
+        if isinstance(node, Statement):
+            if not node.later or set(node.later) - single.keys():
+                result.append(node.substituted(single))
+            continue
+        inner = _without(node.body, single)
+        limits = tuple(limit.substituted(single) for limit in node.limits)
+        if node.name not in single or (root and len(inner) > 1):
+            fused = "" if all(isinstance(n, For) and n.name in single for n in node.body) else node.fused
+            result += [dataclasses.replace(node, body=inner, limits=limits, fused=fused)] if inner else []
+        elif all(limit.terms or limit.constant >= 0 for limit in limits):
+            result += guarded(inner, tuple(limit for limit in limits if limit.terms))
+    return tuple(result)
+
+
+def final_form(nest: Nest, kernel: lp.LoopKernel) -> Nest:
+    """The nest as it is written into this kernel: spread over the device's axes, and with readable names."""
+    foreign = {name for i in kernel.instructions if not i.tags_of_type(OwnedTag) and i.id not in nest.ids for name in inames_of(i)}
+    taken = {*(arg.name for arg in kernel.args), *kernel.temporary_variables, *kernel.substitutions, *foreign}
+    return named(plain(distributed(nest)), taken)
+
+
+def commented(source: str, t_unit: lp.TranslationUnit) -> str:
+    """OpenCL C with a comment at each loop, and at the kernel for each device axis; unchanged for kernels that are not ours."""
+    kernel = t_unit.default_entrypoint
+    tags = list(kernel.tags_of_type(NormalFormTag))
+    if not tags:
+        return source
+    nest = final_form(tags[0].nest, kernel)
+    loops = [node for node in walk(nest.body) if isinstance(node, For)]
+    remarks = {node.name: remark(nest, node) if node.refs else _moving(nest, node) for node in loops}
+    remarks |= {node.fused: "; ".join(remarks[member.name] for member in fused_chain(node)) for node in loops if node.fused}
+    head, *kernels = re.split(r"(?m)^(?=__kernel)", source)
+    names, starts = shared_names(nest, kernel), group_starts(nest)
+    kernels = [legible(_at_loops(remarks, text.rstrip() + "\n"), names, starts) for text in kernels]
+    intrinsics = [name for name, function in t_unit.callables_table.items() if isinstance(function, Intrinsic)]
+    return needed(head, intrinsics, kernels) + "\n".join(_axes_of(nest, remarks, text) + text for text in kernels)
+
+
+def shared_names(nest: Nest, kernel: lp.LoopKernel) -> dict[str, str]:
+    """Loop -> what it may be called in C, where loops of different nests may have one name."""
+    wishes = _wishes(nest)
+    others = {node.name for node in walk(nest.body) if isinstance(node, For) and node.name not in wishes}
+    taken = {*kernel.arg_dict, *kernel.temporary_variables, *nest.tiles, *nest.sources, *others}
+    for chain in _chains(nest.body):
+        for name, count in Counter(wishes[loop.name] for loop in chain if loop.name in wishes).items():
+            taken |= {name} if count > 1 else set()
+    return {name: wish for name, wish in wishes.items() if name != wish and wish not in taken}
+
+
+def group_starts(nest: Nest) -> dict[Group, str]:
+    """Sums of group numbers that say where a group's part of a rank variable starts, and a name for each."""
+    bound = {n.name: n for n in walk(nest.body) if isinstance(n, For) and n.refs and n.binding.startswith("group.")}
+    found: dict[Group, str] = {}
+    for _, statement in statements(nest.body):
+        for value in statement.values.values():
+            loops = [name for name in value.variables if name in bound]
+            if len(loops) > 1:
+                group = tuple(sorted((_axis(bound[name]), value.coefficients[name]) for name in loops))
+                found.setdefault(group, identifier(f"{bound[loops[0]].refs[0].variable}_start"))
+    return found
+
+
+def _axes_of(nest: Nest, remarks: dict[str, str], kernel: str) -> str:
+    """One comment for each device axis that a kernel uses: the loops whose statements write what the kernel writes."""
+    written = set(re.findall(r"(?m)^ *(\w+)(?:\[.*\])? .?= ", kernel)) | set(re.findall(r"\bvstore\w*\((\w+)", kernel))
+    used = set(re.findall(r"\b[gl]id\(\d\)", kernel))
+    bound = [n for n in walk(nest.body) if isinstance(n, For) and _axis(n) in used and (n.refs or _moved(nest, n)[1])]
+    here = [n for n in bound if any(s.target.source in written for _, s in statements((n,)))]
+    named = {_axis(n) for n in here if n.refs}
+    # What only moves tiles is said of an axis that has no loops of its own.
+    here = [n for n in here if n.refs or _axis(n) not in named]
+    return "".join(f"// {text}\n" for text in dict.fromkeys(f"{_axis(n)}: {remarks[n.name]}" for n in here))
+
+
+def _at_loops(remarks: dict[str, str], kernel: str) -> str:
+    lines: list[str] = []
+    for line in kernel.splitlines():
+        found = re.match(r"( *)for \(int (\w+) = ", line)
+        if found and found[2] in remarks:
+            lines.append(f"{found[1]}// {remarks[found[2]]}")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _axis(loop: For) -> str:
+    kind, _, number = loop.binding.partition(".")
+    return {"group": f"gid({number})", "local": f"lid({number})"}.get(kind, "")
+
+
+def remark(nest: Nest, loop: For) -> str:
+    """Which part of which rank variable a loop is, for example ``m in tiles of 64 (Matmul1, Matmul2)``."""
+    variables = list(dict.fromkeys(ref.variable for ref in loop.refs))
+    einsums = ", ".join(dict.fromkeys(ref.einsum for ref in loop.refs))
+    size = next((v.coefficients[loop.name] for _, s in statements((loop,)) for v in s.values.values() if loop.name in v.variables), 1)
+    tiles = f" in tiles of {size}" if size > 1 else ""
+    return f"{' and '.join(variables)}{tiles} ({einsums})"
+
+
+_MOVES = {
+    "fetch": "fetch", "reload": "read back", "drain": "write back",
+    "init": "initialise", "populate": "initialise", "combine": "add up",
+}  # fmt: skip
+"""What a statement that belongs to a tile does."""
+
+
+def _moving(nest: Nest, loop: For) -> str:
+    """What a loop that is no part of a rank variable does, for example ``Storage of A: fetch k (Matmul1)``."""
+    _, statement = next(statements((loop,)))
+    tensor, variables = _moved(nest, loop)
+    tiled = any(place.source in nest.tiles for place in (statement.target, *statement.operands))
+    what = f"{'Storage of ' if tiled else ''}{tensor}: {_MOVES.get(statement.role, statement.role)}"
+    return f"{what} {' and '.join(variables)} ({statement.einsum})" if variables else f"{what} ({statement.einsum})"
+
+
+def _moved(nest: Nest, loop: For) -> tuple[str, list[str]]:
+    """The tensor that a loop which is no part of a rank variable moves, and the rank variables that run over it where the loop does."""
+    _, statement = next(statements((loop,)))
+    places = (statement.target, *statement.operands)
+    place = next((place for place in places if place.source in nest.tiles), statement.target)
+    tensor = _tensor(nest, place.source)
+    along = [axis for axis, index in enumerate(place.indices) if loop.name in index.variables]
+    return tensor, list(dict.fromkeys(variable for axis in along for variable in _variables_at(nest, tensor, len(place.indices), axis)))
+
+
+def _tensor(nest: Nest, source: str) -> str:
+    return nest.tiles[source].tensor if source in nest.tiles else nest.sources[source].tensor
+
+
+def _variables_at(nest: Nest, tensor: str, axes: int, axis: int) -> Iterator[str]:
+    """The rank variables over which computing statements run along one of the axes of a tensor, or of its partial results."""
+    for loops, statement in statements(nest.body):
+        if statement.role in {"update", "map"}:
+            named = {loop.name: loop.refs[0].variable for loop in loops if loop.refs}
+            for place in (statement.target, *statement.operands):
+                if _tensor(nest, place.source) == tensor and len(place.indices) == axes:
+                    yield from (named[name] for name in place.indices[axis].variables if name in named)

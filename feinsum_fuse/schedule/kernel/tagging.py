@@ -1,0 +1,45 @@
+"""Saying what the entities of a caller's kernel are."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import loopy as lp
+from pytools.tag import Taggable
+
+from ...cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
+from ...cascades.names import Names
+from .tags import NormalFormTag, OwnedTag
+
+Entity = TypeVar("Entity", bound=Taggable)
+_OURS = (EinsumTag, RankVariableTag, TensorTag, NormalFormTag, OwnedTag)
+
+
+def tagged(t_unit: lp.TranslationUnit, names: Names) -> lp.TranslationUnit:
+    """The kernel with tags for the Einsums, rank variables and tensors that ``names`` maps to its instructions, inames and arrays.
+
+    Tags of ours that are there already are replaced, so that what another schedule has written belongs to the caller now; all others stay.
+    """
+    kernel = _plain(t_unit.default_entrypoint)
+    einsums = {insn: einsum for einsum, insn in names.instructions.items()}
+    tensors = {array: tensor for tensor, array in names.arrays.items()}
+    inames = {name: _plain(iname) for name, iname in kernel.inames.items()}
+    for (einsum, variable), name in names.inames.items():
+        inames[name] = inames[name].tagged(RankVariableTag(einsum, variable))
+    instructions = [_plain(insn) for insn in kernel.instructions]
+    arguments = [_plain(argument) for argument in kernel.args]
+    temporaries = {name: _plain(variable) for name, variable in kernel.temporary_variables.items()}
+    return t_unit.with_kernel(
+        kernel.copy(
+            instructions=[i.tagged(EinsumTag(einsums[i.id])) if i.id in einsums else i for i in instructions],
+            inames=inames,
+            args=[a.tagged(TensorTag(tensors[a.name])) if a.name in tensors else a for a in arguments],
+            temporary_variables={n: t.tagged(TensorTag(tensors[n])) if n in tensors else t for n, t in temporaries.items()},
+        )
+    )
+
+
+def _plain(entity: Entity) -> Entity:
+    tags = frozenset(tag for tag in entity.tags if isinstance(tag, _OURS))
+    plain: Entity = entity.without_tags(tags) if tags else entity
+    return plain

@@ -1,0 +1,19 @@
+"""The loopy tags by which a kernel carries its normal form."""
+
+from __future__ import annotations
+
+from pytools.tag import Tag, UniqueTag, tag_dataclass
+
+from ..tree.nest import Nest
+
+
+@tag_dataclass
+class NormalFormTag(UniqueTag):  # type: ignore[misc]
+    """On a kernel: its instructions of ours are written from this tree."""
+
+    nest: Nest
+
+
+@tag_dataclass
+class OwnedTag(Tag):  # type: ignore[misc]
+    """On an instruction, iname or array: it is written from the tree, and is replaced when the tree changes."""

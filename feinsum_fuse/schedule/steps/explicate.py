@@ -1,0 +1,321 @@
+"""The first step: from feinsum's grammar to the normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+from constantdict import constantdict
+from loopy.library import reduction as operations
+from loopy.symbolic import IdentityMapper, Reduction, SubstitutionMapper
+from pymbolic import var
+from pymbolic.mapper.coefficient import CoefficientCollector
+from pymbolic.mapper.evaluator import UnknownVariableError
+from pymbolic.mapper.substitutor import make_subst_func
+from pymbolic.primitives import Call, Product, Subscript, Sum, Variable
+from pymbolic.typing import Expression
+
+from ...cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
+from ...cascades.reductions import neutral_element
+from ...formats.affine import Affine
+from ...formats.workload import Reduction as ReductionName
+from ...formats.workload import operand_name
+from ..errors import NormalFormError
+from ..kernel.surroundings import variables_of
+from ..step import EinsumName, Step
+from ..tree.accumulators import AccumulatorTypes
+from ..tree.nest import For, LoopRef, Nest, Node, Place, Source, Statement
+
+_OPERATIONS: tuple[tuple[type, ReductionName], ...] = (
+    (operations.SumReductionOperation, "add"),
+    (operations.ProductReductionOperation, "mul"),
+    (operations.MaxReductionOperation, "max"),
+    (operations.MinReductionOperation, "min"),
+)
+
+
+@dataclass(frozen=True)
+class Explicate(Step):
+    """Write each Einsum of a grammar kernel as explicit loops and statements.
+
+    Before: ``Z[m, n] = sum(k, A_(m, k) * B_(k, n))``. After: ``for m: for n: Z[m, n] = 0; for k: Z[m, n] += A_(m, k) * B_(k, n)``. The
+    Einsums run in the order given (default: the kernel's). Invariant: one statement computes each Einsum; operands stay reads of arrays
+    or calls of the same substitution rules, whose bodies are looked into for their types alone. A sum that is taken in another type than
+    it is stored in (``accumulate``) has that type in the tiles that later steps make for it; in the tensor's own array it has the array's.
+    """
+
+    order: tuple[EinsumName, ...] = ()
+
+    def apply(self, nest: Nest) -> Nest:
+        raise NormalFormError(f"{self}: the kernel is in normal form already", hint="Explicate is the first step, once.")
+
+    def read(self, t_unit: lp.TranslationUnit) -> Nest:
+        """The nest of a tagged grammar kernel."""
+        kernel = t_unit.default_entrypoint
+        insns = {tag.einsum: insn for insn in kernel.instructions for tag in insn.tags_of_type(EinsumTag)}
+        if not insns:
+            raise NormalFormError(
+                f"{self}: no instruction of the kernel is tagged as an Einsum", hint="Give the names that ff.match found."
+            )
+        order = self.order or tuple(insns)
+        if sorted(order) != sorted(insns):
+            raise NormalFormError(f"{self}: the order must name each of {', '.join(insns)} once")
+        reader = _Reader(t_unit, {insn.assignee_var_names()[0] for insn in insns.values()})
+        body = tuple(node for einsum in order for node in reader.einsum(einsum, insns[einsum]))
+        ids = tuple(insn.id for insn in insns.values())
+        elsewhere = {name for insn in kernel.instructions if insn.id not in ids for name in variables_of(insn, kernel)}
+        outputs = frozenset({*(arg.name for arg in kernel.args), *(elsewhere & kernel.temporary_variables.keys())})
+        accumulators = constantdict(reader.accumulators)
+        return Nest(
+            body, constantdict(reader.sources), outputs=outputs, ids=ids, spaces=constantdict(reader.spaces), accumulators=accumulators
+        )
+
+
+class _Operands(IdentityMapper):  # type: ignore[misc]
+    """Replaces reads by operand variables and collects what they read."""
+
+    def __init__(self, reader: _Reader) -> None:
+        super().__init__()
+        self.reader = reader
+        self.places: list[Place] = []
+
+    def map_call(self, expr: Call) -> Expression:
+        name = expr.function.name if isinstance(expr.function, Variable) else ""
+        if name not in self.reader.rules:
+            return super().map_call(expr)
+        return self._operand(self.reader.place(name, expr.parameters))
+
+    def map_subscript(self, expr: Subscript) -> Expression:
+        return self._operand(Place(self.reader.array(expr.aggregate.name), tuple(map(affine, expr.index_tuple))))
+
+    def _operand(self, place: Place) -> Expression:
+        self.places.append(place)
+        return var(operand_name(len(self.places) - 1))
+
+
+class _Subscripts(IdentityMapper):  # type: ignore[misc]
+    """Collects the array elements that an expression reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Subscript] = []
+
+    def map_subscript(self, expr: Subscript) -> Expression:
+        self.found.append(expr)
+        return expr
+
+
+class _Reader:
+    def __init__(self, t_unit: lp.TranslationUnit, written: set[str]) -> None:
+        self.kernel = t_unit.default_entrypoint
+        self.rules = self.kernel.substitutions
+        self.written = written
+        self.sources: dict[str, Source] = {}
+        self.by_meaning: dict[str, str] = {}
+        self.spaces: dict[str, tuple[For, ...]] = {}
+        self.types = AccumulatorTypes(t_unit)
+        self.accumulators: dict[str, str] = {}
+
+    def einsum(self, name: str, insn: lp.Assignment) -> Iterator[Node]:
+        """The nodes that compute one Einsum: its loops around the initial value and the statement."""
+        if insn.predicates:
+            raise NormalFormError(f"Einsum {name}: instruction {insn.id} has predicates")
+        target_name = insn.assignee_var_names()[0]
+        indices = insn.assignee.index_tuple if isinstance(insn.assignee, Subscript) else ()
+        target = Place(self.array(target_name), tuple(map(affine, indices)))
+        populate, reduction = _parts(insn.expression, name)
+        reads = _Operands(self)
+        value = reads(reduction.expr if reduction is not None else insn.expression)
+        outer = [index.variables[0] for index in target.indices if index.variables]
+        outer += sorted(insn.within_inames - set(outer))
+        inner = list(reduction.inames) if reduction is not None else []
+        values = constantdict({iname: Affine.variable(iname) for iname in (*outer, *inner)})
+        loops = self.loops(name, outer, inner)
+        self.spaces[name] = tuple(loops)
+        if reduction is None:
+            return self._around(loops, (Statement(name, "map", target, value, tuple(reads.places), values),))
+        operation = next((text for cls, text in _OPERATIONS if isinstance(reduction.operation, cls)), None)
+        if operation is None:
+            raise NormalFormError(f"Einsum {name}: the reduction {reduction.operation} is not known", hint="Known: add, mul, max, min.")
+        if (wider := self.types.wider(insn.id, self.sources[target_name].dtype)) is not None:
+            self.accumulators[name] = wider
+        update = Statement(name, "update", target, value, tuple(reads.places), values, operation)
+        init = Statement(name, "init", target, self._initial(populate, operation, target_name))
+        summed = tuple(self._around(loops[len(outer) :], (update,)))
+        return self._around(loops[: len(outer)], (init, *summed))
+
+    def _initial(self, populate: object, operation: ReductionName, array: str) -> Expression:
+        dtype = self.sources[array].dtype
+        start = neutral_element(operation, dtype)
+        return np.dtype(dtype).type(start) if populate is None else populate
+
+    def _around(self, loops: Sequence[For], body: tuple[Node, ...]) -> Iterator[Node]:
+        for loop in reversed(loops):
+            body = (For(loop.name, loop.extent, body, loop.limits, loop.refs),)
+        yield from body
+
+    def loops(self, einsum: str, outer: Sequence[str], inner: Sequence[str]) -> list[For]:
+        """The Einsum's loops with extents and limits from the kernel's domains, each limit at the innermost loop that it speaks of."""
+        names = [*outer, *inner]
+        domain = _joined(self.kernel, names)
+        extents = {name: _extent(domain, name) for name in names}
+        limits: dict[str, list[Affine]] = {name: [] for name in names}
+        for limit in _constraints(domain):
+            places = [i for i, name in enumerate(names) if name in limit.variables]
+            if places and not _implied(limit, extents):
+                limits[names[max(places)]].append(limit)
+        result = []
+        for name in names:
+            tags = [t for t in self.kernel.inames[name].tags_of_type(RankVariableTag) if t.einsum == einsum]
+            refs = tuple(LoopRef(einsum, t.variable) for t in tags)
+            result.append(For(name, extents[name], (), tuple(limits[name]), refs))
+        return result
+
+    def place(self, name: str, arguments: Sequence[Expression]) -> Place:
+        """What a call of a substitution rule reads: an intermediate itself, or the rule, or the rule that it passes everything on to."""
+        rule = self.rules[name]
+        values = dict(zip(rule.arguments, arguments, strict=True))
+        body = SubstitutionMapper(make_subst_func(values))(rule.expression)
+        if isinstance(body, Call) and isinstance(body.function, Variable) and body.function.name in self.rules:
+            return self.place(body.function.name, body.parameters)
+        direct = isinstance(rule.expression, Subscript) and isinstance(rule.expression.aggregate, Variable)
+        if direct and body.aggregate.name in self.written:
+            return Place(self.array(body.aggregate.name), tuple(map(affine, body.index_tuple)))
+        indices = tuple(map(affine, arguments))
+        return Place(self.rule(name), indices)
+
+    def rule(self, name: str) -> str:
+        """The first rule that means the same; known as a source from now on."""
+        rule = self.rules[name]
+        numbered = {argument: var(f"%{k}") for k, argument in enumerate(rule.arguments)}
+        meaning = str(SubstitutionMapper(make_subst_func(numbered))(rule.expression))
+        if meaning in self.by_meaning:
+            return self.by_meaning[meaning]
+        self.by_meaning[meaning] = name
+        arrays = sorted(lp.symbolic.get_dependencies(rule.expression) & {a.name for a in self._arrays()})
+        if not arrays:
+            raise NormalFormError(f"the substitution rule {name} reads no array")
+        dtype = np.result_type(*(self._array(a).dtype.numpy_dtype for a in arrays))
+        read = _Subscripts()
+        read(rule.expression)
+        elements = tuple(map(var, rule.arguments))
+        shapes = [_shape(self._array(s.aggregate.name)) for s in read.found if s.index_tuple == elements]
+        shape = shapes[0] if shapes else (None,) * len(elements)
+        direct = isinstance(rule.expression, Subscript) and rule.expression.index_tuple == elements
+        tags = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)]
+        self.sources[name] = Source(name, tags[0] if len(arrays) == 1 and tags else name, shape, str(dtype), True, direct)
+        return name
+
+    def array(self, name: str) -> str:
+        """An array as a source."""
+        if name not in self.sources:
+            array = self._array(name)
+            tags = [t.tensor for t in array.tags_of_type(TensorTag)]
+            self.sources[name] = Source(name, tags[0] if tags else name, _shape(array), str(array.dtype.numpy_dtype))
+        return name
+
+    def _arrays(self) -> Iterator[lp.kernel.data.ArrayBase]:
+        yield from (a for a in self.kernel.args if isinstance(a, lp.ArrayArg))
+        yield from self.kernel.temporary_variables.values()
+
+    def _array(self, name: str) -> lp.kernel.data.ArrayBase:
+        for array in self._arrays():
+            if array.name == name:
+                return array
+        raise NormalFormError(f"the kernel has no array {name}")
+
+
+def _parts(expression: Expression, einsum: str) -> tuple[object, Reduction | None]:
+    """(initial value or ``None``, reduction or ``None``) of a right-hand side in the grammar."""
+    if isinstance(expression, Reduction):
+        return None, expression
+    children: tuple[Expression, ...] = ()
+    if isinstance(expression, Sum | Product):
+        children = expression.children
+    elif isinstance(expression, Call) and isinstance(expression.function, Variable) and expression.function.name in {"min", "max"}:
+        children = expression.parameters
+    reductions = [c for c in children if isinstance(c, Reduction)]
+    others = [c for c in children if not isinstance(c, Reduction)]
+    if len(reductions) == 1 and len(others) == 1 and np.isscalar(others[0]):
+        return others[0], reductions[0]
+    if reductions or _has_reduction(expression):
+        raise NormalFormError(f"Einsum {einsum}: the reduction stands inside {expression}", hint="The grammar allows it alone.")
+    return None, None
+
+
+def _has_reduction(expression: Expression) -> bool:
+    found = []
+
+    class Finder(IdentityMapper):  # type: ignore[misc]
+        def map_reduction(self, expr: Reduction) -> Expression:
+            found.append(expr)
+            return expr
+
+    Finder()(expression)
+    return bool(found)
+
+
+def affine(expression: Expression) -> Affine:
+    """A pymbolic expression as an affine one; :class:`NormalFormError` if it is none."""
+    try:
+        terms = CoefficientCollector()(expression)
+        constant = terms.pop(1, 0)
+        return Affine.of({cast(Variable, name).name: int(factor) for name, factor in terms.items()}, int(constant))
+    except (RuntimeError, TypeError, AttributeError, UnknownVariableError, NotImplementedError) as error:
+        raise NormalFormError(f"the index {expression} is not affine") from error
+
+
+def _shape(array: lp.kernel.data.ArrayBase) -> tuple[int | None, ...]:
+    return tuple(int(size) if isinstance(size, int | np.integer) else None for size in array.shape or ())
+
+
+def _joined(kernel: lp.LoopKernel, names: Sequence[str]) -> isl.Set:
+    """The set of all points of these loops, other loops projected out."""
+    domain = kernel.get_inames_domain(frozenset(names))
+    names_there = domain.get_var_names(isl.dim_type.set)
+    return (
+        domain.project_out_except([n for n in names_there if n in names], [isl.dim_type.set]) if set(names_there) - set(names) else domain
+    )
+
+
+def _extent(domain: isl.BasicSet, name: str) -> int | None:
+    """The number of values from 0 on, if it is a number."""
+    points = domain.to_set()
+    largest = points.dim_max(points.find_dim_by_name(isl.dim_type.set, name))
+    if not largest.is_cst():
+        return None
+    values: list[int] = []
+    largest.foreach_piece(lambda _, aff: values.append(aff.get_constant_val().to_python()))
+    return max(values) + 1 if values else 0
+
+
+def _constraints(domain: isl.BasicSet | isl.Set) -> Iterator[Affine]:
+    """The set as affine expressions that are >= 0."""
+    pieces = domain.get_basic_sets() if isinstance(domain, isl.Set) else [domain]
+    if len(pieces) > 1:
+        raise NormalFormError(f"the iteration space {domain} is not convex")
+    for piece in pieces:
+        for constraint in piece.get_constraints():
+            terms = {name: int(value.to_python()) for name, value in constraint.get_coefficients_by_name().items()}
+            expression = Affine.of({k: v for k, v in terms.items() if k != 1}, terms.get(1, 0))
+            yield expression
+            if constraint.is_equality():
+                yield -expression
+
+
+def _implied(limit: Affine, extents: dict[str, int | None]) -> bool:
+    """Whether the box of the loops' extents satisfies the limit."""
+    least: int = limit.constant
+    for name, factor in limit.terms:
+        extent = extents.get(name)
+        if factor < 0:
+            if extent is None:
+                return False
+            least += factor * (extent - 1)
+        elif name not in extents:
+            return False
+    return least >= 0

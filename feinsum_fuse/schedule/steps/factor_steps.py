@@ -1,0 +1,128 @@
+"""Reductions whose iterations run at the same time: each has a partial result of its own, and these are combined afterwards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from constantdict import constantdict
+
+from ...cascades.reductions import neutral_element
+from ...formats.affine import Affine
+from ..errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
+from ..step import Step, Word
+from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
+from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
+from ..tree.regions import Region, check_dense, check_visible, region
+from .tile_steps import Mover, memory_of, part_of, placed_at, sum_dtype, tensor_of, tile_origin, tile_strides
+
+
+@dataclass(frozen=True)
+class RFactor(Step):
+    """Give each iteration of a reduction loop a partial result of its own (TensorIR: rfactor), so that the loop may run in parallel.
+
+    Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: init Z; part[k, f] = neutral;
+    for k: part[k, inner] += ...; for f: for k: Z[base(i) + f] += part[k, f]``. The partial results live in ``memory`` below the loop
+    ``at`` (none: the kernel's start), in the type in which the Einsum accumulates. Invariant: after the loop ``at`` has run an iteration,
+    Z holds what it held before; sums are taken in another order.
+    """
+
+    effect = "reassociates"
+    loop: LoopRef
+    at: LoopRef | None
+    memory: Word
+
+    def apply(self, nest: Nest) -> Nest:
+        memory = memory_of(self.memory, self)
+        einsum = self.loop.einsum
+        self._check(nest)
+        nest, scope = placed_at(nest, self.at, memory, (einsum,), self)
+        names = tuple(loop.name for loop in scope)
+        loop = find(nest, self.loop, self)
+        above, update = next((a, s) for a, s in statements(nest.body) if s.einsum == einsum and s.role == "update" and loop in a)
+        if above[: len(names)] != scope or loop.name in names:
+            raise NestOrderError(f"{self}: {self.loop} does not run below this loop", hint="Hold the partial results further out.")
+        place = update.target
+        check_visible(memory, [(above, place)], names, self)
+        touched = region([(above, place)], names, self)
+        check_dense([(above, place)], names, self, touched)
+        self._check_unread(nest, names, place)
+        assert update.reduce is not None and loop.extent is not None
+        name, dtype = nest.fresh(f"{tensor_of(nest, place.source)}_partial"), sum_dtype(nest, einsum, place.source)
+        shape = (loop.extent, *touched.shape)
+        origin = (Affine(()), *tile_origin(nest, place.source, touched.base))
+        strides = (1, *tile_strides(nest, place.source, touched))
+        tile = Tile(name, tensor_of(nest, place.source), memory, shape, dtype, origin, tuple(range(len(shape))), strides=strides)
+        own = Place(name, (Affine.variable(loop.name), *touched.local(place, name).indices))
+        before = _started(nest, einsum, tile, np.dtype(dtype).type(neutral_element(update.reduce, dtype)))
+        after = _combined(nest, tile, touched, update, above, names)
+        # Partial results of partial results are combined before those are.
+        body = _around(nest.body, update, len(names), before, after)
+        body = replace_statement(body, update, dataclasses.replace(update, target=own))
+        return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
+
+    def _check(self, nest: Nest) -> None:
+        loop = find(nest, self.loop, self)
+        if loop.binding != "loop":
+            raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already", hint="Factor a loop before binding it.")
+        check_alone(nest, loop, self)
+        if len(loop.refs) > 1:
+            shared = ", ".join(map(str, loop.refs))
+            raise NestOrderError(f"{self}: the loop is shared by {shared}", hint="Split it, and factor an inner part that is not shared.")
+        if not is_reduction(nest, loop, self.loop.einsum):
+            hint = "Such a loop can be bound as it is."
+            raise NoReductionError(f"{self}: {self.loop} is no reduction loop of {self.loop.einsum}", hint=hint)
+        if loop.extent is None:
+            raise SymbolicExtentError(f"{self}: {self.loop} has a symbolic size", hint="Split the loop first.")
+
+    def _check_unread(self, nest: Nest, names: Sequence[str], place: Place) -> None:
+        """:class:`ProducerConsumerError` if another Einsum reads the sums below the scope, where they are not combined yet."""
+        for _, other in statements(part_of(nest.body, names, [self.loop.einsum])):
+            if other.einsum != self.loop.einsum and place.source in {p.source for p in (other.target, *other.operands)}:
+                raise ProducerConsumerError(
+                    f"{self}: {other.einsum} uses {place} before the partial results are combined",
+                    hint="Hold the partial results further in, below the loop that both run under.",
+                )
+
+
+def _started(nest: Nest, einsum: str, tile: Tile, value: float | int) -> tuple[Node, ...]:
+    """All partial results at the value that leaves others unchanged."""
+    names = [nest.fresh(f"{tile.name}_init_{axis}") for axis in range(len(tile.shape))]
+    body: tuple[Node, ...] = (Statement(einsum, "init", Place(tile.name, tuple(map(Affine.variable, names))), value),)
+    for axis in reversed(range(len(tile.shape))):
+        body = (For(names[axis], tile.shape[axis], body),)
+    return body
+
+
+def _combined(
+    nest: Nest, tile: Tile, touched: Region, update: Statement, above: tuple[For, ...], names: tuple[str, ...]
+) -> tuple[Node, ...]:
+    """Every element of the region with the partial results added to it, one iteration of the factored loop after another."""
+    axes = tuple(range(len(touched.shape)))
+    whole = dataclasses.replace(tile, shape=touched.shape, origin=tile.origin[1:], axes=axes, strides=tile.strides[1:])
+    (node,) = Mover(nest, whole, touched, update.target, above, names).statement(update.einsum, "drain")
+    ((_, drain),) = statements((node,))
+    lane = nest.fresh(f"{tile.name}_combine")
+    held = Place(tile.name, (Affine.variable(lane), *drain.operands[0].indices))
+    combine = dataclasses.replace(drain, role="combine", operands=(held,), reduce=update.reduce)
+    return _replaced((node,), For(lane, tile.shape[0], (combine,)))
+
+
+def _around(body: tuple[Node, ...], update: Statement, depth: int, before: tuple[Node, ...], after: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The tree with nodes put right before and after what holds a statement below so many loops."""
+    result: list[Node] = []
+    for node in body:
+        if not any(s is update for _, s in statements((node,))):
+            result.append(node)
+        elif depth and isinstance(node, For):
+            result.append(with_body(node, _around(node.body, update, depth - 1, before, after)))
+        else:
+            result += [*before, node, *after]
+    return tuple(result)
+
+
+def _replaced(body: tuple[Node, ...], leaf: For) -> tuple[Node, ...]:
+    """The nest of loops with this at its bottom."""
+    return tuple(dataclasses.replace(n, body=_replaced(n.body, leaf)) if isinstance(n, For) else leaf for n in body)

@@ -1,0 +1,141 @@
+"""Leaving out what a mask makes count for nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from ...formats.affine import Affine
+from ..errors import BindingConflictError, NestOrderError, NothingMaskedError, ProducerConsumerError
+from ..step import Step
+from ..tree.loops import check_alone, find, replace_loop
+from ..tree.masks import Masks, elements
+from ..tree.nest import For, LoopRef, Nest, Place, Statement, statements
+from ..tree.polyhedra import points
+
+Point = tuple[tuple[For, ...], Statement]
+
+
+@dataclass(frozen=True)
+class SkipTiles(Step):
+    """End a loop where all that is left of it is masked.
+
+    For ``S[m,p] = where(p <= m, A[m,p], 0)`` and ``Z[m] = sum_p S[m,p]`` in tiles of 4 by 4. Before: ``for m/0: for p/0 in [0, n): ...``.
+    After: ``for m/0: for p/0 in [0, n), m/0 - p/0 >= 0: ...``. Invariant: an iteration that is left out changes no element that is read
+    afterwards or is an output: all that it adds is the neutral element of the reduction (0 of a sum, minus infinity of a maximum) at every
+    point, or its results go nowhere but into what is left out as well. Inputs are taken to be finite numbers.
+
+    ``per`` are the loops around it that the end may depend on. The loop runs at least once, so that initial values that move into its
+    first iteration later are set. Consumers are cut first: what nobody reads any more need not be computed. Loops are cut before they are
+    shared and before tiles are placed.
+    """
+
+    loop: LoopRef
+    per: tuple[LoopRef, ...]
+
+    def apply(self, nest: Nest) -> Nest:
+        loop = find(nest, self.loop, self)
+        if nest.tiles:
+            raise NestOrderError(f"{self}: the nest holds tiles already", hint="Skip tiles before any is placed.")
+        if loop.binding != "loop":
+            raise BindingConflictError(f"{self}: the loop is bound to {loop.binding}", hint="Skip tiles before binding.")
+        check_alone(nest, loop, self)
+        around = next(above[: above.index(loop)] for above, _ in statements(nest.body) if loop in above)
+        names = {find(nest, ref, self).name for ref in self.per}
+        if not names <= {other.name for other in around}:
+            raise NestOrderError(f"{self}: not all of these loops stand around {self.loop}")
+        masks = Masks(nest)
+        limits = self._limits(nest, masks, loop, (*(other for other in around if other.name in names),), around)
+        if not limits:
+            raise NothingMaskedError(
+                f"{self}: no mask excludes the last iterations of {self.loop} as a whole",
+                hint="Cut the loops of its consumers first, or name more loops in 'per'.",
+            )
+        new = dataclasses.replace(loop, limits=loop.limits + limits)
+        result = nest.replace(body=replace_loop(nest.body, loop.name, (new,)))
+        self._check(nest, result, masks, loop)
+        return result
+
+    def _limits(self, nest: Nest, masks: Masks, loop: For, per: Sequence[For], around: Sequence[For]) -> tuple[Affine, ...]:
+        """Conditions that all live iterations and the first ones satisfy, and others do not."""
+        kept = {other.name for other in per} | {loop.name}
+        everything = _projected(points((*around, loop)), kept)
+        live = everything & isl.Set(f"{{ [{', '.join([*(o.name for o in per), loop.name])}] : {loop.name} = 0 }}")
+        for part in _live(nest, masks, loop):
+            live = live | _projected(part, kept)
+        hull = live.coalesce().polyhedral_hull().gist(everything.polyhedral_hull())
+        return tuple(limit for limit in _constraints(hull) if loop.name in limit.variables)
+
+    def _check(self, before: Nest, after: Nest, masks: Masks, loop: For) -> None:
+        """Raise :class:`ProducerConsumerError` if what is left out is missed."""
+        old, new = list(statements(before.body)), list(statements(after.body))
+        for (above, statement), (shorter, _) in zip(old, new, strict=True):
+            if loop not in above:
+                continue
+            removed = points(above, statement.guards) - points(shorter, statement.guards) - masks.neutral(above, statement)
+            lost = removed.apply(elements(statement.target, above, statement))
+            source = statement.target.source
+            missed = lost if source in after.outputs or _is_read_by_rules(after, source) else lost & _read(source, new, lost)
+            if not missed.is_empty():
+                raise ProducerConsumerError(f"{self}: {missed} of {source} would not be computed, and are needed")
+
+
+def _live(nest: Nest, masks: Masks, loop: For) -> Iterator[isl.Set]:
+    """The points under a loop, statement by statement, that change what is read later or is an output."""
+    outside = [(above, s) for above, s in statements(nest.body) if loop not in above]
+    living: list[tuple[tuple[For, ...], Statement, isl.Set]] = []
+    for above, statement in reversed([(above, s) for above, s in statements(nest.body) if loop in above]):
+        source = statement.target.source
+        target = elements(statement.target, above, statement)
+        domain = points(above, statement.guards)
+        if source not in nest.outputs and not _is_read_by_rules(nest, source):
+            wanted = _read(source, outside, domain.apply(target))
+            for other, reader, part in living:
+                for place in _reads(reader, source):
+                    wanted = wanted | part.apply(elements(place, other, reader))
+            domain = domain & wanted.apply(target.reverse())
+        live = domain - masks.neutral(above, statement)
+        living.append((above, statement, live))
+        yield live
+
+
+def _reads(statement: Statement, source: str) -> Iterator[Place]:
+    yield from (place for place in statement.operands if place.source == source)
+
+
+def _read(source: str, readers: Sequence[Point], like: isl.Set) -> isl.Set:
+    """The elements of an array that these statements read."""
+    found = isl.Set.empty(like.get_space())
+    for above, statement in readers:
+        for place in _reads(statement, source):
+            found = found | points(above, statement.guards).apply(elements(place, above, statement))
+    return found
+
+
+def _is_read_by_rules(nest: Nest, source: str) -> bool:
+    """Whether a substitution rule reads the array, so that what is read of it is not known."""
+    tensor = nest.sources[source].tensor
+    return any(other.is_rule and other.tensor == tensor for other in nest.sources.values())
+
+
+def _projected(part: isl.Set, kept: set[str]) -> isl.Set:
+    """The part with all dimensions but these projected out."""
+    for position in reversed(range(part.dim(isl.dim_type.set))):
+        if part.get_dim_name(isl.dim_type.set, position) not in kept:
+            part = part.project_out(isl.dim_type.set, position, 1)
+    return part
+
+
+def _constraints(hull: isl.BasicSet) -> Iterator[Affine]:
+    """The set's inequalities without divisions, as expressions that are >= 0."""
+    for constraint in hull.get_constraints():
+        if any(constraint.involves_dims(isl.dim_type.div, k, 1) for k in range(constraint.dim(isl.dim_type.div))):
+            continue
+        terms = {name: int(value.to_python()) for name, value in constraint.get_coefficients_by_name().items()}
+        limit = Affine.of({k: v for k, v in terms.items() if k != 1}, terms.get(1, 0))
+        yield limit
+        if constraint.is_equality():
+            yield -limit

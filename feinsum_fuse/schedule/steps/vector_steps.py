@@ -1,0 +1,189 @@
+"""Lanes: the iterations of an innermost loop as the elements of a vector."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from constantdict import constantdict
+
+from ...formats.affine import Affine
+from ..errors import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
+from ..kernel.intrinsics import LANES, has_vectors
+from ..step import Step
+from ..tree.loops import check_alone, find, is_reduction
+from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt, statements
+from ..tree.parallel import axes_of
+
+
+@dataclass(frozen=True)
+class Vectorize(Step):
+    """Make the iterations of innermost loops the lanes of vectors (Halide and TVM: vectorize), all loops of one schedule at once.
+
+    Before: ``for l in [0, 8): acc[i, 8*j + l] += a[i] * B[k, 8*j + l]``. After: ``acc[i, j] += a[i] * vload8(&B[k, 8*j])``, ``acc`` an
+    array of ``float8``. Private tiles whose every access has the lanes along one axis become arrays of vectors; others are stored with the
+    lanes' axis last; arrays of the kernel stay as they are. Where the length does not divide, whole vectors are computed on owned tiles
+    and what leaves them is cut. Invariant: lane ``l`` computes what iteration ``l`` did.
+    """
+
+    loops: tuple[LoopRef, ...]
+
+    def apply(self, nest: Nest) -> Nest:
+        loops = [find(nest, ref, self) for ref in self.loops]
+        for ref, loop in zip(self.loops, loops, strict=True):
+            self._check(nest, ref, loop)
+        names = {loop.name for loop in loops}
+        if len({loop.extent for loop in loops}) > 1:
+            raise VectorAccessError(f"{self}: the loops have different lengths")
+        lanes = loops[0].extent or 0
+        body = rebuilt(nest.body, lambda n: (dataclasses.replace(n, binding="vector"),) if isinstance(n, For) and n.name in names else (n,))
+        nest = nest.replace(body=body)
+        for tile in list(nest.tiles.values()):
+            nest = _laid_out(nest, tile, names, lanes)
+        return nest
+
+    def _check(self, nest: Nest, ref: LoopRef, loop: For) -> None:
+        if loop.binding != "loop":
+            raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")
+        check_alone(nest, loop, self)
+        if loop.extent not in LANES:
+            raise VectorAccessError(
+                f"{self}: {ref} has {loop.extent} iterations; OpenCL has no such vectors", hint=f"Split it by {', '.join(map(str, LANES))}."
+            )
+        if any(isinstance(node, For) for node in loop.body):
+            raise NestOrderError(f"{self}: {ref} is not innermost", hint="Put the loop whose iterations become lanes last.")
+        for r in loop.refs:
+            if is_reduction(nest, loop, r.einsum):
+                raise ReductionBindingError(f"{self}: {r} is a reduction loop", hint="Insert RFactor first.")
+
+
+def accesses(nest: Nest, name: str) -> Iterator[tuple[tuple[For, ...], Statement, Place]]:
+    """Every access to an array, with the loops around it."""
+    for above, statement in statements(nest.body):
+        for place in (statement.target, *statement.operands):
+            if place.source == name:
+                yield above, statement, place
+
+
+def lane_axis(place: Place, lane: str) -> int | None:
+    """The axis along which the lanes lie next to one another; ``None`` if they do not, or along several."""
+    axes = [axis for axis, index in enumerate(place.indices) if lane in index.variables]
+    return axes[0] if len(axes) == 1 and place.indices[axes[0]].coefficients[lane] == 1 else None
+
+
+def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
+    """The nest with this tile stored so that lanes lie next to one another, as vectors if it is private and always used so."""
+    wanted: set[int | None] = set()
+    aligned = True
+    moved: list[tuple[tuple[For, ...], Place]] = []
+    combined: list[tuple[Statement, Place]] = []
+    for above, statement, place in accesses(nest, tile.name):
+        lane = above[-1].name if above and above[-1].name in names else None
+        if statement.role not in {"update", "map"}:
+            aligned = aligned and _moves_vectors(place, above, lanes)
+            moved.append((above, place))
+            combined += [(statement, place)] if statement.role == "combine" else []
+            continue
+        if lane is None or not any(lane in index.variables for index in place.indices):
+            aligned = False
+            continue
+        axis = lane_axis(place, lane)
+        wanted.add(axis)
+        aligned = aligned and axis is not None and _is_multiple(place.indices[axis] - Affine.variable(lane), lanes)
+    if len(wanted) != 1 or None in wanted:
+        return nest
+    axis = next(a for a in wanted if a is not None)
+    aligned = aligned and all(_lies_in_vectors(place.indices[axis], loops, lanes) for loops, place in moved)
+    # The lanes of one vector that are added up are read one by one.
+    aligned = aligned and not any(set(p.indices[axis].variables) - _written(s) for s, p in combined)
+    others = tuple(a for a in tile.axes if a != axis)
+    stored = dataclasses.replace(tile, axes=(*others, axis), padding=-tile.shape[axis] % lanes)
+    if tile.memory == "private" and aligned:
+        stored = dataclasses.replace(stored, lanes=lanes, padding=0)
+        nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes))
+    elif tile.memory == "local" and not axes_of(nest, "local"):
+        nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes, lambda s: _fetches_rows(nest, s, axis)))
+    return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
+
+
+def _written(statement: Statement) -> set[str]:
+    return {name for index in statement.target.indices for name in index.variables}
+
+
+def _is_multiple(index: Affine, lanes: int) -> bool:
+    return index.constant % lanes == 0 and all(factor % lanes == 0 for _, factor in index.terms)
+
+
+def _moves_vectors(place: Place, above: tuple[For, ...], lanes: int) -> bool:
+    """Whether a moving statement touches the tile at whole vectors, once its own loops are cut into vectors."""
+    own = {loop.name for loop in above if not loop.refs}
+    return all(_is_multiple(index - index.restricted(own), lanes) for index in place.indices if len(index.terms) > 1 or index.constant)
+
+
+def _lies_in_vectors(index: Affine, above: tuple[For, ...], lanes: int) -> bool:
+    """Whether the moving statement's own loops go along this axis in vectors: one element by element, the others by whole vectors."""
+    own = index.restricted({loop.name for loop in above if not loop.refs})
+    return [factor for _, factor in own.terms if factor % lanes] == [1]
+
+
+def _fetches_rows(nest: Nest, statement: Statement, axis: int) -> bool:
+    """Whether a statement copies elements that lie next to one another in an array to such in a tile, along this axis of the tile."""
+    index = statement.target.indices[axis]
+    if statement.role != "fetch" or len(index.variables) != 1 or index != Affine.variable(index.variables[0]):
+        return False
+    (source,) = statement.operands
+    array = nest.sources.get(source.source)
+    return (
+        array is not None
+        and (array.is_direct or not array.is_rule)
+        and array.dtype == nest.tiles[statement.target.source].dtype
+        and has_vectors(array.dtype)
+        and lane_axis(statement.target, index.variables[0]) == axis
+        and lane_axis(source, index.variables[0]) == len(source.indices) - 1
+    )
+
+
+def _movers_of_vectors(
+    body: tuple[Node, ...], tile: Tile, lanes: int, suits: Callable[[Statement], bool] = lambda _: True
+) -> tuple[Node, ...]:
+    """The tree with every nest that moves this tile, and that suits, moving whole vectors."""
+    result: list[Node] = []
+    for node in body:
+        chain, statement = _moving(node)
+        if statement is not None and any(p.source == tile.name for p in (statement.target, *statement.operands)) and suits(statement):
+            result.append(_by_vectors(chain, statement, tile, lanes))
+        elif isinstance(node, For):
+            result.append(dataclasses.replace(node, body=_movers_of_vectors(node.body, tile, lanes, suits)))
+        else:
+            result.append(node)
+    return tuple(result)
+
+
+def _moving(node: Node) -> tuple[list[For], Statement | None]:
+    """The loops and the statement of a nest that only moves or sets a tile; no statement if it does more."""
+    chain: list[For] = []
+    while isinstance(node, For) and not node.refs and node.binding == "loop" and len(node.body) == 1:
+        chain.append(node)
+        node = node.body[0]
+    return (chain, node) if chain and isinstance(node, Statement) and node.role not in {"update", "map"} else ([], None)
+
+
+def _by_vectors(chain: list[For], statement: Statement, tile: Tile, lanes: int) -> Node:
+    """A moving nest with the loop over the lanes' axis innermost, cut into vectors."""
+    place = next(p for p in (statement.target, *statement.operands) if p.source == tile.name)
+    index = place.indices[tile.axes[-1]]
+    loop = min((node for node in chain if node.name in index.variables), key=lambda node: abs(index.coefficients[node.name]))
+    lane = f"{loop.name}_lane"
+    value = Affine.of({loop.name: lanes, lane: 1})
+    extent = loop.extent or 0
+    limits = tuple(limit.substituted({loop.name: value}) for limit in loop.limits)
+    if extent % lanes:
+        limits += (Affine((), extent - 1) - value,)
+    vector = For(lane, lanes, (statement.substituted({loop.name: value}),), limits, binding="vector")
+    outer = tuple(limit.substituted({lane: Affine(())}) for limit in limits)
+    body: tuple[Node, ...] = (For(loop.name, -(-extent // lanes), (vector,), outer),)
+    for node in reversed(chain):
+        if node is not loop:
+            body = (dataclasses.replace(node, body=body),)
+    return body[0]

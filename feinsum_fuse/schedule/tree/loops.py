@@ -1,0 +1,140 @@
+"""Finding and rewriting loops of a nest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from ...formats.affine import Affine
+from ..errors import NestOrderError, UnknownEinsumError, UnknownLoopError
+from ..step import Step
+from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, walk
+
+
+def find(nest: Nest, ref: LoopRef, step: Step) -> For:
+    """The loop that is this part of a rank variable; :class:`UnknownLoopError` if there is none."""
+    loops = [node for node in walk(nest.body) if isinstance(node, For)]
+    for loop in loops:
+        if ref in loop.refs:
+            return loop
+    names = [str(r) for loop in loops for r in loop.refs]
+    close = get_close_matches(str(ref), names, n=1)
+    hint = f"Did you mean {close[0]}?" if close else f"The loops are {', '.join(names)}."
+    raise UnknownLoopError(f"{step}: there is no loop {ref}", hint=hint)
+
+
+def check_alone(nest: Nest, loop: For, step: Step) -> None:
+    """Raise :class:`NestOrderError` if a loop runs as one with the loop around it or inside it."""
+    if loop.fused or any(isinstance(node, For) and node.fused and node.body == (loop,) for node in walk(nest.body)):
+        raise NestOrderError(f"{step}: {loop.refs[0]} is fused with another loop", hint="Fuse loops once they are cut and ordered.")
+
+
+def replace_loop(body: tuple[Node, ...], name: str, new: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The tree with the loop of this name replaced."""
+    return rebuilt(body, lambda node: new if isinstance(node, For) and node.name == name else (node,))
+
+
+def replace_chain(body: tuple[Node, ...], chain: Sequence[For], new: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The tree with the last of these loops, each inside the one before, replaced; other loops of its name stay."""
+    first, *rest = chain
+    replacement = new if not rest else (with_body(first, replace_chain(first.body, rest, new)),)
+    return tuple(other for node in body for other in (replacement if node is first else (node,)))
+
+
+def replace_statement(body: tuple[Node, ...], old: Statement, new: Statement) -> tuple[Node, ...]:
+    """The tree with a statement replaced."""
+    return rebuilt(body, lambda node: (new,) if node is old else (node,))
+
+
+def guarded(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, ...]:
+    """The body, which runs only where these limits are >= 0."""
+    if not limits:
+        return body
+    return tuple(
+        dataclasses.replace(n, limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits)
+        for n in body
+    )
+
+
+def chain_of(nest: Nest, einsum: str, step: Step) -> tuple[For, ...]:
+    """The loops around the statement that computes an Einsum, outermost first."""
+    for above, statement in statements(nest.body):
+        if statement.einsum == einsum and statement.role in {"update", "map"}:
+            return above
+    known = dict.fromkeys(s.einsum for _, s in statements(nest.body))
+    raise UnknownEinsumError(f"{step}: there is no Einsum {einsum!r}", hint=f"The Einsums are {', '.join(known)}.")
+
+
+def computing(nest: Nest, einsum: str) -> Statement:
+    """The statement that computes an Einsum that is known to exist."""
+    return next(s for _, s in statements(nest.body) if s.einsum == einsum and s.role in {"update", "map"})
+
+
+def interval(index: Affine, loops: Sequence[For], limits: int = 2) -> tuple[int | None, int | None]:
+    """Bounds of an expression over these loops, from their extents and up to so many of their limits; ``None`` means unknown.
+
+    A limit is >= 0, so that adding a multiple of it bounds the expression from above, and subtracting one from below; the multiples
+    that cancel a term are tried.
+    """
+    low, high = _box(index, loops)
+    if limits == 0:
+        return low, high
+    for limit in dict.fromkeys(limit for loop in loops for limit in loop.limits):
+        coefficients = limit.coefficients
+        for name, factor in index.terms:
+            own = coefficients.get(name, 0)
+            if not factor or not own or factor % own:
+                continue
+            times = factor // own
+            # What is left after cancelling: an upper bound if the limit was added, a lower one if it was subtracted.
+            least, most = interval(index - limit * times, loops, limits - 1)
+            if times < 0 and most is not None:
+                high = most if high is None else min(high, most)
+            elif times > 0 and least is not None:
+                low = least if low is None else max(low, least)
+    return low, high
+
+
+def _box(index: Affine, loops: Sequence[For]) -> tuple[int | None, int | None]:
+    """Bounds by the loops' extents alone; a symbolic loop starts at 0, and where it ends is not known."""
+    extents = {loop.name: loop.extent for loop in loops}
+    low: int | None = index.constant
+    high: int | None = index.constant
+    for name, factor in index.terms:
+        extent = extents.get(name)
+        if extent is None:
+            low, high = (None if factor < 0 else low), (None if factor > 0 else high)
+            continue
+        reach = factor * (extent - 1)
+        low = None if low is None else low + min(0, reach)
+        high = None if high is None else high + max(0, reach)
+    return low, high
+
+
+def is_reduction(nest: Nest, loop: For, einsum: str) -> bool:
+    """Whether this loop runs over a rank variable that the Einsum's output is not indexed by."""
+    statement = computing(nest, einsum)
+    return (
+        statement.reduce is not None
+        and any(loop.name in v.variables for v in statement.values.values())
+        and not any(loop.name in index.variables for index in output_indices(nest, statement))
+    )
+
+
+def output_indices(nest: Nest, statement: Statement) -> tuple[Affine, ...]:
+    """The tensor element that a statement writes, also where it writes into a tile."""
+    tile = nest.tiles.get(statement.target.source)
+    if tile is None:
+        return statement.target.indices
+    return tile.element(statement.target.indices)
+
+
+def inside(node: Node, einsums: Sequence[str]) -> bool:
+    """Whether a statement that computes one of these Einsums stands in this subtree."""
+    return any(s.einsum in einsums and s.role in {"update", "map", "combine"} for _, s in statements((node,)))
+
+
+def with_body(loop: For, body: tuple[Node, ...]) -> For:
+    """The loop around another body."""
+    return dataclasses.replace(loop, body=body)

@@ -1,0 +1,293 @@
+"""What is known of a nest's values before it runs: where a mask makes them constant.
+
+A map such as ``where(p <= m, S, -inf)`` makes part of a tensor a constant, and what reads it may be constant there, too:
+``exp(-inf - X)`` is 0 wherever ``X`` is finite. All inputs are taken to be finite numbers, and no sum or product of finite numbers to
+overflow; whatever could still be infinite or no number (a quotient, a logarithm, the maximum of nothing) counts as unknown.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import cast
+
+import islpy as isl
+import numpy as np
+from loopy.symbolic import DependencyMapper, TypeCast
+from pymbolic import primitives as p
+from pymbolic.typing import Expression
+
+from ...cascades.reductions import neutral_element
+from ...formats.affine import Affine
+from ...formats.workload import operand_name
+from .nest import For, Nest, Place, Statement, statements
+from .polyhedra import points, relation
+
+_UNARY: dict[str, Callable[[float], float]] = {"exp": np.exp, "tanh": np.tanh, "abs": np.abs, "sin": np.sin, "cos": np.cos, "erf": math.erf}
+"""Functions that are finite wherever their argument is."""
+_OPERATORS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "=", "!=": "!="}
+
+
+@dataclass(frozen=True)
+class Known:
+    """Parts of a set: where a value is which constant, and where it is finite. The rest may be anything."""
+
+    constants: Mapping[float, isl.Set]
+    finite: isl.Set
+
+    def where(self, value: float) -> isl.Set:
+        """The part on which the value is this constant."""
+        return self.constants.get(value, _none(self.finite))
+
+    def mapped(self, change: Callable[[isl.Set], isl.Set]) -> Known:
+        """The same with every part replaced."""
+        return Known({value: change(part) for value, part in self.constants.items()}, change(self.finite))
+
+
+def _none(part: isl.Set) -> isl.Set:
+    return isl.Set.empty(part.get_space())
+
+
+def constant(value: float, everywhere: isl.Set) -> Known:
+    """The same number everywhere."""
+    return Known({float(value): everywhere}, everywhere if math.isfinite(value) else _none(everywhere))
+
+
+def _collected(parts: Iterator[tuple[float, isl.Set]], finite: isl.Set) -> Known:
+    constants: dict[float, isl.Set] = {}
+    for value, part in parts:
+        if not math.isnan(value) and not part.is_empty():
+            constants[value] = constants[value] | part if value in constants else part
+            finite = finite | part if math.isfinite(value) else finite
+    return Known(constants, finite)
+
+
+def _pairs(function: Callable[[float, float], float], one: Known, other: Known, finite: isl.Set) -> Known:
+    with np.errstate(all="ignore"):
+        parts = [(_number(function, a, b), x & y) for a, x in one.constants.items() for b, y in other.constants.items()]
+    return _collected(iter(parts), finite)
+
+
+def _number(function: Callable[..., float], *arguments: float) -> float:
+    try:
+        return float(function(*arguments))
+    except (ArithmeticError, ValueError):
+        return math.nan
+
+
+def _sum(one: Known, other: Known) -> Known:
+    known = _pairs(operator.add, one, other, one.finite & other.finite)
+    infinite = [(v, (one.where(v) & other.finite) | (other.where(v) & one.finite)) for v in (math.inf, -math.inf)]
+    return _collected(iter([*known.constants.items(), *infinite]), known.finite)
+
+
+def _product(one: Known, other: Known) -> Known:
+    known = _pairs(operator.mul, one, other, one.finite & other.finite)
+    zero = (one.where(0.0) & other.finite) | (other.where(0.0) & one.finite)
+    return _collected(iter([*known.constants.items(), (0.0, zero)]), known.finite)
+
+
+def _quotient(one: Known, other: Known) -> Known:
+    divisors = [part for value, part in other.constants.items() if value and math.isfinite(value)]
+    finite = one.finite & reduce(operator.or_, divisors, _none(one.finite))
+    zero = one.where(0.0) & reduce(operator.or_, divisors, _none(one.finite))
+    known = _pairs(operator.truediv, one, other, finite)
+    return _collected(iter([*known.constants.items(), (0.0, zero)]), finite)
+
+
+def _extremum(name: str, one: Known, other: Known) -> Known:
+    lost = -math.inf if name == "max" else math.inf
+    finite = (one.finite & other.finite) | (one.where(lost) & other.finite) | (other.where(lost) & one.finite)
+    return _pairs(max if name == "max" else min, one, other, finite)
+
+
+class Masks:
+    """What is known of each array of a nest that holds no tiles yet."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.arrays: dict[str, Known | None] = {}
+        self.written: dict[str, list[tuple[tuple[For, ...], Statement]]] = {}
+        for above, statement in statements(nest.body):
+            self.written.setdefault(statement.target.source, []).append((above, statement))
+
+    def array(self, source: str) -> Known | None:
+        """What is known of an array that the nest writes; ``None`` for one that several statements compute, or one out of itself."""
+        if source not in self.arrays:
+            self.arrays[source] = None
+            writers = self.written[source]
+            computing = [(above, s) for above, s in writers if s.role in {"map", "update"}]
+            inits = [s for _, s in writers if s.role == "init"]
+            if len(computing) == 1 and len(inits) <= 1 and len(writers) == len(computing) + len(inits):
+                self.arrays[source] = self._computed(*computing[0], inits)
+        return self.arrays[source]
+
+    def value(self, above: Sequence[For], statement: Statement) -> Known:
+        """What is known of a statement's value, over the points of its loops."""
+        return _Evaluation(self, above, statement).of(statement.value)
+
+    def neutral(self, above: Sequence[For], statement: Statement) -> isl.Set:
+        """The points of a statement that reduces at which it changes nothing; empty for one that does not reduce."""
+        known = self.value(above, statement)
+        if statement.reduce in (None, "none"):
+            return _none(known.finite)
+        assert statement.reduce is not None
+        return known.where(float(neutral_element(statement.reduce, self.nest.sources[statement.target.source].dtype)))
+
+    def read(self, place: Place, above: Sequence[For], statement: Statement) -> Known:
+        """What is known of an operand, over the points of the statement's loops."""
+        domain = points(above, statement.guards)
+        if place.source not in self.written:
+            return Known({}, domain)
+        known = self.array(place.source)
+        if known is None:
+            return Known({}, _none(domain))
+        to_loops = elements(place, above, statement).reverse()
+        return known.mapped(lambda part: part.apply(to_loops))
+
+    def _computed(self, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> Known:
+        known = self.value(above, statement)
+        access = elements(statement.target, above, statement)
+        domain = points(above, statement.guards)
+
+        def some(part: isl.Set) -> isl.Set:
+            return part.apply(access)
+
+        def every(part: isl.Set) -> isl.Set:
+            """Elements into which nothing goes that lies outside the part."""
+            return reached - some(domain - part)
+
+        reached = some(domain)
+        if statement.reduce is None:
+            return known.mapped(every)
+        if not inits or not np.isscalar(inits[0].value) or np.iscomplexobj(inits[0].value):
+            return Known({}, _none(reached))
+        start = float(cast(float, inits[0].value))
+        if statement.reduce == "add" and math.isfinite(start):
+            low, high = known.where(-math.inf), known.where(math.inf)
+            parts = [(v, some(part) & every(part | known.finite)) for v, part in ((-math.inf, low), (math.inf, high))]
+            parts += [(start, every(known.where(0.0)))]
+            return _collected(iter(parts), every(known.finite))
+        if statement.reduce in {"max", "min"}:
+            lost = -math.inf if statement.reduce == "max" else math.inf
+            nothing = known.where(lost)
+            finite = every(known.finite | nothing)
+            if start == lost:
+                return _collected(iter([(lost, every(nothing))]), finite & some(known.finite))
+            return Known({}, finite if math.isfinite(start) else _none(reached))
+        return Known({}, _none(reached))
+
+
+def elements(place: Place, above: Sequence[For], statement: Statement) -> isl.Map:
+    """From the points of a statement's loops to the element that a place is there."""
+    return relation(above, [loop.name for loop in above], place.indices, statement.guards)
+
+
+class _Evaluation:
+    """A statement's value over the points of its loops."""
+
+    def __init__(self, masks: Masks, above: Sequence[For], statement: Statement) -> None:
+        self.above = above
+        self.statement = statement
+        self.domain = points(above, statement.guards)
+        self.operands = {operand_name(k): masks.read(place, above, statement) for k, place in enumerate(statement.operands)}
+
+    def of(self, expr: Expression) -> Known:
+        """What is known of an expression."""
+        if isinstance(expr, int | float | np.number) and not np.iscomplexobj(expr):
+            return constant(float(expr), self.domain)
+        if isinstance(expr, p.Variable):
+            return self.operands.get(expr.name, Known({}, self.domain if expr.name in self.statement.values else _none(self.domain)))
+        if isinstance(expr, TypeCast):
+            return self.of(expr.child)
+        if isinstance(expr, p.Sum | p.Product):
+            return reduce(_sum if isinstance(expr, p.Sum) else _product, map(self.of, expr.children))
+        if isinstance(expr, p.Quotient):
+            return _quotient(self.of(expr.numerator), self.of(expr.denominator))
+        if isinstance(expr, p.If):
+            return self._choice(expr)
+        if isinstance(expr, p.Call) and isinstance(expr.function, p.Variable):
+            return self._call(expr.function.name, [self.of(argument) for argument in expr.parameters])
+        return Known({}, _none(self.domain))
+
+    def _call(self, name: str, arguments: Sequence[Known]) -> Known:
+        if name in _UNARY and len(arguments) == 1:
+            with np.errstate(all="ignore"):
+                parts = [(_number(_UNARY[name], value), part) for value, part in arguments[0].constants.items()]
+            return _collected(iter(parts), arguments[0].finite)
+        if name in {"min", "max"} and len(arguments) == 2:
+            return _extremum(name, *arguments)
+        return Known({}, _none(self.domain))
+
+    def _choice(self, expr: p.If) -> Known:
+        then, otherwise = self.of(expr.then), self.of(expr.else_)
+        text = condition_text(expr.condition, self.statement.values)
+        if text is None:
+            both = [(value, then.where(value) & otherwise.where(value)) for value in then.constants]
+            return _collected(iter(both), then.finite & otherwise.finite)
+        holds = self._where(text)
+        parts = [(value, part & holds) for value, part in then.constants.items()]
+        parts += [(value, part - holds) for value, part in otherwise.constants.items()]
+        return _collected(iter(parts), (then.finite & holds) | (otherwise.finite - holds))
+
+    def _where(self, text: str) -> isl.Set:
+        names = [loop.name for loop in self.above]
+        mentioned = {v for value in self.statement.values.values() for v in value.variables}
+        parameters = ", ".join(sorted(mentioned - set(names)))
+        return isl.Set(f"[{parameters}] -> {{ [{', '.join(names)}] : {text} }}") & self.domain
+
+
+def condition_text(expr: Expression, values: Mapping[str, Affine]) -> str | None:
+    """A condition on rank variables as ISL writes it; ``None`` for one that depends on anything else."""
+    if isinstance(expr, p.LogicalAnd | p.LogicalOr):
+        parts = [condition_text(child, values) for child in expr.children]
+        word = " and " if isinstance(expr, p.LogicalAnd) else " or "
+        return None if None in parts else "(" + word.join(cast(list[str], parts)) + ")"
+    if isinstance(expr, p.LogicalNot):
+        inner = condition_text(expr.child, values)
+        return None if inner is None else f"not ({inner})"
+    if isinstance(expr, p.Comparison):
+        left, right = _integer_text(expr.left, values), _integer_text(expr.right, values)
+        return None if left is None or right is None else f"({left} {_OPERATORS[expr.operator]} {right})"
+    return None
+
+
+def _integer_text(expr: Expression, values: Mapping[str, Affine]) -> str | None:
+    """An integer expression over rank variables, affine but for divisions by numbers."""
+    if isinstance(expr, p.Variable):
+        return f"({values[expr.name]})" if expr.name in values else None
+    if isinstance(expr, int | np.integer):
+        return f"({int(expr)})"
+    if isinstance(expr, p.Sum | p.Product):
+        parts = [_integer_text(child, values) for child in expr.children]
+        if isinstance(expr, p.Product) and sum(not _is_integer(child) for child in expr.children) > 1:
+            return None
+        return None if None in parts else "(" + (" + " if isinstance(expr, p.Sum) else " * ").join(cast(list[str], parts)) + ")"
+    if isinstance(expr, p.FloorDiv | p.Remainder) and _is_integer(expr.denominator) and cast(int, expr.denominator) > 0:
+        numerator = _integer_text(expr.numerator, values)
+        shown = f"floor({numerator} / {expr.denominator})" if isinstance(expr, p.FloorDiv) else f"({numerator} mod {expr.denominator})"
+        return None if numerator is None else shown
+    return None
+
+
+def _is_integer(expr: Expression) -> bool:
+    return isinstance(expr, int | np.integer)
+
+
+class _Conditions(DependencyMapper):  # type: ignore[misc]
+    """Collects a marker for each choice."""
+
+    def map_if(self, expr: p.If) -> set[p.Variable]:
+        return {p.Variable("if")}
+
+
+def has_masks(nest: Nest) -> bool:
+    """Whether any value of the nest is chosen by a condition on rank variables."""
+    return any(_mentions_choice(s.value) for _, s in statements(nest.body))
+
+
+def _mentions_choice(expr: Expression) -> bool:
+    return not np.isscalar(expr) and p.Variable("if") in _Conditions(include_calls="descend_args")(expr)

@@ -1,0 +1,305 @@
+"""The normal form: explicit loops and statements, as a tree.
+
+A schedule step takes a kernel in normal form and returns one. The tree says what a loopy kernel can only imply: the order of loops and of
+statements, which loop is which part of which rank variable, and which array holds a tile of which tensor. It travels with the kernel
+(:mod:`.kernels`), and the kernel's instructions are written from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from constantdict import constantdict
+from pydantic_core import CoreSchema, core_schema
+
+from ...cascades.names import identifier
+from ...formats.affine import Affine
+from ...formats.opencl import FanoutKind
+from ...formats.workload import Reduction
+
+if TYPE_CHECKING:
+    from pymbolic.typing import Expression
+
+TileMemory = Literal["global", "local", "private"]
+Role = Literal["populate", "init", "update", "map", "fetch", "reload", "drain", "combine"]
+"""``combine`` adds partial results up; ``init`` moves into the innermost tile; ``populate`` fills an output whose elements are not each met
+by one point, once and for all."""
+
+
+@dataclass(frozen=True, order=True)
+class LoopRef:
+    """A loop by what it is: a part of a rank variable of an Einsum. Each split appends ``0`` (outer) or ``1`` (inner) to the path."""
+
+    einsum: str
+    variable: str
+    path: str = ""
+
+    @property
+    def outer(self) -> LoopRef:
+        """The outer part after a split."""
+        return LoopRef(self.einsum, self.variable, self.path + "0")
+
+    @property
+    def inner(self) -> LoopRef:
+        """The inner part after a split."""
+        return LoopRef(self.einsum, self.variable, self.path + "1")
+
+    @classmethod
+    def parse(cls, text: str) -> LoopRef:
+        """The inverse of ``str``; ``ValueError`` if the text is no reference."""
+        found = re.fullmatch(r"(.+)\.([^./]+)((?:/[01])*)", text)
+        if not found:
+            raise ValueError(f"{text!r} is no loop reference such as 'Z.m/0/1'")
+        return cls(found[1], found[2], found[3].replace("/", ""))
+
+    def __str__(self) -> str:
+        return f"{self.einsum}.{self.variable}" + "".join(f"/{part}" for part in self.path)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        """In JSON a reference is its text."""
+        text = core_schema.str_schema(strict=True)
+        return core_schema.no_info_after_validator_function(cls.parse, text, serialization=core_schema.to_string_ser_schema())
+
+
+@dataclass(frozen=True)
+class Place:
+    """An element: of an array, or of what a substitution rule computes there."""
+
+    source: str
+    indices: tuple[Affine, ...]
+
+    def substituted(self, values: Mapping[str, Affine]) -> Place:
+        """The place with loops replaced by expressions."""
+        return Place(self.source, tuple(index.substituted(values) for index in self.indices))
+
+    def __str__(self) -> str:
+        return f"{self.source}[{', '.join(map(str, self.indices))}]"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``target = value(operands)``, or with ``reduce`` ``target = target (reduce) value(operands)``.
+
+    ``value`` is over operand variables (``spec.workload.operand_name``), the rank variables in ``values`` and numbers. The statement runs
+    only where every guard is >= 0, with ``first`` only while all of those loops are at 0, with ``later`` only once one of them is past 0.
+    """
+
+    einsum: str
+    role: Role
+    target: Place
+    value: Expression
+    operands: tuple[Place, ...] = ()
+    values: constantdict[str, Affine] = field(default_factory=constantdict)
+    reduce: Reduction | None = None
+    guards: tuple[Affine, ...] = ()
+    first: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+
+    def substituted(self, values: Mapping[str, Affine]) -> Statement:
+        """The statement with loops replaced by expressions; ``first`` and ``later`` then name every loop of the expression."""
+
+        def loops(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(v for name in names for v in (values[name].variables if name in values else (name,))))
+
+        return dataclasses.replace(
+            self,
+            target=self.target.substituted(values),
+            operands=tuple(place.substituted(values) for place in self.operands),
+            values=constantdict({name: value.substituted(values) for name, value in self.values.items()}),
+            guards=tuple(guard.substituted(values) for guard in self.guards),
+            first=loops(self.first),
+            later=loops(self.later),
+        )
+
+
+@dataclass(frozen=True)
+class For:
+    """``for name in [0, extent)`` where every limit (over this and enclosing loops and size parameters) is >= 0.
+
+    ``extent`` is ``None`` if only the limits bound the loop (a symbolic size). ``refs`` are the parts of rank variables that this loop is;
+    a loop that only moves a tile has none. ``fused`` names the one loop as which this loop runs with the only node of its body.
+    """
+
+    name: str
+    extent: int | None
+    body: tuple[Node, ...]
+    limits: tuple[Affine, ...] = ()
+    refs: tuple[LoopRef, ...] = ()
+    binding: FanoutKind = "loop"
+    fused: str = ""
+
+
+Node = For | Statement
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a tensor's values are read from or written to before any step: an array of the kernel, or a substitution rule."""
+
+    name: str
+    tensor: str
+    shape: tuple[int | None, ...]
+    dtype: str
+    is_rule: bool = False
+    is_direct: bool = True
+    """Whether a read is just an element of one row-major array, which has an address."""
+    is_owned: bool = False
+    """Whether a step made the array; it is a whole tensor in global memory until ``ComputeAt`` shrinks it."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """An array of ours that holds a part of a tensor.
+
+    ``origin`` is the tensor's element (per axis, over the loops above) that the tile's element 0 is; the next one is ``strides`` elements
+    on (none: 1). ``axes`` is the order in which the tensor's axes are stored, slowest first. With ``lanes > 1`` the last stored axis is
+    made of vectors of that many elements.
+    """
+
+    name: str
+    tensor: str
+    memory: TileMemory
+    shape: tuple[int, ...]
+    dtype: str
+    origin: tuple[Affine, ...]
+    axes: tuple[int, ...]
+    padding: int = 0
+    lanes: int = 1
+    strides: tuple[int, ...] = ()
+
+    def element(self, indices: Sequence[Affine]) -> tuple[Affine, ...]:
+        """The tensor's element that the tile's element at these indices is."""
+        steps = self.strides or (1,) * len(self.origin)
+        return tuple(first + index * step for first, index, step in zip(self.origin, indices, steps, strict=True))
+
+    @property
+    def elements(self) -> int:
+        """How many elements are allocated."""
+        total = 1
+        for position, axis in enumerate(self.axes):
+            size = self.shape[axis]
+            if position == len(self.axes) - 1:
+                size = -(-(size + self.padding) // self.lanes) * self.lanes
+            total *= size
+        return total
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A kernel in normal form."""
+
+    body: tuple[Node, ...]
+    sources: constantdict[str, Source]
+    tiles: constantdict[str, Tile] = field(default_factory=constantdict)
+    outputs: frozenset[str] = frozenset()
+    """Arrays that the caller sees; a step never replaces them."""
+    ids: tuple[str, ...] = ()
+    """The instructions of the grammar kernel that this tree stands for."""
+    spaces: constantdict[str, tuple[For, ...]] = field(default_factory=constantdict)
+    """Einsum -> its loops before any step, without their bodies."""
+    accumulators: constantdict[str, str] = field(default_factory=constantdict)
+    """Einsum -> the type of its reduction, where the stored type of its output does not hold every value of it."""
+
+    def replace(self, **changes: object) -> Nest:
+        """A copy with some parts replaced."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    @property
+    def loops(self) -> dict[str, For]:
+        """Name -> loop, in the order of the text."""
+        return {node.name: node for node in walk(self.body) if isinstance(node, For)}
+
+    def fresh(self, wish: str) -> str:
+        """An identifier that no loop, tile or source has."""
+        taken = {*self.loops, *(loop.fused for loop in self.loops.values()), *self.tiles, *self.sources}
+        wish = identifier(wish)
+        name, number = wish, 0
+        while name in taken:
+            number += 1
+            name = f"{wish}_{number}"
+        return name
+
+    def __str__(self) -> str:
+        return "\n".join(pretty(self.body))
+
+
+def walk(body: tuple[Node, ...]) -> Iterator[Node]:
+    """All nodes, outer before inner, in the order of the text."""
+    for node in body:
+        yield node
+        if isinstance(node, For):
+            yield from walk(node.body)
+
+
+def fused_chain(loop: For) -> tuple[For, ...]:
+    """The loops that run as one with this one, which is the outermost of them."""
+    chain = [loop]
+    while chain[-1].fused and len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], For):
+        chain.append(inner)
+    return tuple(chain)
+
+
+def statements(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[tuple[For, ...], Statement]]:
+    """All statements with the loops around them, outermost first."""
+    for node in body:
+        if isinstance(node, For):
+            yield from statements(node.body, (*above, node))
+        else:
+            yield above, node
+
+
+def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]]) -> tuple[Node, ...]:
+    """The tree with every node, innermost first, replaced by what ``change`` makes of it; loops left empty vanish."""
+    result: list[Node] = []
+    for node in body:
+        if isinstance(node, For):
+            inner = rebuilt(node.body, change)
+            if not inner:
+                continue
+            node = dataclasses.replace(node, body=inner)
+        result.extend(change(node))
+    return tuple(result)
+
+
+def substituted(body: tuple[Node, ...], values: Mapping[str, Affine]) -> tuple[Node, ...]:
+    """The tree with loops replaced by expressions in every index, limit and guard."""
+
+    def change(node: Node) -> tuple[Node, ...]:
+        if isinstance(node, For):
+            return (dataclasses.replace(node, limits=tuple(limit.substituted(values) for limit in node.limits)),)
+        return (node.substituted(values),)
+
+    return rebuilt(body, change)
+
+
+def pretty(body: tuple[Node, ...], indent: str = "") -> Iterator[str]:
+    """The tree as indented text."""
+    for node in body:
+        if isinstance(node, For):
+            extent = "" if node.extent is None else f" in [0, {node.extent})"
+            limits = "".join(f", {limit} >= 0" for limit in node.limits)
+            label = f"  # {', '.join(map(str, node.refs))}" if node.refs else ""
+            binding = "" if node.binding == "loop" else f" [{node.binding}]"
+            binding += " [fused]" if node.fused else ""
+            yield f"{indent}for {node.name}{extent}{limits}{binding}:{label}"
+            yield from pretty(node.body, indent + "  ")
+        else:
+            yield indent + pretty_statement(node)
+
+
+def pretty_statement(statement: Statement) -> str:
+    """One statement as text."""
+    operator = {None: "=", "add": "+=", "mul": "*="}.get(statement.reduce, f"{statement.reduce}=")
+    value = str(statement.value)
+    for position, place in reversed(list(enumerate(statement.operands))):
+        value = value.replace(f"%{position}", str(place))
+    conditions = [f"{guard} >= 0" for guard in statement.guards]
+    conditions += [f"first of {', '.join(statement.first)}"] if statement.first else []
+    conditions += [f"not first of {', '.join(statement.later)}"] if statement.later else []
+    suffix = f"  if {' and '.join(conditions)}" if conditions else ""
+    return f"{statement.target} {operator} {value}{suffix}"

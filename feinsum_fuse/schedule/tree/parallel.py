@@ -1,0 +1,224 @@
+"""What a device's parallel axes ask of every statement, and where groups and work-items must wait for one another.
+
+OpenCL runs every statement on every work-item of every group. A statement outside a bound loop therefore gets a loop of one iteration on
+that axis (only the first work-item runs it), and a nest that moves a local tile is spread over the work-items, neighbours in global memory
+first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from ...cascades.names import Identifiers
+from ...formats.affine import Affine
+from ...formats.opencl import FANOUT_KINDS, FanoutKind
+from ..errors import CrossKernelStorageError, HostLoopError
+from .nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
+
+
+def axes_of(nest: Nest, kind: str) -> dict[str, int]:
+    """Device axis -> the largest number of iterations bound to it, for ``group`` or ``local``; OpenCL wants axes without gaps."""
+    sizes: dict[str, int] = {}
+    for node in walk(nest.body):
+        if isinstance(node, For) and node.binding.startswith(f"{kind}."):
+            sizes[node.binding] = max(sizes.get(node.binding, 1), prod(loop.extent or 1 for loop in fused_chain(node)))
+    if not sizes:
+        return {}
+    count = 1 + max(int(axis[-1]) for axis in sizes)
+    return {axis: sizes.get(axis, 1) for axis in (f"{kind}.{k}" for k in range(count))}
+
+
+def distributed(nest: Nest) -> Nest:
+    """The nest with every statement under a loop for each device axis that the kernel uses."""
+    axes = {**axes_of(nest, "group"), **axes_of(nest, "local")}
+    if not axes:
+        return nest
+    body = tuple(new for node in nest.body for new in _spread(nest, node, axes))
+    taken = {*nest.loops, *(loop.fused for loop in nest.loops.values()), *nest.tiles, *nest.sources}
+    fresh, seen = Identifiers(taken), set[str]()
+    return nest.replace(body=tuple(_apart(node, fresh, seen) for node in body))
+
+
+def _spread(nest: Nest, node: Node, axes: dict[str, int]) -> Iterator[Node]:
+    """The node with the axes that are missing on the way to each of its statements."""
+    if isinstance(node, For) and node.binding in axes:
+        rest = {axis: size for axis, size in axes.items() if axis != node.binding}
+        *outer, innermost = fused_chain(node)
+        spread = dataclasses.replace(innermost, body=tuple(new for n in innermost.body for new in _spread(nest, n, rest)))
+        for loop in reversed(outer):
+            spread = dataclasses.replace(loop, body=(spread,))
+        yield spread
+        return
+    used = {n.binding for n in walk((node,)) if isinstance(n, For)}
+    missing = {axis: size for axis, size in axes.items() if axis not in used}
+    if isinstance(node, For) and len(missing) < len(axes):
+        yield dataclasses.replace(node, body=tuple(new for n in node.body for new in _spread(nest, n, axes)))
+    elif isinstance(node, For) and _is_mover(nest, node):
+        yield _cooperative(nest, node, missing)
+    elif isinstance(node, For) and any(isinstance(n, For) and _is_mover(nest, n) for n in walk(node.body)):
+        yield dataclasses.replace(node, body=tuple(new for n in node.body for new in _spread(nest, n, axes)))
+    else:
+        yield _wrapped(nest, node, missing)
+
+
+def _apart(node: Node, fresh: Identifiers, seen: set[str]) -> Node:
+    """The node with a name of its own for each copy of a loop over work-items, because copies may have different limits."""
+    if not isinstance(node, For):
+        return node
+    if node.binding.startswith("local."):
+        if node.name in seen:
+            name = fresh(node.name)
+            fused = fresh(node.fused) if node.fused else ""
+            (node,) = substituted((dataclasses.replace(node, name=name, fused=fused),), {node.name: Affine.variable(name)})
+            assert isinstance(node, For)
+        seen.add(node.name)
+    return dataclasses.replace(node, body=tuple(_apart(inner, fresh, seen) for inner in node.body))
+
+
+def _wrapped(nest: Nest, node: Node, axes: dict[str, int]) -> Node:
+    for axis in axes:
+        node = For(_axis_name(nest, axis, node), 1, (node,), binding=_kind(axis))
+    return node
+
+
+def _is_mover(nest: Nest, node: For) -> bool:
+    """Whether a nest does nothing but move, set or combine local or global tiles; iterations for different elements are independent."""
+    return all(
+        s.role in {"fetch", "init", "reload", "drain", "combine"}
+        and all(nest.tiles[p.source].memory == "local" for p in (s.target, *s.operands) if p.source in nest.tiles)
+        for _, s in statements((node,))
+    ) and not any(isinstance(n, For) and n.refs for n in walk((node,)))
+
+
+def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
+    """The moving nest with its loops, those along rows of arrays and the innermost first, cut by the group's sizes and bound to its
+    work-items.
+    """
+    local = [axis for axis in axes if axis.startswith("local.")]
+    chain = [n for n in walk((node,)) if isinstance(n, For)]
+    leaf = chain[-1].body
+    outer: list[For] = []
+    items: list[For] = []
+    values: dict[str, Affine] = {}
+    limits = [limit for loop in chain for limit in loop.limits]
+    written = {name for _, s in statements(leaf) for index in s.target.indices for name in index.variables}
+    rows, inwards = _rows(nest, leaf), list(reversed(chain))
+    for loop in sorted(inwards, key=lambda loop: loop.name not in rows):
+        if not local or loop.extent is None or loop.extent == 1 or loop.name not in written:
+            outer.insert(0, dataclasses.replace(loop, limits=()))
+            continue
+        axis = local.pop(0)
+        size = axes[axis]
+        item = f"{loop.name}_{axis.replace('.', '')}"
+        values[loop.name] = Affine.of({loop.name: size, item: 1})
+        if loop.extent % size:
+            limits.append(Affine((), loop.extent - 1) - Affine.variable(loop.name))
+        outer.insert(0, For(loop.name, -(-loop.extent // size), ()))
+        items.insert(0, For(item, size, (), binding=_kind(axis)))
+    cut = {limit.substituted(values) for limit in limits}
+    body: tuple[Node, ...] = tuple(s.substituted(values) if isinstance(s, Statement) else s for s in leaf)
+    for loop in reversed([*outer, *items]):
+        mine = {limit for limit in cut if loop.name in limit.variables}
+        cut -= mine
+        body = (dataclasses.replace(loop, body=body, limits=tuple(sorted(mine))),)
+    rest = {axis: size for axis, size in axes.items() if axis.startswith("group.") or axis in local}
+    return _wrapped(nest, body[0], rest)
+
+
+def _rows(nest: Nest, leaf: tuple[Node, ...]) -> frozenset[str]:
+    """The loops along the rows of an array in global memory that is copied from or to: neighbouring work-items take neighbours there."""
+    places = [p for s in leaf if isinstance(s, Statement) and s.role in {"fetch", "drain"} for p in (s.target, *s.operands)]
+    outside = [place.indices[-1] for place in places if memory_of(nest, place.source) == "global" and place.indices]
+    return frozenset(name for index in outside for name, factor in index.terms if factor == 1)
+
+
+def _axis_name(nest: Nest, axis: str, node: Node) -> str:
+    leaf = next(s for _, s in statements((node,)))
+    return nest.fresh(f"{axis.replace('.', '')}_{leaf.role}_{leaf.target.source}_{id_of(leaf)}")
+
+
+def id_of(statement: Statement) -> str:
+    """A short text that tells statements of one role and target apart."""
+    return f"{statement.einsum}".replace(".", "_")
+
+
+def _kind(axis: str) -> FanoutKind:
+    return next(kind for kind in FANOUT_KINDS if kind == axis)
+
+
+def exchanged(nest: Nest, before: Sequence[Node], after: Sequence[Node]) -> set[str]:
+    """Arrays and tiles that one part writes and the other part touches, or the other way round."""
+    reads, writes = _touched(before)
+    later_reads, later_writes = _touched(after)
+    return (writes & (later_reads | later_writes)) | (reads & later_writes)
+
+
+def _touched(body: Sequence[Node]) -> tuple[set[str], set[str]]:
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for _, s in statements(tuple(body)):
+        writes.add(s.target.source)
+        reads |= {p.source for p in s.operands} | ({s.target.source} if s.reduce else set())
+    return reads, writes
+
+
+def memory_of(nest: Nest, source: str) -> str:
+    """Where an array or tile lives; arrays of the kernel are global."""
+    return nest.tiles[source].memory if source in nest.tiles else "global"
+
+
+def kernel_starts(nest: Nest) -> tuple[int, ...]:
+    """Before which of the root's nodes a new kernel starts: groups have finished whatever writes the global data that is read next.
+
+    A kernel ends as soon as it may, so that a tile fetched in front of its use is fetched in the kernel that uses it.
+    """
+    starts: list[int] = []
+    for position, node in enumerate(nest.body):
+        before = [
+            k
+            for k, other in enumerate(nest.body[:position])
+            if (_is_grouped(node) or _is_grouped(other)) and any(memory_of(nest, s) == "global" for s in exchanged(nest, (other,), (node,)))
+        ]
+        if before and not any(before[-1] < start for start in starts):
+            starts.append(before[-1] + 1)
+    return tuple(sorted(starts))
+
+
+def _is_grouped(node: Node) -> bool:
+    return any(isinstance(n, For) and n.binding.startswith("group.") and n.extent != 1 for n in walk((node,)))
+
+
+def check_kernels(nest: Nest) -> None:
+    """Refuse what would need groups to wait for one another inside a kernel, or tiles to survive from one kernel to the next."""
+    if not axes_of(nest, "group"):
+        return
+    starts = kernel_starts(nest)
+    for position, node in enumerate(nest.body):
+        first = max((start for start in starts if start <= position), default=0)
+        # What stands outside the loops over groups runs in the first group alone.
+        apart = [other for k, other in enumerate(nest.body[:position]) if k < first or _is_grouped(node) or _is_grouped(other)]
+        for source in sorted(exchanged(nest, apart, (node,))):
+            if memory_of(nest, source) != "global":
+                raise CrossKernelStorageError(
+                    f"{source} in {memory_of(nest, source)} memory would have to survive from one kernel to the next",
+                    hint="Where groups are bound the root's branches are kernels of their own; place the tensor in the outermost memory.",
+                )
+    _check_below(nest, nest.body, top=True)
+
+
+def _check_below(nest: Nest, body: tuple[Node, ...], *, top: bool) -> None:
+    for position, node in enumerate(body):
+        grouped = any(isinstance(n, For) and n.binding.startswith("group.") for n in walk((node,)))
+        if not isinstance(node, For) or not grouped:
+            continue
+        if not top:
+            others = exchanged(nest, (*body[:position], *body[position + 1 :]), (node,))
+            if others:
+                raise HostLoopError(
+                    f"groups would have to wait for one another to exchange {', '.join(sorted(others))} under a loop in time",
+                    hint="Move the loop below the loop that is bound to groups.",
+                )
+        if not node.binding.startswith("group."):
+            _check_below(nest, node.body, top=False)

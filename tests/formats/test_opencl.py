@@ -1,0 +1,50 @@
+"""The table of memories: what OpenCL makes of each kind, and who sees a tile in it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from feinsum_fuse.formats.opencl import FANOUT_KINDS, MEMORIES, AddressSpace, FanoutKind, MemoryKind, level_of
+
+HIDDEN = {
+    "global": (),
+    "cache": (),
+    "local": ("group.0", "group.1", "group.2"),
+    "private": ("group.0", "group.1", "group.2", "local.0", "local.1", "local.2"),
+    "distributed": ("group.0", "group.1", "group.2"),
+}
+
+
+def test_every_kind_is_in_the_table() -> None:
+    assert tuple(MEMORIES) == get_args(MemoryKind)
+
+
+def test_every_address_space_is_a_memory_of_its_own_name() -> None:
+    """What holds for tiles of an address space is asked of the memory that is called like it."""
+    assert {memory.address_space for memory in MEMORIES.values()} == {*get_args(AddressSpace)}
+    assert all(MEMORIES[space].address_space == space for space in get_args(AddressSpace))
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_fanouts_that_a_memory_is_hidden_from(kind: MemoryKind) -> None:
+    assert tuple(fanout for fanout in FANOUT_KINDS if MEMORIES[kind].is_hidden_from(fanout)) == HIDDEN[kind]
+
+
+@pytest.mark.parametrize(("fanout", "level"), [("group.0", "group"), ("local.2", "local"), ("vector", "vector"), ("loop", "loop")])
+def test_level_of_a_fanout(fanout: FanoutKind, level: str) -> None:
+    assert level_of(fanout) == level
+
+
+def test_kinds_by_property() -> None:
+    by_property = {
+        name: {kind for kind, memory in MEMORIES.items() if getattr(memory, name)}
+        for name in ("holds_copies", "is_register", "is_distributed", "is_cache")
+    }
+    assert by_property == {
+        "holds_copies": {"local", "private", "distributed"},
+        "is_register": {"private", "distributed"},
+        "is_distributed": {"distributed"},
+        "is_cache": {"cache"},
+    }
