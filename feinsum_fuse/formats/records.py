@@ -8,11 +8,22 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from ..errors import Error, Location
 from .complaints import Path, complaint, path_text
@@ -29,12 +40,53 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def fields_model(kind: type, *, tags: Mapping[str, object] | None = None, without: frozenset[str] = frozenset()) -> type[StrictModel]:
-    """A model with the fields of a dataclass but some, and before them ``tags``: further keys and their types."""
-    hints = get_type_hints(kind, include_extras=True)
-    types = {**(tags or {}), **{field.name: hints[field.name] for field in dataclasses.fields(kind) if field.name not in without}}
-    fields: dict[str, Any] = {name: (hint, ...) for name, hint in types.items()}
-    return create_model(kind.__name__, __base__=StrictModel, **fields)
+class Kinds(Generic[T]):
+    """Metadata of an annotated type: any of some dataclasses, which a key tells apart by their names, each of which has a version.
+
+    ``{"step": "Split", "version": 1, "loop": "Z.m", "tile": 8}``; all fields are written, and all must be there.
+    """
+
+    def __init__(self, key: str, kinds: Mapping[str, type[T]], version: Callable[[type[T]], int]) -> None:
+        self.key = key
+        self.kinds = kinds
+        self.version = version
+        self.models: dict[str, type[StrictModel]] = {}
+
+    def model(self, name: str) -> type[StrictModel]:
+        """What stands for a dataclass in JSON."""
+        if name not in self.models:
+            kind = self.kinds[name]
+            hints = get_type_hints(kind, include_extras=True)
+            fields: dict[str, Any] = {field.name: (hints[field.name], ...) for field in dataclasses.fields(cast(Any, kind))}
+            known = Annotated[int, AfterValidator(partial(_known_version, name, self.version(kind)))]
+            self.models[name] = create_model(
+                name, __base__=StrictModel, **{self.key: (Literal[name], ...), "version": (known, ...), **fields}
+            )
+        return self.models[name]
+
+    def data(self, value: T) -> dict[str, JsonValue]:
+        """A value as plain data: its name and version, and its fields in order."""
+        model, kind = self.model(type(value).__name__), type(value)
+        fields: dict[str, Any] = {self.key: kind.__name__, "version": self.version(kind)}
+        fields |= {field.name: getattr(value, field.name) for field in dataclasses.fields(cast(Any, value))}
+        return model.model_construct(**fields).model_dump(mode="json")
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        union: Any = Union[tuple(map(self.model, sorted(self.kinds)))]  # noqa: UP007 - a union of a list of types
+        schema = handler.generate_schema(Annotated[union, Field(discriminator=self.key)])
+        to_json = core_schema.plain_serializer_function_ser_schema(self.data)
+        return core_schema.no_info_after_validator_function(self._value, schema, serialization=to_json)
+
+    def _value(self, model: StrictModel) -> T:
+        fields = dict(model)
+        del fields["version"]
+        return self.kinds[fields.pop(self.key)](**fields)
+
+
+def _known_version(name: str, known: int, version: int) -> int:
+    if version != known:
+        raise ValueError(f"{name} was recorded in version {version}; this release knows version {known}")
+    return version
 
 
 class Adapter(Generic[T]):

@@ -6,11 +6,11 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from ..errors import ScheduleError
 from ..formats.records import Adapter
-from .step import NewNames, Step
+from .step import STEPS, NewNames, Step
 from .steps.explicate import Explicate
 from .tree.nest import Nest
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..cascades.names import Names
 
-_STEPS: Adapter[tuple[Step, ...]] = Adapter(tuple[Step, ...], "schedule", ScheduleError)
+_SCHEDULES: Adapter[tuple[Step, ...]] = Adapter(tuple[Annotated[Step, STEPS], ...], "schedule", ScheduleError)
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +36,7 @@ class Schedule:
     @classmethod
     def from_json(cls, text: str) -> Schedule:
         """The inverse of :meth:`to_json`; :class:`ScheduleError` for a text that is none."""
-        return cls(_STEPS.read(text))
+        return cls(_SCHEDULES.read(text))
 
     def apply(self, kernel: lp.TranslationUnit, names: Names | None = None) -> lp.TranslationUnit:
         """The kernel after all steps; ``names`` says what its entities are, where its tags do not.

@@ -11,10 +11,9 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler, JsonValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic import JsonValue
 
-from ..formats.records import StrictModel, fields_model
+from ..formats.records import Kinds
 from .tree.nest import LoopRef, Nest
 
 REGISTRY: dict[str, type[Step]] = {}
@@ -81,16 +80,7 @@ class Step(ABC):
 
     def to_json(self) -> dict[str, JsonValue]:
         """Plain data with the step's name and version."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return _model(type(self)).model_construct(step=type(self).__name__, version=self.version, **fields).model_dump(mode="json")
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """A step is one of the registered ones, told apart by its name."""
-        kinds: Any = Union[tuple(_model(kind) for _, kind in sorted(REGISTRY.items()))]  # noqa: UP007 - a union of a list of types
-        schema = handler.generate_schema(Annotated[kinds, Field(discriminator="step")])
-        to_json = core_schema.plain_serializer_function_ser_schema(cls.to_json)
-        return core_schema.no_info_after_validator_function(_step, schema, serialization=to_json)
+        return STEPS.data(self)
 
     def renamed(self, names: NewNames) -> Step:
         """The step on other names."""
@@ -108,20 +98,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-@cache
-def _model(kind: type[Step]) -> type[StrictModel]:
-    def known(version: int) -> int:
-        if version != kind.version:
-            raise ValueError(f"{kind.__name__} was recorded in version {version}; this release knows version {kind.version}")
-        return version
-
-    return fields_model(kind, tags={"step": Literal[kind.__name__], "version": Annotated[int, AfterValidator(known)]})
-
-
-def _step(model: StrictModel) -> Step:
-    fields = dict(model)
-    del fields["version"]
-    return REGISTRY[fields.pop("step")](**fields)
+STEPS: Kinds[Step] = Kinds("step", REGISTRY, lambda kind: kind.version)
 
 
 Change = Callable[[Any, NewNames], object]
