@@ -11,7 +11,7 @@ from constantdict import constantdict
 
 from ..errors import CascadeError
 from ..formats.affine import Affine
-from ..formats.workload import Reduction
+from ..formats.reductions import ADD
 
 if TYPE_CHECKING:
     import loopy as lp
@@ -76,7 +76,7 @@ class Einsum:
     """Over operand variables (``spec.workload.operand_name``), rank variables and numbers."""
     sizes: constantdict[str, Size]
     """Rank variable -> extent; the output's variables first, then the others in order of appearance."""
-    reduce: Reduction = "add"
+    reduce: str = ADD.name
     populate: float | None = None
     guards: tuple[Affine, ...] = ()
     accumulate: str = "float32"

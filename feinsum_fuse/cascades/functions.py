@@ -1,9 +1,8 @@
-"""The functions that a map may call, and maps in terms of the few that every back end has."""
+"""Maps in terms of the few functions that every back end has."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import cast
 
 from pymbolic import primitives as p
@@ -13,18 +12,8 @@ from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.typing import Expression
 
 from ..errors import CascadeError
+from ..formats.functions import FUNCTIONS
 from ..formats.workload import operand_name
-
-PRIMITIVES = {"exp": 1, "log": 1, "sqrt": 1, "rsqrt": 1, "tanh": 1, "erf": 1, "abs": 1, "sin": 1, "cos": 1, "min": 2, "max": 2, "pow": 2}
-"""Name -> number of arguments of the functions that remain after :func:`primitive`."""
-
-COMPOSED: dict[str, Callable[[Expression], Expression]] = {
-    "relu": lambda x: var("max")(x, 0.0),
-    "sigmoid": lambda x: 1.0 / (1.0 + var("exp")(-1.0 * x)),
-    "silu": lambda x: x / (1.0 + var("exp")(-1.0 * x)),
-    "gelu": lambda x: 0.5 * x * (1.0 + var("erf")(x * math.sqrt(0.5))),
-}
-FUNCTIONS = (*PRIMITIVES, "where", *COMPOSED)
 
 
 def product_of(count: int) -> Expression:
@@ -45,17 +34,14 @@ class _Primitive(IdentityMapper):  # type: ignore[misc]
     def map_call(self, expr: p.Call) -> Expression:
         name = expr.function.name if isinstance(expr.function, p.Variable) else str(expr.function)
         arguments = tuple(self.rec(argument) for argument in expr.parameters)
-        if name == "where" and len(arguments) == 3:
-            return p.If(*arguments)
-        if name in COMPOSED and len(arguments) == 1:
-            return COMPOSED[name](arguments[0])
-        if name in ("min", "max") and len(arguments) > 1:
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise CascadeError(f"there is no function {name}", hint=f"Known are {', '.join(FUNCTIONS)}.")
+        if function.is_associative and len(arguments) > 1:
             return self._nested(name, arguments)
-        if PRIMITIVES.get(name) == len(arguments):
-            return p.Power(*arguments) if name == "pow" else p.Variable(name)(*arguments)
-        if name in FUNCTIONS:
+        if function.arity != len(arguments):
             raise CascadeError(f"the function {name} cannot have {len(arguments)} arguments, as in {expr}")
-        raise CascadeError(f"there is no function {name}", hint=f"Known are {', '.join(FUNCTIONS)}.")
+        return p.Variable(name)(*arguments) if function.composed is None else function.composed(*arguments)
 
     def map_max(self, expr: p.Max) -> Expression:
         return self._nested("max", tuple(self.rec(child) for child in expr.children))
@@ -72,9 +58,9 @@ class _Primitive(IdentityMapper):  # type: ignore[misc]
 
 
 def primitive(expression: Expression) -> Expression:
-    """An equal expression that calls :data:`PRIMITIVES` only, with two arguments of min and max, and ``If`` for ``where``.
+    """An equal expression that calls functions that are not composed of others only, with two arguments of min and max.
 
-    Raises :class:`CascadeError` for a function that is not in :data:`FUNCTIONS`.
+    Raises :class:`CascadeError` for a function that is not in the table.
     """
     return _Primitive()(expression)
 
@@ -88,9 +74,9 @@ class _Fractional(DependencyMapper):  # type: ignore[misc]
         return {self.MARK}
 
     def map_call(self, expr: p.Call) -> set[p.Variable]:
-        if isinstance(expr.function, p.Variable) and expr.function.name in ("abs", "min", "max"):
-            return set(self.combine([self.rec(argument) for argument in expr.parameters]))
-        return {self.MARK}
+        if FUNCTIONS[expr.function.name].of_integers == "number":
+            return {self.MARK}
+        return set(self.combine([self.rec(argument) for argument in expr.parameters]))
 
     def map_constant(self, expr: float) -> set[p.Variable]:
         return {self.MARK} if isinstance(expr, float) and not expr.is_integer() and not math.isinf(expr) else set()

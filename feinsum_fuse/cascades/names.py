@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from constantdict import constantdict
 
+from ..formats.functions import IN_KERNELS
 from .cascade import Cascade
 
 _WORDS = (
@@ -18,7 +19,7 @@ _WORDS = (
     "simul_reduce any all argmax argmin segmented_sum segmented_product where select fma mad clamp floor ceil lambda None True False "
     "inf nan gid lid M_PI M_E INFINITY NAN HUGE_VAL MAXFLOAT "
 )
-_RESERVED = frozenset(_WORDS.split())
+_RESERVED = frozenset((*_WORDS.split(), *IN_KERNELS, *(name for f in IN_KERNELS.values() for name in (f.opencl, f.opencl_integers))))
 _CONSTANTS = ("M_", "FLT_", "DBL_", "INT_", "LONG_")
 """loopy takes every name that starts like this for a constant of OpenCL's."""
 

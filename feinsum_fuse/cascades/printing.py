@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from ..formats.affine import Affine
 from ..formats.language.map_text import map_text
+from ..formats.reductions import REDUCTIONS
 from .cascade import Cascade, Einsum, Size, SizeParam, Tensor
-
-_REDUCTIONS = {"add": "sum", "max": "max", "min": "min", "mul": "prod", "none": "sum"}
-_OPERATORS = {"add": "+", "mul": "*"}
 
 
 def tensor_text(tensor: Tensor) -> str:
@@ -40,14 +38,14 @@ def einsum_text(einsum: Einsum) -> str:
     outer = einsum.output_variables if einsum.has_injective_output else einsum.variables
     inner = einsum.reduction_variables if einsum.has_injective_output else ()
     conditions = " and ".join(map(_condition, einsum.guards))
+    reduction = REDUCTIONS[einsum.reduce]
     if inner:
-        value = f"{_REDUCTIONS[einsum.reduce]}({_loops(einsum, inner)}{f' if {conditions}' if conditions else ''}: {value})"
+        value = f"{reduction.symbol}({_loops(einsum, inner)}{f' if {conditions}' if conditions else ''}: {value})"
     elif conditions:
         value = f"{value} if {conditions}"
     if einsum.populate is not None:
-        operator = _OPERATORS.get(einsum.reduce)
-        value = f"{einsum.populate:g} {operator} {value}" if operator and inner else f"{value}, initially {einsum.populate:g}"
-    sign = "=" if einsum.has_injective_output or not einsum.reduces else f"{_REDUCTIONS[einsum.reduce]}="
+        value = f"{einsum.populate:g} {reduction.infix} {value}" if reduction.infix and inner else f"{value}, initially {einsum.populate:g}"
+    sign = "=" if einsum.has_injective_output or not einsum.reduces else f"{reduction.symbol}="
     statement = f"{einsum.output} {sign} {value}"
     if not outer:
         return statement

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import CascadeError
-from ..formats.workload import REDUCTIONS, operand_name
+from ..formats.reductions import REDUCTIONS
+from ..formats.workload import operand_name
 from .cascade import Access, Cascade, Einsum, SizeParam
 from .element_types import checked
 from .functions import primitive, variables_in
@@ -50,7 +51,7 @@ def _problems(einsum: Einsum, cascade: Cascade) -> Iterator[str]:
         yield f"has a map that names {min(unknown)}, which is neither an operand nor a rank variable"
     if einsum.reduce not in REDUCTIONS:
         yield f"has the reduction {einsum.reduce!r}; there are {', '.join(REDUCTIONS)}"
-    if einsum.reduce == "none" and einsum.reduces:
+    elif not REDUCTIONS[einsum.reduce].combines and einsum.reduces:
         yield "says reduce: none, but several points meet in one output element"
     if is_recurrence(einsum):
         from .reading.reader import iterative_variable

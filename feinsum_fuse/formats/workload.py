@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from constantdict import constantdict
 
 from .affine import Affine
+from .reductions import ADD
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
-
-Reduction = Literal["add", "max", "min", "mul", "none"]
-REDUCTIONS: tuple[Reduction, ...] = ("add", "max", "min", "mul", "none")
 
 
 def operand_name(position: int) -> str:
@@ -49,11 +47,12 @@ class Operation:
     """What an Einsum computes at each point and how points that meet in one output element combine.
 
     ``map`` is a pymbolic expression over operand variables (:func:`operand_name`), rank variables, numbers, calls of known functions and
-    comparisons; ``None`` means the product of the operands. ``populate`` is the initial value; ``None`` means the reduction's neutral one.
+    comparisons; ``None`` means the product of the operands. ``reduce`` names one of
+    :data:`feinsum_fuse.formats.reductions.REDUCTIONS`; ``populate`` is the initial value, ``None`` the reduction's neutral one.
     """
 
     map: Expression | None = None
-    reduce: Reduction = "add"
+    reduce: str = ADD.name
     populate: float | None = None
     online: bool = False
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 
+from ..formats.functions import FUNCTIONS
 from ..formats.mapping import Spatial
 from ..formats.messages import SpecWarning
 from ..formats.spec import Spec
 
 _ACTIVATIONS = frozenset(["softmax", "relu", "gelu", "silu", "sigmoid", "tanh", "norm", "layernorm", "rmsnorm", "dropout"])
-_NAMES = _ACTIVATIONS | {"exp", "log", "sqrt", "rsqrt", "max", "min", "mean", "abs", "erf"}
+_NAMES = _ACTIVATIONS | {"mean"} | {f.name for f in FUNCTIONS.values() if f.arity == 1 or f.is_associative}
 
 
 def warn_of_plain_copies(spec: Spec) -> None:

@@ -68,17 +68,10 @@ CYCLES: dict[str, Assumed] = {
 }
 """``<name>_seconds`` in ``arch.variables`` -> what is assumed, in cycles: the time of two vector multiply-adds of one core."""
 
-FUNCTION_CYCLES: dict[str, tuple[float, float]] = {
-    "max": (1.5, 1.5),
-    "min": (1.5, 1.5),
-    "abs": (0.5, 0.5),
-    "sqrt": (6.0, 5.0),
-    "rsqrt": (12.0, 10.0),
-    "div": (5.0, 5.0),
-}
-"""Function -> cycles of one vector, and of one scalar, where one instruction does it (Fog, Instruction tables: Zen 2)."""
-OTHER_FUNCTION = (25.0, 20.0)
-"""The same for functions of a library: of the order of what ``exp`` and ``tanh`` took on an EPYC, 16 to 28 and 22 to 40."""
+DIVISION = "div"
+"""What a division is called beside the functions of maps, in ``arch.variables``, too."""
+DIVISION_CYCLES = (5.0, 5.0)
+"""Cycles of a division of one vector, and of one scalar (Fog, Instruction tables: Zen 2); those of functions stand in their table."""
 
 
 def figure(arch: Arch | None, name: str) -> float:

@@ -17,12 +17,12 @@ from ..cascades.reference.contraction import contracted
 from ..cascades.reference.evaluation import evaluated
 from ..cascades.reference.regions import Region
 from ..formats.affine import Affine
+from ..formats.reductions import REDUCTIONS
 from ..formats.workload import operand_name
 
 Array = NDArray[Any]
 Step = Callable[[dict[str, Array]], Array]
 
-_REDUCE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 _LARGEST_BOX = 2**26
 """Points of an Einsum that NumPy may hold as one array."""
 
@@ -68,7 +68,7 @@ def _step(cascade: Cascade, einsum: Einsum) -> Step | None:
         return None
     dtype = np.dtype(cascade.tensors[einsum.output.tensor].dtype)
     scale = scaled_product(primitive(einsum.map), len(einsum.operands))
-    if einsum.reduce == "add" and scale is not None and dtype.kind in "fc":
+    if REDUCTIONS[einsum.reduce].is_sum and scale is not None and dtype.kind in "fc":
         return _contraction(einsum, region, dtype, scale)
     return _elementwise(einsum, region, dtype) if math.prod(region.shape) <= _LARGEST_BOX else None
 
@@ -118,7 +118,7 @@ def _elementwise(einsum: Einsum, region: Region, dtype: np.dtype[Any]) -> Step:
     def step(arrays: dict[str, Array]) -> Array:
         values = {operand_name(k): region.view(access, arrays[access.tensor]) for k, access in enumerate(einsum.operands)}
         value = np.broadcast_to(evaluated(expression, {**points, **values}), region.shape)
-        total = _REDUCE[einsum.reduce].reduce(value, axis=reduced) if reduced else value
+        total = REDUCTIONS[einsum.reduce].ufunc.reduce(value, axis=reduced) if reduced else value
         return np.ascontiguousarray(total.transpose(order), dtype=dtype)
 
     return step

@@ -12,9 +12,9 @@ from pymbolic import primitives as p
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade, Einsum
-from feinsum_fuse.cascades.reference.error_function import erf
 from feinsum_fuse.errors import UnsupportedTypeError
 from feinsum_fuse.formats.affine import Affine
+from feinsum_fuse.formats.error_function import erf
 from tests.cascades.randomness import RandomCascade, random_inputs, run
 from tests.sweeps import SEED, sweep_size
 

@@ -13,7 +13,8 @@ from pymbolic.typing import Expression
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.affine import Affine
-from feinsum_fuse.formats.language.einsum_text import FUNCTIONS, parse_affine, parse_einsum
+from feinsum_fuse.formats.functions import FUNCTIONS
+from feinsum_fuse.formats.language.einsum_text import parse_affine, parse_einsum
 from feinsum_fuse.formats.language.map_text import map_text
 from feinsum_fuse.formats.workload import Operation, operand_name
 
@@ -149,8 +150,8 @@ def maps() -> st.SearchStrategy[Expression]:
             st.builds(lambda a, b: LogicalOr((a, b)), condition, condition),
             st.builds(LogicalNot, condition),
         )
-        unary = st.sampled_from([name for name, counts in FUNCTIONS.items() if counts == (1,)])
-        binary = st.sampled_from([name for name, counts in FUNCTIONS.items() if counts == (2,)])
+        unary = st.sampled_from([name for name, function in FUNCTIONS.items() if function.arity == 1])
+        binary = st.sampled_from([name for name, function in FUNCTIONS.items() if function.arity == 2])
         return st.one_of(
             st.builds(lambda a, b: _is_flat(Sum, a, b), tensors, inner),
             st.builds(lambda a, b: _is_flat(Sum, a, _is_flat(Product, -1, b)), inner, tensors),

@@ -14,7 +14,6 @@ from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import devices
 from feinsum_fuse.device.runtime.isolation import run_isolated
-from feinsum_fuse.formats.workload import Reduction
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.explicate import Explicate
@@ -187,7 +186,7 @@ def test_half_sums_lose_nothing(device: cl.Device) -> None:
         ("add", "int16", "float32", True),
     ],
 )
-def test_when_the_stored_type_would_do(reduce: Reduction, stored: str, accumulate: str, expected: bool) -> None:
+def test_when_the_stored_type_would_do(reduce: str, stored: str, accumulate: str, expected: bool) -> None:
     """Rounding keeps order, and integers wrap around."""
     assert rounds(reduce, stored, accumulate) is expected
 

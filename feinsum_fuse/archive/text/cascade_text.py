@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 import pymbolic.primitives as prim
 from constantdict import constantdict
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 from ...cascades.cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from ...cascades.functions import variables_in
 from ...errors import ArchiveError
 from ...formats.affine import Affine
-from ...formats.workload import Reduction, operand_name
+from ...formats.reductions import REDUCTIONS
+from ...formats.workload import operand_name
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -45,6 +46,12 @@ _BINARY: dict[str, Callable[[Expression, Expression], Expression]] = {
     "**": prim.Power,
 }
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+def _known_reduction(name: str) -> str:
+    if name not in REDUCTIONS:
+        raise ValueError(f"{name[:40]!r} is no reduction")
+    return name
 
 
 class StrictModel(BaseModel):
@@ -83,7 +90,7 @@ class EinsumText(StrictModel):
     operands: list[AccessText] = Field(max_length=1000)
     map: JsonValue
     sizes: list[tuple[Name, Length | Name]] = Field(max_length=100)
-    reduce: Reduction
+    reduce: Annotated[str, AfterValidator(_known_reduction)]
     populate: float | Literal["inf", "-inf", "nan"] | None = None
     guards: list[AffineText] = Field(default=[], max_length=1000)
     accumulate: Name

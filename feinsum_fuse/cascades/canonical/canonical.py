@@ -18,10 +18,11 @@ from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.workload import Reduction, operand_name
+from ...formats.reductions import NONE, REDUCTIONS
+from ...formats.workload import operand_name
 from ..cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from ..functions import product_of
-from ..reductions import is_recurrence, neutral_element
+from ..reductions import is_recurrence
 from .coloured_graph import ColouredGraph, Permutation
 from .normal_map import Node, normal_map
 from .renaming import Renaming
@@ -272,7 +273,7 @@ def _renamed_size(size: Size, renaming: Renaming) -> Size:
     return SizeParam(renaming.sizes[size.name]) if isinstance(size, SizeParam) else size
 
 
-def significant_reduction(cascade: Cascade, einsum: Einsum) -> tuple[Reduction, float | None]:
+def significant_reduction(cascade: Cascade, einsum: Einsum) -> tuple[str, float | None]:
     """The reduction and the initial value, as far as they mean anything.
 
     An initial value that is the neutral one is none. Where no two points meet, and an element without points would hold 0 or there is
@@ -282,13 +283,13 @@ def significant_reduction(cascade: Cascade, einsum: Einsum) -> tuple[Reduction, 
     is_whole = not einsum.guards and einsum.has_injective_output
     is_whole = is_whole and all(einsum.sizes[v] == size for v, size in zip(einsum.output.variables, output.shape, strict=True))
     reduce, populate = einsum.reduce, einsum.populate
-    neutral = neutral_element(reduce, einsum.accumulate)
+    neutral = REDUCTIONS[reduce].neutral_of(einsum.accumulate)
     if is_recurrence(einsum):
-        return reduce if einsum.reduces else "none", None if populate is None else float(populate)
-    if populate is not None and (populate == neutral or (reduce == "none" and is_whole)):
+        return reduce if einsum.reduces else NONE.name, None if populate is None else float(populate)
+    if populate is not None and (populate == neutral or (not REDUCTIONS[reduce].combines and is_whole)):
         populate = None
-    if not einsum.reduces and populate is None and (is_whole or reduce == "add"):
-        reduce = "none"
+    if not einsum.reduces and populate is None and (is_whole or neutral == 0):
+        reduce = NONE.name
     return reduce, None if populate is None else float(populate)
 
 

@@ -11,6 +11,7 @@ from pymbolic.mapper import Mapper
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
+from ...formats.functions import FUNCTIONS
 from ..functions import primitive
 
 
@@ -52,7 +53,7 @@ class Node:
         return result
 
 
-_COMMUTATIVE = frozenset({"sum", "product", "min", "max", "and", "or", "==", "!="})
+_COMMUTATIVE = frozenset({"sum", "product", "and", "or", "==", "!=", *(f.name for f in FUNCTIONS.values() if f.is_associative)})
 _TRUTHS = frozenset({"<", "<=", "==", "!=", "and", "or", "not"})
 """What is 1 where it holds and 0 elsewhere."""
 _BUILD: dict[str, Callable[[tuple[Expression, ...]], Expression]] = {
@@ -153,7 +154,7 @@ class _Normal(Mapper):  # type: ignore[misc]
 
     def map_call(self, expr: p.Call) -> Node:
         name = expr.function.name
-        if name in ("min", "max"):
+        if FUNCTIONS[name].is_associative:
             return Node(name, tuple(self.gathered(name, expr.parameters)))
         return Node(name, tuple(self.rec(argument) for argument in expr.parameters))
 

@@ -45,23 +45,18 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError, UnsupportedTypeError
 from ...formats.affine import Affine
+from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
+from ..callables import loopy_operation, registered
 from ..cascade import Access, Cascade, Einsum, Size, SizeParam
 from ..element_types import computing_type
 from ..functions import is_fractional, primitive
 from ..names import Identifiers, Names, chosen_names
-from ..reductions import combines_populate, initial_value, is_recurrence, neutral_element
+from ..reductions import combines_populate, initial_value, is_recurrence
 from ..validation import validate
 from .nests import Nest, nest_of
 from .tags import EinsumTag, RankVariableTag, TensorTag
 from .typed_map import Reads, cast_to, number, typed_map
-
-_OPERATIONS = {
-    "add": operations.SumReductionOperation,
-    "mul": operations.ProductReductionOperation,
-    "max": operations.MaxReductionOperation,
-    "min": operations.MinReductionOperation,
-}
 
 
 def base_kernel(cascade: Cascade) -> lp.TranslationUnit:
@@ -109,7 +104,8 @@ class _Builder:
             assumptions=" and ".join(f"{name} >= 1" for name in self.names.sizes.values() if name in bounds) or None,
         )
         kernel = t_unit.default_entrypoint
-        return t_unit.with_kernel(kernel.copy(inames={**kernel.inames, **self.inames}))
+        t_unit = t_unit.with_kernel(kernel.copy(inames={**kernel.inames, **self.inames}))
+        return registered(t_unit, (primitive(einsum.map) for einsum in self.cascade.einsums))
 
     def arrays(self) -> list[Any]:
         """Global arguments for inputs and outputs, global temporaries for intermediates."""
@@ -188,29 +184,29 @@ class _Builder:
         if computing != storing:
             result = cast_to(storing, result)
         if self.has_gaps(nest):
-            result = self.guarded(nest, result, number(storing, neutral_element(einsum.reduce, storing)), (*nest.outer, *nest.inner))
+            result = self.guarded(nest, result, number(storing, REDUCTIONS[einsum.reduce].neutral_of(storing)), (*nest.outer, *nest.inner))
         if nest.inner:
             result = Reduction(self.operation(einsum), tuple(nest.inner), result, allow_simultaneous=False)
         if combines_populate(einsum) and einsum.populate is not None:
-            result = combined(einsum.reduce, number(storing, einsum.populate), result)
+            result = REDUCTIONS[einsum.reduce].combined(number(storing, einsum.populate), result)
         if not nest.inner or is_recurrence(einsum):
             result = self.guarded(nest, result, number(storing, initial_value(einsum, storing)), tuple(nest.outer))
         return result
 
     def operation(self, einsum: Einsum) -> operations.ReductionOperation:
         """The reduction; where at most one point reaches an element, and ``reduce`` is ``none``, the sum of that point."""
-        if einsum.reduce == "none" and einsum.populate:
+        reduction = REDUCTIONS[einsum.reduce]
+        if not reduction.combines and einsum.populate:
             raise CascadeError(
                 f"Einsum {einsum.name} writes {einsum.output} with the initial value {einsum.populate} and reduce: none",
                 hint="Set reduce, or index the output by one variable per rank.",
             )
-        if einsum.reduce in ("max", "min") and einsum.accumulate in ("uint32", "uint64"):
-            # loopy 2025.2 does not know the smallest and largest of these.
+        if einsum.accumulate in reduction.unsupported:
             raise UnsupportedTypeError(
                 f"Einsum {einsum.name} reduces {einsum.accumulate} by {einsum.reduce}, which kernels cannot",
                 hint="Choose a signed type.",
             )
-        return _OPERATIONS["add" if einsum.reduce == "none" else einsum.reduce]()
+        return loopy_operation(reduction)
 
     def guarded(self, nest: Nest, value: Expression, otherwise: Expression, loops: tuple[str, ...]) -> Expression:
         """The value where the nest's conditions on these loops hold, else another one."""
@@ -254,12 +250,3 @@ class _Builder:
             arguments = tuple(local(rank.lower()) for rank in (known.ranks or [f"d{axis}" for axis in range(len(known.shape))]))
             self.rules[name] = SubstitutionRule(name, arguments, var(self.names.arrays[tensor])[tuple(map(var, arguments))])
         return self.tensor_rules[tensor]
-
-
-def combined(reduce: str, *values: Expression) -> Expression:
-    """Two values combined as the reduction does."""
-    if reduce == "add":
-        return p.Sum(values)
-    if reduce == "mul":
-        return p.Product(values)
-    return var(reduce)(*values)

@@ -13,6 +13,7 @@ from pymbolic.mapper import IdentityMapper
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError, UnsupportedTypeError
+from ...formats.functions import FUNCTIONS
 from ..functions import primitive, variables_in
 
 
@@ -33,10 +34,6 @@ def number(dtype: str, value: float) -> Expression:
         return real.type(value)
     except OverflowError:
         raise UnsupportedTypeError(f"the number {value} is none of type {dtype}", hint="Choose a wider or signed type.") from None
-
-
-_REAL = frozenset({"min", "max", "erf"})
-"""Functions of real numbers only."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +78,16 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
         return p.Power(base, self.rec(expr.exponent))
 
     def map_call(self, expr: p.Call) -> Expression:
-        if np.dtype(self.dtype).kind == "c" and expr.function.name in _REAL:
-            raise UnsupportedTypeError(f"the map of Einsum {self.einsum} takes {expr.function.name} of complex numbers, {expr}")
+        function = FUNCTIONS[expr.function.name]
+        kind = np.dtype(self.dtype).kind
+        if kind == "c" and function.is_real:
+            raise UnsupportedTypeError(f"the map of Einsum {self.einsum} takes {function.name} of complex numbers, {expr}")
         arguments = tuple(self.rec(argument) for argument in expr.parameters)
-        result = expr.function(*arguments)
-        return cast_to(self.dtype, result) if expr.function.name == "abs" and np.dtype(self.dtype).kind in "iu" else result
+        if kind in "iu" and function.of_integers == "same":
+            return arguments[0]
+        result = p.Variable(function.kernel or function.name)(*arguments)
+        # OpenCL's functions of integers may give another type, as abs gives an unsigned one.
+        return cast_to(self.dtype, result) if kind in "iu" and function.arity == 1 else result
 
     def map_if(self, expr: p.If) -> Expression:
         return p.If(self.condition(expr.condition), self.rec(expr.then), self.rec(expr.else_))
@@ -154,7 +156,7 @@ class Integers(IdentityMapper):  # type: ignore[misc]
 
 
 def typed_map(expression: Expression, dtype: str, reads: Reads, einsum: str) -> Expression:
-    """A map evaluated in ``dtype``; ``expression`` may call every function of :data:`feinsum_fuse.cascades.functions.FUNCTIONS`.
+    """A map evaluated in ``dtype``; ``expression`` may call every function of the table.
 
     Operands of other types are cast, rank variables too, except where they are compared with each other.
     """

@@ -13,10 +13,9 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
+from ...formats.functions import IN_KERNELS
 from ..reference.evaluation import Evaluation
 from .rule import argument
-
-_ALIASES = {"fabs": "abs", "fmin": "min", "fmax": "max"}
 
 
 def computed_values(body: Expression, shape: tuple[int, ...], arguments: Mapping[str, ArrayLike]) -> NDArray[Any]:
@@ -40,8 +39,8 @@ class _RuleEvaluation(Evaluation):
         return wide[tuple(np.clip(index, 0, length - 1) for index, length in zip(indices, array.shape, strict=True))]
 
     def map_call(self, expr: p.Call) -> Any:
-        name = str(expr.function.name)
-        return super().map_call(p.Call(var(_ALIASES.get(name, name)), expr.parameters))
+        function = IN_KERNELS.get(str(expr.function.name))
+        return super().map_call(p.Call(var(function.name), expr.parameters) if function is not None else expr)
 
     def map_type_cast(self, expr: TypeCast) -> Any:
         dtype = expr.type.numpy_dtype

@@ -16,21 +16,14 @@ from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.workload import Reduction
+from ...formats.reductions import ADD, NONE, SYMBOLS
+from ..callables import reduction_of
 from ..cascade import Size
 from ..element_types import default_accumulator
-from ..reductions import neutral_element
 from .domain import loop_box
 from .instruction_map import MapReader, Operands, Source, nonnegative
 from .refusal import Refusal
 from .rule import affine
-
-_REDUCTIONS: dict[type, Reduction] = {
-    operations.SumReductionOperation: "add",
-    operations.ProductReductionOperation: "mul",
-    operations.MaxReductionOperation: "max",
-    operations.MinReductionOperation: "min",
-}
 
 
 @dataclass(frozen=True)
@@ -42,7 +35,7 @@ class Instruction:
     indices: tuple[Affine, ...]
     operands: Operands
     map: Expression
-    reduce: Reduction
+    reduce: str
     populate: float | None
     sizes: constantdict[str, Size]
     guards: tuple[Affine, ...]
@@ -110,18 +103,19 @@ def read_instruction(source: Source, insn: lp.InstructionBase, written: Collecti
     return Instruction(insn.id, array, indices, operands, map, reduce, populate, sizes, guards, accumulate, tuple(inner))
 
 
-def _reduction(value: _Value, stored: str, accumulate: str) -> tuple[Reduction, float | None]:
+def _reduction(value: _Value, stored: str, accumulate: str) -> tuple[str, float | None]:
     if value.operation is None:
         if value.populate is None:
-            return "add", None
-        return ("add", None) if value.populate == 0 else ("none", value.populate)
-    reduce = _REDUCTIONS.get(type(value.operation))
-    if reduce is None:
-        raise Refusal(f"it reduces by {value.operation}, not by a sum, product, maximum or minimum")
-    if value.conditions and value.populate != neutral_element(reduce, stored):
+            return ADD.name, None
+        return (ADD.name, None) if value.populate == 0 else (NONE.name, value.populate)
+    reduction = reduction_of(value.operation)
+    if reduction is None:
+        known = ", ".join(SYMBOLS)
+        raise Refusal(f"it reduces by {value.operation}, not by any of {known}")
+    if value.conditions and value.populate != reduction.neutral_of(stored):
         raise Refusal("it has a value where its reduction does not run that is not the reduction's neutral one")
     populate = None if value.conditions else value.populate
-    return reduce, None if populate == neutral_element(reduce, accumulate) else populate
+    return reduction.name, None if populate == reduction.neutral_of(accumulate) else populate
 
 
 def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tuple[Affine, ...]]:
@@ -167,33 +161,31 @@ def _taken_apart(expression: Expression, source: Source) -> _Value:
 def _inner_guards(value: _Value, kernel: lp.LoopKernel) -> _Value | None:
     """The value with ``if(conditions, map, neutral)`` inside its reduction as guards; ``None`` if its map is nothing of the kind."""
     body = value.map
-    reduce = _REDUCTIONS.get(type(value.operation))
-    if reduce is None or not (isinstance(body, p.If) and isinstance(body.else_, np.generic | int | float)):
+    reduction = reduction_of(value.operation)
+    if reduction is None or not (isinstance(body, p.If) and isinstance(body.else_, np.generic | int | float)):
         return None
     parts = body.condition.children if isinstance(body.condition, p.LogicalAnd) else (body.condition,)
     conditions = tuple(nonnegative(part, kernel) for part in parts)
     known = tuple(condition for condition in conditions if condition is not None)
-    if len(known) < len(conditions) or body.else_ != neutral_element(reduce, np.asarray(body.else_).dtype.name):
+    if len(known) < len(conditions) or body.else_ != reduction.neutral_of(np.asarray(body.else_).dtype.name):
         return None
     return dataclasses.replace(value, map=body.then, inner=known)
 
 
 def _combined(expression: Expression, source: Source) -> _Value | None:
     """A constant combined with a reduction by the reduction's own operation."""
-    operation: type | None = None
+    operator = ""
     children: tuple[Expression, ...] = ()
-    if isinstance(expression, p.Sum):
-        operation, children = operations.SumReductionOperation, expression.children
-    elif isinstance(expression, p.Product):
-        operation, children = operations.ProductReductionOperation, expression.children
+    if isinstance(expression, p.Sum | p.Product):
+        operator, children = "+" if isinstance(expression, p.Sum) else "*", expression.children
     elif isinstance(expression, p.Call) and isinstance(expression.function, p.Variable | ResolvedFunction):
-        names = {"max": operations.MaxReductionOperation, "min": operations.MinReductionOperation}
-        operation, children = names.get(source.function(expression.function)), expression.parameters
+        operator, children = source.function(expression.function), expression.parameters
     reductions = [child for child in children if isinstance(child, LoopyReduction)]
     numbers = [child for child in children if isinstance(child, int | float | np.generic)]
-    if operation is None or len(children) != 2 or len(reductions) != 1 or len(numbers) != 1:
+    if len(children) != 2 or len(reductions) != 1 or len(numbers) != 1:
         return None
     reduction = reductions[0]
-    if type(reduction.operation) is not operation:
+    known = reduction_of(reduction.operation)
+    if known is None or known.operator != operator:
         return None
     return _Value(reduction.expr, reduction.operation, tuple(reduction.inames), float(numbers[0]))

@@ -15,14 +15,12 @@ from pymbolic.mapper import Mapper
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
+from ...formats.functions import FUNCTIONS, IN_KERNELS
 from ...formats.workload import operand_name
-from ..functions import PRIMITIVES
 from ..kernel.typed_map import Integers
 from .array_types import Types
 from .refusal import Refusal
 from .rule import Computed, Element, affine, arrays_in, called_rule, element
-
-_ALIASES = {"fabs": "abs", "fmin": "min", "fmax": "max"}
 
 
 @dataclass
@@ -65,7 +63,7 @@ class Source:
             if isinstance(callee, CallableKernel):
                 raise Refusal(f"it calls the kernel {name}")
             name = str(callee.name)
-        return _ALIASES.get(name, name)
+        return IN_KERNELS[name].name if name in IN_KERNELS else name
 
 
 class MapReader(Mapper):  # type: ignore[misc]
@@ -121,8 +119,10 @@ class MapReader(Mapper):  # type: ignore[misc]
         if isinstance(function, p.Variable) and function.name in self.kernel.substitutions:
             return self.rule(expr)
         name = self.source.function(function)
-        if PRIMITIVES.get(name) != len(expr.parameters):
-            raise Refusal(f"it calls {name}, which is no function that a map may call: {', '.join(PRIMITIVES)}")
+        known = FUNCTIONS.get(name)
+        if known is None or known.kernel is None or known.arity != len(expr.parameters):
+            called = ", ".join(f.name for f in FUNCTIONS.values() if f.kernel is not None)
+            raise Refusal(f"it calls {name}, which is no function that a map may call: {called}")
         return var(name)(*(self.rec(argument) for argument in expr.parameters))
 
     def rule(self, call: p.Call) -> Expression:

@@ -12,6 +12,7 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError
 from ...formats.affine import Affine
+from ...formats.reductions import NONE, REDUCTIONS
 from ...formats.spec import Spec
 from ...formats.workload import Einsum as SpecEinsum
 from ...formats.workload import TensorAccess, Workload, operand_name
@@ -180,7 +181,7 @@ def _einsum(einsum: SpecEinsum, points: Space, axes: Mapping[str, tuple[str, ...
         operands,
         expression,
         constantdict({v: points.sizes[v] for v in order}),
-        "none" if einsum.is_copy_operation else einsum.operation.reduce,
+        NONE.name if einsum.is_copy_operation else einsum.operation.reduce,
         einsum.operation.populate,
         points.guards,
         accumulate,
@@ -200,7 +201,7 @@ def _shifted_map(einsum: SpecEinsum, points: Space) -> Expression:
 
 
 def _check(einsum: Einsum) -> None:
-    if einsum.reduce == "none" and einsum.reduces:
+    if not REDUCTIONS[einsum.reduce].combines and einsum.reduces:
         lost = ", ".join(einsum.reduction_variables) or str(einsum.output)
         raise CascadeError(f"Einsum {einsum.name} says reduce: none, but several points meet in one output element ({lost})")
     if einsum.is_copy and len(einsum.operands) != 1:

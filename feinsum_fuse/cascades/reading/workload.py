@@ -9,6 +9,7 @@ from constantdict import constantdict
 
 from ...errors import CascadeError
 from ...formats.opencl import OpenCL
+from ...formats.reductions import ADD
 from ...formats.workload import Einsum as SpecEinsum
 from ...formats.workload import Operation, TensorAccess, Workload
 from ..cascade import Access, Cascade, Einsum, SizeParam
@@ -41,7 +42,7 @@ def workload(cascade: Cascade) -> Workload:
         constraints = [f"0 <= {v} < {size}" for v, size in bounds.items()]
         constraints += [f"{guard.renamed(names)} >= 0" for guard in einsum.guards]
         accesses = [access(einsum, operand, False) for operand in einsum.operands] + [access(einsum, einsum.output, True)]
-        operation = Operation(_map(einsum, names), "add" if einsum.is_copy else einsum.reduce, einsum.populate)
+        operation = Operation(_map(einsum, names), ADD.name if einsum.is_copy else einsum.reduce, einsum.populate)
         einsums.append(
             SpecEinsum(
                 *(einsum.name, tuple(accesses), operation, einsum.is_copy),

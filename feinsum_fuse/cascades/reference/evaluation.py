@@ -13,23 +13,10 @@ from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
-from .error_function import erf
+from ...formats.functions import FUNCTIONS
 
 Array = NDArray[Any]
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "tanh": np.tanh,
-    "erf": erf,
-    "abs": np.abs,
-    "sin": np.sin,
-    "cos": np.cos,
-    "min": np.minimum,
-    "max": np.maximum,
-}
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -56,10 +43,13 @@ class Evaluation(EvaluationMapper):  # type: ignore[misc]
         return np.power(base, self.rec(expr.exponent))
 
     def map_call(self, expr: p.Call) -> Any:
-        function = _FUNCTIONS.get(expr.function.name)
-        if function is None:
+        function = FUNCTIONS.get(expr.function.name)
+        if function is None or function.numpy is None:
             raise CascadeError(f"there is no function {expr.function.name}")
-        return function(*(self.rec(argument) for argument in expr.parameters))
+        arguments = [np.asarray(self.rec(argument)) for argument in expr.parameters]
+        if function.of_integers == "same" and arguments[0].dtype.kind in "iub":
+            return arguments[0]
+        return function.numpy(*arguments)
 
     def map_if(self, expr: p.If) -> Any:
         return np.where(np.asarray(self.rec(expr.condition)) != 0, self.rec(expr.then), self.rec(expr.else_))

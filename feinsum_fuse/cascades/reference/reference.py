@@ -16,19 +16,19 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError
 from ...formats.affine import Affine
+from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..cascade import Cascade, Einsum, SizeParam, Tensor
 from ..element_types import computing_type
 from ..functions import is_fractional, primitive, variables_in
 from ..reading.reader import iterative_variable
-from ..reductions import combines_populate, initial_value, is_recurrence, neutral_element
+from ..reductions import combines_populate, initial_value, is_recurrence
 from ..validation import validate
 from .contraction import Labelled, contracted
 from .evaluation import evaluated
 from .regions import Region
 
 Array = NDArray[Any]
-_COMBINE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 _BLOCK = 2**20
 """Points evaluated at once."""
 _LARGEST_FACTOR = 2**26
@@ -140,7 +140,8 @@ class _Evaluated:
             self.map = _Limits(computing)(self.map)
         self.stored = tensors[einsum.output.tensor].dtype
         self.storing = einsum.accumulate if einsum.reduces or combines_populate(einsum) else self.stored
-        self.neutral = neutral_element(einsum.reduce, self.storing)
+        self.reduction = REDUCTIONS[einsum.reduce]
+        self.neutral = self.reduction.neutral_of(self.storing)
         self.region = Region({v: (0, sizes[v]) for v in einsum.variables})
         self.out = np.full(shape, initial_value(einsum, self.storing), dtype=_wide(self.storing))
         if is_recurrence(einsum):
@@ -182,7 +183,7 @@ class _Evaluated:
         elif self.guards and not combines_populate(self.einsum) and self.einsum.populate is not None:
             reached = self.reached(region, over)
         if combines_populate(self.einsum):
-            total = _COMBINE[self.einsum.reduce](total, self.einsum.populate)
+            total = self.reduction.ufunc(total, self.einsum.populate)
         target[...] = total if reached.all() else np.where(reached, total, target)
 
     def is_simple_output(self, region: Region) -> bool:
@@ -237,7 +238,7 @@ class _Evaluated:
             part, axes = _part(block, over), _reduced(block, over)
             reached[part] |= np.broadcast_to(mask, block.shape).any(axis=axes)
             if self.einsum.reduces:
-                combine = _COMBINE[self.einsum.reduce]
+                combine = self.reduction.ufunc
                 total[part] = combine(total[part], combine.reduce(value, axis=axes, dtype=self.out.dtype))
             else:
                 total[part] = value
@@ -252,17 +253,17 @@ class _Evaluated:
             mask = np.broadcast_to(self.mask(block, self.guards), block.shape)
             element = tuple(np.broadcast_to(block.values(index), block.shape)[mask] for index in self.einsum.output.indices)
             if self.einsum.reduces:
-                _COMBINE[self.einsum.reduce].at(total, element, value[mask])
+                self.reduction.ufunc.at(total, element, value[mask])
             else:
                 total[element] = value[mask]
             reached[element] = True
         if combines_populate(self.einsum):
-            total = _COMBINE[self.einsum.reduce](total, self.einsum.populate)
+            total = self.reduction.ufunc(total, self.einsum.populate)
         self.out[reached] = total[reached]
 
     def contraction(self, region: Region, over: Region) -> Array | None:
         """The sum of a product by matrix products; ``None`` if the Einsum is none, or its factors are too large or not finite."""
-        if self.einsum.reduce != "add" or self.computing.kind not in "fc" or _wide(self.storing) != self.computing:
+        if not self.reduction.is_sum or self.computing.kind not in "fc" or _wide(self.storing) != self.computing:
             return None
         factors, scale = self.factors()
         factors += [self.masked(p.Comparison(_sum(guard), ">=", 0)) for guard in self.guards]

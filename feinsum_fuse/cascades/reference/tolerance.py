@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from pymbolic import primitives as p
 from pymbolic.mapper import CombineMapper
+from pymbolic.typing import Expression
 
+from ...formats.functions import FUNCTIONS
+from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..cascade import Cascade, Einsum, Size, SizeParam
 from ..element_types import computing_type
@@ -19,12 +22,6 @@ from ..reductions import is_recurrence
 _LONG = 2**20
 """What a symbolic size is taken for."""
 _SAFETY = 4.0
-_ROUNDINGS: Mapping[str, float] = {
-    "exp": 3, "log": 3, "sqrt": 3, "rsqrt": 2, "tanh": 5, "erf": 16, "abs": 0, "sin": 4, "cos": 4, "min": 0, "max": 0
-}  # fmt: skip
-"""The largest error in units in the last place that the OpenCL specification (full profile, section 7.4) allows."""
-_AMPLIFIED: Mapping[str, float] = {"exp": 16.0, "pow": 16.0, "sin": 16.0, "cos": 16.0}
-"""The relative error of these is the argument's times its magnitude, which is taken for 16."""
 
 
 def unit_roundoff(dtype: str) -> float:
@@ -56,7 +53,7 @@ def _error(einsum: Einsum, cascade: Cascade, errors: Mapping[str, float], sizes:
     def length(size: Size) -> int:
         return sizes.get(size.name, _LONG) if isinstance(size, SizeParam) else size
 
-    if einsum.reduces and einsum.reduce in ("add", "mul"):
+    if einsum.reduces and REDUCTIONS[einsum.reduce].rounds:
         variables = einsum.reduction_variables if einsum.has_injective_output else einsum.variables
         count = math.prod(length(einsum.sizes[v]) for v in variables)
         error += min(count, 8 + 4 * math.sqrt(count)) * unit_roundoff(einsum.accumulate)
@@ -91,11 +88,14 @@ class _MapError(CombineMapper):  # type: ignore[misc]
         return self.combine([self.rec(expr.numerator), self.rec(expr.denominator)]) + 3 * self.rounding
 
     def map_power(self, expr: p.Power) -> float:
-        return _AMPLIFIED["pow"] * self.combine([self.rec(expr.base), self.rec(expr.exponent)]) + 16 * self.rounding
+        return self._called("pow", (expr.base, expr.exponent))
 
     def map_call(self, expr: p.Call) -> float:
-        name = expr.function.name
-        return _AMPLIFIED.get(name, 1.0) * self.combine(map(self.rec, expr.parameters)) + _ROUNDINGS[name] * self.rounding
+        return self._called(expr.function.name, expr.parameters)
+
+    def _called(self, name: str, arguments: tuple[Expression, ...]) -> float:
+        function = FUNCTIONS[name]
+        return function.amplification * self.combine(map(self.rec, arguments)) + function.ulps * self.rounding
 
     def map_if(self, expr: p.If) -> float:
         return self.combine([self.rec(expr.then), self.rec(expr.else_)])

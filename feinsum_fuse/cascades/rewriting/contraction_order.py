@@ -14,6 +14,7 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError
 from ...formats.affine import Affine
+from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..cascade import Access, Cascade, Einsum, SizeParam, Tensor
 from ..element_types import computing_type
@@ -87,7 +88,7 @@ def factors(einsum: Einsum) -> tuple[Factor, ...]:
     Raises :class:`CascadeError` with the reason if the Einsum is no sum of a product over a box.
     """
     reason = ""
-    if einsum.reduce != "add" and einsum.reduces:
+    if not REDUCTIONS[einsum.reduce].is_sum and einsum.reduces:
         reason = f"its reduction is {einsum.reduce}, over which products do not distribute"
     elif not einsum.has_injective_output:
         reason = f"its output {einsum.output} is not indexed by bare variables"

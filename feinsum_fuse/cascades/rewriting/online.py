@@ -11,6 +11,7 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
+from ...formats.reductions import MAX, REDUCTIONS
 from ...formats.workload import operand_name
 from ..cascade import Access, Cascade, Einsum, Tensor
 from .softmax import ExpandSoftmax, softmax_arguments
@@ -33,7 +34,7 @@ class Online:
         softmax = self.einsum
         if softmax_arguments(cascade.einsum(softmax)) is not None:
             cascade = ExpandSoftmax(softmax).apply(cascade)
-        if cascade.einsum(softmax).reduce == "max" and cascade.einsum(softmax).reduces:
+        if cascade.einsum(softmax).reduce == MAX.name and cascade.einsum(softmax).reduces:
             self._check_exponentials(cascade, softmax)
             return dataclasses.replace(cascade, rewritings=(*cascade.rewritings, self))
         quotient = cascade.einsum(softmax)
@@ -45,7 +46,7 @@ class Online:
 
     def maximum(self, cascade: Cascade) -> str:
         """The Einsum that takes the maximum, in the rewritten cascade."""
-        return self.einsum if self.einsum in {e.name for e in cascade.einsums if e.reduce == "max"} else f"{self.einsum}.max"
+        return self.einsum if self.einsum in {e.name for e in cascade.einsums if e.reduce == MAX.name} else f"{self.einsum}.max"
 
     @staticmethod
     def _check_exponentials(cascade: Cascade, maximum: str) -> None:
@@ -93,7 +94,7 @@ def _divided_late(einsum: Einsum, quotient: Einsum, exponential: Access, total: 
     names = {ours.bare: theirs for ours, theirs in zip(quotient.output.indices, read.indices, strict=True) if ours.bare is not None}
     row = tuple(index.substituted(names) for index in total.indices)
     varies = {v for index in row for v in index.variables} & set(einsum.reduction_variables)
-    if len(places) > 1 or einsum.reduce != "add" or varies or not _is_product_with(einsum.map, operand_name(places[0])):
+    if len(places) > 1 or not REDUCTIONS[einsum.reduce].is_sum or varies or not _is_product_with(einsum.map, operand_name(places[0])):
         raise CascadeError(
             f"Einsum {einsum.name} is no sum of products with the softmax {quotient.name} along its axis, which takes two passes",
             hint="Leave out online.",

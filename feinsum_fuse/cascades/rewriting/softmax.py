@@ -11,7 +11,8 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
-from ...formats.workload import Reduction, operand_name
+from ...formats.reductions import ADD, MAX
+from ...formats.workload import operand_name
 from ..cascade import Access, Cascade, Einsum, Tensor
 
 PARTS = ("max", "exp", "sum")
@@ -82,14 +83,14 @@ def _parts(einsum: Einsum, expression: Expression, largest: Access, total: Acces
     exponentials = Access(f"{einsum.output.tensor}.exp", einsum.output.indices)
     first, second = var(operand_name(0)), var(operand_name(1))
 
-    def part(name: str, output: Access, operands: tuple[Access, ...], map: Expression, reduce: Reduction = "add") -> Einsum:
+    def part(name: str, output: Access, operands: tuple[Access, ...], map: Expression, reduce: str = ADD.name) -> Einsum:
         order = dict.fromkeys((*output.variables, *einsum.variables))
         sizes = constantdict({v: einsum.sizes[v] for v in order})
         return dataclasses.replace(einsum, name=name, output=output, operands=operands, map=map, reduce=reduce, sizes=sizes)
 
     shifted = p.Call(var("exp"), (p.Sum((expression, p.Product((-1, var(operand_name(count)))))),))
     return (
-        part(f"{einsum.name}.max", largest, einsum.operands, expression, "max"),
+        part(f"{einsum.name}.max", largest, einsum.operands, expression, MAX.name),
         part(f"{einsum.name}.exp", exponentials, (*einsum.operands, largest), shifted),
         part(f"{einsum.name}.sum", total, (exponentials,), first),
         part(einsum.name, einsum.output, (exponentials, total), p.Quotient(first, second)),

@@ -12,25 +12,15 @@ from functools import cached_property
 import numpy as np
 
 from ...codegen.executable import Executable
+from ...formats.functions import FUNCTIONS
+from ...model.processor import DIVISION
 from ..runtime.contexts import queue_of
 from ..runtime.loaded import Loaded
 from .caches import caches
 from .probes import ACCUMULATORS, LINE, Bench, Probe, source_of
 
-FUNCTIONS = {
-    "exp": "exp(-{0})",
-    "log": "log({0} + (REAL) 1.5)",
-    "tanh": "tanh({0})",
-    "erf": "erf({0})",
-    "sqrt": "sqrt({0} + (REAL) 1)",
-    "rsqrt": "rsqrt({0} + (REAL) 1)",
-    "div": "w / ({0} + (REAL) 1)",
-    "max": "fmax({0}, w)",
-    "min": "fmin({0}, w)",
-}
+PROBES = {**{f.name: f.probe for f in FUNCTIONS.values() if f.probe is not None}, DIVISION: "w / ({0} + (REAL) 1)"}
 """What cascades compute besides sums and products, each with an argument that stays in range."""
-SIGNED = ("exp", "tanh", "erf")
-"""Functions whose argument may be negative."""
 HASH = "(REAL)((i * 1103515245 + r * 12345) >> 16 & 1023) * (REAL) 0.006 - 3"
 """An argument between -3 and 3 made of loop variables, spread as data are: libraries branch on it, and no predictor foresees where."""
 LOOP = 2048
@@ -100,9 +90,9 @@ class CoreBench:
             yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
         for bench, suffix in ((self.bench, "vector"), (self.scalars, "scalar")):
             functions = self._functions(bench)
-            for name in FUNCTIONS:
+            for name in PROBES:
                 yield f"{name}_{suffix}", bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
-        for name in FUNCTIONS:
+        for name in PROBES:
             yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
         lines, own = self._columns
         each = 2 * ACCUMULATORS + INDEXING
@@ -145,16 +135,16 @@ class CoreBench:
 
     def _functions(self, bench: Bench) -> Loaded:
         """A program of its own: PoCL cannot compile functions of 16 lanes."""
-        calls = {name: " ".join(f"a{k} = {text.format(f'a{k}')};" for k in range(CALLS)) for name, text in FUNCTIONS.items()}
+        calls = {name: " ".join(f"a{k} = {text.format(f'a{k}')};" for k in range(CALLS)) for name, text in PROBES.items()}
         return self._loaded(bench, {}, "".join(_HEAD % item for item in calls.items()))
 
     @cached_property
     def _loops(self) -> Loaded:
         """Scalar loops over neighbours, each with one function."""
-        arguments = {name: "s" if name in SIGNED else "(s * s)" for name in FUNCTIONS}
+        arguments = {name: "s" if name in FUNCTIONS and FUNCTIONS[name].is_probed_below_zero else "(s * s)" for name in PROBES}
         calls = {
             f"{name}_loop": f"for (int i = 0; i < n; ++i) {{ REAL s = {HASH}; q[i] = {text.format(arguments[name])}; }}"
-            for name, text in FUNCTIONS.items()
+            for name, text in PROBES.items()
         }
         return self._loaded(self.scalars, {}, "".join(_HEAD % item for item in calls.items()))
 

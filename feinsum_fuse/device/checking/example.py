@@ -11,6 +11,7 @@ import numpy as np
 from ...cascades.cascade import Cascade, Einsum
 from ...cascades.functions import is_fractional, primitive
 from ...errors import DeviceError
+from ...formats.reductions import ADD, REDUCTIONS
 
 SEED = 20261
 PERTURBATION = 1e-7
@@ -72,7 +73,7 @@ def scales(cascade: Cascade, lowest: float) -> dict[str, float]:
     settled: set[str] = set()
     for einsum in cascade.einsums:
         free = [a.tensor for a in einsum.operands if a.tensor in factors and a.tensor not in settled]
-        if einsum.reduce == "add" and free:
+        if REDUCTIONS[einsum.reduce].is_sum and free:
             terms = _terms(cascade, einsum)
             factors[free[-1]] = (3 / terms) ** 0.5 if lowest < 0 else 2 / (terms * (lowest + 1))
         settled.update(a.tensor for a in einsum.operands)
@@ -101,7 +102,8 @@ def _representable(cascade: Cascade, expected: Mapping[str, np.ndarray]) -> bool
 
 def _is_multilinear(cascade: Cascade) -> bool:
     """Whether there are only sums of products, which are well-conditioned in the norm whatever the signs."""
-    return all(einsum.reduce in ("add", "none") and not is_fractional(primitive(einsum.map)) for einsum in cascade.einsums)
+    sums = all(REDUCTIONS[einsum.reduce].operator == ADD.operator for einsum in cascade.einsums)
+    return sums and not any(is_fractional(primitive(einsum.map)) for einsum in cascade.einsums)
 
 
 def _well_conditioned(cascade: Cascade, inputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> bool:

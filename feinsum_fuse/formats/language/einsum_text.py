@@ -15,20 +15,16 @@ from pymbolic.primitives import Call, Comparison, LogicalAnd, LogicalNot, Logica
 
 from ...errors import SpecError
 from ..affine import Affine
-from ..workload import Operation, Reduction, operand_name
+from ..functions import FUNCTIONS
+from ..reductions import ADD, SYMBOLS
+from ..workload import Operation, operand_name
 from .caps import MAX_BITS, shortened
 from .expressions import MAX_TEXT, nearest, parse_expression
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
 
-FUNCTIONS: dict[str, tuple[int, ...]] = {
-    "exp": (1,), "log": (1,), "sqrt": (1,), "rsqrt": (1,), "tanh": (1,), "erf": (1,), "abs": (1,), "sin": (1,), "cos": (1,),
-    "min": (2,), "max": (2,), "pow": (2,), "where": (3,), "relu": (1,), "sigmoid": (1,), "gelu": (1,), "silu": (1,),
-}  # fmt: skip
-"""Function -> how many arguments it takes."""
 SOFTMAX = "softmax"
-REDUCTION_NAMES: dict[str, Reduction] = {"sum": "add", "max": "max", "min": "min", "prod": "mul"}
 CONSTANTS = {"inf": math.inf, "pi": math.pi}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 """A tensor's name; the parts that a softmax expands to have names such as ``SM.max``."""
@@ -173,8 +169,8 @@ def _subscript(node: ast.expr) -> tuple[str, Projection] | None:
 def parse_einsum(text: str) -> ParsedEinsum:
     """``Z[m, n] = A[m, k] * B[k, n]``; :class:`SpecError` for anything that cannot be honoured.
 
-    The right-hand side is arithmetic over accesses, rank variables, numbers and the functions of :data:`FUNCTIONS`; around the whole of it
-    one of ``sum``, ``max``, ``min``, ``prod`` chooses the reduction. Equal accesses are one access; different ones of one tensor are two.
+    The right-hand side is arithmetic over accesses, rank variables, numbers and the functions of the table; around the whole of it the
+    symbol of a reduction (``sum``, ``max``, ...) chooses that. Equal accesses are one access; different ones of one tensor are two.
     """
     if len(text) > MAX_TEXT:
         raise SpecError(f"The Einsum has {len(text)} characters; at most {MAX_TEXT} are read.")
@@ -235,10 +231,10 @@ class MapNames:
 
 
 def parse_map(tree: ast.expr, names: MapNames) -> Operation:
-    """The map and the reduction that a right-hand side chooses (``add`` unless a reduction name stands around the whole of it)."""
-    reduce: Reduction = "add"
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in REDUCTION_NAMES and len(tree.args) == 1:
-        reduce = REDUCTION_NAMES[tree.func.id]
+    """The map and the reduction that a right-hand side chooses (a sum unless another one's symbol stands around the whole of it)."""
+    reduce = ADD.name
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in SYMBOLS and len(tree.args) == 1:
+        reduce = SYMBOLS[tree.func.id].name
         tree = tree.args[0]
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == SOFTMAX:
         return Operation(_softmax(tree, names), reduce)
@@ -342,10 +338,11 @@ class _Map:
         if name == "input" and self.names.count is not None:
             return self._input(node)
         if name not in FUNCTIONS:
-            hint = f"The functions are {', '.join(FUNCTIONS)}; around the whole right-hand side also sum, prod and softmax."
+            around = ", ".join(symbol for symbol in SYMBOLS if symbol not in FUNCTIONS)
+            hint = f"The functions are {', '.join(FUNCTIONS)}; around the whole right-hand side also {around} and softmax."
             raise SpecError(f"There is no function {shortened(name)!r}.", hint=hint)
-        if node.keywords or len(node.args) not in FUNCTIONS[name]:
-            wanted = FUNCTIONS[name][0]
+        wanted = FUNCTIONS[name].arity
+        if node.keywords or len(node.args) != wanted:
             raise SpecError(f"{name} takes {wanted} argument{'s' * (wanted > 1)}, not {len(node.args) + len(node.keywords)}.")
         return Call(Variable(name), tuple(self.expression(argument) for argument in node.args))
 

@@ -23,12 +23,12 @@ from pymbolic.primitives import (
 )
 
 from ...errors import SpecError
+from ..reductions import ADD, NONE, REDUCTIONS, SYMBOLS
 from ..workload import Einsum, Operation, TensorAccess, operand_name
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
 
-REDUCTION_TEXTS = {"add": "sum", "max": "max", "min": "min", "mul": "prod"}
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
 
 
@@ -42,7 +42,7 @@ def operand_texts(einsum: Einsum) -> list[str]:
     """How a map names each operand in the long form: by tensor, by access if a tensor is read twice, by number if even those agree."""
     names = [access.name for access in einsum.inputs]
     texts = [access_text(access) for access in einsum.inputs]
-    clashing = set(einsum.rank_variables) | set(REDUCTION_TEXTS.values())
+    clashing = set(einsum.rank_variables) | set(SYMBOLS)
 
     def text(k: int) -> str:
         if texts.count(texts[k]) > 1:
@@ -65,7 +65,7 @@ def right_hand_side(einsum: Einsum) -> str:
     operation = einsum.operation
     texts = [access_text(access) for access in einsum.inputs]
     inner = " * ".join(texts) if operation.map is None else map_text(operation.map, texts)
-    return inner if operation.reduce in ("add", "none") else f"{REDUCTION_TEXTS[operation.reduce]}({inner})"
+    return inner if operation.reduce in (ADD.name, NONE.name) else f"{REDUCTIONS[operation.reduce].symbol}({inner})"
 
 
 def operation_fields(operation: Operation, operands: list[str]) -> dict[str, str | float | bool]:
@@ -73,7 +73,7 @@ def operation_fields(operation: Operation, operands: list[str]) -> dict[str, str
     fields: dict[str, str | float | bool] = {}
     if operation.map is not None:
         fields["map"] = map_text(operation.map, operands)
-    if operation.reduce != "add":
+    if operation.reduce != ADD.name:
         fields["reduce"] = operation.reduce
     if operation.populate is not None:
         fields["populate"] = operation.populate

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from ..complaints import complaint
 from ..language.caps import shortened
 from ..language.expressions import nearest
+from ..reductions import ADD
 from .document import Document, Path
 
 
@@ -84,7 +85,7 @@ class AccessInput(Input):
 
 class OperationsInput(Input):
     map: str | int | float | None = None
-    reduce: str | None = "add"
+    reduce: str | None = ADD.name
     populate: Number | None = None
     online: bool = False
 

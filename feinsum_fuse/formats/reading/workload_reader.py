@@ -30,9 +30,10 @@ from ..language.operations import operand_scope
 from ..language.variables import Scope
 from ..language.widths import resolved_widths
 from ..messages import SpecWarning
+from ..reductions import NONE, REDUCTIONS
 from ..renames import einsum_renames, read_renames
 from ..spec import EinsumRename
-from ..workload import REDUCTIONS, Einsum, Operation, Reduction, TensorAccess, Workload
+from ..workload import Einsum, Operation, TensorAccess, Workload
 from .document import Document, Path
 from .inputs import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
 
@@ -250,12 +251,11 @@ class WorkloadReader:
             with self.document.blame((*where, "map")):
                 operation = simplified(parse_map(parse_expression(str(given.map)), operand_scope(einsum)), len(einsum.inputs))
         if "reduce" in given.model_fields_set:
-            name = "none" if given.reduce is None or given.reduce == "None" else given.reduce
+            name = NONE.name if given.reduce is None or given.reduce == "None" else given.reduce
             if name not in REDUCTIONS:
                 hint = f"Reductions are {', '.join(REDUCTIONS)}."
                 raise self.document.error((*where, "reduce"), f"There is no reduction {name!r}.", hint)
-            reduce: Reduction = next(r for r in REDUCTIONS if r == name)
-            operation = replace(operation, reduce=reduce)
+            operation = replace(operation, reduce=name)
         populate = None
         if given.populate is not None and given.populate != "None":
             with self.document.blame((*where, "populate")):

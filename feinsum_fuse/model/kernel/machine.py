@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...formats.arch import Arch, Compute, Memory
+from ...formats.functions import FUNCTIONS, Function
 from ...formats.spec import Spec
-from ..processor import FUNCTION_CYCLES, OTHER_FUNCTION, figure, operation_seconds
+from ..processor import DIVISION, DIVISION_CYCLES, figure, operation_seconds
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,11 @@ class Machine:
         return figure(self.arch, name)
 
     def function(self, name: str, lanes: int) -> float:
-        """Seconds of one call, on a vector or on a scalar."""
-        vector, scalar = FUNCTION_CYCLES.get(name, OTHER_FUNCTION)
+        """Seconds of one call, on a vector or on a scalar.
+
+        The table of functions says whose calibrated figures a function has; where there are none, its assumed cycles count.
+        """
+        name, (vector, scalar) = _priced(name)
         if lanes > 1:
             return self.variable(f"{name}_vector_seconds", vector * self.cycle)
         alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
@@ -105,6 +109,7 @@ class Machine:
 
     def is_vectorised(self, name: str) -> bool:
         """Whether the compiler makes vectors of a loop that calls a function: not if the library keeps the function to itself."""
+        name, _ = _priced(name)
         alone = self.variable(f"{name}_scalar_seconds", math.inf)
         return self.variable(f"{name}_loop_seconds", 0.0) < alone / 2
 
@@ -127,3 +132,11 @@ class Machine:
     def _throughput(self, memory: Memory, name: str) -> float:
         action = memory.action(name)
         return action.throughput if action is not None and action.throughput > 0 else math.inf
+
+
+def _priced(name: str) -> tuple[str, tuple[float, float]]:
+    """Whose figures a function has, and what is assumed of it."""
+    if name == DIVISION:
+        return DIVISION, DIVISION_CYCLES
+    function = FUNCTIONS.get(name, Function(name))
+    return function.cost or name, function.cycles

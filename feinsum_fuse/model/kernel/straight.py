@@ -16,13 +16,14 @@ import numpy as np
 from pymbolic.mapper import WalkMapper
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
+from ...formats.functions import FUNCTIONS, IN_KERNELS
+from ...formats.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place, statements
+from ..processor import DIVISION
 from .blocks import Block, Line, average_trips, conditional, stride, variables
 from .machine import Machine
 
-FREE = frozenset({"where"})
-PAIRS = frozenset({"max", "min"})
 TURNED = 1.5
 """Ways through memory of an accumulator in an iteration, on average over loops whose accumulators fill all registers."""
 
@@ -46,7 +47,7 @@ class _Operations(WalkMapper):  # type: ignore[misc]
         super().map_product(expr)
 
     def map_quotient(self, expr: Quotient) -> None:
-        self.called("div")
+        self.called(DIVISION)
         super().map_quotient(expr)
 
     def map_power(self, expr: Power) -> None:
@@ -63,8 +64,9 @@ class _Operations(WalkMapper):  # type: ignore[misc]
 
     def map_call(self, expr: Call) -> None:
         name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
-        if name not in FREE:
-            self.called(name)
+        function = FUNCTIONS.get(name) or IN_KERNELS.get(name)
+        if function is None or function.cost != "":
+            self.called(function.name if function is not None else name)
         for parameter in expr.parameters:
             self.rec(parameter)
 
@@ -187,11 +189,11 @@ class Straight:
         found(line.statement.value)
         pieces = self._pieces(line) * line.copies
         reduce = line.statement.reduce
-        if reduce == "add" and isinstance(line.statement.value, Product):
+        if reduce == ADD.name and isinstance(line.statement.value, Product):
             # The last multiplication becomes one operation with the addition; the others are done once for what they depend on.
             counts.arithmetic += pieces + pieces / line.copies * self._partial_products(line)
         else:
-            counts.arithmetic += pieces * (found.simple + (reduce in ("add", "mul")))
+            counts.arithmetic += pieces * (found.simple + (reduce is not None and REDUCTIONS[reduce].cost is None))
         lanes = line.width * self.vectorised
         for name, count in _calls(line).items():
             if line.lane is not None and not line.is_vector and not self.machine.is_vectorised(name):
@@ -376,8 +378,8 @@ def _calls(line: Line) -> dict[str, int]:
     """Functions that a statement calls, that of its reduction among them."""
     found = _Operations()
     found(line.statement.value)
-    reduce = line.statement.reduce
-    return {**found.calls, reduce: found.calls.get(reduce, 0) + 1} if reduce in PAIRS else found.calls
+    cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
+    return found.calls if cost is None else {**found.calls, cost: found.calls.get(cost, 0) + 1}
 
 
 def _held(line: Line, place: Place) -> float:

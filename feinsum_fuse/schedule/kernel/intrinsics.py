@@ -15,6 +15,7 @@ from constantdict import constantdict
 from loopy.kernel.function_interface import ScalarCallable
 from loopy.types import NumpyType
 
+from ...formats.functions import FUNCTIONS
 from ..errors import VectorAccessError
 
 _C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar"}
@@ -139,11 +140,10 @@ def definition(name: str) -> str:
         return f"#define {name}({names}) (({vector})({names}))"
     if what.startswith("lane"):
         return f"#define {name}(x) ((x).s{int(what[4:]):x})"
-    if what in {"vmax", "vmin", "vpow"}:
-        prefix = "f" if what != "vpow" and element in {"float", "double"} else ""
-        return _builtin(name, f"{prefix}{what[1:]}", vector, ("x", "y"))
-    if what.startswith("builtin"):
-        return _builtin(name, what.removeprefix("builtin"), vector, ("x",))
+    function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
+    if function is not None:
+        kind = "f" if element in {"float", "double"} else "i"
+        return _builtin(name, function.opencl_name(kind), vector, ("x", "y")[: function.arity])
     if what == "viota":
         return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
     if what.startswith(("vindex", "vwhere")):

@@ -10,6 +10,7 @@ from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, Lo
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
+from ...formats.functions import IN_KERNELS
 from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from .intrinsics import WIDEST
@@ -72,13 +73,17 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
             return None
 
     def map_call(self, expr: Call) -> Expression:
-        name = expr.function.name if isinstance(expr.function, Variable) else ""
-        if name in {"min", "max"} and self.is_vector(expr):
-            first, second = (self.rec(p) for p in expr.parameters)
-            return self.call(f"v{name}", first, second)
-        if self.lanes == WIDEST and self.is_vector(expr) and len(expr.parameters) == 1:
-            return self.call(f"builtin{name}", self.rec(expr.parameters[0]))
-        return super().map_call(expr)
+        function = IN_KERNELS.get(expr.function.name) if isinstance(expr.function, Variable) else None
+        if function is None or not self.is_vector(expr):
+            return super().map_call(expr)
+        if not function.vectors:
+            raise VectorAccessError(f"{function.name} of a vector", hint="OpenCL C has it for scalars alone.")
+        arguments = [self.rec(argument) for argument in expr.parameters]
+        if len(arguments) > 1:
+            return self.call(f"v{function.name}", *arguments)
+        if self.lanes == WIDEST:
+            return self.call(f"builtin{function.name}", *arguments)
+        return expr.function(*arguments)
 
     def map_quotient(self, expr: Quotient) -> Expression:
         # loopy casts both sides of a division to a scalar type.

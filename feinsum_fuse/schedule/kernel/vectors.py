@@ -12,6 +12,7 @@ from pymbolic.primitives import Comparison, If
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
+from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..steps.vector_steps import lane_axis
 from ..tree.nest import For, Nest, Place, Statement
@@ -124,11 +125,7 @@ class VectorWriter:
         if s.reduce is None:
             return value
         target = self.operand(s.target)
-        if s.reduce == "add":
-            return target + value
-        if s.reduce == "mul":
-            return target * value
-        return self.call(f"v{s.reduce}", target, value)
+        return REDUCTIONS[s.reduce].combined(target, value, lambda function, *values: self.call(f"v{function}", *values))
 
     @property
     def stores(self) -> bool:

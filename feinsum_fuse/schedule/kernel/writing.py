@@ -21,6 +21,7 @@ from pymbolic.typing import Expression
 from ...cascades.kernel.tags import EinsumTag, TensorTag
 from ...formats.affine import Affine
 from ...formats.opencl import FanoutKind
+from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..errors import NestOrderError
 from ..tree.loops import is_reduction
@@ -331,12 +332,8 @@ class _Text:
         loops = {name: self.expression(value) for name, value in s.values.items()}
         value = SubstitutionMapper(make_subst_func({**loops, **place}))(s.value)
         target = self.read(s.target)
-        if s.reduce == "add":
-            value = target + value
-        elif s.reduce == "mul":
-            value = target * value
-        elif s.reduce in {"max", "min"}:
-            value = var(s.reduce)(target, value)
+        if s.reduce is not None:
+            value = REDUCTIONS[s.reduce].combined(target, value)
         self.assign(s, target, value, above)
 
     def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:

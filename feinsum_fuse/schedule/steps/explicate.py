@@ -10,7 +10,6 @@ import islpy as isl
 import loopy as lp
 import numpy as np
 from constantdict import constantdict
-from loopy.library import reduction as operations
 from loopy.symbolic import IdentityMapper, Reduction, SubstitutionMapper
 from pymbolic import var
 from pymbolic.mapper.coefficient import CoefficientCollector
@@ -19,10 +18,11 @@ from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Call, Product, Subscript, Sum, Variable
 from pymbolic.typing import Expression
 
+from ...cascades.callables import reduction_of
 from ...cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
-from ...cascades.reductions import neutral_element
 from ...formats.affine import Affine
-from ...formats.workload import Reduction as ReductionName
+from ...formats.reductions import SYMBOLS
+from ...formats.reductions import Reduction as ReductionRow
 from ...formats.workload import operand_name
 from ..errors import NormalFormError
 from ..kernel.surroundings import variables_of
@@ -30,12 +30,8 @@ from ..step import EinsumName, Step
 from ..tree.accumulators import AccumulatorTypes
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Source, Statement
 
-_OPERATIONS: tuple[tuple[type, ReductionName], ...] = (
-    (operations.SumReductionOperation, "add"),
-    (operations.ProductReductionOperation, "mul"),
-    (operations.MaxReductionOperation, "max"),
-    (operations.MinReductionOperation, "min"),
-)
+_COMBINING = frozenset(reduction.operator for reduction in SYMBOLS.values())
+"""Functions, among them, with which an initial value is combined."""
 
 
 @dataclass(frozen=True)
@@ -138,19 +134,20 @@ class _Reader:
         self.spaces[name] = tuple(loops)
         if reduction is None:
             return self._around(loops, (Statement(name, "map", target, value, tuple(reads.places), values),))
-        operation = next((text for cls, text in _OPERATIONS if isinstance(reduction.operation, cls)), None)
-        if operation is None:
-            raise NormalFormError(f"Einsum {name}: the reduction {reduction.operation} is not known", hint="Known: add, mul, max, min.")
+        known = reduction_of(reduction.operation)
+        if known is None:
+            hint = f"Known: {', '.join(SYMBOLS)}."
+            raise NormalFormError(f"Einsum {name}: the reduction {reduction.operation} is not known", hint=hint)
         if (wider := self.types.wider(insn.id, self.sources[target_name].dtype)) is not None:
             self.accumulators[name] = wider
-        update = Statement(name, "update", target, value, tuple(reads.places), values, operation)
-        init = Statement(name, "init", target, self._initial(populate, operation, target_name))
+        update = Statement(name, "update", target, value, tuple(reads.places), values, known.name)
+        init = Statement(name, "init", target, self._initial(populate, known, target_name))
         summed = tuple(self._around(loops[len(outer) :], (update,)))
         return self._around(loops[: len(outer)], (init, *summed))
 
-    def _initial(self, populate: object, operation: ReductionName, array: str) -> Expression:
+    def _initial(self, populate: object, reduction: ReductionRow, array: str) -> Expression:
         dtype = self.sources[array].dtype
-        start = neutral_element(operation, dtype)
+        start = reduction.neutral_of(dtype)
         return np.dtype(dtype).type(start) if populate is None else populate
 
     def _around(self, loops: Sequence[For], body: tuple[Node, ...]) -> Iterator[Node]:
@@ -236,7 +233,7 @@ def _parts(expression: Expression, einsum: str) -> tuple[object, Reduction | Non
     children: tuple[Expression, ...] = ()
     if isinstance(expression, Sum | Product):
         children = expression.children
-    elif isinstance(expression, Call) and isinstance(expression.function, Variable) and expression.function.name in {"min", "max"}:
+    elif isinstance(expression, Call) and isinstance(expression.function, Variable) and expression.function.name in _COMBINING:
         children = expression.parameters
     reductions = [c for c in children if isinstance(c, Reduction)]
     others = [c for c in children if not isinstance(c, Reduction)]

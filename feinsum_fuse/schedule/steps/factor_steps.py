@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from constantdict import constantdict
 
-from ...cascades.reductions import neutral_element
 from ...formats.affine import Affine
+from ...formats.reductions import REDUCTIONS
 from ..errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
 from ..step import Step, Word
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
@@ -56,7 +56,7 @@ class RFactor(Step):
         strides = (1, *tile_strides(nest, place.source, touched))
         tile = Tile(name, tensor_of(nest, place.source), memory, shape, dtype, origin, tuple(range(len(shape))), strides=strides)
         own = Place(name, (Affine.variable(loop.name), *touched.local(place, name).indices))
-        before = _started(nest, einsum, tile, np.dtype(dtype).type(neutral_element(update.reduce, dtype)))
+        before = _started(nest, einsum, tile, np.dtype(dtype).type(REDUCTIONS[update.reduce].neutral_of(dtype)))
         after = _combined(nest, tile, touched, update, above, names)
         # Partial results of partial results are combined before those are.
         body = _around(nest.body, update, len(names), before, after)

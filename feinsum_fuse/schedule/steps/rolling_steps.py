@@ -15,6 +15,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.functions import variables_in
 from ...formats.affine import Affine
+from ...formats.reductions import ADD, MAX, MUL
 from ...formats.workload import operand_name
 from ..errors import IncompleteReductionError, NestOrderError
 from ..step import EinsumName, Step
@@ -72,7 +73,7 @@ class RollingUpdate(Step):
         return nest.replace(body=rebuilt(nest.body, lambda n: (self._finite(nest, n),)))
 
     def _check(self, nest: Nest, largest: Statement, exponentials: Sequence[str], sums: Sequence[str]) -> None:
-        if largest.reduce != "max" or not exponentials:
+        if largest.reduce != MAX.name or not exponentials:
             raise IncompleteReductionError(f"{self}: {self.maximum} is no maximum that exponentials under the loop read")
         for einsum in exponentials:
             if not _is_shifted_exponential(computing(nest, einsum), largest.target.source):
@@ -82,7 +83,7 @@ class RollingUpdate(Step):
                 )
         for einsum in sums:
             statement = computing(nest, einsum)
-            if einsum not in exponentials and (statement.reduce != "add" or not _is_linear(nest, statement, exponentials)):
+            if einsum not in exponentials and (statement.reduce != ADD.name or not _is_linear(nest, statement, exponentials)):
                 raise IncompleteReductionError(
                     f"{self}: {einsum} is no sum of products with the exponentials; one pass cannot rescale it, two can",
                     hint="Move the division behind the sum, or leave the loop unshared.",
@@ -98,7 +99,7 @@ class RollingUpdate(Step):
         used = {v for place in (target, *operands) for index in place.indices for v in index.variables}
         values = constantdict({name: v for name, v in like.values.items() if set(v.variables) <= used})
         return Statement(
-            einsum, "update" if reduce else "map", target, var(operand_name(0)), tuple(operands), values, "mul" if reduce else None
+            einsum, "update" if reduce else "map", target, var(operand_name(0)), tuple(operands), values, MUL.name if reduce else None
         )
 
     def _finite(self, nest: Nest, node: Node) -> Node:

@@ -15,6 +15,7 @@ from pymbolic.mapper.substitutor import make_subst_func
 
 from ...cascades.kernel.typed_map import cast_to
 from ...formats.affine import Affine
+from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Step, TensorName, Word
@@ -368,7 +369,7 @@ class CacheWrite(Step):
         """Whether constants and masks of a sum can wait until it is stored: narrow numbers could overflow, integers are not divided."""
         dtype = np.dtype(tile.dtype)
         wide = dtype.kind in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == dtype_of(nest, update.target.source)
-        return wide and update.role == "update" and update.reduce == "add"
+        return wide and update.role == "update" and update.reduce is not None and REDUCTIONS[update.reduce].is_sum
 
     def _writing(self, nest: Nest, scope: tuple[str, ...]) -> tuple[tuple[For, ...], Statement]:
         """What writes the Einsum's sums below this scope, or combines its partial results there, with the loops around it."""

@@ -11,8 +11,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.matching.array_types import Types
 from ...cascades.matching.refusal import Refusal
-from ...cascades.reductions import neutral_element
-from ...formats.workload import Reduction
+from ...formats.reductions import REDUCTIONS
 from ..errors import NormalFormError
 
 
@@ -68,20 +67,19 @@ class _Typed(UncachedWalkMapper):  # type: ignore[misc]
             self.types.append(str(expr.dtype))
 
 
-def rounds(reduce: Reduction, stored: str, accumulate: str) -> bool:
+def rounds(reduce: str, stored: str, accumulate: str) -> bool:
     """Whether partial results that are converted to the stored type may give another result than the whole one converted at the end.
 
-    They do not for the largest and the smallest of floating-point numbers, because rounding keeps their order, nor for sums and products of
-    integers, which are taken modulo a power of two.
+    They do not among the types that the reduction narrows.
     """
-    kinds = {np.dtype(stored).kind, np.dtype(accumulate).kind}
-    return not (kinds == {"f"} if reduce in {"max", "min"} else kinds <= {"i", "u"})
+    return not {np.dtype(stored).kind, np.dtype(accumulate).kind} <= set(REDUCTIONS[reduce].narrows)
 
 
-def started(value: Expression, reduce: Reduction, stored: str, accumulate: str) -> Expression:
+def started(value: Expression, reduce: str, stored: str, accumulate: str) -> Expression:
     """The initial value in an accumulator: the type's own neutral element where the stored type's stands for "nothing yet"."""
-    neutral = np.dtype(stored).type(neutral_element(reduce, stored))
+    reduction = REDUCTIONS[reduce]
+    neutral = np.dtype(stored).type(reduction.neutral_of(stored))
     if isinstance(value, np.generic) and value.dtype == neutral.dtype and value == neutral:
-        result: Expression = np.dtype(accumulate).type(neutral_element(reduce, accumulate))
+        result: Expression = np.dtype(accumulate).type(reduction.neutral_of(accumulate))
         return result
     return value

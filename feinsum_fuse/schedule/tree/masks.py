@@ -20,14 +20,13 @@ from loopy.symbolic import DependencyMapper, TypeCast
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
-from ...cascades.reductions import neutral_element
 from ...formats.affine import Affine
+from ...formats.functions import IN_KERNELS
+from ...formats.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
 from .nest import For, Nest, Place, Statement, statements
 from .polyhedra import points, relation
 
-_UNARY: dict[str, Callable[[float], float]] = {"exp": np.exp, "tanh": np.tanh, "abs": np.abs, "sin": np.sin, "cos": np.cos, "erf": math.erf}
-"""Functions that are finite wherever their argument is."""
 _OPERATORS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "=", "!=": "!="}
 
 
@@ -98,10 +97,10 @@ def _quotient(one: Known, other: Known) -> Known:
     return _collected(iter([*known.constants.items(), (0.0, zero)]), finite)
 
 
-def _extremum(name: str, one: Known, other: Known) -> Known:
-    lost = -math.inf if name == "max" else math.inf
+def _extremum(reduction: Reduction, one: Known, other: Known) -> Known:
+    lost = -math.inf * reduction.extremum
     finite = (one.finite & other.finite) | (one.where(lost) & other.finite) | (other.where(lost) & one.finite)
-    return _pairs(max if name == "max" else min, one, other, finite)
+    return _pairs(reduction.ufunc, one, other, finite)
 
 
 class Masks:
@@ -132,10 +131,9 @@ class Masks:
     def neutral(self, above: Sequence[For], statement: Statement) -> isl.Set:
         """The points of a statement that reduces at which it changes nothing; empty for one that does not reduce."""
         known = self.value(above, statement)
-        if statement.reduce in (None, "none"):
+        if statement.reduce is None or not REDUCTIONS[statement.reduce].combines:
             return _none(known.finite)
-        assert statement.reduce is not None
-        return known.where(float(neutral_element(statement.reduce, self.nest.sources[statement.target.source].dtype)))
+        return known.where(float(REDUCTIONS[statement.reduce].neutral_of(self.nest.sources[statement.target.source].dtype)))
 
     def read(self, place: Place, above: Sequence[For], statement: Statement) -> Known:
         """What is known of an operand, over the points of the statement's loops."""
@@ -166,13 +164,14 @@ class Masks:
         if not inits or not np.isscalar(inits[0].value) or np.iscomplexobj(inits[0].value):
             return Known({}, _none(reached))
         start = float(cast(float, inits[0].value))
-        if statement.reduce == "add" and math.isfinite(start):
+        reduction = REDUCTIONS[statement.reduce]
+        if reduction.is_sum and math.isfinite(start):
             low, high = known.where(-math.inf), known.where(math.inf)
             parts = [(v, some(part) & every(part | known.finite)) for v, part in ((-math.inf, low), (math.inf, high))]
             parts += [(start, every(known.where(0.0)))]
             return _collected(iter(parts), every(known.finite))
-        if statement.reduce in {"max", "min"}:
-            lost = -math.inf if statement.reduce == "max" else math.inf
+        if reduction.extremum:
+            lost = -math.inf * reduction.extremum
             nothing = known.where(lost)
             finite = every(known.finite | nothing)
             if start == lost:
@@ -214,12 +213,14 @@ class _Evaluation:
         return Known({}, _none(self.domain))
 
     def _call(self, name: str, arguments: Sequence[Known]) -> Known:
-        if name in _UNARY and len(arguments) == 1:
+        function = IN_KERNELS.get(name)
+        extremum = next((r for r in REDUCTIONS.values() if r.extremum and r.operator == name), None)
+        if extremum is not None and len(arguments) == 2:
+            return _extremum(extremum, *arguments)
+        if function is not None and function.is_finite and function.numpy is not None and len(arguments) == 1:
             with np.errstate(all="ignore"):
-                parts = [(_number(_UNARY[name], value), part) for value, part in arguments[0].constants.items()]
+                parts = [(_number(function.numpy, value), part) for value, part in arguments[0].constants.items()]
             return _collected(iter(parts), arguments[0].finite)
-        if name in {"min", "max"} and len(arguments) == 2:
-            return _extremum(name, *arguments)
         return Known({}, _none(self.domain))
 
     def _choice(self, expr: p.If) -> Known:

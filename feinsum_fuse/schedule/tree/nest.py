@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema, core_schema
 from ...cascades.names import identifier
 from ...formats.affine import Affine
 from ...formats.opencl import FanoutKind
-from ...formats.workload import Reduction
+from ...formats.reductions import REDUCTIONS
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -95,7 +95,8 @@ class Statement:
     value: Expression
     operands: tuple[Place, ...] = ()
     values: constantdict[str, Affine] = field(default_factory=constantdict)
-    reduce: Reduction | None = None
+    reduce: str | None = None
+    """The name of a reduction."""
     guards: tuple[Affine, ...] = ()
     first: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
@@ -294,7 +295,7 @@ def pretty(body: tuple[Node, ...], indent: str = "") -> Iterator[str]:
 
 def pretty_statement(statement: Statement) -> str:
     """One statement as text."""
-    operator = {None: "=", "add": "+=", "mul": "*="}.get(statement.reduce, f"{statement.reduce}=")
+    operator = "=" if statement.reduce is None else f"{REDUCTIONS[statement.reduce].infix or statement.reduce}="
     value = str(statement.value)
     for position, place in reversed(list(enumerate(statement.operands))):
         value = value.replace(f"%{position}", str(place))

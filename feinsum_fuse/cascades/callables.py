@@ -1,0 +1,69 @@
+"""What loopy calls the reductions and functions of the tables, and the functions among them that loopy does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import loopy as lp
+from constantdict import constantdict
+from loopy.kernel.function_interface import ScalarCallable
+from loopy.library import reduction as operations
+from pymbolic.mapper import WalkMapper
+from pymbolic.primitives import Call
+from pymbolic.typing import Expression
+
+from ..formats.functions import FUNCTIONS, IN_KERNELS
+from ..formats.reductions import SYMBOLS, Reduction
+
+
+def loopy_operation(reduction: Reduction) -> operations.ReductionOperation:
+    """The reduction as loopy has it."""
+    found: operations.ReductionOperation = getattr(operations, reduction.loopy)()
+    return found
+
+
+def reduction_of(operation: operations.ReductionOperation | None) -> Reduction | None:
+    """The reduction that loopy's is; ``None`` for one that is not in the table."""
+    return next((r for r in SYMBOLS.values() if r.loopy == type(operation).__name__), None)
+
+
+class MapFunction(ScalarCallable):  # type: ignore[misc]
+    """A function of the table that loopy does not know, on scalars and on vectors: its value has its argument's type."""
+
+    def with_types(self, arg_id_to_dtype, clbl_inf_ctx):  # type: ignore[no-untyped-def]
+        known = {k: v for k, v in arg_id_to_dtype.items() if k >= 0}
+        if any(v is None for v in known.values()):
+            return self.copy(arg_id_to_dtype=constantdict(known)), clbl_inf_ctx
+        name = IN_KERNELS[self.name].opencl
+        return self.copy(name_in_target=name, arg_id_to_dtype=constantdict({**known, -1: known[0]})), clbl_inf_ctx
+
+
+class _Called(WalkMapper):  # type: ignore[misc]
+    """Collects what functions an expression calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def map_call(self, expr: Call) -> None:
+        self.names.add(str(expr.function.name))
+        for parameter in expr.parameters:
+            self.rec(parameter)
+
+
+@cache
+def _unknown() -> frozenset[str]:
+    """The functions that kernels may call and loopy does not know."""
+    return frozenset(IN_KERNELS) - frozenset(lp.PyOpenCLTarget().get_device_ast_builder().known_callables)
+
+
+def registered(t_unit: lp.TranslationUnit, maps: Iterable[Expression]) -> lp.TranslationUnit:
+    """The program with what these primitive maps call and loopy does not know."""
+    called = _Called()
+    for expression in maps:
+        called(expression)
+    names = {name for f in called.names if (name := FUNCTIONS[f].kernel) is not None} & _unknown()
+    for name in sorted(names):
+        t_unit = lp.register_callable(t_unit, name, MapFunction(name))
+    return t_unit

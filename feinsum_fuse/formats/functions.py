@@ -1,0 +1,133 @@
+"""The functions that a map may call. A new one is a row of :data:`FUNCTIONS`, and nothing else.
+
+The table lies with the language of the files because that is the first to need it; everything above asks it, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pymbolic import var
+from pymbolic.primitives import If, Power
+
+from .error_function import erf
+
+if TYPE_CHECKING:
+    from pymbolic.typing import Expression
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of numbers, taken element by element."""
+
+    name: str
+    arity: int = 1
+    numpy: Callable[..., Any] | None = None
+    """The same for NumPy's arrays; ``None`` for what is composed."""
+    composed: Callable[..., Expression] | None = None
+    """The function as an expression in others, which then stands in its place; a function that has one needs no more than a name."""
+    kernel: str | None = None
+    """What loopy kernels call it; ``None``: they cannot."""
+    aliases: tuple[str, ...] = ()
+    """What else they call it."""
+    opencl: str = ""
+    """OpenCL C's name for floating-point numbers."""
+    opencl_integers: str = ""
+    """OpenCL C's name for integers, if it has one."""
+    of_integers: Literal["number", "integer", "same"] = "number"
+    """What it gives of integers: any number, so that floating-point numbers are computed; an integer; or the very argument."""
+    is_real: bool = False
+    """Whether it is not defined for complex numbers."""
+    is_associative: bool = False
+    """Whether order and grouping of its arguments mean nothing; then more than ``arity`` arguments are grouped."""
+    is_finite: bool = False
+    """Whether it is finite wherever its arguments are."""
+    ulps: float = 0.0
+    """The largest error in units in the last place that the OpenCL specification (full profile, section 7.4) allows."""
+    amplification: float = 1.0
+    """The relative error of the result over the argument's; 16 where it is the argument's magnitude, which is taken for that; 0 for steps,
+    whose places no tolerance covers."""
+    cost: str | None = None
+    """The function whose calibrated cost it has, by default its own; ``""`` for what costs nothing beside its arguments."""
+    cycles: tuple[float, float] = (25.0, 20.0)
+    """What one call takes on a vector and on a scalar where nothing was measured, in cycles: the time of two vector multiply-adds.
+
+    The default is of the order of what a library's ``exp`` and ``tanh`` took on an EPYC, 16 to 28 and 22 to 40; the others are for
+    functions that one instruction does (Fog, Instruction tables: Zen 2)."""
+    probe: str | None = None
+    """OpenCL C whose time a calibration measures, with ``{0}`` for an argument and ``w`` for a second one; ``None``: it does not."""
+    is_probed_below_zero: bool = False
+    """Whether that argument may be negative."""
+    vectors: bool = True
+    """Whether OpenCL C has it for vectors; otherwise no lane of a vector may compute it."""
+
+    def opencl_name(self, kind: str) -> str:
+        """OpenCL C's name for a kind of element type: ``f`` for floating-point numbers."""
+        return self.opencl if kind == "f" else self.opencl_integers or self.opencl
+
+    @property
+    def is_called(self) -> bool:
+        """Whether it is still a call where everything composed was replaced."""
+        return self.composed is None
+
+
+def _function(name: str, numpy: Callable[..., Any], **facts: Any) -> Function:
+    """A function that OpenCL C has, under its own name unless ``facts`` give another."""
+    return Function(name, numpy=numpy, **{"kernel": name, "opencl": name, **facts})
+
+
+def _composed(name: str, arity: int, composed: Callable[..., Expression], **facts: Any) -> Function:
+    return Function(name, arity, composed=composed, **facts)
+
+
+_ROWS = (
+    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="exp(-{0})", is_probed_below_zero=True),
+    _function("log", np.log, ulps=3, probe="log({0} + (REAL) 1.5)"),
+    _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="sqrt({0} + (REAL) 1)"),
+    _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="rsqrt({0} + (REAL) 1)"),
+    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="tanh({0})", is_probed_below_zero=True),
+    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="erf({0})", is_probed_below_zero=True),
+    _function(
+        "abs",
+        np.abs,
+        aliases=("fabs",),
+        opencl="fabs",
+        opencl_integers="abs",
+        of_integers="integer",
+        is_finite=True,
+        cycles=(0.5, 0.5),
+    ),
+    _function("sin", np.sin, is_finite=True, ulps=4, amplification=16.0),
+    _function("cos", np.cos, is_finite=True, ulps=4, amplification=16.0),
+    *(
+        _function(
+            name,
+            numpy,
+            arity=2,
+            aliases=(f"f{name}",),
+            opencl=f"f{name}",
+            opencl_integers=name,
+            of_integers="integer",
+            is_real=True,
+            is_associative=True,
+            cycles=(1.5, 1.5),
+            probe=f"f{name}({{0}}, w)",
+        )
+        for name, numpy in (("min", np.minimum), ("max", np.maximum))
+    ),
+    _composed("pow", 2, Power, kernel="pow", opencl="pow", ulps=16, amplification=16.0),
+    _composed("where", 3, If, cost=""),
+    _composed("relu", 1, lambda x: var("max")(x, 0.0)),
+    _composed("sigmoid", 1, lambda x: 1.0 / (1.0 + var("exp")(-1.0 * x))),
+    _composed("gelu", 1, lambda x: 0.5 * x * (1.0 + var("erf")(x * math.sqrt(0.5)))),
+    _composed("silu", 1, lambda x: x / (1.0 + var("exp")(-1.0 * x))),
+)
+
+FUNCTIONS: Mapping[str, Function] = {row.name: row for row in _ROWS}
+"""Name -> function."""
+IN_KERNELS: Mapping[str, Function] = {name: row for row in _ROWS if row.kernel is not None for name in (row.kernel, *row.aliases)}
+"""What loopy kernels call a function -> function."""
