@@ -12,10 +12,11 @@ from ..errors import SpecError
 from .language.caps import shown
 from .language.expressions import evaluate, nearest
 from .language.numbers import scalar
-from .reading.document import Document, Path
+from .reading.document import Document
 from .reading.inputs import RenameInput, Renames, RenamesInput, read_input
 from .sets import ElementSet, Symbols
 from .spec import EinsumRename
+from .validation.complaints import Path
 from .workload import Einsum, Workload
 
 DEFAULT = "default"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from ..errors import ScheduleError
-from ..formats.records import Adapter
+from ..formats.validation.adapter import Adapter
 from .step import STEPS, NewNames, Step
 from .steps.explicate import Explicate
 from .tree.nest import Nest

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 
 from pydantic import JsonValue
 
-from ..formats.records import Kinds
+from ..formats.validation.adapter import Kinds
 from .tree.nest import LoopRef, Nest
 
 REGISTRY: dict[str, type[Step]] = {}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from ...errors import CascadeError
-from ...formats.records import Adapter, Kinds
+from ...formats.validation.adapter import Adapter, Kinds
 from ..cascade import Cascade, Rewriting
 from .batching import Batch, Unbatch
 from .contraction_order import ContractionOrder

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from constantdict import constantdict
 
 from ...errors import SpecError
-from ..reading.document import Document, Path
+from ..reading.document import Document
+from ..validation.complaints import Path
 from .numbers import scalar
 
 

@@ -32,8 +32,9 @@ from ..language.numbers import at_least, number, whole
 from ..language.variables import Scope, numbers_of, read_variables
 from ..messages import SpecWarning
 from ..sets import Symbols
+from ..validation.complaints import Path
 from ..workload import Workload
-from .document import ARCH_TAGS, TYPE_KEYS, Document, Path
+from .document import ARCH_TAGS, TYPE_KEYS, Document
 from .inputs import (
     ActionInput,
     ArchInput,

@@ -16,11 +16,11 @@ from ruamel.yaml.scanner import Scanner, ScannerError
 from ...errors import Location, MappingError, SpecError
 from ..language.caps import MAX_BITS, clipped, shortened
 from ..language.expressions import nearest
+from ..validation.complaints import Path, path_text
 from .source import Source
 
 Scalar = str | int | float | bool | None
 Data = Scalar | list["Data"] | dict[str, "Data"]
-Path = tuple[str | int, ...]
 
 MAX_NODES = 100_000
 MAX_NESTING = 80
@@ -59,14 +59,6 @@ class Value:
         if isinstance(self.content, list):
             return [value.plain() for value in self.content]
         return self.content
-
-
-def path_text(path: Path) -> str:
-    """``workload.einsums[0].name``."""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{shortened(step)}" if text else shortened(step)
-    return text
 
 
 class Document:

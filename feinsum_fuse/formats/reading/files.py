@@ -11,7 +11,8 @@ from ...errors import Location, SpecError
 from ..language.caps import shortened
 from ..language.expressions import nearest
 from ..sandbox import BASE_HELPERS, Budget, Helper
-from .document import Document, Value, path_text, read_yaml
+from ..validation.complaints import path_text
+from .document import Document, Value, read_yaml
 from .source import Source
 from .template import RenderedText, Renderer, visible_data
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from ..complaints import complaint
 from ..language.caps import shortened
 from ..language.expressions import nearest
 from ..reductions import ADD
-from .document import Document, Path
+from ..validation.complaints import Path, complaint
+from .document import Document
 
 
 def _known_fields(model: type[BaseModel]) -> list[str]:

@@ -22,7 +22,8 @@ from ..mapping import (
     Toll,
 )
 from ..messages import SpecWarning
-from .document import MAPPING_TAGS, TYPE_KEYS, Document, Path
+from ..validation.complaints import Path
+from .document import MAPPING_TAGS, TYPE_KEYS, Document
 from .inputs import (
     ComputeNodeInput,
     Input,

@@ -10,8 +10,9 @@ from constantdict import constantdict
 from ..arch import Arch
 from ..checking.opencl_check import problems
 from ..opencl import FANOUT_KINDS, MEMORY_KINDS, OpenCL
+from ..validation.complaints import Path
 from ..workload import Workload
-from .document import Document, Path
+from .document import Document
 from .inputs import OpenCLInput, read_input
 
 K = TypeVar("K", bound=str)

@@ -33,8 +33,9 @@ from ..messages import SpecWarning
 from ..reductions import NONE, REDUCTIONS
 from ..renames import einsum_renames, read_renames
 from ..spec import EinsumRename
+from ..validation.complaints import Path
 from ..workload import Einsum, Operation, TensorAccess, Workload
-from .document import Document, Path
+from .document import Document
 from .inputs import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
 
 _RESERVED_EINSUM = "Total"

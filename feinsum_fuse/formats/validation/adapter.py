@@ -25,9 +25,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from ..errors import Error, Location
+from ...errors import Error, Location
+from ..language.caps import clipped, shortened
 from .complaints import Path, complaint, path_text
-from .language.caps import clipped, shortened
 
 T = TypeVar("T")
 LONGEST = 64 << 20

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from .language.caps import shortened
+from ..language.caps import shortened
 
 Path = tuple[str | int, ...]
 
