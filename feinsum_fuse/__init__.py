@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from .cascades.matching.match import match
     from .cascades.reading.batched import array, batched_einsum
     from .cascades.reading.reader import cascade
+    from .compilation import compile
     from .device.calibration.calibration import calibrate
-    from .device.program.program import compile
     from .device.timing.harness import measure
     from .formats.building import spec
     from .formats.reading.load import load, loads
@@ -82,7 +82,7 @@ _MODULES = {
     "bounds": "model.bounds",
     "calibrate": "device.calibration.calibration",
     "cascade": "cascades.reading.reader",
-    "compile": "device.program.program",
+    "compile": "compilation",
     "default_mapping": "mappings.default_mapping",
     "einsum": "archive.einsum",
     "load": "formats.reading.load",

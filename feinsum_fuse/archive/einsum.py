@@ -16,8 +16,9 @@ from constantdict import constantdict
 
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
+from ..compilation import compile
 from ..device.catalogue import find_device
-from ..device.program.program import Program, build, compile
+from ..device.program.program import Program, build
 from ..device.program.runner import Array
 from ..device.timing.outcome import KernelError
 from ..errors import ScheduleError, UnsupportedTypeError

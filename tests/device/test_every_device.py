@@ -6,8 +6,8 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
+from feinsum_fuse.compilation import compile
 from feinsum_fuse.device.catalogue import DeviceInfo, device_of, devices, find_device, limits
-from feinsum_fuse.device.program.program import compile
 from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.device.timing.harness import measure
 from feinsum_fuse.device.timing.outcome import Outcome

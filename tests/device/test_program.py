@@ -11,10 +11,11 @@ import pytest
 
 from feinsum_fuse.cascades.reading.reader import cascade
 from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.compilation import compile
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking.example import example, random_inputs, scales
 from feinsum_fuse.device.program import program as program_module
-from feinsum_fuse.device.program.program import Program, compile
+from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.runtime import isolation
 from feinsum_fuse.device.timing.harness import HostFunction, measure, measure_together
 from feinsum_fuse.device.timing.measurement import Measurement

@@ -19,7 +19,7 @@ from ...errors import DeviceError, LoweringError
 from ...lowering import lower
 from ...mappings.default_mapping import default_spec
 from ...schedule.schedule import Schedule
-from ..catalogue import find_device, limits
+from ..catalogue import limits
 from ..checking.example import Example, example
 from ..runtime.isolation import TIMEOUT, Result, run_isolated
 from ..timing.outcome import KernelError, Outcome
@@ -110,18 +110,6 @@ class Program:
         return "\n".join(lines)
 
 
-def compile(spec: Spec, device: cl.Device | str | None = None, *, timeout_s: float = TIMEOUT) -> Program:
-    """The Spec's workload by its mapping, lowered, and built and verified once in a child process; by the default mapping without one.
-
-    ``device`` is a device or a part of its name (default: PoCL). Raises :class:`~feinsum_fuse.errors.Error` for what cannot be lowered,
-    and :class:`~feinsum_fuse.device.timing.outcome.KernelError`, which carries the :class:`~feinsum_fuse.device.timing.outcome.Outcome`,
-    for a kernel that fails or computes something else within ``timeout_s`` seconds.
-    """
-    chosen = device if isinstance(device, cl.Device) else find_device(device)
-    mapped, schedule = lowered(spec, chosen)
-    return build(cascade_of(mapped), schedule, chosen, spec=mapped, timeout_s=timeout_s)
-
-
 def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
     """A Spec and the schedule that its mapping asks for.
 
@@ -141,7 +129,12 @@ def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
 def build(
     cascade: Cascade, schedule: Schedule, device: cl.Device, *, spec: Spec | None = None, timeout_s: float = TIMEOUT
 ) -> Program:
-    """The cascade by a schedule on a device, verified; raises as :func:`compile`."""
+    """The cascade by a schedule on a device, built and verified once in a child process.
+
+    Raises :class:`~feinsum_fuse.errors.Error` for what cannot be generated, and
+    :class:`~feinsum_fuse.device.timing.outcome.KernelError`, which carries the :class:`~feinsum_fuse.device.timing.outcome.Outcome`, for a
+    kernel that fails or computes something else within ``timeout_s`` seconds.
+    """
     kernel = schedule.apply(cascade.kernel())
     arrays = chosen_names(cascade).arrays
     generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs])
