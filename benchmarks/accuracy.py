@@ -28,7 +28,7 @@ from feinsum_fuse.device.timing.measurement import Measurement, time_text
 from feinsum_fuse.formats.mapping import Storage
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.model.kernel.launches import launch_seconds
+from feinsum_fuse.model.hardware.launches import launch_seconds
 from feinsum_fuse.report.agreement import Agreement
 
 if TYPE_CHECKING:

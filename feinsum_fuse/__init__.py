@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from .formats.reading.load import load, loads
     from .lowering import lower
     from .mappings.default_mapping import default_mapping
-    from .model.bounds import bounds
-    from .model.predict import predict, predict_many
+    from .model.evaluation import predict, predict_many
+    from .model.floor import bounds
     from .schedule.tree.blocks import blocks
 
 __all__ = [
@@ -79,7 +79,7 @@ _MODULES = {
     "array": "cascades.reading.batched",
     "batched_einsum": "cascades.reading.batched",
     "blocks": "schedule.tree.blocks",
-    "bounds": "model.bounds",
+    "bounds": "model.floor",
     "calibrate": "device.calibration.calibration",
     "cascade": "cascades.reading.reader",
     "compile": "compilation",
@@ -90,8 +90,8 @@ _MODULES = {
     "lower": "lowering",
     "match": "cascades.matching.match",
     "measure": "device.timing.harness",
-    "predict": "model.predict",
-    "predict_many": "model.predict",
+    "predict": "model.evaluation",
+    "predict_many": "model.evaluation",
     "query": "archive.facts.retrieval",
     "record": "archive.facts.recording",
     "retrieve": "archive.facts.retrieval",

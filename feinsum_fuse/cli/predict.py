@@ -12,7 +12,7 @@ from .inputs import specs
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
 
 if TYPE_CHECKING:
-    from ..model.bounds import Bounds
+    from ..model.floor import Bounds
 
 
 def command(

@@ -66,7 +66,7 @@ def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None, 
     if "tree" in wanted:
         parts["tree"] = str(spec.mapping)
     if "model" in wanted:
-        from ..model.kernel.caches import place_caches
+        from ..model.hardware.placement import place_caches
 
         parts["model"] = str(place_caches(spec, cold=cold).mapping)
     if any(name in GENERATED for name in wanted if name != "model"):

@@ -102,7 +102,7 @@ class Prediction:
     """[einsum, component, dimension] -> the fraction of a fanout in use."""
     n_instances: int = 1
     least_latency: float = 0.0
-    """The roofline floor, s: :func:`~feinsum_fuse.model.bounds.bounds` of the same spec; 0 where it was not recorded."""
+    """The roofline floor, s: :func:`~feinsum_fuse.model.floor.bounds` of the same spec; 0 where it was not recorded."""
 
     @property
     def energy_delay_product(self) -> float:

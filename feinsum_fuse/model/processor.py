@@ -1,6 +1,6 @@
 """What both cost models take a processor for: measured where the architecture says so, else assumed, each figure with where it is from.
 
-The formulas of the tree (:mod:`.caches`, :mod:`.incore`) and the terms of a kernel (:mod:`.kernel_time`) read the same figures. Those that
+The formulas of the tree (:mod:`.hardware`) and the terms of a kernel (:mod:`.kernel`) read the same figures. Those that
 one processor has and another has not come from ``arch.variables``, where ``calibrate`` writes them.
 """
 

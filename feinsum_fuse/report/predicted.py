@@ -15,9 +15,9 @@ from ..formats.spec import Spec
 from ..formats.workload import Einsum
 from ..lowering.binding import Bindings
 from ..model.accelforge.component import actions_per_value, bits_per_value, localised
-from ..model.bounds import bounds
-from ..model.kernel.launches import launch_seconds
-from ..model.predict import predict
+from ..model.evaluation import predict
+from ..model.floor import bounds
+from ..model.hardware.launches import launch_seconds
 from ..model.prediction import Prediction
 
 LAUNCHES = "launches"

@@ -6,7 +6,7 @@ import warnings
 
 from ..formats.spec import Spec
 from ..mappings.random import random_mappings
-from ..model.predict import predict
+from ..model.evaluation import predict
 from ..schedule.target import DeviceLimits
 
 

@@ -16,8 +16,8 @@ from ..archive.tables.schema import tell
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
 from ..device.catalogue import DeviceInfo
+from ..device.checking.array_traffic import intermediate_bytes
 from ..device.checking.example import example
-from ..device.checking.traffic import intermediate_bytes
 from ..device.checking.verification import verify
 from ..device.timing.harness import HostFunction, measure_together
 from ..device.timing.measurement import Measurement

@@ -7,9 +7,9 @@ import pytest
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import place_caches, predict_many
 from feinsum_fuse.model.accelforge.estimate import Estimate, estimate
-from feinsum_fuse.model.kernel.incore import is_calibrated
+from feinsum_fuse.model.hardware.incore import is_calibrated
 from feinsum_fuse.model.processor import CYCLES
-from tests.model.test_caches import COMPUTE, WHOLE, product
+from tests.model.test_placement import COMPUTE, WHOLE, product
 
 RATE = 1e9
 """Multiply-adds of a lane and second in the test device."""

@@ -13,7 +13,7 @@ from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.model.kernel.blocks import Block, blocks, conditional, in_registers
+from feinsum_fuse.model.kernel.basic_blocks import Block, blocks, conditional, in_registers
 from feinsum_fuse.model.kernel.kernel_time import kernel_time, makespan, stalled
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import For

@@ -9,7 +9,7 @@ from feinsum_fuse.formats.arch import Arch, Memory
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import place_caches
 from feinsum_fuse.model.accelforge.estimate import estimate
-from feinsum_fuse.model.kernel.caches import capacity
+from feinsum_fuse.model.hardware.placement import capacity
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import CYCLES, FIGURES, figure, operation_seconds

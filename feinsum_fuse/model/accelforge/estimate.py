@@ -12,9 +12,9 @@ from ...errors import ModelError
 from ...formats.arch import Memory
 from ...formats.spec import Spec
 from ..quantity import Number, total
-from .einsum import EinsumEstimate, EinsumModel, TileShapes, check_size
+from .einsum_model import EinsumEstimate, EinsumModel, TileShapes, check_size
+from .einsum_nest import nest
 from .legality import Legality
-from .nest import nest
 from .peak import Branch, peaks
 
 

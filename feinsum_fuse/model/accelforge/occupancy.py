@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ...formats.arch import Memory
 from ..quantity import Number
 from .component import bits_per_value
-from .nest import Holder, Loop, Reservation
-from .traffic import TensorNest
+from .einsum_nest import Holder, Loop, Reservation
+from .value_traffic import TensorNest
 
 
 @dataclass(frozen=True)

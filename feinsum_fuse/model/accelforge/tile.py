@@ -11,7 +11,7 @@ from ...errors import ModelError
 from ...formats.relevance import Relevance, simple_variables
 from ...formats.workload import TensorAccess
 from ..quantity import Number, Ratio, ceiling
-from .nest import Loop, Nest
+from .einsum_nest import Loop, Nest
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from ...formats.spec import Spec
 from ...lowering.lowering import lower
 from ...schedule.tree.nest import For, Nest, Node, walk
 from ...schedule.tree.parallel import kernel_starts
-from .blocks import Block, blocks, in_registers
-from .cache_traffic import CacheTraffic, Fetched
+from .basic_blocks import Block, blocks, in_registers
+from .line_traffic import CacheTraffic, Fetched
 from .machine import Level, Machine
 from .straight import Straight
 

@@ -1,6 +1,6 @@
 """What a processor does a second, as far as the time of a kernel depends on it: read from a calibrated architecture.
 
-What the calibration did not measure is assumed (:mod:`.processor`).
+What the calibration did not measure is assumed (:mod:`~feinsum_fuse.model.processor`).
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class Machine:
         return 2 / self.rate
 
     def seconds(self, name: str) -> float:
-        """Seconds of one operation of a kind in :data:`~.processor.CYCLES`."""
+        """Seconds of one operation of a kind in :data:`~feinsum_fuse.model.processor.CYCLES`."""
         return operation_seconds(self.arch, name, self.rate)
 
     def figure(self, name: str) -> float:
-        """One of :data:`~.processor.FIGURES`."""
+        """One of :data:`~feinsum_fuse.model.processor.FIGURES`."""
         return figure(self.arch, name)
 
     def function(self, name: str, lanes: int) -> float:

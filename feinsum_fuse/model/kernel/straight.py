@@ -21,7 +21,7 @@ from ...formats.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place, statements
 from ..processor import DIVISION
-from .blocks import Block, Line, average_trips, conditional, stride, variables
+from .basic_blocks import Block, Line, average_trips, conditional, stride, variables
 from .machine import Machine
 
 TURNED = 1.5

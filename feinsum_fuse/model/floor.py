@@ -11,11 +11,11 @@ from ..formats.arch import Arch, Compute, Memory
 from ..formats.spec import Spec
 from ..formats.workload import Einsum, TensorAccess
 from .accelforge.component import actions_per_value, energy_per_action, localised
+from .accelforge.einsum_nest import Holder, nest
 from .accelforge.energy import instances
 from .accelforge.latency import component_latency
-from .accelforge.nest import Holder, nest
 from .accelforge.tile import values
-from .kernel.caches import place_caches
+from .hardware.placement import place_caches
 from .prediction import columns
 
 
@@ -55,7 +55,7 @@ def bounds(spec: Spec, *, cold: bool = False) -> Bounds:
     Each point is computed once. In the memory where a tensor lives, each Einsum that reads it reads every value once, and one that writes
     it writes every value once; each level below that holds it is filled once and read once, or written once and drained once. Work below a
     fanout spreads evenly over all instances. Caches that the model places count as levels, empty at first if ``cold``, as for
-    :func:`~feinsum_fuse.model.predict.predict`. Raises :class:`ModelError` if the spec has no architecture.
+    :func:`~feinsum_fuse.model.evaluation.predict`. Raises :class:`ModelError` if the spec has no architecture.
     """
     spec = place_caches(spec, cold=cold)
     arch = spec.arch

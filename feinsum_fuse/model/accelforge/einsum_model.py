@@ -9,16 +9,16 @@ from functools import cached_property
 
 from ...formats.arch import Action, Arch, Memory, Toll
 from ...formats.spec import Spec
-from ..kernel.incore import InCore, is_calibrated
+from ..hardware.incore import InCore, is_calibrated
 from ..quantity import Number, largest, product, total, value
 from .component import actions_per_value, energy_per_action
+from .einsum_nest import Holder, Nest
 from .energy import leak_energy
 from .latency import component_latency
 from .legality import Legality
-from .nest import Holder, Nest
 from .occupancy import Reserved, occupancy
 from .tile import Tiling, tiling
-from .traffic import TensorNest, Traffic, traffic
+from .value_traffic import TensorNest, Traffic, traffic
 
 TileShapes = Mapping[tuple[int, ...], Number]
 """A loop's position in the tree -> the tile shape that replaces the mapping's."""

@@ -10,7 +10,7 @@ from ...formats.arch import Toll
 from ...formats.relevance import Relevance, relevance
 from ...formats.workload import TensorAccess
 from ..quantity import ONE, Number, Ratio, product, value
-from .nest import Holder, Loop, Nest, Node, Point, view
+from .einsum_nest import Holder, Loop, Nest, Node, Point, view
 from .tile import Tiling, shapes_below, values
 
 

@@ -11,8 +11,8 @@ from constantdict import constantdict
 from ...formats.arch import Arch, ArchNode, Array, Fork, Hierarchical, Memory
 from ...formats.spec import Spec
 from ..accelforge.component import bits_per_value
-from ..accelforge.footprint import Path, line_bits, lines
 from ..accelforge.tile import values
+from .footprint import Path, line_bits, lines
 
 
 def whole_lines(spec: Spec) -> Spec:

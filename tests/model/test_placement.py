@@ -11,8 +11,8 @@ from feinsum_fuse.formats.mapping import Storage
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import bounds, place_caches, predict, predicted_seconds
 from feinsum_fuse.model.accelforge.estimate import estimate
-from feinsum_fuse.model.accelforge.footprint import lines
-from feinsum_fuse.model.kernel.launches import groups, kernels, launch_seconds
+from feinsum_fuse.model.hardware.footprint import lines
+from feinsum_fuse.model.hardware.launches import groups, kernels, launch_seconds
 from tests.sweeps import SEED, sweep_size
 
 DEVICE = """

@@ -14,9 +14,9 @@ from ..formats.arch import Memory
 from ..formats.mapping import Temporal
 from ..formats.spec import Spec
 from .accelforge.estimate import Estimate, estimate
-from .bounds import bounds
-from .kernel.caches import place_caches
-from .kernel.launches import launch_seconds
+from .floor import bounds
+from .hardware.launches import launch_seconds
+from .hardware.placement import place_caches
 from .kernel.machine import Machine
 from .prediction import Key, Prediction, Table
 from .quantity import Array, Number
@@ -29,11 +29,11 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
     """AccelForge's figures for a spec with workload, architecture and mapping (accelforge.md, section 5).
 
     Memories that the ``opencl`` key binds as ``cache`` and that the mapping does not use are used as the hardware would: the figures are
-    those of :func:`~feinsum_fuse.model.kernel.caches.place_caches`, with caches empty at first if ``cold``.
+    those of :func:`~feinsum_fuse.model.hardware.placement.place_caches`, with caches empty at first if ``cold``.
 
     On an architecture that was measured the latency is that of the lowered kernel (:mod:`feinsum_fuse.model.kernel.kernel_time`),
     launches apart, and ``component_latency`` what the core and each level of memory would need alone; of a mapping that cannot be
-    lowered, it is the formulas'. The floor that :func:`~feinsum_fuse.model.bounds.bounds` gives goes with it. Raises :class:`ModelError`
+    lowered, it is the formulas'. The floor that :func:`~feinsum_fuse.model.floor.bounds` gives goes with it. Raises :class:`ModelError`
     if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
     """
     placed = place_caches(expanded(spec), cold=cold)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ...formats.spec import Spec
-from ..accelforge.footprint import Path
+from .footprint import Path
 
 
 def kernels(spec: Spec) -> int:

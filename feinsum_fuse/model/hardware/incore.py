@@ -1,6 +1,6 @@
 """The in-core term of a calibrated device: what bounds the innermost loops besides multiply-adds (DESIGN.md, section 7).
 
-A multiply-add's rate is measured; what else the terms ask of a processor is in :mod:`.processor`.
+A multiply-add's rate is measured; what else the terms ask of a processor is in :mod:`~feinsum_fuse.model.processor`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...formats.opencl import PRIVATE_KINDS
 from ...formats.relevance import Relevance, relevance
 from ...formats.spec import Spec
 from ..accelforge.component import throughput_of
-from ..accelforge.nest import Holder, Loop, Nest
+from ..accelforge.einsum_nest import Holder, Loop, Nest
 from ..accelforge.tile import Tiling, shapes_below, values
 from ..processor import figure, operation_seconds
 from ..quantity import Number, largest, product, value

@@ -20,10 +20,10 @@ from ...formats.mapping import Nested, Node, Sequential, Storage
 from ...formats.opencl import PRIVATE_KINDS
 from ...formats.relevance import Relevance
 from ...formats.spec import Spec
-from ..accelforge.footprint import Path, Place, line_bits, together
-from ..accelforge.nest import KeptByHardware, Loop
+from ..accelforge.einsum_nest import KeptByHardware, Loop
 from ..processor import figure
-from .lines import whole_lines
+from .footprint import Path, Place, line_bits, together
+from .whole_lines import whole_lines
 
 Wanted = dict[tuple[str, str], list[Place]]
 """(memory, tensor) -> the positions before which a storage node is wanted."""
@@ -32,7 +32,7 @@ Wanted = dict[tuple[str, str], list[Place]]
 def place_caches(spec: Spec, *, cold: bool = False) -> Spec:
     """The spec with storage nodes for its memories bound as ``cache``, and for operands that fit into registers.
 
-    Memories count the whole lines that they move (:mod:`feinsum_fuse.model.kernel.lines`). ``cold`` says that no cache holds anything at
+    Memories count the whole lines that they move (:mod:`.whole_lines`). ``cold`` says that no cache holds anything at
     first; else what a run before left in a cache that all units share is found there, if everything that the mapping touches fits.
 
     A spec without such bindings, or whose mapping names its caches itself, is returned as it is. The result is for the model: lowering

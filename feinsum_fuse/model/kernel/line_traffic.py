@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ...schedule.tree.nest import For, Nest, Node, Place, statements
-from .blocks import average_trips, in_registers, is_written_out, shape, stored, stride, strides
+from .basic_blocks import average_trips, in_registers, is_written_out, shape, stored, stride, strides
 from .machine import Level, Machine
 
 

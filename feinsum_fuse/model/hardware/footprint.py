@@ -12,9 +12,9 @@ from ...formats.mapping import Placed, Storage, Toll
 from ...formats.relevance import Relevance, relevance
 from ...formats.spec import Spec
 from ...formats.workload import TensorAccess
+from ..accelforge.einsum_nest import Loop, Nest, nest
+from ..accelforge.tile import Tiling, tiling
 from ..processor import figure
-from .nest import Loop, Nest, nest
-from .tile import Tiling, tiling
 
 Place = tuple[int, ...]
 """A position in the mapping's tree."""

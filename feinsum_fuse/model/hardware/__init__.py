@@ -1,0 +1,1 @@
+"""What a device does besides the mapping, told to the formulas of the tree: caches that keep data, whole lines, ports, launches."""
