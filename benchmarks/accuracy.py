@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.accuracy measure`` compiles, verifies and times what the data lack; it may be stopped and goes on where it was.
 ``python -m benchmarks.accuracy judge`` predicts with the committed calibration and prints the model's quality and its largest residuals.
-The mappings come from :func:`feinsum_fuse.mappings.random.random_mappings` and a seed, before any is measured. None is dropped but
-by its Outcome.
+The mappings come from :func:`feinsum_fuse.mappings.random.random_mappings` and a seed, before any is measured, and are kept with the data:
+what a seed gives may change. None is dropped but by its Outcome.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from feinsum_fuse.device.timing.harness import measure_together
 from feinsum_fuse.device.timing.measurement import Measurement, time_text
 from feinsum_fuse.formats.mapping import Storage
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.formats.writing.writer import mapping_text
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model.hardware.launches import launch_seconds
 from feinsum_fuse.report.agreement import Agreement
@@ -63,14 +64,28 @@ class Case:
     folder: str
     sizes: Mapping[str, int]
 
-    def spec(self) -> Spec:
-        """Workload and device, no mapping."""
-        return ff.load(EXAMPLES / self.folder / "workload.yaml", DEVICE, variables=dict(self.sizes))
+    def spec(self, mapping: str = "") -> Spec:
+        """Workload and device, and a mapping if its YAML is given."""
+        texts = [(EXAMPLES / self.folder / "workload.yaml").read_text(), DEVICE.read_text(), mapping]
+        return ff.loads("\n".join(texts), variables=dict(self.sizes))
 
     @property
     def file(self) -> Path:
         """Where its measurements are."""
         return DATA / f"{self.name}.jsonl"
+
+    def mappings(self, seed: int) -> dict[str, Spec]:
+        """Key -> Spec of the mappings of a seed: those that the data keep, or new ones, which are kept then."""
+        file = DATA / f"{self.name}_mappings.jsonl"
+        rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        if kept := {row["key"]: self.spec(row["mapping"]) for row in rows if row["seed"] == seed}:
+            return kept
+        drawn = {key(self, one): one for one in random_mappings(self.spec(), COUNT, seed)}
+        with file.open("a") as out:
+            for name, one in drawn.items():
+                assert one.mapping is not None
+                out.write(json.dumps({"seed": seed, "key": name, "mapping": mapping_text(one.mapping)}) + "\n")
+        return drawn
 
 
 CASES = (
@@ -169,7 +184,7 @@ def measure(cases: Sequence[Case], seed: int, seconds: float) -> None:
     end = time.monotonic() + seconds
     for number, case in product(range(MOST_PASSES), cases):
         done = known(case)
-        specs = {key(case, spec): spec for spec in random_mappings(case.spec(), COUNT, seed)}
+        specs = case.mappings(seed)
         rest = [name for name in specs if len(passes := done.get(name, [])) <= number and not settled(passes)]
         for start in range(0, len(rest), CHUNK):
             if time.monotonic() > end:
@@ -212,8 +227,8 @@ def points(case: Case, seed: int) -> tuple[list[Point], list[str], int]:
     """The mappings with a time, what is said of those that failed, and how many are not measured in all passes yet."""
     done = known(case)
     found, failed, missing = [], [], 0
-    for number, spec in enumerate(random_mappings(case.spec(), COUNT, seed)):
-        passes = done.get(key(case, spec), [])
+    for number, (name, spec) in enumerate(case.mappings(seed).items()):
+        passes = done.get(name, [])
         missing += not settled(passes)
         if not passes:
             continue

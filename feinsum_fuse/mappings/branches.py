@@ -10,6 +10,7 @@ from constantdict import constantdict
 
 from ..cascades.cascade import Einsum
 from ..formats.mapping import Nested, Node, Sequential, Spatial, Storage, Temporal
+from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
 from .lanes import is_contiguous, lanes_of
@@ -32,6 +33,7 @@ class Plan:
     """What is decided for the whole cascade."""
 
     components: Components
+    target: Target
     width: int
     budget: int
     groups: bool

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
+import numpy as np
 from constantdict import constantdict
 
 from ..errors import LoweringError
@@ -12,13 +14,14 @@ from ..formats.arch import Compute as ComputeUnit
 from ..formats.opencl import FanoutKind, OpenCL
 from ..formats.spec import Spec
 from ..lowering.binding import Bindings
+from ..schedule.target import Target
 
 CORES = 2
 """Groups that stand side by side in the default architecture. Lowering makes more groups of the loop above, for any number of cores."""
-WIDEST = 16
-"""Elements of OpenCL's longest vectors."""
 ITEMS = 64
 """Work-items of a group at most, where lanes are work-items: two or more that run in step fill any device, and neighbours are coalesced."""
+CALIBRATED = "multiply_adds_float32"
+"""A variable of each architecture that was measured, and of no other."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,20 @@ def on_items(opencl: OpenCL | None) -> bool:
     return "local.0" in kinds and "vector" not in kinds
 
 
-def default_architecture(opencl: OpenCL | None) -> tuple[Arch, OpenCL]:
+def fitted(target: Target, spec: Spec) -> Target:
+    """The target with the vectors that ``ff.calibrate`` found best, if it wrote the Spec's architecture.
+
+    It writes as many lanes as multiply most float32 numbers a second. In other architectures the fanout is no more than a bound.
+    """
+    if spec.arch is None or spec.opencl is None or CALIBRATED not in spec.arch.variables:
+        return target
+    lane = Components.of(spec).lane
+    if lane is None or on_items(spec.opencl):
+        return target
+    return dataclasses.replace(target, vector_bytes=lane.size * np.dtype("float32").itemsize)
+
+
+def default_architecture(opencl: OpenCL | None, target: Target) -> tuple[Arch, OpenCL]:
     """Main memory, cores with a scratchpad, registers and lanes; and what they are on the device.
 
     Of ``opencl`` only what lanes are is looked at. Energies and rates are 1: ``ff.calibrate`` measures those of a device.
@@ -95,7 +111,7 @@ def default_architecture(opencl: OpenCL | None) -> tuple[Arch, OpenCL]:
             Container(name="Core", spatial=(Fanout("core", CORES),)),
             _memory("Scratchpad"),
             _memory("Register"),
-            Container(name="Lane", spatial=(Fanout("lane", ITEMS if items else WIDEST),)),
+            Container(name="Lane", spatial=(Fanout("lane", ITEMS if items else target.widest_vector),)),
             ComputeUnit(name="MAC", actions=(Action("compute", energy=1.0, throughput=1.0),)),
         )
     )

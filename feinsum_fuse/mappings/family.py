@@ -6,14 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 from functools import cached_property
 
-import numpy as np
 from constantdict import constantdict
 
 from ..cascades.cascade import Cascade, Einsum
 from ..cascades.reading.reader import cascade as cascade_of
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.spec import Spec
-from ..schedule.target import DeviceLimits
+from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components
@@ -58,9 +57,9 @@ class Family:
     lowered: a device may lack the memory, for example.
     """
 
-    def __init__(self, spec: Spec, limits: DeviceLimits | None = None) -> None:
+    def __init__(self, spec: Spec, target: Target = ANY_DEVICE) -> None:
         """Raises :class:`~feinsum_fuse.errors.LoweringError` for an architecture without a memory or a Compute."""
-        self.limits = limits or DeviceLimits()
+        self.target = target
         self.components = Components.of(spec)
         self.cascade: Cascade = cascade_of(spec)
         types = constantdict({name: tensor.dtype for name, tensor in self.cascade.tensors.items()})
@@ -97,15 +96,17 @@ class Family:
         width = chooser.choose(self._width())
         budget = chooser.choose(self._budget())
         groups = chooser.choose(Choice("groups", "", (True, False)))
-        return Plan(self.components, width, budget, groups)
+        return Plan(self.components, self.target, width, budget, groups)
 
     def _budget(self) -> Choice[int]:
-        usual = min(BUDGET, self.limits.local_bytes * 3 // 4)
+        usual = min(BUDGET, self.target.limits.local_bytes * 3 // 4)
         return Choice.of("budget", "", usual, (usual // 4, 0, usual // 8))
 
     def _width(self) -> Choice[int]:
         usual = self._widest
-        return Choice.of("width", "", usual, [usual >> k for k in range(1, usual.bit_length())])
+        lane, language = self.components.lane, self.target.widest_vector
+        wider = [2 * usual] if usual > 1 and lane and not self.components.on_items and 2 * usual <= min(lane.size, language) else []
+        return Choice.of("width", "", usual, [*wider, *(usual >> k for k in range(1, usual.bit_length()))])
 
     @cached_property
     def _widest(self) -> int:
@@ -118,14 +119,11 @@ class Family:
         types = {tensor.dtype for tensor in self.cascade.tensors.values()} | {e.accumulate for e in self.cascade.einsums}
         if len(types) != 1 or not types <= VECTORIZED:
             return 1
-        width = min(lane.size, VECTOR_BYTES // np.dtype(types.pop()).itemsize)
+        width = min(lane.size, self.target.lanes(types.pop()))
         longest = max((n for e in self.cascade.einsums for v in e.output_variables if isinstance(n := e.sizes[v], int)), default=1)
         while width > longest:
             width //= 2
         return width
-
-
-VECTOR_BYTES = 32
 
 
 def items_of(cascade: Cascade) -> int:

@@ -15,15 +15,14 @@ from .lanes import is_contiguous
 if TYPE_CHECKING:
     from .branches import Branch
 
-ACCUMULATORS = 8
-"""Vectors of a register tile: half of the registers."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 FAR_VECTORS = 8
 """Rows of more vectors lie on different pages sooner than a tile of them is read."""
 REUSE = 4
 """A copy pays if what is copied is used by this many register tiles."""
-BLOCK = 256
+NEAR_BYTES = 16 << 10
+"""Bytes of a copied tile: half of the smallest first-level cache that processors with vectors have."""
 BLOCKS = (32, 64, 128, 256, 512)
 MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
@@ -42,6 +41,7 @@ class Nest:
         width = branch.plan.width
         self.lane = lane if lane is not None and self.tiles[lane] >= width > 1 else None
         self.width = width if self.lane is not None else 1
+        self.accumulators = branch.plan.target.vector_registers // 2  # the others hold operands
         self.reductions = [v for v in einsum.variables if v not in einsum.output_variables]
 
     def nodes(self) -> list[Node]:
@@ -97,7 +97,7 @@ class Nest:
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
         if second is not None:
             fitting = [n for n in (1, 2, 3, 4, 6, 8) if n * vectors <= MOST_INSTANCES and n <= self.tiles[second]]
-            down = self.choose(Choice.of("down", self.einsum.name, max(1, ACCUMULATORS // vectors), fitting))
+            down = self.choose(Choice.of("down", self.einsum.name, max(1, self.accumulators // vectors), fitting))
         return vectors * self.width, down
 
     def _order(self, loops: list[str]) -> list[str]:
@@ -126,7 +126,7 @@ class Nest:
 
     def _packed(self, second: str | None) -> tuple[str, ...]:
         """Operands whose vectors are used again along the register tile's other variable, and lie far apart or not in lanes' order."""
-        if second is None or self.lane is None or self.tiles[second] < REUSE * ACCUMULATORS:
+        if second is None or self.lane is None or self.tiles[second] < REUSE * self.accumulators:
             return ()
         written = {e.output.tensor for e in self.branch.segment.einsums}
         found = [a.tensor for a in self.einsum.operands if second not in a.variables and a.tensor not in written and self._is_far(a)]
@@ -146,7 +146,8 @@ class Nest:
         rest = 1
         for v in self.reductions:
             rest *= self.tiles[v] if v != longest else 1
-        usual = max(1, BLOCK // rest) if copies and self.tiles[longest] * rest > 2 * BLOCK else None
+        near = NEAR_BYTES // (2 * self.branch.plan.target.vector_bytes)
+        usual = max(1, near // rest) if copies and self.tiles[longest] * rest > 2 * near else None
         block = self.choose(Choice.of("block", self.einsum.name, usual, [None, *(n for n in BLOCKS if n < self.tiles[longest])]))
         return self._cut(longest, block) if block is not None else []
 

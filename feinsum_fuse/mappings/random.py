@@ -5,14 +5,16 @@ Every decision of the family is left to the rules or drawn anew. One seed gives 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from random import Random
 
 from ..errors import LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
-from ..schedule.target import DeviceLimits
+from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from .choices import Drawn
+from .components import fitted
 from .family import Family
 
 NEAR, FAR = 0.2, 0.8
@@ -22,14 +24,22 @@ ATTEMPTS = 20
 
 
 def random_mappings(
-    spec: Spec, count: int, seed: int = 0, limits: DeviceLimits | None = None, check: Callable[[Spec], object] | None = None
+    spec: Spec,
+    count: int,
+    seed: int = 0,
+    limits: DeviceLimits | None = None,
+    *,
+    target: Target = ANY_DEVICE,
+    check: Callable[[Spec], object] | None = None,
 ) -> tuple[Spec, ...]:
     """``count`` different Specs with mappings that can be lowered, fewer if the workload has no more within reach.
 
     ``spec``: workload, architecture and ``opencl`` key, as ``calibrate`` writes them; its mapping is not looked at. ``check`` may refuse a
     mapping by raising one of our errors. Raises :class:`LoweringError` for a Spec without an architecture, a memory or a Compute.
     """
-    family = Family(spec, limits)
+    if limits is not None:
+        target = dataclasses.replace(target, limits=limits)
+    family = Family(spec, fitted(target, spec))
     random = Random(seed)
     found: dict[str, Spec] = {}
     for _ in range(ATTEMPTS * count):
@@ -40,7 +50,7 @@ def random_mappings(
             drawn = family.spec.replace(mapping=family.mapping(chooser))
             if str(drawn.mapping) in found:
                 continue
-            lower(drawn, limits)
+            lower(drawn, target.limits)
             if check is not None:
                 check(drawn)
         except (LoweringError, ScheduleError, MappingError, ModelError):
