@@ -1,0 +1,107 @@
+"""The family: every decision is named, listed and has its usual option; what the target says decides machine figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from constantdict import constantdict
+
+import feinsum_fuse as ff
+from feinsum_fuse.mappings.choices import Drawn, Given, Noted, sweep
+from feinsum_fuse.mappings.components import fitted
+from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
+from feinsum_fuse.mappings.family import KINDS, Family
+from feinsum_fuse.mappings.random import random_mappings
+from feinsum_fuse.schedule.target import ANY_DEVICE, DeviceLimits
+from feinsum_fuse.formats.spec import Spec
+from tests.generators.workloads import KINDS as WORKLOADS
+
+WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
+"""Vectors of 64 bytes, as in AVX-512."""
+PRODUCT = ["Z[m, n] = A[m, k] * B[k, n]"]
+CHAIN = ["T[m, n] = A[m, k] * B[k, n]", "Z[m, l] = T[m, n] * C[n, l]"]
+SIZES = {"M": 512, "N": 256, "K": 640}
+
+
+def family(einsums: list[str] = CHAIN, **sizes: int) -> Family:
+    return Family(default_space(ff.cascade(einsums, sizes=sizes or {**SIZES, "L": 64})))
+
+
+def test_the_rules_give_the_default_mapping() -> None:
+    cascade = ff.cascade(CHAIN, sizes={**SIZES, "L": 64})
+    assert Family(default_space(cascade)).mapping() == default_mapping(cascade)
+
+
+@pytest.mark.parametrize("kind", WORKLOADS, ids=lambda kind: kind.name)
+def test_decisions_have_names_and_known_kinds(kind: object) -> None:
+    """One name stands for one decision, whatever was decided before it, and the same decisions make the same mapping."""
+    found = Family(default_space(ff.cascade(Spec(kind.at(dict.fromkeys(kind.ranks.split(), 12))))))  # type: ignore[attr-defined]
+    for seed in range(4):
+        noted = Noted(Drawn(Random(seed), 0.6))
+        mapping = found.mapping(noted)
+        names = [choice.name for choice in noted.choices]
+        assert len(names) == len(set(names))
+        assert {choice.kind for choice in noted.choices} <= set(KINDS)
+        assert found.mapping(Given(noted.taken)) == mapping
+
+
+def test_every_kind_is_met() -> None:
+    """``spread`` is about fanouts that are neither groups nor lanes."""
+    lanes = default_space(ff.cascade(["M[i, r] = X[i, j, k] * B[j, r] * C[k, r]"], sizes=dict.fromkeys("IJKR", 64)))
+    assert lanes.opencl is not None
+    none = lanes.replace(opencl=replace(lanes.opencl, fanouts=constantdict({"Core": "group.0"})))
+    drawn = [choice for spec in (lanes, none, family().spec) for seed in range(8) for choice in Family(spec).choices(Drawn(Random(seed),
+    0.5))] assert {choice.kind
+    for choice in drawn} == set(KINDS)
+
+
+def test_a_sweep_of_widths_and_tiles() -> None:
+    """All combinations, each a different mapping that can be lowered."""
+    one = family(PRODUCT, **SIZES)
+    found = [str(mapping) for mapping in sweep(one.mapping, {"width", "down"})]
+    options = {choice.kind: choice.options for choice in one.choices()}
+    assert options["width"] == (8, 16, 4, 2, 1)
+    assert len(found) == len(set(found)) >= len(options["down"]) * 4
+    for mapping in sweep(one.mapping, {"width"}):
+        ff.lower(one.spec.replace(mapping=mapping))
+
+
+def test_lanes_are_those_of_the_target() -> None:
+    """As many elements as a vector holds; what neighbours have is in the family, too."""
+    cascade = ff.cascade(PRODUCT, sizes=SIZES)
+    for target, lanes in ((ANY_DEVICE, 8), (WIDE, 16)):
+        assert f"n in tiles of {lanes}\n" in str(default_mapping(cascade, target=target))
+        (width,) = [c for c in Family(default_space(cascade, target=target), target).choices() if c.kind == "width"]
+        assert width.usual == lanes
+        assert {8, 16} <= set(width.options)
+    doubles = ff.cascade(PRODUCT, sizes=SIZES, dtypes={"All": "float64"})
+    assert "n in tiles of 8\n" in str(default_mapping(doubles, target=WIDE))
+
+
+def test_a_register_tile_takes_half_of_the_registers() -> None:
+    def down(registers: int) -> object:
+        target = replace(ANY_DEVICE, vector_registers=registers)
+        one = Family(default_space(ff.cascade(PRODUCT, sizes=SIZES)), target)
+        return next(choice.usual for choice in one.choices() if choice.kind == "down")
+
+    assert [down(8), down(16), down(32)] == [2, 4, 8]
+
+
+def test_limits_stand_in_for_those_of_the_target() -> None:
+    cascade = ff.cascade(CHAIN, sizes={"M": 4096, "N": 512, "K": 64, "L": 64})
+    tight = DeviceLimits(local_bytes=16 << 10)
+    assert default_mapping(cascade, tight) == default_mapping(cascade, target=replace(ANY_DEVICE, limits=tight))
+    assert default_mapping(cascade, tight) != default_mapping(cascade)
+
+
+def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
+    """In any other one the fanout of the lanes is a bound."""
+    nominal = default_spec(ff.cascade(PRODUCT, sizes=SIZES))
+    assert fitted(ANY_DEVICE, nominal) == ANY_DEVICE
+    assert nominal.arch is not None
+    measured = nominal.replace(arch=replace(nominal.arch, variables=nominal.arch.variables.set("multiply_adds_float32", 1e11)))
+    assert fitted(ANY_DEVICE, measured).vector_bytes == 64
+    wide = {str(spec.mapping).count("in tiles of 16\n") > 0 for spec in random_mappings(measured, 8, seed=1)}
+    assert True in wide
