@@ -9,13 +9,13 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.choices import Drawn, Given, Noted, sweep
 from feinsum_fuse.mappings.components import fitted
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
 from feinsum_fuse.mappings.family import KINDS, Family
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.schedule.target import ANY_DEVICE, DeviceLimits
-from feinsum_fuse.formats.spec import Spec
 from tests.generators.workloads import KINDS as WORKLOADS
 
 WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
@@ -52,9 +52,9 @@ def test_every_kind_is_met() -> None:
     lanes = default_space(ff.cascade(["M[i, r] = X[i, j, k] * B[j, r] * C[k, r]"], sizes=dict.fromkeys("IJKR", 64)))
     assert lanes.opencl is not None
     none = lanes.replace(opencl=replace(lanes.opencl, fanouts=constantdict({"Core": "group.0"})))
-    drawn = [choice for spec in (lanes, none, family().spec) for seed in range(8) for choice in Family(spec).choices(Drawn(Random(seed),
-    0.5))] assert {choice.kind
-    for choice in drawn} == set(KINDS)
+    families = (Family(lanes), Family(none), family())
+    drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
+    assert {choice.kind for choice in drawn} == set(KINDS)
 
 
 def test_a_sweep_of_widths_and_tiles() -> None:
