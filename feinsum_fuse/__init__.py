@@ -24,7 +24,6 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from .archive.einsum import einsum
     from .archive.facts.recording import record
     from .archive.facts.retrieval import query, retrieve
     from .cascades.matching.match import match
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from .mappings.default_mapping import default_mapping
     from .model.evaluation import predict, predict_many
     from .model.floor import bounds
+    from .numpy_einsum import einsum
     from .schedule.tree.blocks import blocks
 
 __all__ = [
@@ -84,7 +84,7 @@ _MODULES = {
     "cascade": "cascades.reading.reader",
     "compile": "compilation",
     "default_mapping": "mappings.default_mapping",
-    "einsum": "archive.einsum",
+    "einsum": "numpy_einsum",
     "load": "formats.reading.load",
     "loads": "formats.reading.load",
     "lower": "lowering",

@@ -10,9 +10,9 @@ from pathlib import Path
 from ...errors import Location, SpecError
 from ..language.caps import shortened
 from ..language.expressions import nearest
-from ..sandbox import BASE_HELPERS, Budget, Helper
 from ..validation.complaints import path_text
 from .document import Document, Value, read_yaml
+from .sandbox import BASE_HELPERS, Budget, Helper
 from .source import Source
 from .template import RenderedText, Renderer, visible_data
 

@@ -13,12 +13,12 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context
 
 from ...errors import Location, SpecError
-from .. import instrumentation as counted
-from ..instrumentation import Instrumentation, PlacedError
 from ..language.caps import MAX_TEXT, clipped, shown
-from ..sandbox import AbsentError, Budget, Helper, Sandbox, absent
-from ..template_operations import text_of
+from . import instrumentation as counted
+from .instrumentation import Instrumentation, PlacedError
+from .sandbox import AbsentError, Budget, Helper, Sandbox, absent
 from .source import Segment, Source
+from .template_operations import text_of
 
 MAX_TAGS = 4_000
 MAX_TAG_TEXT = 60_000

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
-from ..errors import SpecError
-from .language.expressions import nearest
+from ...errors import SpecError
+from ..language.expressions import nearest
 from .template_operations import FILTERS, TESTS
 
 STEPS, ELEMENTS, DATA, BUILT, PART, JOINED, VERBATIM, PRINTED = (

@@ -20,9 +20,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS as JINJA_TESTS
 from jinja2.utils import Namespace
 
-from ..errors import SpecError
-from .language.caps import MAX_TEXT, MAX_WEIGHT, shown
-from .language.expressions import bounded_range, checked, nearest
+from ...errors import SpecError
+from ..language.caps import MAX_TEXT, MAX_WEIGHT, shown
+from ..language.expressions import bounded_range, checked, nearest
 from .template_operations import (
     FILTERS,
     LOOP_DATA,

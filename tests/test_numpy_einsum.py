@@ -10,7 +10,7 @@ import pyopencl.array as cla
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive.einsum_text import label_sizes, products, read_subscripts
+from feinsum_fuse.cascades.reading.subscripts import label_sizes, products, read_subscripts
 from feinsum_fuse.device.catalogue import find_device
 from tests.sweeps import SEED, SLOW
 
@@ -121,6 +121,119 @@ def test_interleaved_form() -> None:
     np.testing.assert_allclose(ff.einsum(a, [0, 1], b, [1, 2]), a @ b, atol=1e-13)
 
 
+ELLIPSES = [
+    ("...ij,...jk->...ik", [(4, 1, 2, 3), (5, 3, 2)]),
+    ("...ij,...jk", [(2, 3), (5, 3, 2)]),
+    ("i...,...j->...ji", [(2, 5), (1, 4)]),
+    ("...", [(2, 3)]),
+    ("i...->i", [(2,)]),
+    ("...ii->...i", [(2, 3, 3)]),
+    ("ij...,kj...,...->ik...", [(2, 3, 2), (4, 3, 2), (2,)]),
+]
+
+
+@pytest.mark.parametrize(("subscripts", "shapes"), ELLIPSES)
+def test_ellipsis(subscripts: str, shapes: list[tuple[int, ...]]) -> None:
+    arrays = [np.random.default_rng((SEED, k)).uniform(-1, 1, shape) for k, shape in enumerate(shapes)]
+    expected = np.einsum(subscripts, *arrays)
+    found = ff.einsum(subscripts, *arrays)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+def test_ellipsis_in_lists_of_labels() -> None:
+    a, b = np.random.default_rng(SEED).uniform(-1, 1, (2, 4, 3, 3))
+    for lists in (([..., 0, 1], [..., 1, 2]), ([..., 0, 1], [..., 1, 2], [2, ..., 0])):
+        arguments = (a, lists[0], b, *lists[1:])
+        np.testing.assert_allclose(ff.einsum(*arguments), np.einsum(*arguments), atol=1e-13)
+
+
+def keywords(*arguments: object, **named: object) -> None:
+    """The same result as NumPy's, laid out in the same order, or a refusal where NumPy refuses."""
+    outs = [np.array(named["out"]) for _ in range(2)] if "out" in named else [None, None]
+    try:
+        expected = np.einsum(*arguments, **{**named, "out": outs[0]})  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        with pytest.raises(ff.CascadeError):
+            ff.einsum(*arguments, **{**named, "out": outs[1]})  # type: ignore[arg-type]
+        return
+    found = ff.einsum(*arguments, **{**named, "out": outs[1]})  # type: ignore[arg-type]
+    assert found is outs[1] or outs[1] is None
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    if named.get("order") in ("C", "F", "A"):
+        assert (found.flags.f_contiguous, found.flags.c_contiguous) == (expected.flags.f_contiguous, expected.flags.c_contiguous)
+
+
+DOUBLE = np.arange(6.0).reshape(2, 3)
+KEYWORDS: list[dict[str, object]] = [
+    {"dtype": "f8"},
+    {"dtype": "f4"},
+    {"dtype": "f4", "casting": "same_kind"},
+    {"dtype": "c16"},
+    {"dtype": "i4", "casting": "unsafe"},
+    {"out": np.zeros((2, 2))},
+    {"out": np.zeros((2, 2), "f4")},
+    {"out": np.zeros((2, 2), "f4"), "casting": "same_kind"},
+    {"out": np.zeros((2, 2), "c16")},
+    {"out": np.zeros(2)},
+    {"out": np.zeros((2, 2), "f4"), "dtype": "f8"},
+    {"out": np.zeros((2, 2), "f4"), "dtype": "f8", "casting": "same_kind"},
+    {"order": "C"},
+    {"order": "F"},
+    {"order": "X"},
+    {"casting": "X"},
+    {"casting": "no"},
+    {"optimize": "greedy"},
+    {"optimize": True},
+    {"optimize": ["einsum_path", (0, 1)]},
+]
+
+
+@pytest.mark.parametrize("named", KEYWORDS, ids=str)
+def test_keywords(named: dict[str, object]) -> None:
+    keywords("ij,kj->ik", DOUBLE, DOUBLE, **named)
+
+
+def test_order_follows_the_operands() -> None:
+    keywords("ij->ij", np.asfortranarray(DOUBLE), order="A")
+    keywords("ij->ij", DOUBLE, order="A")
+
+
+@pytest.mark.parametrize("path", [[(1, 2), (0, 1)], [(0, 1, 2)]])
+def test_order_of_contraction(path: list[tuple[int, ...]]) -> None:
+    keywords("ij,kj,kl->il", DOUBLE, DOUBLE, DOUBLE, optimize=["einsum_path", *path])
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"optimize": "best"}, "cannot optimize by 'best'"),
+        ({"optimize": ("greedy", 1000)}, "cannot optimize by"),
+        ({"optimize": ["einsum_path", (0, 3)]}, "does not fit the 2 operands"),
+        ({"optimize": ["einsum_path", (0,)]}, "leaves 2 operands"),
+        ({"out": [[1.0]]}, "out is a list"),
+        ({"out": np.zeros((2, 3))}, "out has the shape"),
+        ({"order": "X"}, "no order 'X'"),
+        ({"casting": "X"}, "no casting 'X'"),
+        ({"dtype": "f4"}, "from float64 to float32 by the rule 'safe'"),
+    ],
+)
+def test_refused_keywords(named: dict[str, object], message: str) -> None:
+    with pytest.raises(ff.CascadeError, match=message):
+        ff.einsum("ij,kj->ik", DOUBLE, DOUBLE, **named)  # type: ignore[arg-type]
+
+
+def test_out_on_the_device() -> None:
+    queue = cl.CommandQueue(cl.Context([find_device()]))
+    a, out = cla.to_device(queue, DOUBLE), cla.zeros(queue, (2, 2), "float64")
+    assert ff.einsum("ij,kj->ik", a, a, out=out) is out
+    np.testing.assert_allclose(out.get(), DOUBLE @ DOUBLE.T)
+    for named, message in (({"out": np.zeros((2, 2))}, "Give a pyopencl array"), ({"order": "F"}, "no order 'F' on a device")):
+        with pytest.raises(ff.CascadeError, match=message):
+            ff.einsum("ij,kj->ik", a, a, **named)  # type: ignore[arg-type]
+
+
 def test_arrays_on_the_device_stay_there() -> None:
     queue = cl.CommandQueue(cl.Context([find_device()]))
     a, b = operand("ij", "float32", 0), operand("jk", "float32", 1)
@@ -132,10 +245,14 @@ def test_arrays_on_the_device_stay_there() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("ij,jk->ik", np.ones((2, 3))), "2 operands, and 1 are given"),
+        (("ij,jk->ik", np.ones((2, 3))), "subscripts, 2, must be equal to the number of operands, 1"),
         (("i...->i", np.ones((2, 3))), "ellipsis"),
-        (("ij->ijj", np.ones((2, 3))), "2 times"),
-        (("ij->k", np.ones((2, 3))), "not in the inputs"),
+        (("ij->ijj", np.ones((2, 3))), "'j' appeared more than once in the output"),
+        (("ij->k", np.ones((2, 3))), "'k' did not appear in the input"),
+        (("i->j->k", np.ones(2)), "only contain one '->'"),
+        (("i.j", np.ones((2, 3))), "Invalid Ellipses"),
+        (("ijk...", np.ones((2, 3))), "Ellipses lengths do not match"),
+        ((np.ones((2, 3)), [..., 0], [0]), "lacks the ellipsis"),
         (("i1->i", np.ones((2, 3))), "no label"),
         (("ij,jk", np.ones((2, 3)), np.ones((4, 5))), "stands for 3"),
         (("ijk", np.ones((2, 3))), "2 axes, and 3 labels"),
@@ -150,8 +267,9 @@ def test_refusals(arguments: tuple[object, ...], message: str) -> None:
 
 
 def test_three_operands_are_multiplied_pairwise() -> None:
-    subscripts, _ = read_subscripts(("ijk,jr,kr->ir", None, None, None))
-    sizes = label_sizes(subscripts, [(20, 30, 40), (30, 8), (40, 8)])
+    shapes = [(20, 30, 40), (30, 8), (40, 8)]
+    subscripts = read_subscripts("ijk,jr,kr->ir", shapes)
+    sizes = label_sizes(subscripts, shapes)
     steps = products(subscripts, sizes, [False] * 3)
     assert [len(step.factors) for step in steps] == [2, 2]
     assert set(steps[0].output.labels) == {"i", "j", "r"}

@@ -1,20 +1,24 @@
-"""The subscripts of ``numpy.einsum``, read and written as Einsums of a cascade."""
+"""The subscripts of ``numpy.einsum``, read by opt_einsum's parser and written as Einsums of a cascade."""
 
 from __future__ import annotations
 
-import string
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import opt_einsum
+from opt_einsum.parser import convert_interleaved_input, get_symbol, parse_einsum_input
 
-from ..errors import CascadeError
+from ...errors import CascadeError
 
-LETTERS = string.ascii_uppercase + string.ascii_lowercase
+LABELS = 52
+"""How many labels NumPy has: letters of either case, or the numbers below this."""
+LETTERS = "".join(map(get_symbol, range(LABELS)))
 EXHAUSTIVE = 5
 """Up to so many operands the best order of contraction is searched for; beyond that it is chosen greedily."""
+
+Order = str | tuple[tuple[int, ...], ...] | None
+"""The operands multiplied next, one pair after the other, or how opt_einsum chooses them; ``None`` leaves that to :func:`products`."""
 
 
 @dataclass(frozen=True)
@@ -28,56 +32,48 @@ class Subscripts:
         return f"{','.join(self.inputs)}->{self.output}"
 
 
-def read_subscripts(arguments: Sequence[object]) -> tuple[Subscripts, list[object]]:
-    """The subscripts and operands of a call: ``("ij,jk", A, B)``, or ``(A, [0, 1], B, [1, 2], [0, 2])``.
-
-    Without an output it holds the labels that occur once, in alphabetical order. Raises :class:`CascadeError` for anything else, an
-    ellipsis included.
-    """
+def read_arguments(arguments: Sequence[object]) -> tuple[str, list[object]]:
+    """The subscripts and operands of a call: ``("ij,jk", A, B)``, or ``(A, [0, 1], B, [1, 2], [0, 2])``."""
     if not arguments:
         raise CascadeError("einsum needs subscripts and operands")
-    if not isinstance(arguments[0], str):
-        return _interleaved(arguments)
-    text, operands = arguments[0].replace(" ", ""), list(arguments[1:])
-    if "." in text:
-        raise CascadeError(f"the ellipsis in {text!r} is not supported", hint="Write a label for each axis.")
-    left, arrow, right = text.partition("->")
-    inputs = tuple(left.split(","))
-    for label in (*left.replace(",", ""), *right):
-        if label not in LETTERS:
+    if isinstance(arguments[0], str):
+        return arguments[0], list(arguments[1:])
+    pairs = 2 * (len(arguments) // 2)
+    for item in (*arguments[1:pairs:2], *arguments[pairs:]):
+        if not isinstance(item, Sequence) or isinstance(item, str) or not all(_is_label(label) for label in item):
+            hint = f"After each operand come the labels of its axes, 0 to {LABELS - 1} or an ellipsis."
+            raise CascadeError(f"{item!r:.60} is no list of labels", hint=hint)
+    text, operands = convert_interleaved_input(arguments)
+    return text, list(operands)
+
+
+def _is_label(label: object) -> bool:
+    return label is ... or (isinstance(label, int) and 0 <= label < LABELS)
+
+
+def read_subscripts(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
+    """Subscripts for operands of these shapes, with labels in place of every ellipsis.
+
+    Without an output it holds the axes of the ellipsis, then the labels that occur once, in alphabetical order. Raises
+    :class:`CascadeError` for what means nothing to NumPy.
+    """
+    for label in text:
+        if label not in f"{LETTERS}.,-> ":
             raise CascadeError(f"{label!r} in the subscripts {text!r} is no label", hint="Labels are letters.")
-    if len(inputs) != len(operands):
-        raise CascadeError(f"the subscripts {text!r} are for {len(inputs)} operands, and {len(operands)} are given")
-    return _checked(Subscripts(inputs, right if arrow else _implicit(inputs))), operands
+    try:
+        left, output, _ = parse_einsum_input((text, *shapes), shapes=True)
+    except (ValueError, IndexError) as error:
+        reason = str(error).rstrip(".")
+        raise CascadeError(f"the subscripts {text!r} of operands with {_axes(shapes)} axes mean nothing: {reason}") from None
+    inputs, arrow, result = text.replace(" ", "").partition("->")
+    hidden = any("." in part and len(shape) > len(part) - 3 for part, shape in zip(inputs.split(","), shapes, strict=True))
+    if arrow and "." not in result and hidden:
+        raise CascadeError(f"the output of {text!r} lacks the ellipsis of the operands", hint="Write ... in the output too.")
+    return Subscripts(tuple(left.split(",")), output)
 
 
-def _interleaved(arguments: Sequence[object]) -> tuple[Subscripts, list[object]]:
-    pairs, rest = divmod(len(arguments), 2)
-    lists = [*arguments[1 : 2 * pairs : 2], *arguments[2 * pairs :]]
-    numbers = [_numbers(item) for item in lists]
-    inputs = tuple("".join(LETTERS[n] for n in labels) for labels in numbers[:pairs])
-    output = "".join(LETTERS[n] for n in numbers[-1]) if rest else _implicit(inputs)
-    return _checked(Subscripts(inputs, output)), list(arguments[0 : 2 * pairs : 2])
-
-
-def _numbers(item: object) -> list[int]:
-    if not isinstance(item, Sequence) or isinstance(item, str) or not all(isinstance(n, int) and 0 <= n < len(LETTERS) for n in item):
-        hint = f"After each operand come the labels of its axes, 0 to {len(LETTERS) - 1}."
-        raise CascadeError(f"{item!r:.60} is no list of labels", hint=hint)
-    return list(item)
-
-
-def _implicit(inputs: Sequence[str]) -> str:
-    return "".join(sorted(label for label, times in Counter("".join(inputs)).items() if times == 1))
-
-
-def _checked(subscripts: Subscripts) -> Subscripts:
-    for label, times in Counter(subscripts.output).items():
-        if times > 1:
-            raise CascadeError(f"the output of {subscripts} has the label {label!r} {times} times")
-        if label not in "".join(subscripts.inputs):
-            raise CascadeError(f"the output label {label!r} of {subscripts} is not in the inputs")
-    return subscripts
+def _axes(shapes: Sequence[tuple[int, ...]]) -> str:
+    return ", ".join(str(len(shape)) for shape in shapes) or "no"
 
 
 def label_sizes(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
@@ -115,11 +111,14 @@ class Product:
     factors: tuple[Factor, ...]
 
 
-def products(subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence[bool]) -> list[Product]:
-    """The einsum as products of at most two factors, in the best order by operations."""
+def products(subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence[bool], order: Order = None) -> list[Product]:
+    """The einsum as products in a given order, or of at most two factors in the best order by operations.
+
+    Raises :class:`CascadeError` for an order that does not fit the operands.
+    """
     todo = [Factor(f"A{k}", labels, c) for k, (labels, c) in enumerate(zip(subscripts.inputs, is_complex, strict=True))]
     result: list[Product] = []
-    for position, pair in enumerate(_path(todo, subscripts.output, sizes)):
+    for position, pair in enumerate(_path(todo, subscripts.output, sizes, order)):
         chosen = tuple(todo[k] for k in sorted(pair))
         todo = [factor for k, factor in enumerate(todo) if k not in pair]
         needed = set(subscripts.output).union(*(factor.labels for factor in todo))
@@ -132,13 +131,27 @@ def products(subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence
     return result
 
 
-def _path(factors: Sequence[Factor], output: str, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+def _path(factors: Sequence[Factor], output: str, sizes: dict[str, int], order: Order) -> list[tuple[int, ...]]:
+    if isinstance(order, tuple):
+        return _checked(order, len(factors))
     if len(factors) <= 2:
         return [tuple(range(len(factors)))]
     text = f"{','.join(factor.labels for factor in factors)}->{output}"
     shapes = [tuple(sizes[label] for label in factor.labels) for factor in factors]
-    found, _ = opt_einsum.contract_path(text, *shapes, shapes=True, optimize="optimal" if len(factors) <= EXHAUSTIVE else "greedy")
+    best = "optimal" if len(factors) <= EXHAUSTIVE else "greedy"
+    found, _ = opt_einsum.contract_path(text, *shapes, shapes=True, optimize=order or best)
     return [tuple(step) for step in cast("Sequence[Sequence[int]]", found)]
+
+
+def _checked(order: tuple[tuple[int, ...], ...], count: int) -> list[tuple[int, ...]]:
+    left = count
+    for step in order:
+        if not step or len(set(step)) < len(step) or not all(0 <= position < left for position in step):
+            raise CascadeError(f"the step {step} of the order of contraction does not fit the {left} operands that are left")
+        left -= len(step) - 1
+    if left > 1:
+        raise CascadeError(f"the order of contraction leaves {left} operands")
+    return list(order)
 
 
 def einsums(steps: Sequence[Product], *, logical: bool = False) -> Iterator[str]:
@@ -181,7 +194,9 @@ def _access(name: str, labels: str) -> str:
 
 
 def variable(label: str) -> str:
-    """The rank variable of a label: letters of either case."""
+    """The rank variable of a label: letters of either case, or what the parser takes for an ellipsis where letters run out."""
+    if label not in LETTERS:
+        return f"axis{ord(label)}"
     return label if label.islower() and label != "o" else f"{label.lower()}{label.lower()}" + ("0" if label.islower() else "1")
 
 
