@@ -15,10 +15,11 @@ from ..formats.mapping import Temporal
 from ..formats.spec import Spec
 from .accelforge.estimate import Estimate, estimate
 from .floor import bounds
+from .hardware.incore import core_term
 from .hardware.launches import launch_seconds
 from .hardware.placement import place_caches
 from .kernel.machine import Machine
-from .prediction import Key, Prediction, Table
+from .prediction import Figures, Key, Prediction
 from .quantity import Array, Number
 
 CHUNK = 4096
@@ -37,7 +38,7 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
     if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
     """
     placed = place_caches(expanded(spec), cold=cold)
-    prediction = replace(_prediction(placed, estimate(placed)), least_latency=bounds(spec, cold=cold).latency)
+    prediction = replace(_prediction(placed, estimate(placed, core=core_term(placed))), least_latency=bounds(spec, cold=cold).latency)
     machine = Machine.of(spec)
     return prediction if machine is None else _timed(prediction, spec, machine, cold)
 
@@ -79,8 +80,8 @@ def _prediction(spec: Spec, result: Estimate) -> Prediction:
     dimensions = ("dimension", frozenset(fanout.name for leaf in arch.components for fanout in leaf.spatial))
     items = result.einsums.items()
 
-    def table(axes: tuple[tuple[str, frozenset[str | None]], ...], entries: Iterator[tuple[Key, Number]]) -> Table:
-        return Table(axes, {key: _number(figure) for key, figure in entries})
+    def table(axes: tuple[tuple[str, frozenset[str | None]], ...], entries: Iterator[tuple[Key, Number]]) -> Figures:
+        return Figures(axes, {key: _number(figure) for key, figure in entries})
 
     full = (einsums, components, tensors, actions)
     dynamic, leaked = _number(result.dynamic_energy), _number(result.leakage)
@@ -145,8 +146,10 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -
     length = len(next(iter(given.values())))
     possible = np.all([array >= 1 for array in given.values()], axis=0)
     arrays = {place: np.maximum(array, 1) for place, array in given.items()}
-    parts = [estimate(spec, {place: array[start : start + CHUNK] for place, array in arrays.items()}) for start in range(0, length, CHUNK)]
-    lengths = [min(CHUNK, length - start) for start in range(0, length, CHUNK)]
+    core = core_term(spec)
+    starts = range(0, length, CHUNK)
+    parts = [estimate(spec, {place: array[start : start + CHUNK] for place, array in arrays.items()}, core) for start in starts]
+    lengths = [min(CHUNK, length - start) for start in starts]
 
     def joined(figures: list[Number]) -> Array:
         spread = [np.broadcast_to(np.asarray(f, dtype=np.float64), (n,)) for f, n in zip(figures, lengths, strict=True)]

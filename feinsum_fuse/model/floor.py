@@ -11,7 +11,7 @@ from ..formats.arch import Arch, Compute, Memory
 from ..formats.spec import Spec
 from ..formats.workload import Einsum, TensorAccess
 from .accelforge.component import actions_per_value, energy_per_action, localised
-from .accelforge.einsum_nest import Holder, nest
+from .accelforge.einsum_nest import Holder, einsum_nest
 from .accelforge.energy import instances
 from .accelforge.latency import component_latency
 from .accelforge.tile import values
@@ -82,7 +82,7 @@ def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[Einsum, str, list[tuple[str,
     """(Einsum, compute unit, [(memory, tensor, whether it lives there)]) of every Einsum."""
     if spec.mapping is not None:
         for path in spec.mapping.paths():
-            whole = nest(spec, path)
+            whole = einsum_nest(spec, path)
             holders = [node for node in whole.nodes if isinstance(node, Holder) and isinstance(node.component, Memory)]
             yield whole.einsum, whole.compute.name, [(node.component.name, node.tensor, node.backing) for node in holders]
         return

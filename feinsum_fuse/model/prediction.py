@@ -15,7 +15,7 @@ Key = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class Table(Mapping[Any, float]):
+class Figures(Mapping[Any, float]):
     """Figures by key: a name, or a tuple with one name per axis.
 
     A combination of known names that does not occur reads 0.0; an unknown name raises :class:`ModelError`. Iteration yields what occurs.
@@ -82,23 +82,23 @@ class Prediction:
     latency: float
     dynamic_energy: float
     total_leak_energy: float
-    actions: Table
+    actions: Figures
     """[einsum, component, tensor or ``None``, action] -> count."""
-    action_energy: Table
+    action_energy: Figures
     """[einsum, component, tensor or ``None``, action] -> J."""
-    leak_energy: Table
+    leak_energy: Figures
     """[einsum, component] -> J."""
-    component_latency: Table
+    component_latency: Figures
     """[einsum, component] -> s."""
-    occupancy: Table
+    occupancy: Figures
     """[einsum, component, tensor] -> bits."""
-    peak: Table
+    peak: Figures
     """[component] -> the most bits in use at once."""
-    computes: Table
+    computes: Figures
     """[einsum] -> points of the iteration space of one instance."""
-    sizes: Table
+    sizes: Figures
     """[component] -> bits that the memory holds."""
-    usage: Table
+    usage: Figures
     """[einsum, component, dimension] -> the fraction of a fanout in use."""
     n_instances: int = 1
     least_latency: float = 0.0
@@ -177,11 +177,11 @@ LATER = frozenset({"least_latency"})
 TABLES = ("actions", "action_energy", "leak_energy", "component_latency", "occupancy", "peak", "computes", "sizes", "usage")
 
 
-def _table_data(table: Table) -> dict[str, Any]:
+def _table_data(table: Figures) -> dict[str, Any]:
     axes = [[kind, sorted(known, key=lambda name: (name is not None, name or ""))] for kind, known in table.axes]
     return {"axes": axes, "rows": table.to_data()}
 
 
-def _table(data: Mapping[str, Any]) -> Table:
+def _table(data: Mapping[str, Any]) -> Figures:
     axes = tuple((kind, frozenset(known)) for kind, known in data["axes"])
-    return Table(axes, {tuple(row[:-1]): float(row[-1]) for row in data["rows"]})
+    return Figures(axes, {tuple(row[:-1]): float(row[-1]) for row in data["rows"]})

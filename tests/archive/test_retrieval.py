@@ -12,15 +12,15 @@ from feinsum_fuse.archive import Found, history, query, record, retrieve
 from feinsum_fuse.archive.facts.recording import record_from
 from feinsum_fuse.device.timing.measurement import Measurement
 from feinsum_fuse.errors import ArchiveError
-from feinsum_fuse.model.prediction import Prediction, Table
+from feinsum_fuse.model.prediction import Figures, Prediction
 from feinsum_fuse.schedule.schedule import Schedule
 
 from .samples import HERE, measurement, product, tiled
 
 
 def prediction(latency: float = 1e-6) -> Prediction:
-    empty = Table((("einsum", frozenset({"Z"})),), {("Z",): 1.0})
-    sizes = Table((("component", frozenset({"DRAM"})),), {("DRAM",): float("inf")})
+    empty = Figures((("einsum", frozenset({"Z"})),), {("Z",): 1.0})
+    sizes = Figures((("component", frozenset({"DRAM"})),), {("DRAM",): float("inf")})
     return Prediction(1.0, latency, 0.5, 0.5, empty, empty, empty, empty, empty, empty, empty, sizes, empty)
 
 

@@ -11,7 +11,7 @@ import pytest
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 from feinsum_fuse.cascades.reading.reader import cascade
-from feinsum_fuse.device.checking.array_traffic import Traffic, intermediate_bytes, traffic
+from feinsum_fuse.device.checking.array_traffic import ArrayTraffic, intermediate_bytes, traffic
 from feinsum_fuse.device.checking.counting import count_points
 from feinsum_fuse.errors import LoweringError
 from feinsum_fuse.formats.reading.load import loads
@@ -74,7 +74,7 @@ def test_unfused_intermediate_is_counted_access_by_access() -> None:
     spec = chain(UNFUSED)
     kernel = lower(spec).apply(cascade(spec).kernel())
     # Initialised, and read and written by each of 20 updates; then read by 6 columns.
-    assert traffic(kernel)["T"] == Traffic(read_bytes=4 * 30 * 10 * (20 + 6), written_bytes=4 * 30 * 10 * (1 + 20))
+    assert traffic(kernel)["T"] == ArrayTraffic(read_bytes=4 * 30 * 10 * (20 + 6), written_bytes=4 * 30 * 10 * (1 + 20))
     assert intermediate_bytes(kernel, cascade(spec).intermediates) == 4 * 30 * 10 * 47
 
 
@@ -86,10 +86,10 @@ def copy(text: str, domain: str = "{[i,j]: 0<=i<30 and 0<=j<5}") -> lp.Translati
 
 def test_guarded_splits_predicates_branches_and_reductions() -> None:
     split = lp.split_iname(copy("C[i] = A[i]", "{[i]: 0<=i<30}"), "i", 7, outer_tag="g.0", inner_tag="l.0")
-    assert traffic(split) == {"A": Traffic(120, 0), "C": Traffic(0, 240)}
-    assert traffic(copy("C[i] = A[i] {if=i<11}", "{[i]: 0<=i<30}"))["A"] == Traffic(44, 0)
-    assert traffic(copy("C[i] = if(i >= 20, A[i], A[i] + A[i+1])", "{[i]: 0<=i<30}"))["A"] == Traffic(4 * (10 + 40), 0)
-    assert traffic(copy("C[i] = sum(j, A[i+j])")) == {"A": Traffic(600, 0), "C": Traffic(0, 240)}
+    assert traffic(split) == {"A": ArrayTraffic(120, 0), "C": ArrayTraffic(0, 240)}
+    assert traffic(copy("C[i] = A[i] {if=i<11}", "{[i]: 0<=i<30}"))["A"] == ArrayTraffic(44, 0)
+    assert traffic(copy("C[i] = if(i >= 20, A[i], A[i] + A[i+1])", "{[i]: 0<=i<30}"))["A"] == ArrayTraffic(4 * (10 + 40), 0)
+    assert traffic(copy("C[i] = sum(j, A[i+j])")) == {"A": ArrayTraffic(600, 0), "C": ArrayTraffic(0, 240)}
 
 
 def test_condition_on_data_is_refused() -> None:
@@ -127,5 +127,5 @@ mapping:
     spec = loads(text + mapping)
     kernel = lower(spec).apply(cascade(spec).kernel())
     counted = traffic(kernel)
-    assert counted["T"] == Traffic(read_bytes=4 * 30 * n * 6, written_bytes=4 * 30 * n)
+    assert counted["T"] == ArrayTraffic(read_bytes=4 * 30 * n * 6, written_bytes=4 * 30 * n)
     assert counted["B"].read_bytes == 4 * 30 * 20 * n

@@ -7,7 +7,7 @@ import pytest
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import place_caches, predict_many
 from feinsum_fuse.model.accelforge.estimate import Estimate, estimate
-from feinsum_fuse.model.hardware.incore import is_calibrated
+from feinsum_fuse.model.hardware.incore import core_term, is_calibrated
 from feinsum_fuse.model.processor import CYCLES
 from tests.model.test_placement import COMPUTE, WHOLE, product
 
@@ -30,7 +30,7 @@ def held(memory: str = "Register") -> str:
 
 def formulas(spec: Spec) -> Estimate:
     """The model of the tree alone, which :func:`predict_many` evaluates."""
-    return estimate(place_caches(spec))
+    return estimate(place_caches(spec), core=core_term(spec))
 
 
 def multiplier(spec: Spec) -> float:

@@ -13,7 +13,7 @@ from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.model.kernel.basic_blocks import Block, blocks, conditional, in_registers
+from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditional, in_registers
 from feinsum_fuse.model.kernel.kernel_time import kernel_time, makespan, stalled
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import For
@@ -175,7 +175,7 @@ def test_conditions_of_unrolled_copies() -> None:
 def test_blocks_cover_every_statement() -> None:
     for spec in random_mappings(product(4, 2), 10, seed=5):
         nest = ff.lower(spec).nest(cascade_of(spec).kernel())
-        found: list[Block] = list(blocks(nest, nest.body))
+        found: list[BasicBlock] = list(blocks(nest, nest.body))
         points = sum(b.entries * b.trips * line.copies * line.width for b in found for line in b.lines if line.statement.role == "update")
         assert points == pytest.approx(64 * 64 * 256, rel=1e-6)
         assert in_registers(nest) <= set(nest.tiles)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from feinsum_fuse.model.accelforge.occupancy import Reserved
-from feinsum_fuse.model.accelforge.peak import Branch, peaks
+from feinsum_fuse.model.accelforge.peak import EinsumReservations, peaks
 
 
-def branch(tensors: str, depths: dict[str, int], *reserved: tuple[str, int, int]) -> Branch:
+def branch(tensors: str, depths: dict[str, int], *reserved: tuple[str, int, int]) -> EinsumReservations:
     """An Einsum that touches these tensors, in one memory; ``reserved``: (tensor, loops above, bits), backing where ``depths`` says so."""
     items = (Reserved("M", t, depth, bits, frozenset({t}) if depths.get(t) == depth else frozenset()) for t, depth, bits in reserved)
-    return Branch(tuple(items), frozenset(tensors), depths)
+    return EinsumReservations(tuple(items), frozenset(tensors), depths)
 
 
-def peak(*branches: Branch) -> float:
+def peak(*branches: EinsumReservations) -> float:
     return float(peaks(branches)["M"])
 
 
@@ -60,7 +60,7 @@ def test_nested_branches_close_their_own_loops() -> None:
 
 
 def test_a_copy_within_one_memory_takes_no_second_space() -> None:
-    copy = Branch((Reserved("M", "S", 0, 30, frozenset("SD")),), frozenset("SD"), {"S": 0, "D": 0})
+    copy = EinsumReservations((Reserved("M", "S", 0, 30, frozenset("SD")),), frozenset("SD"), {"S": 0, "D": 0})
     use = branch("DZ", {"D": 0, "Z": 0}, ("D", 0, 30), ("Z", 0, 4))
     assert peak(copy, use) == 34
     before = branch("AS", {"A": 0, "S": 0}, ("A", 0, 7), ("S", 0, 30))

@@ -9,6 +9,7 @@ from feinsum_fuse.formats.arch import Arch, Memory
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model import place_caches
 from feinsum_fuse.model.accelforge.estimate import estimate
+from feinsum_fuse.model.hardware.incore import core_term
 from feinsum_fuse.model.hardware.placement import capacity
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
@@ -26,7 +27,7 @@ def both(spec: Spec) -> tuple[float, float]:
     """Seconds by the kernel's terms, and by the formulas of the tree."""
     machine = Machine.of(spec)
     assert machine is not None
-    return kernel_time(spec, machine).seconds, float(estimate(place_caches(spec)).latency)
+    return kernel_time(spec, machine).seconds, float(estimate(place_caches(spec), core=core_term(spec)).latency)
 
 
 @pytest.mark.parametrize("name", FIGURES)

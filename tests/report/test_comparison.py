@@ -14,7 +14,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import DeviceInfo
 from feinsum_fuse.device.timing.measurement import Measurement, Provenance
 from feinsum_fuse.device.timing.outcome import Outcome
-from feinsum_fuse.model.prediction import Table
+from feinsum_fuse.model.prediction import Figures
 from feinsum_fuse.report.bitmap import bitmap
 from feinsum_fuse.report.comparison import Comparison
 from feinsum_fuse.report.page import page
@@ -42,7 +42,7 @@ def _comparison(times: list[tuple[float, float]], label: str = "tile") -> Compar
     for number, (predicted, measured) in enumerate(times):
         seconds = predicted * 1e-6
         old = real.prediction.component_latency
-        scaled = Table(old.axes, {key: figure * 0.75 * seconds / real.prediction.latency for key, figure in old.entries.items()})
+        scaled = Figures(old.axes, {key: figure * 0.75 * seconds / real.prediction.latency for key, figure in old.entries.items()})
         prediction = dataclasses.replace(real.prediction, component_latency=scaled, latency=0.75 * seconds)
         made = Predicted(prediction, seconds, 0.0, 1e-6, predicted_floor_by="MAC")
         trials.append(Trial(f"{label} {number}", spec, _measurement(measured), made))

@@ -93,7 +93,7 @@ class MeasurementLine(OpenModel):
 
 
 class TableLine(StrictModel):
-    """The fields of a :class:`~feinsum_fuse.model.prediction.Table`: axes with their known names, and rows with the figure last."""
+    """The fields of a :class:`~feinsum_fuse.model.prediction.Figures`: axes with their known names, and rows with the figure last."""
 
     axes: list[tuple[Word, list[Word | None]]] = Field(max_length=16)
     rows: list[list[Word | Figure | None]] = Field(max_length=1_000_000)

@@ -28,7 +28,7 @@ _LANE = "lane_of_the_access"
 
 
 @dataclass(frozen=True)
-class Traffic:
+class ArrayTraffic:
     """Bytes that the instructions of a kernel load and store, whether or not a cache holds them."""
 
     read_bytes: int = 0
@@ -137,7 +137,7 @@ def _minima(expression: Expression) -> tuple[Expression, ...]:
     return (expression,)
 
 
-def traffic(t_unit: TranslationUnit) -> dict[str, Traffic]:
+def traffic(t_unit: TranslationUnit) -> dict[str, ArrayTraffic]:
     """For each array in main memory, the bytes that one run of the kernel reads and writes.
 
     Counted are executions of loads and stores: the iterations of each instruction's loops, work-groups and work-items among them, at
@@ -155,7 +155,7 @@ def traffic(t_unit: TranslationUnit) -> dict[str, Traffic]:
         for position, accesses in enumerate(_accesses(instruction, arrays)):
             for access in accesses:
                 totals[access.array][position] += sizes[access.array] * _executions(kernel, instruction, access)
-    return {name: Traffic(*both) for name, both in totals.items()}
+    return {name: ArrayTraffic(*both) for name, both in totals.items()}
 
 
 def _is_global(array: TemporaryVariable) -> bool:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from ...formats.arch import Action, Arch, Memory, Toll
 from ...formats.spec import Spec
-from ..hardware.incore import InCore, is_calibrated
 from ..quantity import Number, largest, product, total, value
 from .component import actions_per_value, energy_per_action
-from .einsum_nest import Holder, Nest
+from .einsum_nest import EinsumNest, Holder
 from .energy import leak_energy
 from .latency import component_latency
 from .legality import Legality
 from .occupancy import Reserved, occupancy
 from .tile import Tiling, tiling
-from .value_traffic import TensorNest, Traffic, traffic
+from .value_traffic import TensorNest, ValueTraffic, traffic
 
 TileShapes = Mapping[tuple[int, ...], Number]
 """A loop's position in the tree -> the tile shape that replaces the mapping's."""
+
+CoreTerm = Callable[[EinsumNest, Tiling], Number]
+"""Seconds that the loops of a nest keep a compute unit busy besides its operations: a term for devices, which AccelForge lacks."""
 
 ActionCounts = dict[tuple[str, str | None, str], Number]
 """(component, tensor, action) -> count; no tensor for a compute."""
@@ -52,16 +54,19 @@ class EinsumModel:
 
     spec: Spec
     arch: Arch
-    nest: Nest
+    nest: EinsumNest
     tiles: Tiling
     legality: Legality
+    core: CoreTerm | None = None
 
     @classmethod
-    def of(cls, spec: Spec, arch: Arch, nest: Nest, tile_shapes: TileShapes, legality: Legality) -> EinsumModel:
+    def of(
+        cls, spec: Spec, arch: Arch, nest: EinsumNest, tile_shapes: TileShapes, legality: Legality, core: CoreTerm | None = None
+    ) -> EinsumModel:
         """The model, its tile shapes checked."""
         tiles = tiling(nest, tile_shapes)
         check_tiles(nest, tiles, legality)
-        return cls(spec, arch, nest, tiles, legality)
+        return cls(spec, arch, nest, tiles, legality, core)
 
     @property
     def n_instances(self) -> int:
@@ -118,7 +123,7 @@ class EinsumModel:
         calls[unit.name, "compute"] = steps * unit.actions_scale
         return counts, calls
 
-    def _actions(self, tensor: TensorNest, holder: Holder, moved: Traffic) -> Iterator[tuple[str, Number, Number]]:
+    def _actions(self, tensor: TensorNest, holder: Holder, moved: ValueTraffic) -> Iterator[tuple[str, Number, Number]]:
         """(action, count in total, count per instance) of one holder."""
         component = holder.component
         figures = [("read", moved.reads, moved.reads_per_unit)]
@@ -144,9 +149,9 @@ class EinsumModel:
             for component in self.nest.components
             if component.name in active
         }
-        if is_calibrated(self.spec):
+        if self.core is not None:
             unit = self.nest.compute.name
-            result[unit] = largest([result[unit], InCore(self.spec, self.nest, self.tiles).seconds])
+            result[unit] = largest([result[unit], self.core(self.nest, self.tiles)])
         return result
 
     def _usage(self) -> dict[tuple[str, str], Number]:
@@ -193,7 +198,7 @@ def check_size(memory: Memory, bits: Number, subject: str, legality: Legality) -
     )
 
 
-def check_tiles(nest: Nest, tiles: Tiling, legality: Legality) -> None:
+def check_tiles(nest: EinsumNest, tiles: Tiling, legality: Legality) -> None:
     """Tiles do not grow inwards, and end at 1 for every variable (section 3.1)."""
     name = nest.einsum.name
     last: dict[str, Number] = dict(nest.bounds)

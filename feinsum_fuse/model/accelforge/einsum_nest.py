@@ -23,7 +23,7 @@ from .component import localised
 
 
 @dataclass(frozen=True)
-class Loop:
+class NestLoop:
     """A loop over one rank variable; a first tile of its own, for a halo, changes none of AccelForge's figures."""
 
     index: int
@@ -65,23 +65,23 @@ class Reservation:
 
 
 @dataclass(frozen=True)
-class Point:
+class Operation:
     """The innermost node: one operation."""
 
     component: Compute = field(compare=False)
 
 
-Node = Loop | Holder | Reservation | Point
+NestNode = NestLoop | Holder | Reservation | Operation
 
 
 @dataclass(frozen=True)
-class Nest:
+class EinsumNest:
     """The nest of one Einsum on the way through an architecture to its compute unit."""
 
     einsum: Einsum
     components: tuple[Leaf, ...]
     """The hierarchy from the outermost component to the compute unit."""
-    nodes: tuple[Node, ...]
+    nodes: tuple[NestNode, ...]
     homes: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Tensor -> the component of its backing holder and how many loops are above that."""
 
@@ -91,9 +91,9 @@ class Nest:
         return dict(self.einsum.bounds)
 
     @cached_property
-    def loops(self) -> tuple[Loop, ...]:
+    def loops(self) -> tuple[NestLoop, ...]:
         """All loops, outermost first."""
-        return tuple(node for node in self.nodes if isinstance(node, Loop))
+        return tuple(node for node in self.nodes if isinstance(node, NestLoop))
 
     @cached_property
     def holders(self) -> tuple[Holder, ...]:
@@ -123,7 +123,7 @@ class Nest:
         )
 
 
-def nest(spec: Spec, path: tuple[Placed, ...]) -> Nest:
+def einsum_nest(spec: Spec, path: tuple[Placed, ...]) -> EinsumNest:
     """The nest of a root-to-Compute path; raises :class:`ModelError` where the path cannot be modelled."""
     last = path[-1].node
     if spec.arch is None or not isinstance(last, ComputeNode):
@@ -136,29 +136,29 @@ def nest(spec: Spec, path: tuple[Placed, ...]) -> Nest:
         components = tuple(localised(spec, einsum, leaf) for leaf in spec.arch.path(last.component))
     except KeyError:
         raise ModelError(f"Einsum {einsum.name} is computed by {last.component}, which is no Compute of the architecture.") from None
-    bare = Nest(einsum, components, ())
-    nodes: list[Node] = []
+    bare = EinsumNest(einsum, components, ())
+    nodes: list[NestNode] = []
     for placed in path[:-1]:
         nodes += _nodes(spec, bare, placed, nodes)
-    nodes.append(Point(bare.compute))
+    nodes.append(Operation(bare.compute))
     homes = _homes(nodes)
     _check(spec, bare, nodes, homes)
     if einsum.is_copy_operation:
         nodes = copied(bare, nodes)
-    return Nest(einsum, components, reserved(bare, nodes), homes)
+    return EinsumNest(einsum, components, reserved(bare, nodes), homes)
 
 
-def _homes(nodes: list[Node]) -> dict[str, tuple[str, int]]:
+def _homes(nodes: list[NestNode]) -> dict[str, tuple[str, int]]:
     result: dict[str, tuple[str, int]] = {}
     loops = 0
     for node in nodes:
-        loops += isinstance(node, Loop)
+        loops += isinstance(node, NestLoop)
         if isinstance(node, Holder) and node.backing:
             result[node.tensor] = (node.component.name, loops)
     return result
 
 
-def _nodes(spec: Spec, bare: Nest, placed: Placed, above: list[Node]) -> list[Node]:
+def _nodes(spec: Spec, bare: EinsumNest, placed: Placed, above: list[NestNode]) -> list[NestNode]:
     """The nodes that one node of the mapping stands for on this Einsum's path."""
     node, index, einsum = placed.node, len(above), bare.einsum
     if isinstance(node, Temporal):
@@ -169,7 +169,7 @@ def _nodes(spec: Spec, bare: Nest, placed: Placed, above: list[Node]) -> list[No
                 hint=f"Its rank variables: {', '.join(einsum.bounds)}.",
             )
         if not isinstance(node, Spatial):
-            return [Loop(index, placed.position, variable, node.tile_shape)]
+            return [NestLoop(index, placed.position, variable, node.tile_shape)]
         return [_spatial(spec, bare, placed.position, node, variable, index)]
     if not isinstance(node, Storage | TollNode):
         return []
@@ -177,7 +177,7 @@ def _nodes(spec: Spec, bare: Nest, placed: Placed, above: list[Node]) -> list[No
     if not isinstance(leaf, Memory | Toll):
         raise ModelError(f"{leaf.name} is a {type(leaf).__name__} and cannot hold {', '.join(node.tensors)}.")
     held = {item.tensor for item in above if isinstance(item, Holder)}
-    result: list[Node] = []
+    result: list[NestNode] = []
     for tensor in node.tensors:
         if tensor in einsum.tensors:
             persistent = isinstance(node, Storage) and node.persistent
@@ -187,17 +187,17 @@ def _nodes(spec: Spec, bare: Nest, placed: Placed, above: list[Node]) -> list[No
     return result
 
 
-def _spatial(spec: Spec, bare: Nest, position: tuple[int, ...], node: Spatial, variable: str, index: int) -> Loop:
+def _spatial(spec: Spec, bare: EinsumNest, position: tuple[int, ...], node: Spatial, variable: str, index: int) -> NestLoop:
     owner = bare.components[bare.depth(node.component)]
     for fanout in owner.spatial:
         if fanout.name == node.name:
             reuse = tensor_set(fanout.may_reuse, spec.workload, bare.einsum.name)
-            return Loop(index, position, variable, node.tile_shape, (owner.name, fanout.name), reuse)
+            return NestLoop(index, position, variable, node.tile_shape, (owner.name, fanout.name), reuse)
     known = ", ".join(fanout.name for fanout in owner.spatial) or "none"
     raise ModelError(f"{owner.name} has no spatial dimension {node.name}.", hint=f"Its dimensions: {known}.")
 
 
-def _check(spec: Spec, bare: Nest, nodes: list[Node], homes: Mapping[str, tuple[str, int]]) -> None:
+def _check(spec: Spec, bare: EinsumNest, nodes: list[NestNode], homes: Mapping[str, tuple[str, int]]) -> None:
     """Every tensor has a holder, none twice in one component; what is shared lives in a memory, and above all loops if it persists."""
     seen: set[tuple[str, str]] = set()
     for node in nodes:
@@ -223,7 +223,7 @@ def _check(spec: Spec, bare: Nest, nodes: list[Node], homes: Mapping[str, tuple[
         )
 
 
-def copied(bare: Nest, nodes: list[Node]) -> list[Node]:
+def copied(bare: EinsumNest, nodes: list[NestNode]) -> list[NestNode]:
     """The nodes of a copy Einsum (section 5.7): one holder per memory, down to the last backing one, all in the source tensor's name.
 
     ``backing`` then marks the memory that the data comes from.
@@ -231,7 +231,7 @@ def copied(bare: Nest, nodes: list[Node]) -> list[Node]:
     source = bare.einsum.inputs[0].name
     origin = next(node for node in nodes if isinstance(node, Holder) and node.tensor == source).component.name
     last = max(node.index for node in nodes if isinstance(node, Holder) and node.backing)
-    result: list[Node] = []
+    result: list[NestNode] = []
     seen: set[str] = set()
     for node in nodes:
         if isinstance(node, Holder):
@@ -244,7 +244,7 @@ def copied(bare: Nest, nodes: list[Node]) -> list[Node]:
     return result
 
 
-def reserved(bare: Nest, nodes: list[Node]) -> tuple[Node, ...]:
+def reserved(bare: EinsumNest, nodes: list[NestNode]) -> tuple[NestNode, ...]:
     """The nodes with a :class:`Reservation` for every holder (section 5.6).
 
     A backing holder, and any of a copy, reserves at its own place. Another one lets its reservation sink below temporal loops that are
@@ -257,20 +257,20 @@ def reserved(bare: Nest, nodes: list[Node]) -> tuple[Node, ...]:
             stays = node.backing or bare.einsum.is_copy_operation
             stop = place + 1 if stays else _stop(bare, nodes, place)
             before.setdefault(stop, []).append(Reservation(node))
-    result: list[Node] = []
+    result: list[NestNode] = []
     for place, node in enumerate(nodes):
         result += [*before.get(place, []), node]
     return tuple(result)
 
 
-def _stop(bare: Nest, nodes: list[Node], place: int) -> int:
+def _stop(bare: EinsumNest, nodes: list[NestNode], place: int) -> int:
     """The place before which the reservation of the holder at ``place`` comes to rest."""
     holder = nodes[place]
     assert isinstance(holder, Holder)
     access = bare.access(holder.tensor)
 
-    def kind(node: Node) -> Relevance:
-        if not isinstance(node, Loop):
+    def kind(node: NestNode) -> Relevance:
+        if not isinstance(node, NestLoop):
             return Relevance.FULL if isinstance(node, Holder) and node.by_hardware else Relevance.NONE
         if node.fanout is None:
             return relevance(access, node.variable)
@@ -279,35 +279,35 @@ def _stop(bare: Nest, nodes: list[Node], place: int) -> int:
     return place + 1 + sunk(map(kind, nodes[place + 1 :]))
 
 
-def view(whole: Nest, tensor: str) -> tuple[Node, ...]:
+def view(whole: EinsumNest, tensor: str) -> tuple[NestNode, ...]:
     """The nest as one tensor sees it (section 5.4): its own holders and reservations, and all loops, the spatial ones moved.
 
     Each spatial loop goes just above the tensor's first holder, or the Compute, at or below the component that owns the fanout; within a
     run of loops the original order is kept. Raises :class:`ModelError` if that reorders loops over one variable that indexes the tensor.
     """
     spatial = [loop for loop in whole.loops if loop.fanout is not None]
-    nodes: list[Node] = []
+    nodes: list[NestNode] = []
     for node in whole.nodes:
-        if isinstance(node, Loop) and node.fanout is not None:
+        if isinstance(node, NestLoop) and node.fanout is not None:
             continue
         if isinstance(node, Holder | Reservation) and (node if isinstance(node, Holder) else node.holder).tensor != tensor:
             continue
-        if isinstance(node, Holder | Point):
+        if isinstance(node, Holder | Operation):
             depth = whole.depth(node.component.name)
             nodes += [loop for loop in spatial if loop.fanout is not None and whole.depth(loop.fanout[0]) <= depth]
             spatial = [loop for loop in spatial if loop not in nodes]
         nodes.append(node)
     ordered = _in_order(nodes)
-    _check_order(whole, tensor, [node for node in ordered if isinstance(node, Loop)])
+    _check_order(whole, tensor, [node for node in ordered if isinstance(node, NestLoop)])
     return tuple(ordered)
 
 
-def _in_order(nodes: list[Node]) -> list[Node]:
+def _in_order(nodes: list[NestNode]) -> list[NestNode]:
     """The nodes with each run of consecutive loops sorted into the mapping's order."""
-    result: list[Node] = []
-    run: list[Loop] = []
+    result: list[NestNode] = []
+    run: list[NestLoop] = []
     for node in nodes:
-        if isinstance(node, Loop):
+        if isinstance(node, NestLoop):
             run.append(node)
         else:
             result += [*sorted(run, key=lambda loop: loop.index), node]
@@ -315,9 +315,9 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     return result + sorted(run, key=lambda loop: loop.index)
 
 
-def _check_order(whole: Nest, tensor: str, loops: list[Loop]) -> None:
+def _check_order(whole: EinsumNest, tensor: str, loops: list[NestLoop]) -> None:
     variables = whole.access(tensor).rank_variables
-    last: dict[str, Loop] = {}
+    last: dict[str, NestLoop] = {}
     for loop in loops:
         above = last.get(loop.variable)
         if above is not None and above.index > loop.index and loop.variable in variables:

@@ -12,10 +12,10 @@ from ...errors import ModelError
 from ...formats.arch import Memory
 from ...formats.spec import Spec
 from ..quantity import Number, total
-from .einsum_model import EinsumEstimate, EinsumModel, TileShapes, check_size
-from .einsum_nest import nest
+from .einsum_model import CoreTerm, EinsumEstimate, EinsumModel, TileShapes, check_size
+from .einsum_nest import einsum_nest
 from .legality import Legality
-from .peak import Branch, peaks
+from .peak import EinsumReservations, peaks
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,18 @@ class Estimate:
         return total(energy for item in self.einsums.values() for energy in item.leak_energy.values())
 
 
-def estimate(spec: Spec, tile_shapes: TileShapes | None = None) -> Estimate:
-    """Evaluate the model; raises :class:`ModelError` where the mapping breaks a rule or a memory overflows."""
+def estimate(spec: Spec, tile_shapes: TileShapes | None = None, core: CoreTerm | None = None) -> Estimate:
+    """Evaluate the model, with what else bounds a core, if anything does.
+
+    Raises :class:`ModelError` where the mapping breaks a rule or a memory overflows.
+    """
     if spec.arch is None or spec.mapping is None:
         raise ModelError("A prediction needs an architecture and a mapping.", hint="Give files with the keys arch and mapping.")
     legality = Legality()
     results: dict[str, EinsumEstimate] = {}
-    branches: list[Branch] = []
+    branches: list[EinsumReservations] = []
     for path in spec.mapping.paths():
-        model = EinsumModel.of(spec, spec.arch, nest(spec, path), tile_shapes or {}, legality)
+        model = EinsumModel.of(spec, spec.arch, einsum_nest(spec, path), tile_shapes or {}, legality, core)
         name = model.nest.einsum.name
         if name in results:
             raise ModelError(f"The mapping computes Einsum {name} twice.")
@@ -68,7 +71,7 @@ def estimate(spec: Spec, tile_shapes: TileShapes | None = None) -> Estimate:
     return Estimate(results, peak, legality.legal)
 
 
-def _branch(model: EinsumModel, result: EinsumEstimate) -> Branch:
+def _branch(model: EinsumModel, result: EinsumEstimate) -> EinsumReservations:
     """What the Einsum reserves and shares, for the peak over the tree."""
     depths = {tensor: depth for tensor, (_, depth) in model.nest.homes.items()}
-    return Branch(result.reserved, frozenset(model.nest.einsum.tensors), depths)
+    return EinsumReservations(result.reserved, frozenset(model.nest.einsum.tensors), depths)

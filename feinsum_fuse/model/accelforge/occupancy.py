@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...formats.arch import Memory
 from ..quantity import Number
 from .component import bits_per_value
-from .einsum_nest import Holder, Loop, Reservation
+from .einsum_nest import Holder, NestLoop, Reservation
 from .value_traffic import TensorNest
 
 
@@ -31,7 +31,7 @@ def occupancy(tensor: TensorNest, n_instances: int) -> Iterator[Reserved]:
     for place, node in enumerate(tensor.nodes):
         if isinstance(node, Reservation) and isinstance(node.holder.component, Memory):
             size = tensor.tile(place) * bits_per_value(node.holder.component, tensor.access.name, bits)
-            depth = sum(1 for above in tensor.nodes[:place] if isinstance(above, Loop))
+            depth = sum(1 for above in tensor.nodes[:place] if isinstance(above, NestLoop))
             if node.holder.persistent:
                 depth, size = -1, size * n_instances
             yield Reserved(node.holder.component.name, tensor.access.name, depth, size, _backs(tensor, node.holder))

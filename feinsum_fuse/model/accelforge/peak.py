@@ -10,7 +10,7 @@ from .occupancy import Reserved
 
 
 @dataclass(frozen=True)
-class Branch:
+class EinsumReservations:
     """What one Einsum reserves and shares, in order of execution."""
 
     reserved: tuple[Reserved, ...]
@@ -19,7 +19,7 @@ class Branch:
     """Tensor -> loops above its backing holder."""
 
 
-def peaks(branches: Sequence[Branch]) -> dict[str, Number]:
+def peaks(branches: Sequence[EinsumReservations]) -> dict[str, Number]:
     """Memory -> the most bits alive at once.
 
     Between consecutive Einsums, ``k`` loops stay open: those above the deepest backing holder of a tensor that is alive there, that is,
@@ -39,18 +39,18 @@ def peaks(branches: Sequence[Branch]) -> dict[str, Number]:
     }
 
 
-def _live(branches: Sequence[Branch], boundary: int) -> frozenset[str]:
+def _live(branches: Sequence[EinsumReservations], boundary: int) -> frozenset[str]:
     """The tensors touched both before and after the boundary that follows Einsum number ``boundary``."""
     before = frozenset().union(*(branch.tensors for branch in branches[: boundary + 1]))
     after = frozenset().union(*(branch.tensors for branch in branches[boundary + 1 :]))
     return before & after
 
 
-def _open_loops(branches: Sequence[Branch], live: frozenset[str]) -> int:
+def _open_loops(branches: Sequence[EinsumReservations], live: frozenset[str]) -> int:
     return max((depth for branch in branches for tensor, depth in branch.backing_depth.items() if tensor in live), default=0)
 
 
-def _names(branches: Sequence[Branch]) -> dict[tuple[str, str], str]:
+def _names(branches: Sequence[EinsumReservations]) -> dict[tuple[str, str], str]:
     """(memory, tensor) -> the name of the space that the tensor lives in: one for all tensors that copies tie together there."""
     names: dict[tuple[str, str], str] = {}
     for item in (item for branch in branches for item in branch.reserved):
@@ -61,7 +61,11 @@ def _names(branches: Sequence[Branch]) -> dict[tuple[str, str], str]:
 
 
 def _alive(
-    branches: Sequence[Branch], names: Mapping[tuple[str, str], str], open_loops: Sequence[int], live: Sequence[frozenset[str]], moment: int
+    branches: Sequence[EinsumReservations],
+    names: Mapping[tuple[str, str], str],
+    open_loops: Sequence[int],
+    live: Sequence[frozenset[str]],
+    moment: int,
 ) -> dict[tuple[str, str], Number]:
     """(memory, what) -> bits, of everything alive while Einsum number ``moment`` runs.
 

@@ -11,7 +11,7 @@ from ...errors import ModelError
 from ...formats.relevance import Relevance, simple_variables
 from ...formats.workload import TensorAccess
 from ..quantity import Number, Ratio, ceiling
-from .einsum_nest import Loop, Nest
+from .einsum_nest import EinsumNest, NestLoop
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Tiling:
     whole: Mapping[int, Ratio]
     """Trips as paid by a tensor that the variable is irrelevant to."""
 
-    def trips(self, loop: Loop) -> Ratio:
+    def trips(self, loop: NestLoop) -> Ratio:
         """``current / tile``: the average number of iterations, fractional where the tile does not divide (section 5.3)."""
         return self.outer[loop.index], self.tiles[loop.index]
 
-    def trips_for(self, loop: Loop, kind: Relevance) -> Ratio:
+    def trips_for(self, loop: NestLoop, kind: Relevance) -> Ratio:
         """The trips of a loop as a tensor of this relevance pays them: whole ones if it is reused, averages if it moves."""
         return self.whole[loop.index] if kind is Relevance.NONE else self.trips(loop)
 
 
-def tiling(nest: Nest, tile_shapes: Mapping[tuple[int, ...], Number]) -> Tiling:
+def tiling(nest: EinsumNest, tile_shapes: Mapping[tuple[int, ...], Number]) -> Tiling:
     """Trip counts of every loop of a nest.
 
     A loop over ``v`` cuts the current tile (at first the bound) into tiles of its ``tile_shape``: ``f = current / tile``. For tensors that
@@ -75,7 +75,7 @@ def values(access: TensorAccess, shapes: Mapping[str, Number]) -> Number:
     return result
 
 
-def shapes_below(access: TensorAccess, loops: tuple[Loop, ...], tiles: Tiling) -> dict[str, Number]:
+def shapes_below(access: TensorAccess, loops: tuple[NestLoop, ...], tiles: Tiling) -> dict[str, Number]:
     """The tile of each of a tensor's variables after these loops, outermost first."""
     shapes: dict[str, Number] = {v: tiles.bounds[v] for v in access.rank_variables}
     for loop in loops:

@@ -10,12 +10,12 @@ from ...formats.arch import Toll
 from ...formats.relevance import Relevance, relevance
 from ...formats.workload import TensorAccess
 from ..quantity import ONE, Number, Ratio, product, value
-from .einsum_nest import Holder, Loop, Nest, Node, Point, view
+from .einsum_nest import EinsumNest, Holder, NestLoop, NestNode, Operation, view
 from .tile import Tiling, shapes_below, values
 
 
 @dataclass(frozen=True)
-class Traffic:
+class ValueTraffic:
     """Values read from and written to one holder, in the whole run of the Einsum and per instance of the memory.
 
     The totals multiply by every loop above; those per unit leave out the spatial loops above the memory, which run side by side.
@@ -26,8 +26,8 @@ class Traffic:
     reads_per_unit: Number = 0
     writes_per_unit: Number = 0
 
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(
+    def __add__(self, other: ValueTraffic) -> ValueTraffic:
+        return ValueTraffic(
             self.reads + other.reads,
             self.writes + other.writes,
             self.reads_per_unit + other.reads_per_unit,
@@ -65,15 +65,15 @@ class Above:
 class TensorNest:
     """One tensor's view of a nest, with the trips that it pays."""
 
-    nest: Nest
+    nest: EinsumNest
     access: TensorAccess
     tiles: Tiling
-    nodes: tuple[Node, ...]
+    nodes: tuple[NestNode, ...]
     kinds: Mapping[str, Relevance]
     """Rank variable -> its relevance to the tensor."""
 
     @classmethod
-    def of(cls, nest: Nest, tensor: str, tiles: Tiling) -> TensorNest:
+    def of(cls, nest: EinsumNest, tensor: str, tiles: Tiling) -> TensorNest:
         """The view of this tensor."""
         access = nest.access(tensor)
         return cls(nest, access, tiles, view(nest, tensor), {v: relevance(access, v) for v in nest.einsum.bounds})
@@ -83,17 +83,17 @@ class TensorNest:
         """Whether partial sums travel: the tensor is an output, and not of a copy."""
         return self.access.output and not self.nest.einsum.is_copy_operation
 
-    def kind(self, loop: Loop) -> Relevance:
+    def kind(self, loop: NestLoop) -> Relevance:
         """The relevance of a loop to the tensor."""
         return self.kinds[loop.variable]
 
-    def trips(self, loop: Loop) -> Ratio:
+    def trips(self, loop: NestLoop) -> Ratio:
         """The trips of a loop that the tensor pays (section 5.3)."""
         return self.tiles.trips_for(loop, self.kind(loop))
 
-    def loops_above(self, place: int) -> tuple[Loop, ...]:
+    def loops_above(self, place: int) -> tuple[NestLoop, ...]:
         """The loops above the node at ``place`` of the view, outermost first."""
-        return tuple(node for node in self.nodes[:place] if isinstance(node, Loop))
+        return tuple(node for node in self.nodes[:place] if isinstance(node, NestLoop))
 
     def tile(self, place: int) -> Number:
         """Values of the tile at the node at ``place`` (section 5.2)."""
@@ -107,10 +107,10 @@ class TensorNest:
         fresh = self._trips(loop for loop in temporal if self.kind(loop) is Relevance.FULL)
         return Above(self._trips(loops), self._trips(temporal), product([fresh, self._trips(spatial)]), fresh)
 
-    def _trips(self, loops: Iterable[Loop]) -> Ratio:
+    def _trips(self, loops: Iterable[NestLoop]) -> Ratio:
         return product(self.trips(loop) for loop in loops)
 
-    def lifted(self, request: Request, between: Iterable[Loop]) -> Request:
+    def lifted(self, request: Request, between: Iterable[NestLoop]) -> Request:
         """A request as it arrives at the level above, through the loops between.
 
         A spatial loop that is irrelevant and may reuse the tensor is served by one multicast, or reduced in space on the way up: it does
@@ -132,28 +132,28 @@ def skips_first(component: object) -> bool:
     return getattr(component, "skip_initial_output_write", True) is not False
 
 
-def traffic(tensor: TensorNest) -> dict[Holder, Traffic]:
+def traffic(tensor: TensorNest) -> dict[Holder, ValueTraffic]:
     """Traffic of every holder of a tensor.
 
     Walks the chain from the Compute (one value per operation) outwards. With ``N`` the child's requests: a memory reads ``N`` less the
     skipped first fetches, and what it drains to its parent if the tensor is an output; it writes its own fills, less the skipped ones, and
     what the child writes back. A backing memory neither fills nor drains. A toll forwards and holds nothing.
     """
-    result: dict[Holder, Traffic] = {}
+    result: dict[Holder, ValueTraffic] = {}
     request = Request()
     lower = len(tensor.nodes)
     for place in range(len(tensor.nodes) - 1, -1, -1):
         node = tensor.nodes[place]
-        if isinstance(node, Point):
+        if isinstance(node, Operation):
             request, lower = _operation(tensor, node), place
         elif isinstance(node, Holder):
-            below = tensor.lifted(request, (loop for loop in tensor.nodes[place:lower] if isinstance(loop, Loop)))
+            below = tensor.lifted(request, (loop for loop in tensor.nodes[place:lower] if isinstance(loop, NestLoop)))
             result[node], request = _at(tensor, node, place, below)
             lower = place
     return result
 
 
-def _operation(tensor: TensorNest, point: Point) -> Request:
+def _operation(tensor: TensorNest, point: Operation) -> Request:
     """What one operation asks: it reads each operand, and reads, unless it is the first, and writes its output."""
     if tensor.nest.einsum.is_copy_operation:
         return Request()
@@ -162,7 +162,7 @@ def _operation(tensor: TensorNest, point: Point) -> Request:
     return Request(ONE, ONE, ONE if skips_first(point.component) else (0, 1))
 
 
-def _at(tensor: TensorNest, holder: Holder, place: int, below: Request) -> tuple[Traffic, Request]:
+def _at(tensor: TensorNest, holder: Holder, place: int, below: Request) -> tuple[ValueTraffic, Request]:
     """Traffic at one holder, given what arrives from below, and what it asks of its parent."""
     above = tensor.above(place)
     if isinstance(holder.component, Toll):
@@ -171,7 +171,7 @@ def _at(tensor: TensorNest, holder: Holder, place: int, below: Request) -> tuple
     served = _served(above, below if skip else replace(below, first=(0, 1)))
     request = _asked(tensor, holder, place, skip)
     fill = _served(above, request)
-    own = Traffic(fill.writes, fill.reads, fill.writes_per_unit, fill.reads_per_unit)
+    own = ValueTraffic(fill.writes, fill.reads, fill.writes_per_unit, fill.reads_per_unit)
     return served + own, request
 
 
@@ -193,9 +193,9 @@ def _asked(tensor: TensorNest, holder: Holder, place: int, skip: bool) -> Reques
     return Request(tile, tile, tile if skip else (0, 1))
 
 
-def _served(above: Above, request: Request) -> Traffic:
+def _served(above: Above, request: Request) -> ValueTraffic:
     """What serving a request costs the level that it arrives at."""
-    return Traffic(
+    return ValueTraffic(
         reads=value(above.every, request.down) - value(above.fresh, request.first),
         writes=value(above.every, request.up),
         reads_per_unit=value(above.temporal, request.down) - value(above.fresh_temporal, request.first),
@@ -203,17 +203,17 @@ def _served(above: Above, request: Request) -> Traffic:
     )
 
 
-def _through(tensor: TensorNest, holder: Holder, toll: Toll, above: Above, below: Request) -> Traffic:
+def _through(tensor: TensorNest, holder: Holder, toll: Toll, above: Above, below: Request) -> ValueTraffic:
     """A toll's reads: what passes down unless it charges only ``up``, and what passes up to a parent unless it charges only ``down``."""
     direction = toll.direction.get(tensor.access.name)
     if direction not in ("up", "down", "up_and_down"):
         raise ModelError(f"Toll {toll.name} has no direction for tensor {tensor.access.name}.", hint="Use up, down or up_and_down.")
     down = _served(above, replace(below, up=(0, 1)))
     up = _served(above, Request(down=below.up))
-    result = Traffic()
+    result = ValueTraffic()
     if direction != "up":
-        result = result + Traffic(reads=down.reads, reads_per_unit=down.reads_per_unit)
+        result = result + ValueTraffic(reads=down.reads, reads_per_unit=down.reads_per_unit)
     if direction != "down" and not holder.backing:
-        result = result + Traffic(reads=up.reads, reads_per_unit=up.reads_per_unit)
+        result = result + ValueTraffic(reads=up.reads, reads_per_unit=up.reads_per_unit)
     return result
 

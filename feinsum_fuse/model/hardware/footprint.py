@@ -12,7 +12,7 @@ from ...formats.mapping import Placed, Storage, Toll
 from ...formats.relevance import Relevance, relevance
 from ...formats.spec import Spec
 from ...formats.workload import TensorAccess
-from ..accelforge.einsum_nest import Loop, Nest, nest
+from ..accelforge.einsum_nest import EinsumNest, NestLoop, einsum_nest
 from ..accelforge.tile import Tiling, tiling
 from ..processor import figure
 
@@ -26,16 +26,16 @@ def line_bits(spec: Spec) -> float:
 
 
 @dataclass(frozen=True)
-class Path:
+class TreePath:
     """One Einsum's way through the tree, with the indices of its nodes."""
 
     spec: Spec
     placed: tuple[Placed, ...]
 
     @cached_property
-    def nest(self) -> Nest:
+    def nest(self) -> EinsumNest:
         """The nest of the path."""
-        return nest(self.spec, self.placed)
+        return einsum_nest(self.spec, self.placed)
 
     @cached_property
     def tiles(self) -> Tiling:
@@ -48,7 +48,7 @@ class Path:
         return {placed.position: index for index, placed in enumerate(self.placed)}
 
     @cached_property
-    def loops(self) -> tuple[tuple[int, Loop], ...]:
+    def loops(self) -> tuple[tuple[int, NestLoop], ...]:
         """(index on the path, loop), outermost first."""
         return tuple((self.index[loop.position], loop) for loop in self.nest.loops)
 
@@ -57,20 +57,20 @@ class Path:
         nodes = ((index, placed.node) for index, placed in enumerate(self.placed))
         return [(index, node.component) for index, node in nodes if isinstance(node, Storage | Toll) and tensor in node.tensors]
 
-    def kind(self, tensor: str, loop: Loop) -> Relevance:
+    def kind(self, tensor: str, loop: NestLoop) -> Relevance:
         """The relevance of a loop to a tensor."""
         return relevance(self.nest.access(tensor), loop.variable)
 
-    def trips(self, loop: Loop) -> float:
+    def trips(self, loop: NestLoop) -> float:
         """Iterations of a loop."""
         outer, tile = self.tiles.trips(loop)
         return float(outer) / float(tile)
 
-    def below(self, loop: Loop, memory: str) -> bool:
+    def below(self, loop: NestLoop, memory: str) -> bool:
         """Whether a spatial loop fans out below a memory."""
         return loop.fanout is not None and self.nest.depth(loop.fanout[0]) > self.nest.depth(memory)
 
-    def above(self, loop: Loop, memory: str) -> bool:
+    def above(self, loop: NestLoop, memory: str) -> bool:
         """Whether a spatial loop fans out a memory: it has one instance for each iteration."""
         return loop.fanout is not None and not self.below(loop, memory)
 
@@ -118,7 +118,7 @@ def _extent(index: Affine, shapes: Mapping[str, float]) -> float:
     return 1.0 + sum(abs(factor) * (shapes[variable] - 1) for variable, factor in index.terms)
 
 
-def together(paths: Sequence[Path], place: Place | None, memory: str, line: float) -> float:
+def together(paths: Sequence[TreePath], place: Place | None, memory: str, line: float) -> float:
     """Bits that all Einsums under a loop touch in one of its iterations, each tensor once; of the whole tree for no loop."""
     most: dict[str, float] = {}
     for path in paths:

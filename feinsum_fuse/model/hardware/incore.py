@@ -16,7 +16,8 @@ from ...formats.opencl import PRIVATE_KINDS
 from ...formats.relevance import Relevance, relevance
 from ...formats.spec import Spec
 from ..accelforge.component import throughput_of
-from ..accelforge.einsum_nest import Holder, Loop, Nest
+from ..accelforge.einsum_model import CoreTerm
+from ..accelforge.einsum_nest import EinsumNest, Holder, NestLoop
 from ..accelforge.tile import Tiling, shapes_below, values
 from ..processor import figure, operation_seconds
 from ..quantity import Number, largest, product, value
@@ -30,12 +31,17 @@ def is_calibrated(spec: Spec) -> bool:
     return spec.opencl is not None and spec.arch is not None and "launch_seconds" in spec.arch.variables
 
 
+def core_term(spec: Spec) -> CoreTerm | None:
+    """The term for an architecture that was measured; none for others, which AccelForge's formulas describe."""
+    return (lambda nest, tiles: InCore(spec, nest, tiles).seconds) if is_calibrated(spec) else None
+
+
 @dataclass(frozen=True)
 class InCore:
     """One Einsum's innermost loops on one core."""
 
     spec: Spec
-    nest: Nest
+    nest: EinsumNest
     tiles: Tiling
 
     @property
@@ -106,7 +112,7 @@ class InCore:
         found = [h for h in self.nest.holders if h.tensor == tensor and isinstance(h.component, Memory)]
         return next((h for h in found if kinds.get(h.component.name) in PRIVATE_KINDS), None)
 
-    def _lane(self, loop: Loop) -> bool:
+    def _lane(self, loop: NestLoop) -> bool:
         assert self.spec.opencl is not None
         kinds = self.spec.opencl.fanouts
         return loop.fanout is not None and "vector" in (kinds.get(loop.fanout[0]), kinds.get(".".join(loop.fanout)))
@@ -116,9 +122,9 @@ class InCore:
         access = self.nest.access(tensor)
         return self._trips(loop for loop in self.nest.loops if self._lane(loop) and relevance(access, loop.variable) is not Relevance.NONE)
 
-    def _turns(self, loop: Loop) -> bool:
+    def _turns(self, loop: NestLoop) -> bool:
         outer, tile = self.tiles.trips(loop)
         return bool(np.any(np.greater(outer, tile)))
 
-    def _trips(self, loops: Iterable[Loop]) -> Number:
+    def _trips(self, loops: Iterable[NestLoop]) -> Number:
         return value(product(self.tiles.trips(loop) for loop in loops))

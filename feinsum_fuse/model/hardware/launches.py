@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ...formats.spec import Spec
-from .footprint import Path
+from .footprint import TreePath
 
 
 def kernels(spec: Spec) -> int:
@@ -47,7 +47,7 @@ def groups(spec: Spec) -> float:
 def _groups(spec: Spec, mapping: Mapping, number: int) -> float:
     """Work-groups that one path is the first to need."""
     assert spec.opencl is not None
-    paths = [Path(spec, placed) for placed in mapping.paths()]
+    paths = [TreePath(spec, placed) for placed in mapping.paths()]
     path, seen = paths[number], {place for earlier in paths[:number] for place in earlier.index}
     bound = [index for index, placed in enumerate(path.placed) if isinstance(placed.node, Spatial) and _is_group(spec, placed.node)]
     if not bound or path.placed[bound[-1]].position in seen:

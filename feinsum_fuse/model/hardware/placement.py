@@ -20,9 +20,9 @@ from ...formats.mapping import Nested, Node, Sequential, Storage
 from ...formats.opencl import PRIVATE_KINDS
 from ...formats.relevance import Relevance
 from ...formats.spec import Spec
-from ..accelforge.einsum_nest import KeptByHardware, Loop
+from ..accelforge.einsum_nest import KeptByHardware, NestLoop
 from ..processor import figure
-from .footprint import Path, Place, line_bits, together
+from .footprint import Place, TreePath, line_bits, together
 from .whole_lines import whole_lines
 
 Wanted = dict[tuple[str, str], list[Place]]
@@ -51,7 +51,7 @@ def place_caches(spec: Spec, *, cold: bool = False) -> Spec:
 def _warm(spec: Spec, managed: Sequence[Memory]) -> Memory | None:
     """The innermost cache above every spatial loop that holds all that the mapping touches."""
     assert spec.mapping is not None and spec.opencl is not None
-    paths = [Path(spec, placed) for placed in spec.mapping.paths()]
+    paths = [TreePath(spec, placed) for placed in spec.mapping.paths()]
     found = None
     for memory in managed:
         on_way = all(memory.name in {leaf.name for leaf in path.nest.components} for path in paths)
@@ -63,7 +63,7 @@ def _warm(spec: Spec, managed: Sequence[Memory]) -> Memory | None:
     return found
 
 
-def _may_hold_all(spec: Spec, path: Path, memory: Memory) -> bool:
+def _may_hold_all(spec: Spec, path: TreePath, memory: Memory) -> bool:
     """Whether a path's tensors may live in a cache: all units share it, and only the global memory is further out."""
     assert spec.opencl is not None
     kinds, depth = spec.opencl.memories, path.nest.depth
@@ -93,7 +93,7 @@ def _rehomed(spec: Spec, memory: Memory) -> Spec:
 def _placed(spec: Spec, managed: Sequence[Memory]) -> Spec:
     """The spec with the storage nodes of these memories."""
     assert spec.mapping is not None
-    paths = [Path(spec, placed) for placed in spec.mapping.paths()]
+    paths = [TreePath(spec, placed) for placed in spec.mapping.paths()]
     wanted: Wanted = {}
     for memory in managed:
         for path in paths:
@@ -137,14 +137,14 @@ def capacity(spec: Spec, memory: Memory) -> float:
     return min(memory.size, float(spec.arch.variables.get("register_bits", registers)))
 
 
-def _placements(spec: Spec, memory: Memory, path: Path, paths: Sequence[Path], wanted: Wanted) -> Iterator[tuple[str, Place]]:
+def _placements(spec: Spec, memory: Memory, path: TreePath, paths: Sequence[TreePath], wanted: Wanted) -> Iterator[tuple[str, Place]]:
     """(tensor, position) of the storage nodes of one memory on one path."""
     assert spec.opencl is not None
     if memory.name not in {leaf.name for leaf in path.nest.components}:
         return
     line = line_bits(spec) if spec.opencl.memories.get(memory.name) == "cache" else 1.0
     room = capacity(spec, memory)
-    anchor: Loop | None = None
+    anchor: NestLoop | None = None
     if together(paths, None, memory.name, line) > room:
         candidates = (loop for _, loop in path.loops if loop.fanout is None)
         anchor = next((loop for loop in candidates if together(paths, loop.position, memory.name, line) <= room), None)
@@ -156,7 +156,7 @@ def _placements(spec: Spec, memory: Memory, path: Path, paths: Sequence[Path], w
             yield tensor, path.placed[index].position
 
 
-def _index(path: Path, tensor: str, memory: Memory, anchor: Loop | None, wanted: Wanted) -> int | None:
+def _index(path: TreePath, tensor: str, memory: Memory, anchor: NestLoop | None, wanted: Wanted) -> int | None:
     """The index on the path before which a tensor's storage node goes; ``None`` if the memory does not keep it."""
     depth = path.nest.depth
     holders = path.holders(tensor)
@@ -177,13 +177,13 @@ def _index(path: Path, tensor: str, memory: Memory, anchor: Loop | None, wanted:
     return index
 
 
-def _earlier(path: Path, tensor: str, memory: Memory, wanted: Wanted) -> list[int]:
+def _earlier(path: TreePath, tensor: str, memory: Memory, wanted: Wanted) -> list[int]:
     """The indices on a path where managed memories further out keep a tensor."""
     outer = [place for (name, other), places in wanted.items() if other == tensor and name != memory.name for place in places]
     return [path.index[place] for place in outer if place in path.index]
 
 
-def _is_legal(path: Path, tensor: str, memory: Memory, place: Place, wanted: Wanted) -> bool:
+def _is_legal(path: TreePath, tensor: str, memory: Memory, place: Place, wanted: Wanted) -> bool:
     """Whether a storage node before this position keeps the hierarchy's order, and every loop's, on a path that passes it."""
     if place not in path.index or tensor not in path.nest.einsum.tensors:
         return True
@@ -202,12 +202,12 @@ def _is_legal(path: Path, tensor: str, memory: Memory, place: Place, wanted: Wan
     return True
 
 
-def _swaps(path: Path, spatial: Loop, first: int, last: int) -> bool:
+def _swaps(path: TreePath, spatial: NestLoop, first: int, last: int) -> bool:
     """Whether a loop in time over the spatial loop's variable stands between two indices."""
     return any(first <= at < last and loop.fanout is None and loop.variable == spatial.variable for at, loop in path.loops)
 
 
-def _beside_spatial_loops(path: Path, tensor: str, memory: Memory, index: int) -> int:
+def _beside_spatial_loops(path: TreePath, tensor: str, memory: Memory, index: int) -> int:
     """The index, below those spatial loops above the memory that would otherwise change places with a loop over the same variable."""
     for at, loop in path.loops:
         moved = at >= index and path.above(loop, memory.name) and path.kind(tensor, loop) is not Relevance.NONE
@@ -216,7 +216,7 @@ def _beside_spatial_loops(path: Path, tensor: str, memory: Memory, index: int) -
     return index
 
 
-def _moves(path: Path, tensor: str, first: int, last: int) -> bool:
+def _moves(path: TreePath, tensor: str, first: int, last: int) -> bool:
     """Whether a loop between two indices moves a tensor, spatial loops apart."""
     return any(
         first <= place < last and loop.fanout is None and path.kind(tensor, loop) is not Relevance.NONE and path.trips(loop) > 1
@@ -224,7 +224,7 @@ def _moves(path: Path, tensor: str, first: int, last: int) -> bool:
     )
 
 
-def _outermost(paths: Sequence[Path], places: Sequence[Place]) -> list[Place]:
+def _outermost(paths: Sequence[TreePath], places: Sequence[Place]) -> list[Place]:
     """The positions, without those that lie below another on some path: one node serves all Einsums below it."""
     result: list[Place] = []
     for place in dict.fromkeys(places):

@@ -12,7 +12,7 @@ from ...formats.arch import Arch, ArchNode, Array, Fork, Hierarchical, Memory
 from ...formats.spec import Spec
 from ..accelforge.component import bits_per_value
 from ..accelforge.tile import values
-from .footprint import Path, line_bits, lines
+from .footprint import TreePath, line_bits, lines
 
 
 def whole_lines(spec: Spec) -> Spec:
@@ -26,14 +26,14 @@ def whole_lines(spec: Spec) -> Spec:
         return spec
     factors: dict[str, dict[str, float]] = {}
     for placed in spec.mapping.paths():
-        for memory, tensor, factor in _factors(spec, Path(spec, placed)):
+        for memory, tensor, factor in _factors(spec, TreePath(spec, placed)):
             found = factors.setdefault(memory, {})
             found[tensor] = max(found.get(tensor, 1.0), factor)
     wasteful = {memory: {t: f for t, f in found.items() if f > 1} for memory, found in factors.items()}
     return spec.replace(arch=Arch(_with(spec, spec.arch.nodes, wasteful), spec.arch.variables)) if any(wasteful.values()) else spec
 
 
-def _factors(spec: Spec, path: Path) -> Iterator[tuple[str, str, float]]:
+def _factors(spec: Spec, path: TreePath) -> Iterator[tuple[str, str, float]]:
     """(memory, tensor, lines moved over values moved) for each pair of memories next to each other in a tensor's chain."""
     assert spec.opencl is not None
     kinds = spec.opencl.memories

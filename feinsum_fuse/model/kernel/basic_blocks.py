@@ -23,7 +23,7 @@ MOST_POINTS = 4096
 
 
 @dataclass(frozen=True)
-class Line:
+class CodeLine:
     """One statement of a block, with the loops around it that are written out, and the loop over lanes."""
 
     statement: Statement
@@ -86,10 +86,10 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Block:
+class BasicBlock:
     """Straight code, with the loops above it; the last of them repeats it if ``is_loop``."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[CodeLine, ...]
     above: tuple[For, ...]
     is_loop: bool
 
@@ -109,7 +109,7 @@ class Block:
         outside = self.above[:-1] if self.is_loop else self.above
         return math.prod(average_trips(loop, self.above[:depth]) for depth, loop in enumerate(outside))
 
-    def cases(self) -> Iterator[tuple[float, Block]]:
+    def cases(self) -> Iterator[tuple[float, BasicBlock]]:
         """(part of the entries, block): compilers write the code once for each number of copies that run, whole tiles and their rests.
 
         Limits that the block's own loop or its copies move, and rests of which nothing runs, are no cases.
@@ -210,31 +210,31 @@ def is_written_out(nest: Nest, loop: For) -> bool:
     return loop.binding in ("unroll", "vector") or (loop.binding == "loop" and (loop.extent == 1 or moves_private(nest, loop)))
 
 
-def blocks(nest: Nest, body: Sequence[Node], above: tuple[For, ...] = ()) -> Iterator[Block]:
+def blocks(nest: Nest, body: Sequence[Node], above: tuple[For, ...] = ()) -> Iterator[BasicBlock]:
     """The blocks of a body, in the order of the text."""
-    straight: list[Line] = []
+    straight: list[CodeLine] = []
     for node in body:
         lines = list(_lines(nest, node, above))
         if lines:
             straight += lines
             continue
         if straight:
-            yield Block(tuple(straight), above, is_loop=False)
+            yield BasicBlock(tuple(straight), above, is_loop=False)
             straight = []
         assert isinstance(node, For)
         if is_short_and_contiguous(nest, node):
-            straight += [Line(s, (), node, above) for s in node.body if isinstance(s, Statement)]
+            straight += [CodeLine(s, (), node, above) for s in node.body if isinstance(s, Statement)]
             continue
         inside = [line for child in node.body for line in _lines(nest, child, (*above, node))]
         if not node.binding.startswith("group.") and all(_is_straight(nest, child) for child in node.body):
             for child in node.body:
                 if isinstance(child, For) and not is_written_out(nest, child):
-                    inside += [Line(s, (), child, (*above, node)) for s in child.body if isinstance(s, Statement)]
-            yield Block(tuple(inside), (*above, node), is_loop=True)
+                    inside += [CodeLine(s, (), child, (*above, node)) for s in child.body if isinstance(s, Statement)]
+            yield BasicBlock(tuple(inside), (*above, node), is_loop=True)
         else:
             yield from blocks(nest, node.body, (*above, node))
     if straight:
-        yield Block(tuple(straight), above, is_loop=False)
+        yield BasicBlock(tuple(straight), above, is_loop=False)
 
 
 def _is_straight(nest: Nest, node: Node) -> bool:
@@ -249,10 +249,10 @@ def is_short_and_contiguous(nest: Nest, loop: For) -> bool:
     return all(not s.guards and not s.first and not s.later and stride(nest, s.target, loop.name) == 1 for s in inner)
 
 
-def _lines(nest: Nest, node: Node, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None) -> Iterator[Line]:
+def _lines(nest: Nest, node: Node, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None) -> Iterator[CodeLine]:
     """The straight code of a node; nothing if there is a loop in it."""
     if isinstance(node, Statement):
-        yield Line(node, unrolled, lane, above)
+        yield CodeLine(node, unrolled, lane, above)
         return
     if not is_written_out(nest, node):
         return

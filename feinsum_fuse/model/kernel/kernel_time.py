@@ -14,9 +14,9 @@ from ...formats.spec import Spec
 from ...lowering.lowering import lower
 from ...schedule.tree.nest import For, Nest, Node, walk
 from ...schedule.tree.parallel import kernel_starts
-from .basic_blocks import Block, blocks, in_registers
-from .line_traffic import CacheTraffic, Fetched
-from .machine import Level, Machine
+from .basic_blocks import BasicBlock, blocks, in_registers
+from .line_traffic import Fetched, LineTraffic
+from .machine import Machine, MemoryLevel
 from .straight import Straight
 
 LEAST_GROUPS, MOST_GROUPS = 32, 256
@@ -24,7 +24,7 @@ LEAST_GROUPS, MOST_GROUPS = 32, 256
 
 
 @dataclass(frozen=True)
-class Part:
+class BlockTime:
     """A block of a kernel: seconds of one core in it, and of each level for its lines, if all cores share the work evenly."""
 
     einsum: str
@@ -45,7 +45,7 @@ class Part:
 class KernelTime:
     """Kernels of one spec: their blocks, groups and launches."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[BlockTime, ...]
     launches: float
     """Seconds of starting kernels and groups."""
 
@@ -73,7 +73,7 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     launch, group = machine.variable("launch_seconds", 0.0), machine.variable("group_seconds", 0.0)
-    parts: list[Part] = []
+    parts: list[BlockTime] = []
     launches = 0.0
     timing = _Timing(nest, machine, cold)
     for body in kernels:
@@ -116,10 +116,10 @@ class _Timing:
     def registers(self) -> frozenset[str]:
         return in_registers(self.nest)
 
-    def parts(self, body: tuple[Node, ...], stretch: float) -> list[Part]:
+    def parts(self, body: tuple[Node, ...], stretch: float) -> list[BlockTime]:
         """The blocks of one kernel, of which the busiest core runs ``stretch`` times its share."""
         found = list(blocks(self.nest, body))
-        traffic = CacheTraffic(self.nest, self.machine)
+        traffic = LineTraffic(self.nest, self.machine)
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         levels = self.machine.levels
         for inner, outer in pairwise(levels):
@@ -127,7 +127,7 @@ class _Timing:
         share = stretch / self.machine.cores
         return [self._part(block, fetched, share) for block in found]
 
-    def _part(self, block: Block, fetched: dict[str, dict[int, list[Fetched]]], share: float) -> Part:
+    def _part(self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], share: float) -> BlockTime:
         cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
         core = sum(part * straight.seconds for part, straight in cases)
         operations = sum(part * straight.operations for part, straight in cases) * block.trips * block.entries
@@ -140,7 +140,7 @@ class _Timing:
         first = block.lines[0].statement
         waiting = stalled(self.machine.seconds("unforeseen"), self.machine.figure("lookahead_operations"), core, operations, misses)
         loss = self.machine.figure("overlap_loss")
-        return Part(first.einsum, first.role, (core + waiting) * share, memory, loss)
+        return BlockTime(first.einsum, first.role, (core + waiting) * share, memory, loss)
 
 
 def stalled(unforeseen: float, ahead: float, core: float, operations: float, misses: float) -> float:
@@ -154,7 +154,7 @@ def stalled(unforeseen: float, ahead: float, core: float, operations: float, mis
     return max(0.0, unforeseen - core / operations) * min(operations, misses * ahead)
 
 
-def _line_seconds(machine: Machine, level: Level, fetched: Fetched) -> float:
+def _line_seconds(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
     """Seconds that a level needs to hand over one line, and to take it back if it was written; from beyond a core's own
     caches more for the first line of a far row."""
     line = machine.figure("line_bytes")

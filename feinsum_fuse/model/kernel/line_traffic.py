@@ -16,11 +16,11 @@ import numpy as np
 
 from ...schedule.tree.nest import For, Nest, Node, Place, statements
 from .basic_blocks import average_trips, in_registers, is_written_out, shape, stored, stride, strides
-from .machine import Level, Machine
+from .machine import Machine, MemoryLevel
 
 
 @dataclass(frozen=True)
-class Region:
+class TouchedRegion:
     """What a piece of a kernel touches of one array."""
 
     source: str
@@ -47,7 +47,7 @@ class Fetched:
 
 
 @dataclass
-class CacheTraffic:
+class LineTraffic:
     """The traffic of one nest through caches."""
 
     nest: Nest
@@ -61,7 +61,7 @@ class CacheTraffic:
         """Tiles that touch no memory."""
         return in_registers(self.nest)
 
-    def beyond(self, body: Sequence[Node], cache: Level, *, warm: bool) -> dict[int, list[Fetched]]:
+    def beyond(self, body: Sequence[Node], cache: MemoryLevel, *, warm: bool) -> dict[int, list[Fetched]]:
         """Statement (by identity) -> what it is the first to fetch, over the whole run; ``warm``: what fits as a whole is there."""
         self.found = {}
         self.conflicts = cache == self.machine.levels[0]
@@ -87,7 +87,7 @@ class CacheTraffic:
             else:
                 self._visit(node.body, (*above, node), times * average_trips(node, above), capacity)
 
-    def _charge(self, body: tuple[Node, ...], regions: dict[str, Region], times: float, above: tuple[For, ...]) -> None:
+    def _charge(self, body: tuple[Node, ...], regions: dict[str, TouchedRegion], times: float, above: tuple[For, ...]) -> None:
         rest = dict(regions)
         for loops, statement in statements(body):
             for place in (*statement.operands, statement.target):
@@ -97,14 +97,14 @@ class CacheTraffic:
                     part = Fetched(region.lines * times, region.run, region.distance, region.written, alone)
                     self.found.setdefault(id(statement), []).append(part)
 
-    def _claimed(self, regions: dict[str, Region]) -> float:
+    def _claimed(self, regions: dict[str, TouchedRegion]) -> float:
         return sum(region.claimed for region in regions.values())
 
     def _name(self, source: str) -> str:
         """One name for all ways to read a tensor."""
         return source if source in self.nest.tiles else self.nest.sources[source].tensor
 
-    def regions(self, body: Sequence[Node], above: tuple[For, ...]) -> dict[str, Region]:
+    def regions(self, body: Sequence[Node], above: tuple[For, ...]) -> dict[str, TouchedRegion]:
         """Array -> what the body touches of it, the loops above standing still."""
         fixed = {loop.name for loop in above}
         extents: dict[str, list[int]] = {}
@@ -128,7 +128,7 @@ class CacheTraffic:
                     written.add(name)
         return {name: self._region(order[name], spans, name in written) for name, spans in extents.items()}
 
-    def _region(self, source: str, spans: Sequence[int], written: bool) -> Region:
+    def _region(self, source: str, spans: Sequence[int], written: bool) -> TouchedRegion:
         known = self.nest.tiles.get(source) or self.nest.sources[source]
         width = int(np.dtype(known.dtype).itemsize)
         steps = [step or 1 for step in strides(self.nest, source)]
@@ -149,7 +149,7 @@ class CacheTraffic:
             # Rows whose distance is a multiple of many lines meet in few sets.
             reach = sets // math.gcd(rows // line, sets) * max(1.0, run / line)
             claimed *= max(1.0, min(sets / reach, runs))
-        return Region(source, lines, run, rows, claimed, written)
+        return TouchedRegion(source, lines, run, rows, claimed, written)
 
 
 def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For]) -> float:

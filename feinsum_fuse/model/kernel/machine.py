@@ -17,7 +17,7 @@ from ..processor import DIVISION, DIVISION_CYCLES, figure, operation_seconds
 
 
 @dataclass(frozen=True)
-class Level:
+class MemoryLevel:
     """A cache, or the memory behind all of them."""
 
     name: str
@@ -114,9 +114,9 @@ class Machine:
         return self.variable(f"{name}_loop_seconds", 0.0) < alone / 2
 
     @cached_property
-    def levels(self) -> tuple[Level, ...]:
+    def levels(self) -> tuple[MemoryLevel, ...]:
         """Caches from the innermost, then the global memory; each with what it delivers to the one within."""
-        found: list[Level] = []
+        found: list[MemoryLevel] = []
         names = [leaf for leaf in self.arch.components if isinstance(leaf, Memory)]
         groups = next((place for place, leaf in enumerate(self.arch.components) if leaf.spatial), len(self.arch.components))
         for memory in names:
@@ -126,7 +126,7 @@ class Machine:
             part = self.cores if shared else 1
             read, write = (self._throughput(memory, action) / 8 / part for action in ("read", "write"))
             strided = self.variable(f"strided_lines_{memory.name}", read / self.figure("line_bytes"))
-            found.insert(0, Level(memory.name, memory.size / 8, shared, read, write, strided))
+            found.insert(0, MemoryLevel(memory.name, memory.size / 8, shared, read, write, strided))
         return tuple(found)
 
     def _throughput(self, memory: Memory, name: str) -> float:

@@ -21,7 +21,7 @@ from ...formats.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place, statements
 from ..processor import DIVISION
-from .basic_blocks import Block, Line, average_trips, conditional, stride, variables
+from .basic_blocks import BasicBlock, CodeLine, average_trips, conditional, stride, variables
 from .machine import Machine
 
 TURNED = 1.5
@@ -83,7 +83,7 @@ class Straight:
     nest: Nest
     registers: frozenset[str]
     """The private tiles that live in registers."""
-    block: Block
+    block: BasicBlock
 
     @property
     def seconds(self) -> float:
@@ -132,21 +132,21 @@ class Straight:
                 return 1
         return self._native(self.block.lines[0])
 
-    def _native(self, line: Line) -> int:
+    def _native(self, line: CodeLine) -> int:
         return max(1, self.machine.lanes * 4 // self._itemsize(line))
 
-    def _itemsize(self, line: Line) -> int:
+    def _itemsize(self, line: CodeLine) -> int:
         source = line.statement.target.source
         known = self.nest.tiles.get(source) or self.nest.sources[source]
         return int(np.dtype(known.dtype).itemsize)
 
-    def _pieces(self, line: Line) -> float:
+    def _pieces(self, line: CodeLine) -> float:
         """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
         if line.lane is None:
             return 1 / max(self.vectorised, self._joined(line))
         return max(1.0, line.width / self._native(line))
 
-    def _joined(self, line: Line) -> int:
+    def _joined(self, line: CodeLine) -> int:
         """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions of their own."""
         places = (line.statement.target, *line.statement.operands)
         for depth, loop in reversed(list(enumerate(line.unrolled))):
@@ -156,7 +156,7 @@ class Straight:
                 return int(min(self._native(line), 1 << ((loop.extent or 1).bit_length() - 1)))
         return 1
 
-    def _gathered(self, line: Line) -> int:
+    def _gathered(self, line: CodeLine) -> int:
         """Scalar accumulators that the compiler keeps in one register: copies without conditions of their own, neighbours or not."""
         if line.lane is not None:
             return 1
@@ -166,7 +166,7 @@ class Straight:
                 copies *= loop.extent or 1
         return int(min(self._native(line), 1 << (copies.bit_length() - 1)))
 
-    def _is_joined(self, line: Line, place: Place) -> bool:
+    def _is_joined(self, line: CodeLine, place: Place) -> bool:
         return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
 
     @cached_property
@@ -184,7 +184,7 @@ class Straight:
             self._store(line, counts)
         return counts
 
-    def _compute(self, line: Line, counts: _Counts) -> None:
+    def _compute(self, line: CodeLine, counts: _Counts) -> None:
         found = _Operations()
         found(line.statement.value)
         pieces = self._pieces(line) * line.copies
@@ -204,7 +204,7 @@ class Straight:
         turning = sum(loop is not None and loop.name in guard.variables for guard in line.statement.guards)
         counts.other += line.copies * turning * 2
 
-    def _partial_products(self, line: Line) -> float:
+    def _partial_products(self, line: CodeLine) -> float:
         value = line.statement.value
         assert isinstance(value, Product)
         places = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
@@ -217,7 +217,7 @@ class Straight:
                 count += math.prod(n for name, n in line.counts.items() if name in seen)
         return count
 
-    def _load(self, line: Line, place: Place, counts: _Counts, written: set[str]) -> None:
+    def _load(self, line: CodeLine, place: Place, counts: _Counts, written: set[str]) -> None:
         moved = variables(place)
         if place.source in self.registers or (place is line.statement.target and self._is_promoted(line)):
             return
@@ -246,7 +246,7 @@ class Straight:
             counts.before += loads
             counts.live += count if line.lane is None or is_vector else 0.0
 
-    def _store(self, line: Line, counts: _Counts) -> None:
+    def _store(self, line: CodeLine, counts: _Counts) -> None:
         target = line.statement.target
         count = float(line.distinct(target))
         pieces = max(1.0, line.width / self._native(line)) if line.lane is not None else 1 / self.vectorised
@@ -346,7 +346,7 @@ class Straight:
         """
         return TURNED if self._counts.live >= self.machine.figure("vector_registers") else 1.0
 
-    def _latency(self, line: Line) -> str:
+    def _latency(self, line: CodeLine) -> str:
         if line.statement.target.source in self.registers or self._is_promoted(line):
             return "multiply_add_latency"
         return "vector_memory_chain" if line.is_vector else "memory_chain"
@@ -363,18 +363,18 @@ class Straight:
             between *= average_trips(loop, outside[:depth])
         return longest
 
-    def _is_promoted(self, line: Line) -> bool:
+    def _is_promoted(self, line: CodeLine) -> bool:
         """Whether the compiler keeps a sum in a register while the loop runs: it knows the place."""
         loop = self.block.loop
         return loop is not None and loop.name not in variables(line.statement.target)
 
-    def _reducing(self, loop: For) -> Iterator[Line]:
+    def _reducing(self, loop: For) -> Iterator[CodeLine]:
         for line in self.block.lines:
             if line.statement.reduce is not None and loop.name not in variables(line.statement.target):
                 yield line
 
 
-def _calls(line: Line) -> dict[str, int]:
+def _calls(line: CodeLine) -> dict[str, int]:
     """Functions that a statement calls, that of its reduction among them."""
     found = _Operations()
     found(line.statement.value)
@@ -382,7 +382,7 @@ def _calls(line: Line) -> dict[str, int]:
     return found.calls if cost is None else {**found.calls, cost: found.calls.get(cost, 0) + 1}
 
 
-def _held(line: Line, place: Place) -> float:
+def _held(line: CodeLine, place: Place) -> float:
     """Values of a place that are held at once while the copies of a line run in their order."""
     moved = variables(place)
     kept = list(itertools.dropwhile(lambda name: name in moved or line.counts[name] <= 1, line.order))
