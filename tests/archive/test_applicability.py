@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+import feinsum_fuse as ff
+from feinsum_fuse.archive.facts import recording
 from feinsum_fuse.archive.facts.fact import Found
 from feinsum_fuse.archive.facts.recording import record, record_from
 from feinsum_fuse.archive.facts.retrieval import query, retrieve
@@ -18,6 +20,10 @@ from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.checking.verification import verify
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Reorder, Split
+from feinsum_fuse.schedule.steps.skip_steps import SkipTiles
+from feinsum_fuse.schedule.tree.nest import LoopRef
 from tests.schedule.runs import run
 from tests.schedule.scripts import SCRIPTS, Script
 
@@ -66,6 +72,41 @@ def test_sizes_inside_are_legal_and_right(script: Script) -> None:
         verification = verify(run(other, schedule, trial.inputs), trial.expected, other.tolerance())
         assert verification.passed, f"{sizes}\n{verification}"
     assert tried
+
+
+@pytest.mark.parametrize("mask", ["p <= m", "p < 5", "p <= m and m <= p + 3"])
+def test_masks_have_sizes_where_they_are_legal(mask: str) -> None:
+    """Where loops end by a mask, with lengths that are symbols: all steps are legal at random sizes of the set."""
+
+    def masked(sizes: tuple[int, int, int, int]) -> Cascade:
+        texts = [f"S[m, p] = where({mask}, Q[m, e] * K[p, e], 0)", "O[m, f] = S[m, p] * V[p, f]"]
+        return ff.cascade(texts, sizes=dict(zip("MPEF", sizes, strict=True)), dtypes={"All": "float32"})
+
+    rows, keys = LoopRef("O", "m"), LoopRef("O", "p")
+    order = Reorder("O", (rows.outer, keys.outer, rows.inner, keys.inner, LoopRef("O", "f")))
+    steps = (Explicate(), Split(rows, 4), Split(keys, 3), order, SkipTiles(keys.outer, (rows.outer,)))
+    text = stored(masked((24, 22, 2, 3)), Schedule(steps))
+    random = Random(20261)
+    inside = 0
+    for _ in range(20):
+        other = masked((random.randint(9, 99), random.randint(9, 99), random.randint(1, 9), random.randint(1, 9)))
+        if covers(text, record_from(measurement(other, Schedule())).key.sizes):
+            Schedule(steps).nest(other.kernel())
+            inside += 1
+    assert inside
+
+
+def test_what_fails_while_sizes_are_sought_costs_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fact is kept for the sizes that were measured, and it is said why."""
+
+    def fail(*_: object) -> str:
+        raise RuntimeError("spaces don't match")
+
+    monkeypatch.setattr(recording, "applicability", fail)
+    with pytest.warns(UserWarning, match=r"^recorded for its own sizes alone, since others could not be tried: RuntimeError: spaces don't"):
+        made = record_from(measurement(product(), tiled()))
+    assert covers(made.applicable, made.key.sizes)
+    assert not covers(made.applicable, [size + 1 for size in made.key.sizes])
 
 
 def test_retrieval_passes_over_what_lies_outside(tmp_path: Path) -> None:

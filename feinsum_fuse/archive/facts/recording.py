@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 import uuid
+import warnings
 
 from constantdict import constantdict
 from sqlalchemy import Connection
@@ -84,12 +85,20 @@ def record_from(
 
 
 def applicable_sizes(record: Record) -> str:
-    """The sizes for which a record's schedule is legal, derived if they were not stored."""
+    """The sizes for which a record's schedule is legal, derived if they were not stored.
+
+    The recorded ones alone, with a warning, if something breaks on the way: what was measured is kept whatever comes after it.
+    """
     if record.applicable:
         return record.applicable
     if record.schedule is None or record.measurement.outcome is not Outcome.ok:
         return recorded_alone(record.key.sizes)
-    return applicability(record.cascade, identify(record.cascade).form.cascade, record.schedule, record.key.sizes)
+    try:
+        return applicability(record.cascade, identify(record.cascade).form.cascade, record.schedule, record.key.sizes)
+    except Exception as error:
+        text = f"recorded for its own sizes alone, since others could not be tried: {type(error).__name__}: {error}"
+        warnings.warn(text, stacklevel=3)
+        return recorded_alone(record.key.sizes)
 
 
 def canonical_names(identity: Identity, schedule: Schedule | None) -> Renaming:

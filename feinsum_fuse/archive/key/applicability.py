@@ -23,6 +23,7 @@ from ...cascades.cascade import Cascade, Size, SizeParam
 from ...errors import ArchiveError, Error
 from ...schedule.schedule import Schedule
 from ...schedule.steps.loop_steps import Split, Unroll
+from ...schedule.steps.skip_steps import SkipTiles
 from ...schedule.target import DeviceLimits
 from ...schedule.tree.nest import For, LoopRef, walk
 from ...schedule.tree.sizes import check_limits
@@ -127,7 +128,7 @@ class _Trial:
         """Parameter -> the least length that no split's tile is larger than.
 
         The outer part of a split has ``ceil(n / d)`` iterations for the product ``d`` of the tiles, so that a tile ``t`` fits it from
-        ``n = d (t - 1) + 1`` on.
+        ``n = d (t - 1) + 1`` on. A mask that leaves out tiles at the recorded lengths may leave out none at shorter ones.
         """
         least = dict.fromkeys(self.recorded, 1)
         products: dict[LoopRef, int] = {}
@@ -136,6 +137,9 @@ class _Trial:
                 product = products.get(step.loop, 1)
                 least[parameter] = max(least[parameter], product * (step.tile - 1) + 1)
                 products[step.loop.outer] = product * step.tile
+            if isinstance(step, SkipTiles):
+                for cut in filter(None, map(self._parameter, (step.loop, *step.per))):
+                    least[cut] = self.recorded[cut]
         return least
 
 

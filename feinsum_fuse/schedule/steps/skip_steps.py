@@ -66,7 +66,9 @@ class SkipTiles(Step):
         live = everything & isl.Set(f"{{ [{', '.join([*(o.name for o in per), loop.name])}] : {loop.name} = 0 }}")
         for part in _live(nest, masks, loop):
             live = live | _projected(part, kept)
-        hull = live.coalesce().polyhedral_hull().gist(everything.polyhedral_hull())
+        box = everything.polyhedral_hull()
+        hull = live.coalesce().polyhedral_hull().align_params(box.get_space())  # neither need know every symbol of the other
+        hull = hull.gist(box.align_params(hull.get_space()))
         return tuple(limit for limit in _constraints(hull) if loop.name in limit.variables)
 
     def _check(self, before: Nest, after: Nest, masks: Masks, loop: For) -> None:
