@@ -9,11 +9,15 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
+import random
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from feinsum_fuse.archive import export_facts, import_facts
 from feinsum_fuse.archive.facts.fact import Record
@@ -21,9 +25,11 @@ from feinsum_fuse.archive.text.text import read_facts
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.timing.measurement import Measurement
+from feinsum_fuse.errors import Error
 from feinsum_fuse.model.prediction import Prediction
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import REGISTRY
+from tests.sweeps import SLOW
 
 FOLDER = Path(__file__).parent / "golden" / "records"
 SHIPPED = sorted((Path(__file__).parents[1] / "database").glob("*.jsonl"))
@@ -101,3 +107,49 @@ def test_a_database(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "old")) as connection:
         connection.executescript((FOLDER / "archive.sql").read_text(encoding="utf-8"))
     assert list(export_facts(tmp_path / "old")) == lines("facts.jsonl")
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "schedule.json": Schedule.from_json,
+    "rewritings.jsonl": rewritings_from_json,
+    "executables.jsonl": Executable.from_json,
+    "measurements.jsonl": Measurement.from_json,
+    "predictions.jsonl": Prediction.from_json,
+    "facts.jsonl": lambda line: list(read_facts([line], "facts.jsonl")),
+}
+HOSTILE: list[object] = [None, True, -(10**30), 1e400, math.nan, "", "x" * 2_000, [], {}, [[]], {"": 0}]
+
+
+def _changed(data: JsonValue, generator: random.Random) -> JsonValue:
+    """The data with something else at a random place, a key more or a key less."""
+    if isinstance(data, dict) and data and generator.random() < 0.9:
+        name = generator.choice(list(data))
+        match generator.randrange(12):
+            case 0:
+                return {**data, "new": 1}
+            case 1:
+                return {key: value for key, value in data.items() if key != name}
+        return {**data, name: _changed(data[name], generator)}
+    if isinstance(data, list) and data and generator.random() < 0.9:
+        place = generator.randrange(len(data))
+        return [*data[:place], _changed(data[place], generator), *data[place + 1 :]]
+    return generator.choice(HOSTILE)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_records_are_refused_with_one_clear_error(name: str) -> None:
+    """Whatever is read in spite of a change is something that can be written."""
+    generator = random.Random(name)
+    text = "\n".join(lines(name)) if name == "schedule.json" else lines(name)[0]
+    refused = 0
+    for _ in range(2_000 if SLOW else 200):
+        changed = json.dumps(_changed(json.loads(text), generator))
+        try:
+            READERS[name](changed)
+        except Error as error:
+            assert error.message
+            refused += 1
+    assert refused > 100
+    for damaged in (text[:-1], "[" * 100_000, text.replace('"', '"\\ud800', 1), text.replace("{", '{"twice": 1, "twice": 1, ', 1)):
+        with pytest.raises(Error):
+            READERS[name](damaged)

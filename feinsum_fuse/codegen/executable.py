@@ -8,9 +8,12 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
+
+from ..errors import DeviceError
+from ..formats.validation.field_types import FEW, Count, Integer, Word
 
 Role = Literal["input", "output", "temporary"]
 
@@ -23,11 +26,11 @@ class Argument:
     ``by_value`` marks scalars that are passed in the argument list itself.
     """
 
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
+    name: Word
+    dtype: Word
+    shape: Annotated[tuple[Count, ...], FEW]
     role: Role
-    strides: tuple[int, ...] = ()
+    strides: Annotated[tuple[Integer, ...], FEW] = ()
     by_value: bool = False
 
     @property
@@ -55,12 +58,6 @@ class Argument:
         plain = dataclasses.replace(self, strides=()).element_strides
         return all(length <= 1 or a == b for length, a, b in zip(self.shape, self.element_strides, plain, strict=True))
 
-    @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> Argument:
-        """The value whose fields stand in ``data``, as JSON gives them back."""
-        fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-        return cls(**fields)
-
     def view(self, buffer: np.ndarray) -> np.ndarray:
         """The array that lies in a flat buffer of :attr:`elements` elements, as a view."""
         strides = tuple(stride * buffer.itemsize for stride in self.element_strides)
@@ -71,10 +68,10 @@ class Argument:
 class Launch:
     """One kernel of the program on a grid; sizes count work-items, ``arguments`` are names in the kernel's order."""
 
-    kernel: str
-    global_size: tuple[int, ...]
-    local_size: tuple[int, ...]
-    arguments: tuple[str, ...]
+    kernel: Word
+    global_size: Annotated[tuple[Count, ...], FEW]
+    local_size: Annotated[tuple[Count, ...], FEW]
+    arguments: tuple[Word, ...]
 
 
 @dataclass(frozen=True)
@@ -128,13 +125,18 @@ class Executable:
 
     @classmethod
     def from_json(cls, text: str) -> Executable:
-        """The value that :meth:`to_json` wrote."""
-        data = json.loads(text)
-        arguments = tuple(map(Argument.from_plain, data["arguments"]))
-        launches = tuple(
-            Launch(x["kernel"], tuple(x["global_size"]), tuple(x["local_size"]), tuple(x["arguments"])) for x in data["launches"]
-        )
-        return cls(data["source"], tuple(data["options"]), arguments, launches)
+        """The value that :meth:`to_json` wrote; :class:`~feinsum_fuse.errors.DeviceError` for any other text."""
+        from ..formats.validation.adapter import Adapter
+
+        return Adapter[Executable](Executable, "executable", DeviceError).read(text)
+
+    @classmethod
+    def from_parent(cls, text: str) -> Executable:
+        """The same in the child process, which believes its parent and starts without what checks a text."""
+        data = json.loads(text, object_hook=lambda fields: {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+        arguments = tuple(Argument(**fields) for fields in data.pop("arguments"))
+        launches = tuple(Launch(**fields) for fields in data.pop("launches"))
+        return cls(**data, arguments=arguments, launches=launches)
 
     def __str__(self) -> str:
         lines = [f"Executable {self.source_hash[:12]}, {len(self.source)} characters of OpenCL C, options {' '.join(self.options)}"]

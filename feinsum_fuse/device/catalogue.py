@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import pyopencl as cl
 
 from ..errors import DeviceError
+from ..formats.validation.field_types import Count, Word
 from ..schedule.target import DeviceLimits
 from .runtime import runtimes
 
@@ -23,17 +24,17 @@ class DeviceInfo:
     ``ordinal`` counts devices of the same platform and name; ``units`` are the compute units that this process may use; sizes in bytes.
     """
 
-    platform: str
-    name: str
-    ordinal: int
-    vendor: str
-    driver: str
-    version: str
-    kind: str
-    units: int
-    global_bytes: int
-    cache_bytes: int
-    local_bytes: int
+    platform: Word
+    name: Word
+    ordinal: Count
+    vendor: Word
+    driver: Word
+    version: Word
+    kind: Word
+    units: Count
+    global_bytes: Count
+    cache_bytes: Count
+    local_bytes: Count
 
     @classmethod
     def of(cls, device: cl.Device) -> DeviceInfo:

@@ -6,10 +6,15 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import AfterValidator, model_validator
 
 from ..errors import ModelError
+from ..formats.language.caps import shortened
 from ..formats.language.expressions import nearest
+from ..formats.validation.adapter import Adapter, StrictModel
+from ..formats.validation.field_types import Bounded
 
 Key = tuple[str | None, ...]
 
@@ -52,10 +57,6 @@ class Figures(Mapping[Any, float]):
             if name not in self.axes[places[kind]][1]:
                 raise ModelError(f"There is no {kind} {name!r}.")
         return math.fsum(v for key, v in self.entries.items() if all(key[places[kind]] == name for kind, name in fixed.items()))
-
-    def to_data(self) -> list[list[Any]]:
-        """Rows of names, the figure last."""
-        return [[*key, figure] for key, figure in self.entries.items()]
 
     def __repr__(self) -> str:
         head = [kind for kind, _ in self.axes] + ["value"]
@@ -128,20 +129,12 @@ class Prediction:
 
     def to_json(self) -> str:
         """Plain data; :meth:`from_json` reads it back to an equal prediction."""
-        data: dict[str, Any] = {name: getattr(self, name) for name in SCALARS}
-        data["tables"] = {name: _table_data(getattr(self, name)) for name in TABLES}
-        return json.dumps(data)
+        return json.dumps(_PREDICTIONS.data(PredictionText.of(self)))
 
     @classmethod
     def from_json(cls, text: str) -> Prediction:
         """The prediction that :meth:`to_json` wrote; :class:`ModelError` if the text is none."""
-        try:
-            data = json.loads(text)
-            tables: dict[str, Any] = {name: _table(data["tables"][name]) for name in TABLES}
-            figures: dict[str, Any] = {name: data[name] for name in SCALARS if name in data or name not in LATER}
-            return cls(**figures, **tables)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ModelError(f"This is no prediction: {error}") from error
+        return _PREDICTIONS.read(text).prediction()
 
     def __repr__(self) -> str:
         parts = f"{self.dynamic_energy:.6g} J in actions, {self.total_leak_energy:.6g} J leaked"
@@ -171,17 +164,76 @@ class Prediction:
         return self.action_energy.total(einsum=einsum) + self.leak_energy.total(einsum=einsum)
 
 
-SCALARS = ("energy", "latency", "dynamic_energy", "total_leak_energy", "n_instances", "least_latency")
-LATER = frozenset({"least_latency"})
-"""Figures that predictions which were stored earlier lack."""
-TABLES = ("actions", "action_energy", "leak_energy", "component_latency", "occupancy", "peak", "computes", "sizes", "usage")
+Name = Annotated[str, Bounded(max_length=1_000)]
+Figure = Annotated[float | Literal["inf", "-inf", "nan"], AfterValidator(float)]
+"""JSON has no infinity: where it must be strict, such figures are text."""
 
 
-def _table_data(table: Figures) -> dict[str, Any]:
-    axes = [[kind, sorted(known, key=lambda name: (name is not None, name or ""))] for kind, known in table.axes]
-    return {"axes": axes, "rows": table.to_data()}
+class FiguresText(StrictModel):
+    """A :class:`Figures` as JSON: axes with their known names, and rows of names with the figure last."""
+
+    axes: list[tuple[Name, list[Name | None]]]
+    rows: list[list[Name | Figure | None]]
+
+    @classmethod
+    def of(cls, figures: Figures) -> FiguresText:
+        """The text of figures."""
+        axes = [(kind, sorted(known, key=lambda name: (name is not None, name or ""))) for kind, known in figures.axes]
+        return cls(axes=axes, rows=[[*key, figure] for key, figure in figures.entries.items()])
+
+    @model_validator(mode="after")
+    def _rows_name_what_the_axes_know(self) -> FiguresText:
+        for row in self.rows:
+            *key, figure = row or [None]
+            if isinstance(figure, str) and figure in ("inf", "-inf", "nan"):
+                figure = row[-1] = float(figure)
+            if not isinstance(figure, float) or len(key) != len(self.axes) or any(isinstance(part, float) for part in key):
+                raise ValueError(f"a row is {len(self.axes)} names and a figure, not {shortened(str(row))}")
+        return self
+
+    def figures(self) -> Figures:
+        """The figures."""
+        axes = tuple((kind, frozenset(known)) for kind, known in self.axes)
+        return Figures(axes, {tuple(cast(list[str | None], row[:-1])): cast(float, row[-1]) for row in self.rows})
 
 
-def _table(data: Mapping[str, Any]) -> Figures:
-    axes = tuple((kind, frozenset(known)) for kind, known in data["axes"])
-    return Figures(axes, {tuple(row[:-1]): float(row[-1]) for row in data["rows"]})
+class TablesText(StrictModel):
+    """The tables of a :class:`Prediction`."""
+
+    actions: FiguresText
+    action_energy: FiguresText
+    leak_energy: FiguresText
+    component_latency: FiguresText
+    occupancy: FiguresText
+    peak: FiguresText
+    computes: FiguresText
+    sizes: FiguresText
+    usage: FiguresText
+
+
+class PredictionText(StrictModel):
+    """A :class:`Prediction` as JSON."""
+
+    energy: Figure
+    latency: Figure
+    dynamic_energy: Figure
+    total_leak_energy: Figure
+    n_instances: Annotated[int, Bounded(ge=1, lt=2**63)] = 1
+    least_latency: Figure = 0.0
+    """Predictions that were stored earlier lack it."""
+    tables: TablesText
+
+    @classmethod
+    def of(cls, prediction: Prediction) -> Self:
+        """The text of a prediction."""
+        tables = TablesText(**{name: FiguresText.of(getattr(prediction, name)) for name in TablesText.model_fields})
+        figures = {name: getattr(prediction, name) for name in cls.model_fields if name != "tables"}
+        return cls(**figures, tables=tables)
+
+    def prediction(self) -> Prediction:
+        """The prediction."""
+        figures, tables = {name: value for name, value in self if name != "tables"}, {name: text.figures() for name, text in self.tables}
+        return Prediction(**figures, **tables)
+
+
+_PREDICTIONS: Adapter[PredictionText] = Adapter(PredictionText, "prediction", ModelError)

@@ -108,25 +108,36 @@ def changed(line: str, *path: str | int, to: object = None) -> str:
     return json.dumps(data)
 
 
+TIMES = ("measurement", "samples_ns")
+TABLES = ["actions", "action_energy", "leak_energy", "component_latency", "occupancy", "peak", "computes", "sizes", "usage"]
+
+
+def predicted(line: str, row: list[object]) -> str:
+    """The line with a prediction, whose table of sizes has this one row."""
+    figures = {f"predicted_{name}": 1.0 for name in ("energy", "latency", "dynamic_energy", "total_leak_energy")}
+    tables = {name: {"axes": [["component", ["DRAM"]]], "rows": [row] if name == "sizes" else []} for name in TABLES}
+    return changed(line, "prediction", to={**figures, "predicted_n_instances": 1, "predicted_tables": tables})
+
+
 HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
-    "no JSON": (lambda line: "hello", "Invalid JSON"),
-    "cut off": (lambda line: line[:100], "Invalid JSON"),
-    "no object": (lambda line: "[1, 2]", "Input should be an object"),
-    "an unknown field": (lambda line: changed(line, "run", to="rm"), "run: Extra inputs are not permitted"),
+    "no JSON": (lambda line: "hello", "this is no fact in JSON: Expecting value"),
+    "cut off": (lambda line: line[:100], "this is no fact in JSON: Expecting"),
+    "no object": (lambda line: "[1, 2]", "A mapping of names to values is expected, not [1, 2]"),
+    "an unknown field": (lambda line: changed(line, "run", to="rm"), "run: The field 'run' is not known here"),
     "an unknown field of a measurement": (
         lambda line: changed(line, "measurement", "run", to="rm"),
-        "got an unexpected keyword argument 'run'",
+        "measurement.run: The field 'run' is not known here",
     ),
     "a field of a measurement that is no plain value": (
         lambda line: changed(line, "measurement", "run", to={"a": 1}),
         "measurement.run",
     ),
-    "an unknown format": (lambda line: changed(line, "format", to=2), "format: Input should be 1"),
-    "an identifier that is a path": (lambda line: changed(line, "fact", to="../../etc"), "fact: String should match pattern"),
+    "an unknown format": (lambda line: changed(line, "format", to=2), "format: 1 is expected, not 2"),
+    "an identifier that is a path": (lambda line: changed(line, "fact", to="../../etc"), "fact: Text that matches the pattern"),
     "a made-up outcome": (lambda line: changed(line, "measurement", "outcome", to="fine"), "measurement.outcome: "),
-    "negative times": (lambda line: changed(line, "measurement", "samples_ns", to=[-1.0]), "greater than or equal to 0"),
-    "times that are text": (lambda line: changed(line, "measurement", "samples_ns", to=["1.0"]), "valid number"),
-    "infinite times": (lambda line: changed(line, "measurement", "samples_ns", to=[float("inf")]), "finite number"),
+    "negative times": (lambda line: changed(line, *TIMES, to=[-1.0]), "A value greater than or equal to 0 is expected, not -1.0"),
+    "times that are text": (lambda line: changed(line, *TIMES, to=["1.0"]), 'measurement.samples_ns[0]: A number is expected, not "1.0"'),
+    "infinite times": (lambda line: changed(line, *TIMES, to=[float("inf")]), "A finite number is expected, not Infinity"),
     "no step": (lambda line: changed(line, "schedule", to=[{"step": "os.system", "version": 1}]), "'os.system' is not known here"),
     "a step's wrong version": (
         lambda line: changed(line, "schedule", 0, "version", to=99),
@@ -149,12 +160,20 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     ),
     "another number of axes": (lambda line: changed(line, "cascade", "tensors", "T0", "shape", to=[3]), "has 2 indices for 1 axes"),
     "no element type": (lambda line: changed(line, "cascade", "tensors", "T0", "dtype", to="O"), "'O' is no type of numbers"),
-    "a size of zero": (lambda line: changed(line, "cascade", "einsums", 0, "sizes", 0, 1, to=0), "sizes.0.1"),
+    "a size of zero": (lambda line: changed(line, "cascade", "einsums", 0, "sizes", 0, 1, to=0), "sizes[0][1]: "),
     "a symbolic size": (lambda line: changed(line, "cascade", "einsums", 0, "sizes", 0, 1, to="N"), "line is no fact: "),
     "an unknown variable": (lambda line: changed(line, "cascade", "einsums", 0, "sizes", 0, 0, to="j"), "has no size"),
     "an output that is not computed": (lambda line: changed(line, "cascade", "outputs", to=["T0"]), "output T0 is not computed"),
     "a wrong date": (lambda line: changed(line, "measurement", "provenance", "date", to="yesterday"), "provenance.date"),
-    "an unknown role": (lambda line: changed(line, "measurement", "arguments", 0, "role", to="root"), "arguments.0.role"),
+    "a key twice": (lambda line: line.replace('"format":', '"format": 1, "format":'), "JSON: the key 'format' stands twice"),
+    "a figure that is text": (lambda line: predicted(line, ["DRAM", "much"]), "a row is 1 names and a figure, not ['DRAM', 'much']"),
+    "a row of figures": (lambda line: predicted(line, [1.0, 2.0]), "a row is 1 names and a figure, not [1.0, 2.0]"),
+    "a row without names": (lambda line: predicted(line, [1.0]), "prediction.predicted_tables.sizes: a row is 1 names and a figure"),
+    "an empty row": (lambda line: predicted(line, []), "a row is 1 names and a figure, not []"),
+    "an unknown role": (
+        lambda line: changed(line, "measurement", "arguments", 0, "role", to="root"),
+        "measurement.arguments[0].role: 'input', 'output' or 'temporary' is expected, not",
+    ),
 }
 
 
@@ -225,5 +244,5 @@ def test_a_cascades_text_gives_the_cascade_back(name: str, tmp_path: Path) -> No
 
 
 def test_text_that_is_no_cascade() -> None:
-    with pytest.raises(ArchiveError, match="the text of a cascade is damaged"):
+    with pytest.raises(ArchiveError, match="this is no cascade in JSON: einsums: A list of at least 1 item is expected, not \\[\\]"):
         cascade_from_json('{"einsums": [], "tensors": {}, "outputs": []}')

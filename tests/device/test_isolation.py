@@ -268,3 +268,15 @@ def test_children_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     run("C[i] = 2*A[i];")
     run("*(__global volatile float *)(size_t)(8*i) = 1;")
     assert os.listdir(str(tmp_path)) == []
+
+
+def test_the_child_starts_without_what_checks_records() -> None:
+    """It reads its executable, builds and runs; pydantic, loopy and the database take longer to import than most kernels to build."""
+    program_text = program("C[i] = 2*A[i];").to_json()
+    code = (
+        "import sys; from feinsum_fuse.device.runtime import worker; from feinsum_fuse.codegen.executable import Executable; "
+        f"assert Executable.from_parent({program_text!r}).to_json() == {program_text!r}; "
+        "print([name for name in ('pydantic', 'pydantic_core', 'loopy', 'islpy', 'sqlalchemy', 'ruamel') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 import pymbolic.primitives as prim
 from constantdict import constantdict
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
 from ...cascades.cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from ...cascades.functions import variables_in
 from ...errors import ArchiveError
 from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS
+from ...formats.validation.adapter import Adapter, StrictModel
 from ...formats.workload import operand_name
 
 if TYPE_CHECKING:
@@ -52,12 +53,6 @@ def _known_reduction(name: str) -> str:
     if name not in REDUCTIONS:
         raise ValueError(f"{name[:40]!r} is no reduction")
     return name
-
-
-class StrictModel(BaseModel):
-    """What comes from a file: nothing unknown, nothing converted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class AffineText(StrictModel):
@@ -103,6 +98,9 @@ class CascadeText(StrictModel):
     einsums: list[EinsumText] = Field(min_length=1, max_length=1000)
     tensors: dict[Name, TensorText] = Field(max_length=10000)
     outputs: list[Name] = Field(max_length=1000)
+
+
+_CASCADES: Adapter[CascadeText] = Adapter(CascadeText, "cascade", ArchiveError)
 
 
 def cascade_to_json(cascade: Cascade) -> str:
@@ -228,8 +226,8 @@ def _inner_node(operator: str, operands: tuple[Expression, ...]) -> Expression:
 def cascade_from_json(text: str) -> Cascade:
     """The cascade that :func:`cascade_to_json` wrote; :class:`ArchiveError` for text that it cannot have written."""
     try:
-        return cascade_of(CascadeText.model_validate_json(text))
-    except (ValidationError, ValueError) as error:
+        return cascade_of(_CASCADES.read(text))
+    except ValueError as error:
         raise ArchiveError(f"the text of a cascade is damaged: {error}") from error
 
 

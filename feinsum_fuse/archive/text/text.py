@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
@@ -19,9 +18,9 @@ from ...errors import ArchiveError, Error, Location, ScheduleError
 from ..facts.fact import Record
 from ..tables.address import locate
 from ..tables.schema import ask, tell
-from ..tables.storage import compact, insert, record_of
+from ..tables.storage import insert, record_of
 from ..tables.tables import MeasurementRow
-from .line import FactLine, line_of, record_from_line
+from .line import FACTS, line_of, record_from_line
 
 LONGEST_LINE = 16 << 20
 """Characters; a longer line is no fact of ours."""
@@ -55,7 +54,7 @@ def export_facts(url: str | os.PathLike[str] | None = None) -> Iterator[str]:
 def lines_of(records: Iterable[Record]) -> Iterator[str]:
     """The lines of records, sorted by structure, sizes, types, strides, device, schedule, date and identifier."""
     for record in sorted(records, key=lambda r: (r.key, r.measurement.provenance.date, r.id)):
-        yield compact(line_of(record).model_dump(mode="json"))
+        yield line_of(record)
 
 
 def read_facts(lines: Iterable[str], name: str, *, skip_unknown_steps: bool = False) -> Iterator[Record]:
@@ -70,9 +69,11 @@ def read_facts(lines: Iterable[str], name: str, *, skip_unknown_steps: bool = Fa
         if len(line) > LONGEST_LINE:
             raise ArchiveError(f"the line has {len(line)} characters, more than {LONGEST_LINE}", location=place)
         try:
-            yield record_from_line(FactLine.model_validate_json(line))
-        except ValidationError as error:
-            raise ArchiveError(_first_problem(error), location=place, hint=_count(error.error_count())) from error
+            yield record_from_line(FACTS.read(line, place))
+        except ArchiveError as error:
+            if error.location is not None:
+                raise
+            raise ArchiveError(f"the line is no fact: {_shortened(error.message)}", location=place, hint=error.hint) from error
         except ScheduleError as error:
             if not skip_unknown_steps:
                 raise ArchiveError(f"the line is no fact: {_shortened(error)}", location=place) from error
@@ -84,17 +85,6 @@ def _shortened(message: object) -> str:
     """A message without most of what a hostile line may have put into it."""
     text = str(message)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
-
-
-def _count(problems: int) -> str:
-    return "1 problem in this line" if problems == 1 else f"{problems} problems in this line"
-
-
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    path = ".".join(str(part) for part in problem["loc"])
-    message = _shortened(problem["msg"])
-    return f"{path}: {message}" if path else message
 
 
 def _same(first: Record, second: Record) -> bool:

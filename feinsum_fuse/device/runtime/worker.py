@@ -48,7 +48,7 @@ class _Job:
         self.directory = directory
         self.whole: dict[str, cl.Buffer] = {}
         job = json.loads((directory / "job.json").read_text())
-        self.executable = Executable.from_json(job["executable"])
+        self.executable = Executable.from_parent(job["executable"])
         self.info = DeviceInfo.from_json(job["device"])
         self.arrays = {
             a.name: np.load(directory / f"input-{k}.npy", allow_pickle=False) for k, a in enumerate(self.executable.inputs)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.metadata
 import json
 import math
 import statistics
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from constantdict import constantdict
+from pydantic import GetPydanticSchema
+from pydantic_core import core_schema
 
 from ...codegen.executable import Argument
+from ...errors import DeviceError
+from ...formats.validation.adapter import Adapter, Partly
+from ...formats.validation.field_types import Bounded, Count, Finite, Nanoseconds, Word
 from ..catalogue import DeviceInfo
 from .outcome import Outcome
 from .timing import CacheState
@@ -27,6 +31,13 @@ HARNESS = 1
 """Raised with every change of how times are taken; times of different harnesses are not compared."""
 BUSY = 0.1
 """The share of the processors from which on other processes are mentioned beside a time."""
+Versions = Annotated[
+    constantdict[str, str],
+    GetPydanticSchema(
+        lambda _, handler: core_schema.no_info_after_validator_function(constantdict, handler(dict[Word, Word])),
+    ),
+]
+"""Package -> its version."""
 PACKAGES = ("feinsum_fuse", "loopy", "islpy", "pyopencl", "numpy")
 
 
@@ -35,12 +46,12 @@ class Provenance:
     """Where, with what and when something was measured; ``threads`` are the compute units in use."""
 
     device: DeviceInfo
-    versions: constantdict[str, str]
-    source_hash: str
+    versions: Versions
+    source_hash: Annotated[str, Bounded(pattern=r"^([0-9a-f]{64})?$")]
     options: tuple[str, ...]
-    threads: int
-    date: str
-    harness: int = HARNESS
+    threads: Count
+    date: Annotated[str, Bounded(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$", max_length=40)]
+    harness: Count = HARNESS
 
     @classmethod
     def now(cls, device: DeviceInfo, source_hash: str = "", options: tuple[str, ...] = ()) -> Provenance:
@@ -75,15 +86,15 @@ class Measurement:
     """
 
     outcome: Outcome
-    stage: str
+    stage: Word
     message: str
     provenance: Provenance
-    samples_ns: tuple[float, ...] = ()
-    event_ns: tuple[float, ...] = ()
-    runs_per_sample: int = 1
+    samples_ns: tuple[Nanoseconds, ...] = ()
+    event_ns: tuple[Nanoseconds, ...] = ()
+    runs_per_sample: Annotated[int, Bounded(ge=1, lt=2**63)] = 1
     cache_state: CacheState = "warm"
-    error: float | None = None
-    tolerance: float | None = None
+    error: Finite | None = None
+    tolerance: Finite | None = None
     arguments: tuple[Argument, ...] = ()
     label: str = ""
     interference: float | None = field(default=None, compare=False)
@@ -115,25 +126,12 @@ class Measurement:
 
     def to_json(self) -> str:
         """JSON text of every field but ``subject`` and ``interference``; :meth:`from_json` gives back an equal value."""
-        plain = dataclasses.replace(self, subject=None)
-        data = dataclasses.asdict(plain)
-        data["provenance"]["versions"] = dict(self.provenance.versions)
-        del data["subject"], data["interference"]
-        return json.dumps(data, sort_keys=True, allow_nan=False)
+        return json.dumps(_MEASUREMENTS.data(self), sort_keys=True, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Measurement:
-        """The value that :meth:`to_json` wrote."""
-        data = json.loads(text)
-        origin = data.pop("provenance")
-        device = DeviceInfo(**origin.pop("device"))
-        versions = constantdict(origin.pop("versions"))
-        options = tuple(origin.pop("options"))
-        arguments = tuple(Argument.from_plain(a) for a in data.pop("arguments"))
-        provenance = Provenance(device=device, versions=versions, options=options, **origin)
-        data["outcome"] = Outcome(data["outcome"])
-        data["samples_ns"], data["event_ns"] = tuple(data["samples_ns"]), tuple(data["event_ns"])
-        return cls(provenance=provenance, arguments=arguments, **data)
+        """The value that :meth:`to_json` wrote; :class:`~feinsum_fuse.errors.DeviceError` for any other text."""
+        return _MEASUREMENTS.read(text)
 
     def __repr__(self) -> str:
         head = f"{self.label}: " if self.label else ""
@@ -147,6 +145,11 @@ class Measurement:
         verified = f"; relative error {self.error:.1e} of {self.tolerance:.1e} allowed" if self.error is not None else ""
         busy = f"; other processes had {self.interference:.0%} of the processors" if (self.interference or 0) > BUSY else ""
         return f"{head}{times}{own} ({self.cache_state}, {count}; {where}){verified}{busy}"
+
+
+MeasurementText = Annotated[Measurement, Partly(Measurement, without=frozenset({"subject", "interference"}))]
+"""A measurement as it is stored."""
+_MEASUREMENTS: Adapter[Measurement] = Adapter(MeasurementText, "measurement", DeviceError)
 
 
 def interquartile_range(values: tuple[float, ...]) -> float:

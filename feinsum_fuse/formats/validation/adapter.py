@@ -40,6 +40,35 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def fields_of(kind: object, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The fields of a dataclass but some as those of a model: what has a default may be missing."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        field.name: (hints[field.name], ... if field.default is dataclasses.MISSING else field.default)
+        for field in dataclasses.fields(cast(Any, kind))
+        if field.name not in without
+    }
+
+
+class Partly(Generic[T]):
+    """Metadata of an annotated type: a dataclass, of which some fields are not stored."""
+
+    def __init__(self, kind: type[T], without: frozenset[str]) -> None:
+        self.kind = kind
+        self.without = without
+
+    @cached_property
+    def _model(self) -> type[StrictModel]:
+        return create_model(self.kind.__name__, __base__=StrictModel, **fields_of(self.kind, self.without))
+
+    def _data(self, value: T) -> dict[str, JsonValue]:
+        return self._model.model_construct(**{name: getattr(value, name) for name in self._model.model_fields}).model_dump(mode="json")
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema, to_json = handler.generate_schema(self._model), core_schema.plain_serializer_function_ser_schema(self._data)
+        return core_schema.no_info_after_validator_function(lambda model: self.kind(**dict(model)), schema, serialization=to_json)
+
+
 class Kinds(Generic[T]):
     """Metadata of an annotated type: any of some dataclasses, which a key tells apart by their names, each of which has a version.
 
@@ -56,8 +85,7 @@ class Kinds(Generic[T]):
         """What stands for a dataclass in JSON."""
         if name not in self.models:
             kind = self.kinds[name]
-            hints = get_type_hints(kind, include_extras=True)
-            fields: dict[str, Any] = {field.name: (hints[field.name], ...) for field in dataclasses.fields(cast(Any, kind))}
+            fields: dict[str, Any] = {field: (hint, ...) for field, (hint, _) in fields_of(kind).items()}
             known = Annotated[int, AfterValidator(partial(_known_version, name, self.version(kind)))]
             self.models[name] = create_model(
                 name, __base__=StrictModel, **{self.key: (Literal[name], ...), "version": (known, ...), **fields}
@@ -118,10 +146,10 @@ class Adapter(Generic[T]):
             raise self._refused(found.message, place, found.path, found.hint) from None
 
     def _refused(self, message: str, place: Location | None, path: Path = (), hint: str = "") -> Error:
-        if place is not None:
+        if place is not None and path:
             return self.error(clipped(message), location=dataclasses.replace(place, path=path_text(path)), hint=clipped(hint))
         where = f"{path_text(path)}: " if path else ""
-        return self.error(f"this is no {self.what} in JSON: {where}{clipped(message)}", hint=clipped(hint))
+        return self.error(f"this is no {self.what} in JSON: {where}{clipped(message)}", location=place, hint=clipped(hint))
 
     def data(self, value: T) -> JsonValue:
         """The value as plain data, from which ``json.dumps`` makes a text that :meth:`read` reads."""

@@ -81,7 +81,7 @@ def _expected(kind: str, message: str) -> str:
         return _EXPECTED[family]
     for beginning, ours in _BEGINNINGS.items():
         if message.startswith(beginning):
-            return ours + message.removeprefix(beginning)
+            return ours + message.removeprefix(beginning).partition(" after validation")[0]
     return message
 
 

@@ -24,10 +24,10 @@ class Bounded:
         return schema
 
 
+FEW = Bounded(max_length=64)
+"""Of a list such as the axes of an array."""
 Word = Annotated[str, Bounded(max_length=1_000)]
 """A name, a version, a short description."""
-Text = Annotated[str, Bounded(max_length=1_000_000)]
-"""What a compiler printed, a message, a source."""
 Integer = Annotated[int, Bounded(gt=-(2**63), lt=2**63)]
 Count = Annotated[int, Bounded(ge=0, lt=2**63)]
 Finite = Annotated[float, Bounded(allow_inf_nan=False)]
