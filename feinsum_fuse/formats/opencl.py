@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 from constantdict import constantdict
 
 MemoryKind = Literal["global", "cache", "local", "private", "distributed"]
 AddressSpace = Literal["global", "local", "private"]
+ADDRESS_SPACES: tuple[AddressSpace, ...] = ("private", "local", "global")
+"""Those of OpenCL that arrays lie in, nearest to a work-item first; each is also a kind of memory."""
 Level = Literal["group", "local", "vector"]
 """Work-groups, the work-items of a group, the lanes of a vector: what runs the iterations of a fanout at once."""
 
@@ -36,8 +38,13 @@ class OpenCLMemory:
         """Whether a tile is not seen across a loop that is bound to this (:data:`FanoutKind`, such as ``local.0``)."""
         return level_of(fanout) in self.hidden_from
 
+    @property
+    def is_shared_by_items(self) -> bool:
+        """Whether there is one tile for each group, which all of its work-items see."""
+        return "group" in self.hidden_from and "local" not in self.hidden_from and not self.is_distributed
 
-MEMORIES: Mapping[MemoryKind, OpenCLMemory] = MappingProxyType(
+
+MEMORIES: Mapping[str, OpenCLMemory] = MappingProxyType(
     {
         "global": OpenCLMemory("global", holds_copies=False),
         "cache": OpenCLMemory("global", holds_copies=False, is_cache=True),
@@ -47,11 +54,16 @@ MEMORIES: Mapping[MemoryKind, OpenCLMemory] = MappingProxyType(
     }
 )
 """``private``: each work-item's own; ``distributed``: those of all work-items of a group together, each of which holds what it uses."""
-MEMORY_KINDS: tuple[MemoryKind, ...] = tuple(MEMORIES)
-PRIVATE_KINDS: frozenset[MemoryKind] = frozenset(kind for kind, memory in MEMORIES.items() if memory.is_register)
+MEMORY_KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
+PRIVATE_KINDS: frozenset[MemoryKind] = frozenset(kind for kind in MEMORY_KINDS if MEMORIES[kind].is_register)
 """Memories that lie in registers, if a tile fits."""
 FanoutKind = Literal["group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop"]
 FANOUT_KINDS: tuple[FanoutKind, ...] = ("group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop")
+
+
+def nearest_space(fanouts: Collection[str]) -> AddressSpace:
+    """The address space nearest to a work-item in which an array is seen across all of these fanouts."""
+    return next(space for space in ADDRESS_SPACES if not any(map(MEMORIES[space].is_hidden_from, fanouts)))
 
 
 def level_of(fanout: str) -> str:

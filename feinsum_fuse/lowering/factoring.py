@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from ..formats.mapping import Spatial, Storage
-from ..formats.opencl import PRIVATE_KINDS
+from ..formats.opencl import MEMORIES, nearest_space
 from ..schedule.steps.factor_steps import RFactor
 from .binding import Bindings
 from .branch import Branch, Position
@@ -22,12 +22,12 @@ def factored(branch: Branch, position: Position, bindings: Bindings, shared: Con
     assert isinstance(spatial, Spatial)
     if ref.variable not in branch.einsum.reduction_variables:
         return
-    memory, hidden = ("local", ("group.",)) if bindings.fanout(spatial).startswith("local.") else ("private", ("group.", "local."))
+    memory = nearest_space({bindings.fanout(spatial)})
     above = [placed for placed in branch.path if placed.position in branch.refs and placed.position < position]
     reductions = [branch.refs[placed.position].variable in branch.einsum.reduction_variables for placed in above]
     depth = reductions.index(True) if True in reductions else len(above)
     for number, placed in enumerate(above, 1):
-        is_hidden = isinstance(placed.node, Spatial) and bindings.fanout(placed.node).startswith(hidden)
+        is_hidden = isinstance(placed.node, Spatial) and MEMORIES[memory].is_hidden_from(bindings.fanout(placed.node))
         if is_hidden or placed.position in shared:
             depth = max(depth, number)
     depth = max(depth, _tile_depth(branch, position, bindings))
@@ -41,7 +41,7 @@ def _tile_depth(branch: Branch, position: Position, bindings: Bindings) -> int:
     for start in branch.storages(tensor):
         node = branch.path[start].node
         assert isinstance(node, Storage)
-        if branch.path[start].position < position and bindings.memory(node.component) in {"local", *PRIVATE_KINDS}:
+        if branch.path[start].position < position and MEMORIES[bindings.memory(node.component)].holds_copies:
             end = start if start == branch.storages(tensor)[0] else branch.reservation(start, tensor)
             depth = sum(placed.position in branch.refs for placed in branch.path[:end])
     return depth

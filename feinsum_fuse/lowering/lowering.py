@@ -10,6 +10,7 @@ from ..cascades.reading.reader import cascade as cascade_of
 from ..cascades.rewriting.online import Online
 from ..errors import LoweringError
 from ..formats.mapping import PathNode, Spatial, Storage, Temporal
+from ..formats.opencl import MEMORIES, nearest_space
 from ..formats.spec import Spec
 from ..schedule.errors import ScopeError
 from ..schedule.schedule import Schedule
@@ -33,9 +34,6 @@ from .factoring import factored
 from .registers import unrolled
 from .skipping import skipped
 from .warnings import warn_of_plain_copies, warn_of_unbound_loops
-
-HIDDEN: dict[str, tuple[str, ...]] = {"local": ("group.",), "private": ("group.", "local."), "distributed": ("group.",)}
-"""Memory -> the fanouts across which a tile in it is not seen."""
 
 
 def lower(spec: Spec, limits: DeviceLimits | None = None) -> Schedule:
@@ -250,12 +248,14 @@ class Lowering:
 
     def _storage(self, position: Position, node: Storage, tensor: str, users: list[Branch]) -> Iterator[Step]:
         kind = self.bindings.memory(node.component)
+        memory = MEMORIES[kind]
         index = {b.einsum.name: next(i for i, placed in enumerate(b.path) if placed.position == position) for b in users}
         backing = all((b.storages(tensor) or [index[b.einsum.name]])[0] == index[b.einsum.name] for b in users)
         spread = {self.bindings.fanout(n.node) for b in users for n in b.path[index[b.einsum.name] :] if isinstance(n.node, Spatial)}
-        hidden = [f for f in sorted(spread) if f.startswith(HIDDEN.get(kind, ()))]
+        hidden = [f for f in sorted(spread) if memory.is_hidden_from(f)]
         if hidden:
-            other = f", or bind {node.component} as distributed" if kind == "private" and hidden[0].startswith("local.") else ""
+            alike = [k for k, m in MEMORIES.items() if m.address_space == memory.address_space and not m.is_hidden_from(hidden[0])]
+            other = f", or bind {node.component} as {alike[0]}" if alike else ""
             raise ScopeError(
                 f"{tensor} in {node.component} ({kind} memory) would have to be seen across {hidden[0]}, which a Spatial below binds",
                 hint=f"Move the Storage below that Spatial, or hold the tensor in a memory further out{other}.",
@@ -263,18 +263,18 @@ class Lowering:
         if backing and tensor in self.cascade.intermediates:
             branch = users[0]
             at = branch.scope(index[branch.einsum.name])
-            if kind != "global" or at is not None:
+            if memory.holds_copies or memory.is_cache or at is not None:
                 # What a cache keeps for one group is an array of that group's; if groups share it, it is in global memory.
-                memory = kind if kind != "cache" else "global" if any(f.startswith("group.") for f in spread) else "local"
-                axes = stored_axes(tensor, users, self.bindings) if memory == "local" else ()
-                yield ComputeAt(tensor, at, memory, axes)
+                kind = nearest_space({*spread, "local.0"}) if memory.is_cache else kind
+                axes = stored_axes(tensor, users, self.bindings) if MEMORIES[kind].is_shared_by_items else ()
+                yield ComputeAt(tensor, at, kind, axes)
                 for maximum in sorted(self.rolled):
                     if tensor == self.cascade.einsum(maximum).output.tensor:
-                        yield ComputeAt(f"{maximum}.scale", at, memory, axes)
+                        yield ComputeAt(f"{maximum}.scale", at, kind, axes)
             return
-        if kind not in HIDDEN:
+        if not memory.holds_copies:
             return
-        axes = stored_axes(tensor, users, self.bindings) if kind == "local" else ()
+        axes = stored_axes(tensor, users, self.bindings) if memory.is_shared_by_items else ()
         readers: dict[LoopRef | None, list[str]] = {}
         places: dict[LoopRef | None, LoopRef | None] = {}
         served: dict[LoopRef | None, Branch] = {}

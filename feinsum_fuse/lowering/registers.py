@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from ..formats.opencl import MEMORIES
 from ..schedule.kernel.writing import FULLY_UNROLLED
 from ..schedule.steps.loop_steps import Unroll
 from ..schedule.tree.nest import For, Nest, Statement, statements
@@ -33,7 +34,7 @@ def unrolled(nest: Nest) -> Iterator[Unroll]:
 def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> list[For]:
     """The loops that index a private tile written by the statement, and stand at the bottom with no other loop inside."""
     tile = nest.tiles.get(statement.target.source)
-    if tile is None or tile.memory != "private":
+    if tile is None or not MEMORIES[tile.memory].is_register:
         return []
     names = {v for index in statement.target.indices for v in index.variables}
     found: list[For] = []

@@ -20,7 +20,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.kernel.tags import EinsumTag, TensorTag
 from ...formats.affine import Affine
-from ...formats.opencl import FanoutKind
+from ...formats.opencl import MEMORIES, AddressSpace, FanoutKind
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..errors import NestOrderError
@@ -33,7 +33,11 @@ from .surroundings import apart, disjoint, foreign_instructions, inames_of, surr
 from .tags import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
 
-_SPACES = {"global": lp.AddressSpace.GLOBAL, "local": lp.AddressSpace.LOCAL, "private": lp.AddressSpace.PRIVATE}
+_SPACES: dict[AddressSpace, lp.AddressSpace] = {
+    "global": lp.AddressSpace.GLOBAL,
+    "local": lp.AddressSpace.LOCAL,
+    "private": lp.AddressSpace.PRIVATE,
+}
 _TAGS = {"unroll": "unr", **{f"group.{k}": f"g.{k}" for k in range(3)}, **{f"local.{k}": f"l.{k}" for k in range(3)}}
 FULLY_UNROLLED = 64
 """A nest that moves a private tile of up to this many elements or vectors is unrolled: an array that a loop indexes is not in registers."""
@@ -202,7 +206,8 @@ class _Text:
     def _between_items(self, before: Sequence[Node], node: Node) -> frozenset[str]:
         """The memories in which work-items exchange something with what stands before; what one work-item does alone is in order."""
         spread = [other for other in before if _is_spread(node) or _is_spread(other)]
-        return frozenset(memory_of(self.nest, s) for s in exchanged(self.nest, spread, (node,))) - {"private"}
+        memories = frozenset(memory_of(self.nest, s) for s in exchanged(self.nest, spread, (node,)))
+        return frozenset(memory for memory in memories if not MEMORIES[memory].is_hidden_from("local.0"))
 
     def loop(self, loop: For, above: tuple[str, ...]) -> None:
         if loop.binding == "vector":
@@ -299,7 +304,7 @@ class _Text:
         """Whether this is a loop of a small nest that moves or sets a private tile."""
         inner = [s for _, s in statements((loop,))]
         places = {p.source for s in inner for p in (s.target, *s.operands)}
-        private = [self.nest.tiles[p] for p in places if p in self.nest.tiles and self.nest.tiles[p].memory == "private"]
+        private = [self.nest.tiles[p] for p in places if p in self.nest.tiles and MEMORIES[self.nest.tiles[p].memory].is_register]
         return (
             bool(private)
             and len(inner) == 1

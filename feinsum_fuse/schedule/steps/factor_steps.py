@@ -16,7 +16,7 @@ from ..step import Step, Word
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
 from ..tree.regions import Region, check_dense, check_visible, region
-from .tile_steps import Mover, memory_of, part_of, placed_at, sum_dtype, tensor_of, tile_origin, tile_strides
+from .tile_steps import Mover, part_of, placed_at, space_of, sum_dtype, tensor_of, tile_origin, tile_strides
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RFactor(Step):
     memory: Word
 
     def apply(self, nest: Nest) -> Nest:
-        memory = memory_of(self.memory, self)
+        memory = space_of(self.memory, self)
         einsum = self.loop.einsum
         self._check(nest)
         nest, scope = placed_at(nest, self.at, memory, (einsum,), self)

@@ -15,6 +15,7 @@ from pymbolic.mapper.substitutor import make_subst_func
 
 from ...cascades.kernel.typed_map import cast_to
 from ...formats.affine import Affine
+from ...formats.opencl import MEMORIES, AddressSpace, level_of
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
@@ -23,14 +24,11 @@ from ..tree.accumulators import started
 from ..tree.hoisting import hoisted
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, TileMemory, rebuilt, statements, walk
+from ..tree.nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, rebuilt, statements, walk
 from ..tree.regions import Access, Region, check_dense, check_own, check_visible, moved_limits, region
 
-TILE_MEMORIES: dict[str, TileMemory] = {"global": "global", "local": "local", "private": "private", "distributed": "private"}
-"""What a step calls a memory -> where its tile is: a distributed one is spread over the private memories of a group's work-items."""
 
-
-def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, users: Sequence[str], step: Step) -> tuple[Nest, tuple[For, ...]]:
+def placed_at(nest: Nest, at: LoopRef | None, memory: AddressSpace, users: Sequence[str], step: Step) -> tuple[Nest, tuple[For, ...]]:
     """The nest, and its loops from the root down to the place of a tile, the last the innermost; none for the root.
 
     A local tile belongs to the whole group, so no loop over work-items encloses it: such loops move inwards. A private tile belongs to a
@@ -41,11 +39,12 @@ def placed_at(nest: Nest, at: LoopRef | None, memory: TileMemory, users: Sequenc
     loop = find(nest, at, step)
     names = [node.name for node in chain_of(nest, at.einsum, step)]
     depth = names.index(loop.name) + 1
-    if memory == "local":
+    if MEMORIES[memory].is_shared_by_items:
         nest, depth = shared_scope(nest, at.einsum, depth, step)
     chain = chain_of(nest, at.einsum, step)
     others = [[other.name for other in chain_of(nest, user, step)] for user in users]
-    while memory == "private" and depth < len(chain) and chain[depth].binding.startswith(("group.", "local.")):
+    own = MEMORIES[memory].is_hidden_from("local.0")
+    while own and depth < len(chain) and MEMORIES[memory].is_hidden_from(chain[depth].binding):
         if any(names[depth : depth + 1] != [chain[depth].name] for names in others):
             break
         depth += 1
@@ -141,11 +140,12 @@ def sum_dtype(nest: Nest, einsum: str, source: str) -> str:
     return nest.accumulators.get(einsum, dtype_of(nest, source))
 
 
-def memory_of(text: str, step: Step) -> TileMemory:
-    """The memory of this name; :class:`ScopeError` if it is none that a tile can live in."""
-    if text not in TILE_MEMORIES:
-        raise ScopeError(f"{step}: {text!r} is no memory for a tile", hint=f"Use one of {', '.join(TILE_MEMORIES)}.")
-    return TILE_MEMORIES[text]
+def space_of(memory: str, step: Step) -> AddressSpace:
+    """Where the tiles of a kind of memory lie; :class:`ScopeError` if it is none that a tile can live in."""
+    if memory not in MEMORIES or MEMORIES[memory].is_cache:
+        known = [kind for kind in MEMORIES if not MEMORIES[kind].is_cache]
+        raise ScopeError(f"{step}: {memory!r} is no memory for a tile", hint=f"Use one of {', '.join(known)}.")
+    return MEMORIES[memory].address_space
 
 
 def stored_axes(rank: int, axes: tuple[int, ...], step: Step) -> tuple[int, ...]:
@@ -199,7 +199,7 @@ class CacheRead(Step):
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
-        memory = memory_of(self.memory, self)
+        memory = space_of(self.memory, self)
         nest, scope = placed_at(nest, self.at, memory, self.einsums, self)
         names = tuple(loop.name for loop in scope)
         nest, items = own_items(nest, self.memory, names, lambda s: self._reads(nest, s))
@@ -227,7 +227,7 @@ class CacheRead(Step):
         return any(tensor_of(nest, place.source) == self.tensor for place in statement.operands)
 
     def _cached(
-        self, nest: Nest, source: str, accesses: list[Access], names: tuple[str, ...], items: tuple[For, ...], memory: TileMemory
+        self, nest: Nest, source: str, accesses: list[Access], names: tuple[str, ...], items: tuple[For, ...], memory: AddressSpace
     ) -> Nest:
         touched = region(accesses, names, self, items)
         name = nest.fresh(f"{self.tensor}_{memory}")
@@ -278,7 +278,7 @@ class CacheWrite(Step):
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
-        memory = memory_of(self.memory, self)
+        memory = space_of(self.memory, self)
         nest, scope = placed_at(nest, self.at, memory, (self.einsum,), self)
         names = tuple(loop.name for loop in scope)
         chain = chain_of(nest, self.einsum, self)
@@ -424,7 +424,7 @@ class ComputeAt(Step):
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
-        memory = memory_of(self.memory, self)
+        memory = space_of(self.memory, self)
         source = next((s for s in nest.sources.values() if s.tensor == self.tensor and not s.is_rule), None)
         if source is None or source.name in nest.outputs:
             raise UnknownTensorError(f"{self}: {self.tensor!r} is no intermediate that can shrink")
@@ -439,7 +439,7 @@ class ComputeAt(Step):
             if tuple(loop.name for loop in above[: len(chain)]) != chain:
                 raise ProducerConsumerError(f"{self}: {place} is used outside this loop", hint="Place it further out.")
         # One copy of a global tile serves all groups, so each group and work-item keeps an index of its own.
-        still = [loop.name for loop in scope if memory != "global" or not loop.binding.startswith(("group.", "local."))]
+        still = [loop.name for loop in scope if MEMORIES[memory].hidden_from or level_of(loop.binding) not in {"group", "local"}]
         check_own(writes, reads, chain, items, self)
         check_visible(memory, accesses, [*chain, *(loop.name for loop in items)], self)
         touched = region(accesses, still, self, items)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from constantdict import constantdict
 
 from ...formats.affine import Affine
+from ...formats.opencl import MEMORIES
 from ..errors import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..kernel.intrinsics import LANES, has_vectors
 from ..step import Step
@@ -99,10 +100,10 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     aligned = aligned and not any(set(p.indices[axis].variables) - _written(s) for s, p in combined)
     others = tuple(a for a in tile.axes if a != axis)
     stored = dataclasses.replace(tile, axes=(*others, axis), padding=-tile.shape[axis] % lanes)
-    if tile.memory == "private" and aligned:
+    if MEMORIES[tile.memory].is_register and aligned:
         stored = dataclasses.replace(stored, lanes=lanes, padding=0)
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes))
-    elif tile.memory == "local" and not axes_of(nest, "local"):
+    elif MEMORIES[tile.memory].is_shared_by_items and not axes_of(nest, "local"):
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes, lambda s: _fetches_rows(nest, s, axis)))
     return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import islpy as isl
 
 from ...formats.affine import Affine
+from ...formats.opencl import MEMORIES
 from ..errors import IteratorBindingError, NormalFormError, ProducerConsumerError, ReductionBindingError, ScopeError
 from ..kernel.tags import NormalFormTag
 from ..steps.explicate import Explicate
@@ -243,8 +244,7 @@ def _earlier(write: _Access, read: _Access) -> list[list[str]]:
 def _same_owner(nest: Nest, read: _Access, write: _Access) -> list[str]:
     """The conditions under which a write's work-item or group owns the copy of a tile that the read sees."""
     tile = nest.tiles.get(read.place.source)
-    memory = tile.memory if tile is not None else "global"
-    kinds = {"private": ("group.", "local."), "local": ("group.",)}.get(memory, ())
+    memory = MEMORIES[tile.memory if tile is not None else "global"]
 
     def owner(access: _Access, axis: str, prefix: str) -> str:
         value = "0"
@@ -253,5 +253,5 @@ def _same_owner(nest: Nest, read: _Access, write: _Access) -> list[str]:
             value = f"{_number(loop.extent, loop.name)} * ({value}) + {prefix}{loop.name}" if loop.binding == axis else value
         return value
 
-    axes = {loop.binding for access in (read, write) for loop in access.above if loop.binding.startswith(kinds)} if kinds else set()
+    axes = {loop.binding for access in (read, write) for loop in access.above if memory.is_hidden_from(loop.binding)}
     return [f"{owner(read, axis, 'r_')} = {owner(write, axis, 'w_')}" for axis in sorted(axes)]

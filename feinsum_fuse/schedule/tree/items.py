@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from constantdict import constantdict
 
 from ...formats.affine import Affine
+from ...formats.opencl import MEMORIES
 from ..step import Step
 from .loops import chain_of, guarded, replace_chain
 from .nest import For, Nest, Node, Statement, rebuilt, statements, substituted
@@ -79,7 +80,7 @@ def own_items(nest: Nest, memory: str, scope: Sequence[str], uses: Callable[[Sta
 
     In the nest that is returned, those of one axis and length have one name, because an iteration of each runs on the same work-item.
     """
-    if memory != "distributed":
+    if not MEMORIES[memory].is_distributed:
         return nest, ()
     found: dict[str, tuple[For, ...]] = {}
     names: dict[str, str] = {}

@@ -18,13 +18,12 @@ from pydantic_core import CoreSchema, core_schema
 
 from ...cascades.names import identifier
 from ...formats.affine import Affine
-from ...formats.opencl import FanoutKind
+from ...formats.opencl import AddressSpace, FanoutKind
 from ...formats.reductions import REDUCTIONS
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
 
-TileMemory = Literal["global", "local", "private"]
 Role = Literal["populate", "init", "update", "map", "fetch", "reload", "drain", "combine"]
 """``combine`` adds partial results up; ``init`` moves into the innermost tile; ``populate`` fills an output whose elements are not each met
 by one point, once and for all."""
@@ -164,7 +163,7 @@ class Tile:
 
     name: str
     tensor: str
-    memory: TileMemory
+    memory: AddressSpace
     shape: tuple[int, ...]
     dtype: str
     origin: tuple[Affine, ...]

@@ -13,7 +13,7 @@ from math import prod
 
 from ...cascades.names import Identifiers
 from ...formats.affine import Affine
-from ...formats.opencl import FANOUT_KINDS, FanoutKind
+from ...formats.opencl import FANOUT_KINDS, MEMORIES, AddressSpace, FanoutKind
 from ..errors import CrossKernelStorageError, HostLoopError
 from .nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
 
@@ -87,7 +87,7 @@ def _is_mover(nest: Nest, node: For) -> bool:
     """Whether a nest does nothing but move, set or combine local or global tiles; iterations for different elements are independent."""
     return all(
         s.role in {"fetch", "init", "reload", "drain", "combine"}
-        and all(nest.tiles[p.source].memory == "local" for p in (s.target, *s.operands) if p.source in nest.tiles)
+        and all(MEMORIES[nest.tiles[p.source].memory].is_shared_by_items for p in (s.target, *s.operands) if p.source in nest.tiles)
         for _, s in statements((node,))
     ) and not any(isinstance(n, For) and n.refs for n in walk((node,)))
 
@@ -130,7 +130,7 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
 def _rows(nest: Nest, leaf: tuple[Node, ...]) -> frozenset[str]:
     """The loops along the rows of an array in global memory that is copied from or to: neighbouring work-items take neighbours there."""
     places = [p for s in leaf if isinstance(s, Statement) and s.role in {"fetch", "drain"} for p in (s.target, *s.operands)]
-    outside = [place.indices[-1] for place in places if memory_of(nest, place.source) == "global" and place.indices]
+    outside = [place.indices[-1] for place in places if not _is_of_one_group(nest, place.source) and place.indices]
     return frozenset(name for index in outside for name, factor in index.terms if factor == 1)
 
 
@@ -164,9 +164,13 @@ def _touched(body: Sequence[Node]) -> tuple[set[str], set[str]]:
     return reads, writes
 
 
-def memory_of(nest: Nest, source: str) -> str:
+def memory_of(nest: Nest, source: str) -> AddressSpace:
     """Where an array or tile lives; arrays of the kernel are global."""
     return nest.tiles[source].memory if source in nest.tiles else "global"
+
+
+def _is_of_one_group(nest: Nest, source: str) -> bool:
+    return MEMORIES[memory_of(nest, source)].is_hidden_from("group.0")
 
 
 def kernel_starts(nest: Nest) -> tuple[int, ...]:
@@ -179,7 +183,7 @@ def kernel_starts(nest: Nest) -> tuple[int, ...]:
         before = [
             k
             for k, other in enumerate(nest.body[:position])
-            if (_is_grouped(node) or _is_grouped(other)) and any(memory_of(nest, s) == "global" for s in exchanged(nest, (other,), (node,)))
+            if (_is_grouped(node) or _is_grouped(other)) and not all(_is_of_one_group(nest, s) for s in exchanged(nest, (other,), (node,)))
         ]
         if before and not any(before[-1] < start for start in starts):
             starts.append(before[-1] + 1)
@@ -200,7 +204,7 @@ def check_kernels(nest: Nest) -> None:
         # What stands outside the loops over groups runs in the first group alone.
         apart = [other for k, other in enumerate(nest.body[:position]) if k < first or _is_grouped(node) or _is_grouped(other)]
         for source in sorted(exchanged(nest, apart, (node,))):
-            if memory_of(nest, source) != "global":
+            if _is_of_one_group(nest, source):
                 raise CrossKernelStorageError(
                     f"{source} in {memory_of(nest, source)} memory would have to survive from one kernel to the next",
                     hint="Where groups are bound the root's branches are kernels of their own; place the tensor in the outermost memory.",

@@ -9,6 +9,7 @@ from math import gcd
 import islpy as isl
 
 from ...formats.affine import Affine
+from ...formats.opencl import MEMORIES, AddressSpace
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError
 from ..step import Step
 from .loops import interval
@@ -86,12 +87,11 @@ def check_dense(accesses: Sequence[Access], scope: Collection[str], step: Step, 
                 reach += factor * (extents[name] - 1)
 
 
-def check_visible(memory: str, accesses: Sequence[Access], scope: Collection[str], step: Step) -> None:
+def check_visible(memory: AddressSpace, accesses: Sequence[Access], scope: Collection[str], step: Step) -> None:
     """A local tile is one per group and a private one per work-item: no such loop may lie between the tile and its use."""
-    hidden = {"local": ("group.",), "private": ("group.", "local.")}.get(memory, ())
     for above, place in accesses:
         for loop in above:
-            if loop.name not in scope and loop.binding.startswith(tuple(hidden)) and hidden:
+            if loop.name not in scope and MEMORIES[memory].is_hidden_from(loop.binding):
                 raise ScopeError(
                     f"{step}: {memory} memory is not visible across {loop.binding}, which lies between the tile and its use in {place}",
                     hint="Place the tile below that loop, or in a memory further out."
