@@ -21,7 +21,7 @@ import pyopencl.array as cla
 import feinsum_fuse as ff
 from benchmarks.kernels import ROWS, Row, program_of, spec_of
 from feinsum_fuse.codegen.generation import executable
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device, limits
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.lowering import lower
 
@@ -38,8 +38,10 @@ def seconds(run: Callable[[], object]) -> float:
 
 def generation(row: Row, device: cl.Device, repeats: int = 3) -> list[float]:
     """Seconds from a loaded mapping to the text of the kernels."""
-    spec = spec_of(row, row.sizes, device)
-    return [seconds(lambda: executable(lower(spec, limits(device)).apply(ff.cascade(spec).kernel()))) for _ in range(repeats)]
+    spec, to = spec_of(row, row.sizes, device), target(device)
+    return [
+        seconds(lambda: executable(lower(spec, target=to).apply(ff.cascade(spec).kernel(), target=to), target=to)) for _ in range(repeats)
+    ]
 
 
 def call(program: Program, repeats: int = 401) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOp
 if TYPE_CHECKING:
     from ..formats.spec import Spec
     from ..schedule.schedule import Schedule
+    from ..schedule.target import Target
 
 GENERATED = ("schedule", "kernel", "source", "model")
 """The parts that need an architecture."""
@@ -74,7 +75,7 @@ def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None, 
         if "schedule" in wanted:
             parts["schedule"] = steps
         if "kernel" in wanted or "source" in wanted:
-            parts |= _generated(spec, steps, wanted)
+            parts |= _generated(spec, steps, wanted, _target(device))
     return parts
 
 
@@ -82,30 +83,37 @@ def _schedule(spec: Spec, device: str | None, upto: int | None) -> Schedule:
     """The schedule of this mapping, cut after ``upto`` steps, as it comes back from its JSON."""
     import feinsum_fuse as ff
 
-    from ..device.catalogue import find_device, limits
     from ..schedule.schedule import Schedule
 
     with progress("lowering"):
-        schedule = ff.lower(spec, limits(find_device(device)) if device else None)
+        schedule = ff.lower(spec, target=_target(device))
     again = Schedule.from_json(schedule.to_json())
     if again != schedule:
         raise ScheduleError("the schedule does not survive its own JSON", hint="This is a defect of feinsum_fuse: please report it.")
     return again if upto is None else again.upto(upto)
 
 
-def _generated(spec: Spec, steps: Schedule, wanted: list[str]) -> dict[str, object]:
+def _target(device: str | None) -> Target:
+    """That of the device that is named, else the neutral one."""
+    from ..device.catalogue import find_device, target
+    from ..schedule.target import ANY_DEVICE
+
+    return target(find_device(device)) if device else ANY_DEVICE
+
+
+def _generated(spec: Spec, steps: Schedule, wanted: list[str], target: Target) -> dict[str, object]:
     import feinsum_fuse as ff
 
     from ..codegen.generation import executable
 
     with progress("applying the schedule"):
         cascade = ff.cascade(spec)
-        transformed = steps.apply(cascade.kernel())
+        transformed = steps.apply(cascade.kernel(), target=target)
         parts: dict[str, object] = {}
         if "kernel" in wanted:
             parts["kernel"] = str(transformed)
         if "source" in wanted:
-            parts["source"] = executable(transformed).source
+            parts["source"] = executable(transformed, target=target).source
     return parts
 
 

@@ -23,6 +23,7 @@ from pyopencl import cltypes
 
 from ..errors import LoweringError, UnsupportedTypeError
 from ..schedule.kernel.naming import commented
+from ..schedule.target import ANY_DEVICE, Target
 from .executable import Argument, Executable, Launch, Role
 from .half import PRAGMA, uses_half, with_half_constants
 from .uniform_conditions import hidden_agreement
@@ -31,8 +32,14 @@ OPTIONS = ("-cl-mad-enable",)
 """Lets compilers contract to fused multiply-adds; looser options cost accuracy and gain nothing."""
 
 
-def executable(t_unit: TranslationUnit, *, outputs: Collection[str] | None = None, options: tuple[str, ...] = OPTIONS) -> Executable:
-    """OpenCL C, arguments and launches of a kernel whose sizes are numbers.
+def executable(
+    t_unit: TranslationUnit,
+    *,
+    outputs: Collection[str] | None = None,
+    options: tuple[str, ...] = OPTIONS,
+    target: Target = ANY_DEVICE,
+) -> Executable:
+    """OpenCL C for a target, arguments and launches of a kernel whose sizes are numbers.
 
     ``outputs`` names the written arrays that a caller gets back (default: all written arguments);
     other written global arrays become temporaries. Raises :class:`~feinsum_fuse.errors.LoweringError`
@@ -46,7 +53,8 @@ def executable(t_unit: TranslationUnit, *, outputs: Collection[str] | None = Non
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore", WriteRaceConditionWarning)
             linear = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(t_unit), expect_completion=True))
-            source = hidden_agreement(commented(lp.generate_code_v2(linear).device_code(), t_unit))
+            source = commented(lp.generate_code_v2(linear).device_code(), t_unit)
+        source = hidden_agreement(source) if target.quirks.agreed_conditions else source
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     kernel = linear.default_entrypoint

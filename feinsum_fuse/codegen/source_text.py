@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..schedule.kernel.intrinsics import LANES, anywhere, definition, parts
+from ..schedule.kernel.intrinsics import LANES, Intrinsic, anywhere, definition, parts
 from .c_expression import (
     Binary,
     Call,
@@ -62,18 +62,19 @@ def legible(text: str, names: Mapping[str, str], starts: Mapping[Group, str]) ->
     return text_of(kernel.replace(with_names(kernel.body, constants, taken)))
 
 
-def needed(head: str, intrinsics: Sequence[str], kernels: Sequence[str]) -> str:
+def needed(head: str, intrinsics: Sequence[Intrinsic], kernels: Sequence[str]) -> str:
     """What stands before the kernels, without functions that they do not use, and with those that their counts have become."""
     used = set(re.findall(r"\w+", "\n".join(kernels)))
-    for name in intrinsics:
+    for function in intrinsics:
+        name, quirks = function.name, function.quirks
         whole = name.replace("upto_", "_", 1)
-        if whole != name and whole in used and definition(whole) not in head:
-            head = head.rstrip() + f"\n{definition(whole)}\n"
+        if whole != name and whole in used and definition(whole, quirks) not in head:
+            head = head.rstrip() + f"\n{definition(whole, quirks)}\n"
         if name not in used:
-            head = head.replace(definition(name), "")
-    for element, lanes in {parts(name)[1:] for name in intrinsics}:
+            head = head.replace(definition(name, quirks), "")
+    for element, lanes, quirks in {(*parts(function.name)[1:], function.quirks) for function in intrinsics}:
         while lanes >= LANES[0]:
-            text = anywhere(element, lanes)
+            text = anywhere(element, lanes, quirks)
             if text in head and not re.search(rf"\b[gs]et_{element}{lanes}\b", head.replace(text, "")):
                 head = head.replace(text, "")
             lanes //= 2

@@ -15,12 +15,8 @@ from math import prod
 
 NAME = "agreed"
 DEFINITION = f"""
-#ifdef POCL_DEVICE_ADDRESS_BITS
 /* All work-items agree on the condition. PoCL 3.0 miscompiles loops under or around such conditions, unless it does not know. */
 #define {NAME}(condition) (((condition) != 0) & (get_local_id(0) < get_local_size(0)))
-#else
-#define {NAME}(condition) (condition)
-#endif
 """
 _GROUP = re.compile(r"reqd_work_group_size\((\d+), (\d+), (\d+)\)")
 _IF = re.compile(r"(?m)^( *(?:else )?)if \((.+)\)$")
@@ -30,7 +26,7 @@ _CLOSING = {")": 1, "]": 1, "(": -1, "[": -1}
 
 
 def hidden_agreement(source: str) -> str:
-    """OpenCL C in which PoCL does not know of any condition that all work-items agree on it; other compilers see what they saw."""
+    """OpenCL C in which PoCL does not know of any condition that all work-items agree on it."""
     head, *kernels = re.split(r"(?m)^(?=__kernel)", source)
     texts = [_hidden(kernel) if _has_barriers(kernel) else kernel for kernel in kernels]
     if texts == kernels:

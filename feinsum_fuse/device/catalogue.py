@@ -11,7 +11,8 @@ import pyopencl as cl
 
 from ..errors import DeviceError
 from ..formats.validation.field_types import Count, Word
-from ..schedule.target import DeviceLimits
+from ..schedule.target import POCL as POCL_QUIRKS
+from ..schedule.target import DeviceLimits, Quirks, Target
 from .runtime import runtimes
 
 POCL = "Portable Computing Language"
@@ -115,6 +116,33 @@ def device_of(info: DeviceInfo) -> cl.Device:
     if len(same) <= info.ordinal:
         raise DeviceError(f"the device {info} is not there any more")
     return same[info.ordinal]
+
+
+def target(device: cl.Device) -> Target:
+    """What kernels for this device are written for: its limits, what OpenCL says of its memory, and its quirks.
+
+    Of vectors nothing is asked: the length that a driver prefers is no guide to the one that it compiles for.
+    """
+    is_gpu = bool(device.type & cl.device_type.GPU)
+    return Target(
+        limits=limits(device),
+        line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
+        shares_host_memory=not is_gpu and bool(device.host_unified_memory),
+        quirks=quirks_of(device.platform.name),
+    )
+
+
+def target_of(info: DeviceInfo) -> Target:
+    """The target of a device that is described, also where it is not in this machine: then with careful limits."""
+    try:
+        return target(device_of(info))
+    except DeviceError:
+        return Target(limits=DeviceLimits(local_bytes=info.local_bytes), quirks=quirks_of(info.platform))
+
+
+def quirks_of(platform: str) -> Quirks:
+    """What the devices of a platform are known to get wrong."""
+    return POCL_QUIRKS if platform.startswith(POCL) else Quirks()
 
 
 def limits(device: cl.Device) -> DeviceLimits:

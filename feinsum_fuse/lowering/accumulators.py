@@ -12,7 +12,7 @@ from ..errors import ScheduleError
 from ..schedule.kernel.writing import FULLY_UNROLLED
 from ..schedule.step import Step
 from ..schedule.steps.tile_steps import CacheWrite
-from ..schedule.target import DeviceLimits
+from ..schedule.target import Target
 from ..schedule.tree.accumulators import rounds
 from ..schedule.tree.loops import chain_of, is_reduction
 from ..schedule.tree.nest import For, LoopRef, Nest
@@ -34,7 +34,7 @@ def _rounds(cascade: Cascade, name: str) -> bool:
     return not np.can_cast(einsum.accumulate, stored) and rounds(einsum.reduce, stored, einsum.accumulate)
 
 
-def with_accumulators(steps: Iterable[Step], nest: Nest, sums: frozenset[str], limits: DeviceLimits) -> Iterator[Step]:
+def with_accumulators(steps: Iterable[Step], nest: Nest, sums: frozenset[str], target: Target) -> Iterator[Step]:
     """The steps that place tiles, with a tile around the whole reduction for each of these sums that has none there.
 
     What a mapping spills from a tile to the output's own array would be rounded to the stored type each time, and so would a sum without
@@ -45,13 +45,13 @@ def with_accumulators(steps: Iterable[Step], nest: Nest, sums: frozenset[str], l
         if isinstance(step, CacheWrite) and step.einsum in waiting:
             waiting.remove(step.einsum)
             if not _is_around(nest, step):
-                for extra in _accumulator(nest, step.einsum, limits):
+                for extra in _accumulator(nest, step.einsum, target):
                     yield extra
                     nest = extra.apply(nest)
         yield step
         nest = step.apply(nest)
     for einsum in sorted(waiting):
-        for extra in _accumulator(nest, einsum, limits):
+        for extra in _accumulator(nest, einsum, target):
             yield extra
             nest = extra.apply(nest)
 
@@ -68,18 +68,18 @@ def _is_around(nest: Nest, step: CacheWrite) -> bool:
     return step.at is None or any(step.at in loop.refs for loop in _above_reductions(nest, step.einsum, step))
 
 
-def _accumulator(nest: Nest, einsum: str, limits: DeviceLimits) -> Iterator[CacheWrite]:
+def _accumulator(nest: Nest, einsum: str, target: Target) -> Iterator[CacheWrite]:
     """The first legal tile around the whole reduction, if there is one."""
     at = _place(nest, einsum)
     for step, most in (
         (CacheWrite(einsum, at, "private"), FULLY_UNROLLED * np.dtype(nest.accumulators[einsum]).itemsize),
-        (CacheWrite(einsum, at, "local"), limits.local_bytes // LOCAL_SHARE),
+        (CacheWrite(einsum, at, "local"), target.limits.local_bytes // LOCAL_SHARE),
         (CacheWrite(einsum, None, "global"), None),
     ):
         try:
             after = step.apply(nest)
             check_kernels(after)
-            check_limits(after, limits)
+            check_limits(after, target.limits)
         except ScheduleError:
             continue
         (name,) = after.tiles.keys() - nest.tiles.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
@@ -22,7 +23,7 @@ from ..schedule.steps.loop_steps import Bind, Fuse, Reorder, ShareLoop, Unroll
 from ..schedule.steps.rolling_steps import RollingUpdate
 from ..schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
 from ..schedule.steps.vector_steps import Vectorize
-from ..schedule.target import DeviceLimits
+from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from ..schedule.tree.nest import LoopRef, Nest
 from ..schedule.tree.sizes import check_limits
 from .accumulators import rounded_sums, with_accumulators
@@ -36,17 +37,17 @@ from .skipping import skipped
 from .warnings import warn_of_plain_copies, warn_of_unbound_loops
 
 
-def lower(spec: Spec, limits: DeviceLimits | None = None) -> Schedule:
-    """The schedule that a mapping asks for.
+def lower(spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE) -> Schedule:
+    """The schedule that a mapping asks for, on a target: by default on the neutral one, which is no device.
 
-    ``limits`` (default: PoCL's) are checked before anything is built. Raises :class:`LoweringError` for what cannot be lowered, and the
-    :class:`ScheduleError` of the step that is not legal.
+    ``limits`` are checked before anything is built, in place of the target's if they are given. Raises :class:`LoweringError` for what
+    cannot be lowered, and the :class:`ScheduleError` of the step that is not legal.
     """
     if spec.mapping is None:
         raise LoweringError("there is no mapping to lower", hint="Add a mapping, or take ff.default_mapping(cascade).")
     warn_of_plain_copies(spec)
     warn_of_unbound_loops(spec)
-    return Lowering(spec).schedule(limits or DeviceLimits())
+    return Lowering(spec).schedule(target if limits is None else dataclasses.replace(target, limits=limits))
 
 
 class Lowering:
@@ -67,7 +68,7 @@ class Lowering:
         self.branches, self.copies = aliased(self.branches, self.cascade)
         self.online = tuple(r.maximum(self.cascade) for r in self.cascade.rewritings if isinstance(r, Online))
 
-    def schedule(self, limits: DeviceLimits) -> Schedule:
+    def schedule(self, target: Target) -> Schedule:
         """All steps, in the order: cut, order, skip what is masked, share, bind, place, unroll."""
         steps: list[Step] = [Explicate(self.order), *map(Inline, self.copies)]
         for branch in self.branches:
@@ -78,7 +79,7 @@ class Lowering:
         self.rolled = {step.maximum for step in steps if isinstance(step, RollingUpdate)}
         added = self._added(Schedule(tuple(steps)).nest(self.cascade.kernel()), apart=True) if self.rolled else []
         steps += [step for given in self.bound() for step in followed(given, added)]
-        steps += self._held(Schedule(tuple(steps)), limits)
+        steps += self._held(Schedule(tuple(steps)), target)
         schedule = Schedule(tuple(steps))
         nest = schedule.nest(self.cascade.kernel())
         for step in self.vectorized(nest):
@@ -87,7 +88,7 @@ class Lowering:
         for step in unrolled(nest):
             nest = step.apply(nest)
             schedule += Schedule((step,))
-        check_limits(nest, limits)
+        check_limits(nest, target.limits)
         return schedule
 
     def _by_loop(self) -> dict[Position, list[tuple[Branch, LoopRef | None]]]:
@@ -222,12 +223,12 @@ class Lowering:
                 if isinstance(placed.node, Spatial) and placed.position in branch.refs and self.bindings.fanout(placed.node) == "vector":
                     yield branch.refs[placed.position]
 
-    def _held(self, schedule: Schedule, limits: DeviceLimits) -> Iterator[Step]:
+    def _held(self, schedule: Schedule, target: Target) -> Iterator[Step]:
         """The steps that place tiles, also those of sums that would be rounded before they are finished."""
         sums = rounded_sums(self.cascade)
         if not sums:
             return self.placed()
-        return with_accumulators(self.placed(), schedule.nest(self.cascade.kernel()), sums, limits)
+        return with_accumulators(self.placed(), schedule.nest(self.cascade.kernel()), sums, target)
 
     def placed(self) -> Iterator[Step]:
         """The steps that realise Storage nodes, outermost first."""

@@ -12,6 +12,7 @@ from ..errors import ScheduleError
 from ..formats.validation.adapter import Adapter
 from .step import STEPS, NewNames, Step
 from .steps.explicate import Explicate
+from .target import ANY_DEVICE, Target
 from .tree.nest import Nest
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class Schedule:
         """The inverse of :meth:`to_json`; :class:`ScheduleError` for a text that is none."""
         return cls(_SCHEDULES.read(text))
 
-    def apply(self, kernel: lp.TranslationUnit, names: Names | None = None) -> lp.TranslationUnit:
-        """The kernel after all steps; ``names`` says what its entities are, where its tags do not.
+    def apply(self, kernel: lp.TranslationUnit, names: Names | None = None, *, target: Target = ANY_DEVICE) -> lp.TranslationUnit:
+        """The kernel after all steps, written for a target; ``names`` says what its entities are, where its tags do not.
 
         The kernel's arguments stay as they are, and so do its other instructions and loops, which run before or after the rearranged ones.
         Raises :class:`ScheduleError` for the first step that is not legal.
@@ -51,7 +52,7 @@ class Schedule:
             return kernel
         if names is not None:
             kernel = tagged(kernel, names)
-        return written(kernel, self.nest(kernel))
+        return written(kernel, self.nest(kernel), target.quirks)
 
     def nest(self, kernel: lp.TranslationUnit) -> Nest:
         """The normal form after all steps, for a tagged kernel."""

@@ -11,7 +11,7 @@ import numpy as np
 from ...cascades.matching.match import Match, chosen_kernel, match
 from ...codegen.executable import Executable, Launch
 from ...codegen.generation import executable
-from ...device.catalogue import DeviceInfo
+from ...device.catalogue import DeviceInfo, target_of
 from ...device.checking.verification import random_array, verify
 from ...device.runtime.isolation import Result, run_isolated
 from ...device.timing.outcome import KernelError, Outcome
@@ -63,7 +63,7 @@ def apply_fact(fact: Fact, kernel: lp.TranslationUnit, instructions: Iterable[st
     if not schedule.steps:
         return kernel
     require_legal(schedule, kernel, matched.names, fact.device)
-    transformed = schedule.apply(kernel, matched.names)
+    transformed = schedule.apply(kernel, matched.names, target=target_of(fact.device))
     _require_same(kernel, transformed, matched, asked, record.key.sizes)
     return transformed
 
@@ -75,7 +75,8 @@ def _require_same(
     sizes = _sizes_to_try(matched, asked, recorded)
     if sizes:
         before, after = lp.fix_parameters(before, **sizes), lp.fix_parameters(after, **sizes)
-    old, new = executable(before), executable(after)
+    target = target_of(asked.device)
+    old, new = executable(before, target=target), executable(after, target=target)
     proof = (old.source_hash, new.source_hash, device_identity(asked.device))
     if proof in _verified:
         return

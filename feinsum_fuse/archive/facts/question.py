@@ -14,13 +14,12 @@ from ...cascades.matching.match import Match
 from ...cascades.names import Names
 from ...cascades.reading.reader import cascade as cascade_of
 from ...codegen.executable import Argument
-from ...device.catalogue import DeviceInfo, device_of, limits
-from ...errors import ArchiveError, DeviceError
+from ...device.catalogue import DeviceInfo, target_of
+from ...errors import ArchiveError
 from ...formats.spec import Spec
 from ...schedule.errors import ApplicabilityError
 from ...schedule.kernel.tagging import tagged
 from ...schedule.schedule import Schedule
-from ...schedule.target import DeviceLimits
 from ...schedule.tree.sizes import check_limits
 from ..key.applicability import covers
 from ..key.device_identity import Device, described, device_family, device_identity
@@ -94,15 +93,7 @@ def require_applicable(fact: Fact) -> None:
 def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:
     """Apply all steps to a kernel and compare what it allocates with the device's limits."""
     nest = schedule.nest(kernel if names is None else tagged(kernel, names))
-    check_limits(nest, _limits(device))
-
-
-def _limits(device: DeviceInfo) -> DeviceLimits:
-    """The device's own, or, where it is not in this machine, the most careful ones."""
-    try:
-        return limits(device_of(device))
-    except DeviceError:
-        return DeviceLimits(local_bytes=device.local_bytes)
+    check_limits(nest, target_of(device).limits)
 
 
 def size_distance(asked: tuple[int | None, ...], recorded: tuple[int, ...]) -> float:

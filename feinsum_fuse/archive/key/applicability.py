@@ -24,7 +24,7 @@ from ...errors import ArchiveError, Error
 from ...schedule.schedule import Schedule
 from ...schedule.steps.loop_steps import Split, Unroll
 from ...schedule.steps.skip_steps import SkipTiles
-from ...schedule.target import DeviceLimits
+from ...schedule.target import ANY_DEVICE
 from ...schedule.tree.nest import For, LoopRef, walk
 from ...schedule.tree.sizes import check_limits
 
@@ -89,7 +89,7 @@ class _Trial:
             return True
         try:
             nest = self.schedule.nest(self._at(lengths).kernel())
-            check_limits(nest, DeviceLimits())
+            check_limits(nest, ANY_DEVICE.limits)
         except Error:
             return False
         return all(n.extent is not None or n.binding.startswith(("loop", "group.")) for n in walk(nest.body) if isinstance(n, For))

@@ -16,7 +16,7 @@ from ...schedule.steps.explicate import Explicate
 
 if TYPE_CHECKING:
     from ...formats.spec import Spec
-    from ...schedule.target import DeviceLimits
+    from ...schedule.target import Target
 
 _MEMORY, _FANOUT, _UNIT = "MainMemory", "Core", "MAC"
 
@@ -25,10 +25,10 @@ PLAIN = Schedule((Explicate(),))
 """One Einsum after the other in one work-item, which any cascade can be."""
 
 
-def unfused_schedule(spec: Spec, limits: DeviceLimits) -> Schedule:
+def unfused_schedule(spec: Spec, target: Target) -> Schedule:
     """A schedule without tiles: work-groups over the first variable of each output where that can be lowered, else :data:`PLAIN`."""
     try:
-        return lower(_unfused(spec), limits)
+        return lower(_unfused(spec), target=target)
     except (LoweringError, ScheduleError):
         return PLAIN
 

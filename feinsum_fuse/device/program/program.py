@@ -19,7 +19,7 @@ from ...errors import DeviceError, LoweringError
 from ...lowering import lower
 from ...mappings.default_mapping import default_spec
 from ...schedule.schedule import Schedule
-from ..catalogue import limits
+from ..catalogue import target
 from ..checking.example import Example, example
 from ..runtime.isolation import TIMEOUT, Result, run_isolated
 from ..timing.outcome import KernelError, Outcome
@@ -100,7 +100,7 @@ class Program:
         """The same cascade with every tensor in main memory."""
         if self.spec is None:
             raise DeviceError("tiles inside this kernel cannot be seen: it was not made from a Spec")
-        schedule = unfused_schedule(self.spec, limits(self.device))
+        schedule = unfused_schedule(self.spec, target(self.device))
         return build(self.cascade, schedule, self.device, spec=self.spec)
 
     def __repr__(self) -> str:
@@ -116,12 +116,12 @@ def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
     Without a mapping the Spec returned has the cascade's default mapping for the device, on the architecture that goes with it; where no
     default mapping can be lowered, it is the one given, with the plainest schedule.
     """
-    allowed = limits(device)
+    found = target(device)
     if spec.mapping is not None:
-        return spec, lower(spec, allowed)
+        return spec, lower(spec, target=found)
     try:
-        mapped = default_spec(cascade_of(spec), allowed, spec.opencl)
-        return mapped, lower(mapped, allowed)
+        mapped = default_spec(cascade_of(spec), found.limits, spec.opencl)
+        return mapped, lower(mapped, target=found)
     except LoweringError:
         return spec, PLAIN
 
@@ -135,9 +135,10 @@ def build(
     :class:`~feinsum_fuse.device.timing.outcome.KernelError`, which carries the :class:`~feinsum_fuse.device.timing.outcome.Outcome`, for a
     kernel that fails or computes something else within ``timeout_s`` seconds.
     """
-    kernel = schedule.apply(cascade.kernel())
+    found = target(device)
+    kernel = schedule.apply(cascade.kernel(), target=found)
     arrays = chosen_names(cascade).arrays
-    generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs])
+    generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs], target=found)
     generated = generated.renamed({array: tensor for tensor, array in arrays.items()})
     check_types(generated.arguments, device)
     trial = example(cascade)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
 import loopy as lp
@@ -17,6 +18,7 @@ from loopy.types import NumpyType
 
 from ...formats.functions import FUNCTIONS
 from ..errors import VectorAccessError
+from ..target import Quirks
 
 _C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar"}
 LANES = (2, 4, 8, 16)
@@ -48,12 +50,20 @@ def vector_dtype(dtype: str, lanes: int) -> np.dtype[np.void]:
     return found
 
 
+@dataclass(frozen=True, init=False)
 class Intrinsic(ScalarCallable):  # type: ignore[misc]
     """A function whose name says its type: ``<what>_<C type><lanes>`` is a vector; ``lane<k>_...`` and ``vstore..._...`` are elements.
 
     A store is an expression that has the first element's value, so that ``C[i] = vstore_global_float8(C[i], v)`` is an ordinary
     assignment for loopy; the macro takes the address of the element.
     """
+
+    quirks: Quirks
+    """What its text avoids."""
+
+    def __init__(self, name: str, quirks: Quirks, **known: object) -> None:
+        super().__init__(name, **known)
+        object.__setattr__(self, "quirks", quirks)
 
     def with_types(self, arg_id_to_dtype, clbl_inf_ctx):  # type: ignore[no-untyped-def]
         known = {k: v for k, v in arg_id_to_dtype.items() if k >= 0}
@@ -66,23 +76,24 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
         what, element, lanes = parts(self.name)
-        yield f"09_anywhere_{element}{lanes}", anywhere(element, lanes)
+        yield f"09_anywhere_{element}{lanes}", anywhere(element, lanes, self.quirks)
         while "upto" in what and (lanes := lanes // 2) >= SHORTEST:
-            yield f"09_anywhere_{element}{lanes}", anywhere(element, lanes)
-        yield f"10_{self.name}", definition(self.name)
+            yield f"09_anywhere_{element}{lanes}", anywhere(element, lanes, self.quirks)
+        yield f"10_{self.name}", definition(self.name, self.quirks)
 
     def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
         # loopy keeps generated code on disk: another definition is another function.
         key_builder.update_for_dataclass(key_hash, self)
-        key_builder.rec(key_hash, definition(self.name))
+        key_builder.rec(key_hash, definition(self.name, self.quirks))
 
 
-def anywhere(element: str, lanes: int) -> str:
-    """The OpenCL C text that reads and writes vectors at any element's address.
-
-    PoCL 3.0 leaves ``vload8`` and ``vstore8`` calls of functions, around which every register is saved: a factor of 4 in a matrix product.
-    """
+def anywhere(element: str, lanes: int, quirks: Quirks) -> str:
+    """The OpenCL C text that reads and writes vectors at any element's address."""
     vector = f"{element}{lanes}"
+    if not quirks.called_vector_loads:
+        return f"""
+#define get_{vector}(space, at) vload{lanes}(0, at)
+#define set_{vector}(space, at, value) vstore{lanes}(value, 0, at)"""
     return f"""
 #ifdef __clang__
 typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), aligned(sizeof({element})), may_alias));
@@ -110,26 +121,21 @@ def parts(name: str) -> tuple[str, str, int]:
     return found[1], found[2], int(found[3])
 
 
-def _builtin(name: str, function: str, vector: str, arguments: tuple[str, ...]) -> str:
-    """A function of OpenCL on whole vectors, or on the halves of the widest: PoCL 3.0 dies where it links those."""
+def _builtin(name: str, function: str, vector: str, arguments: tuple[str, ...], quirks: Quirks) -> str:
+    """A function of OpenCL on whole vectors, or on the halves of the widest."""
     names, values = ", ".join(arguments), ", ".join(f"({vector})({argument})" for argument in arguments)
-    whole = f"#define {name}({names}) {function}({values})"
-    if not vector.endswith(str(WIDEST)):
-        return whole
+    if not quirks.widest_builtins or not vector.endswith(str(WIDEST)):
+        return f"#define {name}({names}) {function}({values})"
     low, high = (f"{function}({', '.join(f'{argument}.{half}' for argument in arguments)})" for half in ("lo", "hi"))
     return f"""
-#ifdef POCL_DEVICE_ADDRESS_BITS
 static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for argument in arguments)})
 {{
   return ({vector})({low}, {high});
 }}
-#define {name}({names}) {name}_by_halves({values})
-#else
-{whole}
-#endif"""
+#define {name}({names}) {name}_by_halves({values})"""
 
 
-def definition(name: str) -> str:
+def definition(name: str, quirks: Quirks) -> str:
     """The OpenCL C text of an intrinsic."""
     what, element, lanes = parts(name)
     vector = f"{element}{lanes}"
@@ -143,12 +149,11 @@ def definition(name: str) -> str:
     function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
     if function is not None:
         kind = "f" if element in {"float", "double"} else "i"
-        return _builtin(name, function.opencl_name(kind), vector, ("x", "y")[: function.arity])
+        return _builtin(name, function.opencl_name(kind), vector, ("x", "y")[: function.arity], quirks)
     if what == "viota":
         return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
     if what.startswith(("vindex", "vwhere")):
         operator = _OPERATORS[what[6:]]
-        # Not select(), of which PoCL 3.0 dies for the widest vectors.
         chosen = f"? ({vector})(then) : ({vector})(otherwise))"
         if what.startswith("vwhere"):
             return f"#define {name}(x, y, then, otherwise) (({vector})(x) {operator} ({vector})(y) {chosen}"
@@ -219,8 +224,8 @@ def _parts_of(element: str, lanes: int, first: int, several: str, single: str, i
     return head + f"{indent}else\n{indent}{{\n{below}\n{indent}}}"
 
 
-def registered(t_unit: lp.TranslationUnit, names: set[str]) -> lp.TranslationUnit:
+def registered(t_unit: lp.TranslationUnit, names: set[str], quirks: Quirks) -> lp.TranslationUnit:
     """The program with these intrinsics known to it."""
     for name in sorted(names - set(t_unit.callables_table)):
-        t_unit = lp.register_callable(t_unit, name, Intrinsic(name))
+        t_unit = lp.register_callable(t_unit, name, Intrinsic(name, quirks))
     return t_unit

@@ -149,7 +149,7 @@ def commented(source: str, t_unit: lp.TranslationUnit) -> str:
     head, *kernels = re.split(r"(?m)^(?=__kernel)", source)
     names, starts = shared_names(nest, kernel), group_starts(nest)
     kernels = [legible(_at_loops(remarks, text.rstrip() + "\n"), names, starts) for text in kernels]
-    intrinsics = [name for name, function in t_unit.callables_table.items() if isinstance(function, Intrinsic)]
+    intrinsics = [function for function in t_unit.callables_table.values() if isinstance(function, Intrinsic)]
     return needed(head, intrinsics, kernels) + "\n".join(_axes_of(nest, remarks, text) + text for text in kernels)
 
 

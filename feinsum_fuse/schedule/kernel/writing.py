@@ -24,6 +24,7 @@ from ...formats.opencl import MEMORIES, AddressSpace, FanoutKind
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..errors import NestOrderError
+from ..target import Quirks
 from ..tree.loops import is_reduction
 from ..tree.nest import For, Nest, Node, Place, Source, Statement, Tile, fused_chain, rebuilt, statements, walk
 from ..tree.parallel import check_kernels, exchanged, kernel_starts, memory_of
@@ -43,7 +44,7 @@ FULLY_UNROLLED = 64
 """A nest that moves a private tile of up to this many elements or vectors is unrolled: an array that a loop indexes is not in registers."""
 
 
-def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
+def written(t_unit: lp.TranslationUnit, nest: Nest, quirks: Quirks) -> lp.TranslationUnit:
     """The kernel with its instructions of ours written anew from the tree, which it then carries.
 
     Arguments, foreign instructions with their loops and the order of these, substitution rules and callees stay; see :func:`surrounded`.
@@ -52,18 +53,20 @@ def written(t_unit: lp.TranslationUnit, nest: Nest) -> lp.TranslationUnit:
     original = apart(t_unit.default_entrypoint, nest.ids)
     nest = disjoint(nest, original)
     final = final_form(nest, original)
-    kernel, intrinsics = _rewritten(original, nest, final, guarded=False)
+    kernel, intrinsics = _rewritten(original, nest, final, quirks, guarded=False)
     if not _has_domain_tree(kernel):
-        kernel, intrinsics = _rewritten(original, nest, final, guarded=True)
+        kernel, intrinsics = _rewritten(original, nest, final, quirks, guarded=True)
     kernel = surrounded(kernel, original, nest.ids)
-    return registered(t_unit.with_kernel(kernel), intrinsics)
+    return registered(t_unit.with_kernel(kernel), intrinsics, quirks)
 
 
-def _rewritten(original: lp.LoopKernel, nest: Nest, final: Nest, *, guarded: bool) -> tuple[lp.LoopKernel, set[str]]:
+def _rewritten(
+    original: lp.LoopKernel, nest: Nest, final: Nest, quirks: Quirks, *, guarded: bool
+) -> tuple[lp.LoopKernel, set[str]]:
     """The kernel with the instructions of the final form of a nest, and the intrinsics that they call."""
     foreign = foreign_instructions(original, nest)
     theirs = {name for insn in foreign for name in inames_of(insn)}
-    text = _Text(final, {*(insn.id for insn in foreign), *original.all_variable_names()}, guarded=guarded)
+    text = _Text(final, {*(insn.id for insn in foreign), *original.all_variable_names()}, quirks, guarded=guarded)
     text.block(final.body, (), root=True)
     tiles = {tile.name: temporary(tile) for tile in final.tiles.values()}
     tiles |= {source.name: whole(source) for source in final.sources.values() if source.is_owned}
@@ -154,8 +157,9 @@ class _Text:
     If ``guarded``, the statements that move tiles take the limits of their loops, which then run over the whole tile.
     """
 
-    def __init__(self, nest: Nest, taken: set[str], *, guarded: bool) -> None:
+    def __init__(self, nest: Nest, taken: set[str], quirks: Quirks, *, guarded: bool) -> None:
         self.nest = nest
+        self.quirks = quirks
         self.guarded = guarded
         self.taken = taken
         self.domains: list[isl.BasicSet] = []
@@ -219,25 +223,21 @@ class _Text:
         derived = tuple(limit for limit in loop.limits if self.digits.keys() & set(limit.variables))
         if derived:
             # loopy's domains are kept free of quotients.
-            loop = dataclasses.replace(
-                loop, limits=tuple(limit for limit in loop.limits if limit not in derived), body=_conditioned(loop.body, derived)
-            )
+            loop = self._without_limits(loop, derived)
         fenced = not loop.binding.startswith("local.") and self._fenced(loop.body)
         if fenced and loop.extent is not None:
-            # A barrier under a condition crashes PoCL, even if all work-items agree on it: the statements take the conditions.
+            # All work-items must reach a barrier: what they do not agree on are conditions of the statements.
             binding: FanoutKind = "loop" if loop.binding == "unroll" else loop.binding
-            loop = dataclasses.replace(loop, limits=(), body=_conditioned(loop.body, loop.limits), binding=binding)
+            loop = self._without_limits(loop, loop.limits if self.quirks.barrier_under_condition else self._uneven(loop))
+            loop = dataclasses.replace(loop, binding=binding)
         if self.guarded and not loop.refs and loop.extent is not None:
-            loop = dataclasses.replace(loop, limits=(), body=_conditioned(loop.body, loop.limits))
+            loop = self._without_limits(loop, loop.limits)
         if loop.binding.startswith(("group.", "local.")):
             self.axes.add(loop.name)
         if loop.binding.startswith("local."):
             self.over_items.add(loop.name)
-        elif loop.extent is not None:
-            # PoCL miscompiles loops that run longer on one work-item than on another.
-            uneven = tuple(limit for limit in loop.limits if self.over_items.intersection(limit.variables))
-            even = tuple(limit for limit in loop.limits if limit not in uneven)
-            loop = dataclasses.replace(loop, limits=even, body=_conditioned(loop.body, uneven)) if uneven else loop
+        elif loop.extent is not None and self.quirks.uneven_loops:
+            loop = self._without_limits(loop, self._uneven(loop))
         constraints = [f"0 <= {loop.name}"]
         constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
         constraints += [f"{limit} >= 0" for limit in loop.limits]
@@ -261,6 +261,18 @@ class _Text:
         if fences and loop.extent != 1 and loop.binding in {"loop", "unroll"}:
             # What the next iteration overwrites has been read by all.
             self.barrier("local", fences, (*above, loop.name))
+
+    def _uneven(self, loop: For) -> tuple[Affine, ...]:
+        """The limits by which a loop runs longer on one work-item than on another."""
+        return tuple(limit for limit in loop.limits if self.over_items.intersection(limit.variables))
+
+    @staticmethod
+    def _without_limits(loop: For, limits: tuple[Affine, ...]) -> For:
+        """The loop with some of its limits as conditions of the statements in it."""
+        if not limits:
+            return loop
+        kept = tuple(limit for limit in loop.limits if limit not in limits)
+        return dataclasses.replace(loop, limits=kept, body=_conditioned(loop.body, limits))
 
     def _closure(self, names: Sequence[str]) -> set[str]:
         """These loops and all that their domains are below."""
