@@ -20,7 +20,7 @@ from feinsum_fuse.archive.facts.recording import canonical_names, record_from
 from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
 from feinsum_fuse.archive.text.text import lines_of, read_facts
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.device.catalogue import POCL, DeviceInfo, find_device, limits
+from feinsum_fuse.device.catalogue import POCL, DeviceInfo, find_device, target
 from feinsum_fuse.device.program.program import Program, build
 from feinsum_fuse.device.timing.harness import measure_together
 from feinsum_fuse.device.timing.measurement import Measurement, Provenance, Subject
@@ -107,7 +107,7 @@ def subjects(device: cl.Device) -> Iterator[tuple[str, Cascade, Schedule, str]]:
     for label, spec in mappings(lanes):
         assert spec.mapping is not None
         try:
-            yield label, ff.cascade(spec), ff.lower(spec, limits(device)), mapping_text(spec.mapping)
+            yield label, ff.cascade(spec), ff.lower(spec, target=target(device)), mapping_text(spec.mapping)
         except (ff.LoweringError, ff.ScheduleError) as error:
             print(f"{label} is left out: {error}", flush=True)
     for elements, nodes in ((50000, 35), (50000, 20), (5000, 20)):

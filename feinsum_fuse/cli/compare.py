@@ -96,12 +96,12 @@ def _given(
 
 def _with_random(mappings: dict[str, Spec], keep: bool, count: int, seed: int, device: cl.Device) -> dict[str, Spec]:
     """The mappings, if ``keep``, and random ones of the first one's workload and architecture."""
-    from ..device.catalogue import limits
+    from ..device.catalogue import target
     from ..report.random_sample import random_sample
 
     first = next(iter(mappings.values()))
     with progress(f"drawing {count} random mappings"):
-        drawn = random_sample(first, count, seed, limits(device))
+        drawn = random_sample(first, count, seed, target(device))
     if len(drawn) < count:
         note(f"only {len(drawn)} different random mappings were found, of {count}")
     named = {f"random {number}": spec for number, spec in enumerate(drawn)}

@@ -105,11 +105,11 @@ def with_mapping(spec: Spec, device: str | cl.Device | None) -> Spec:
     if spec.mapping is not None:
         return spec
     from ..cascades.reading.reader import cascade
-    from ..device.catalogue import find_device, limits
+    from ..device.catalogue import find_device, target
     from ..mappings.default_mapping import default_mapping
 
     chosen = find_device(device) if device is None or isinstance(device, str) else device
-    mapping = default_mapping(cascade(spec), limits(chosen), spec.opencl)
+    mapping = default_mapping(cascade(spec), opencl=spec.opencl, target=target(chosen))
     try:
         return spec.replace(mapping=mapping)
     except MappingError:

@@ -125,7 +125,7 @@ def target(device: cl.Device) -> Target:
     """
     is_gpu = bool(device.type & cl.device_type.GPU)
     return Target(
-        limits=limits(device),
+        limits=_limits(device),
         line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         quirks=quirks_of(device.platform.name),
@@ -145,7 +145,7 @@ def quirks_of(platform: str) -> Quirks:
     return POCL_QUIRKS if platform.startswith(POCL) else Quirks()
 
 
-def limits(device: cl.Device) -> DeviceLimits:
+def _limits(device: cl.Device) -> DeviceLimits:
     """What a kernel may ask of this device, so that lowering can refuse a tile before OpenCL is reached.
 
     OpenCL cannot be asked for private memory. PoCL puts the arrays of all work-items of a group on the stack of one thread, whose size is

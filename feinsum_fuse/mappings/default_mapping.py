@@ -49,7 +49,7 @@ def default_spec(
     for chooser in family.fallbacks():
         try:
             found = family.spec.replace(mapping=family.mapping(chooser))
-            lower(found, target.limits)
+            lower(found, target=target)
         except (LoweringError, ScheduleError, MappingError) as error:
             reasons.append(error.message)
             continue

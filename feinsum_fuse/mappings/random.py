@@ -50,7 +50,7 @@ def random_mappings(
             drawn = family.spec.replace(mapping=family.mapping(chooser))
             if str(drawn.mapping) in found:
                 continue
-            lower(drawn, target.limits)
+            lower(drawn, target=target)
             if check is not None:
                 check(drawn)
         except (LoweringError, ScheduleError, MappingError, ModelError):

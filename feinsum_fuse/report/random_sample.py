@@ -7,10 +7,10 @@ import warnings
 from ..formats.spec import Spec
 from ..mappings.random import random_mappings
 from ..model.evaluation import predict
-from ..schedule.target import DeviceLimits
+from ..schedule.target import Target
 
 
-def random_sample(spec: Spec, count: int, seed: int, limits: DeviceLimits) -> tuple[Spec, ...]:
+def random_sample(spec: Spec, count: int, seed: int, target: Target) -> tuple[Spec, ...]:
     """``count`` different Specs whose mappings can be lowered and modelled, fewer if no more are found; one seed gives the same ones
     everywhere.
 
@@ -18,4 +18,4 @@ def random_sample(spec: Spec, count: int, seed: int, limits: DeviceLimits) -> tu
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the given mapping did not warn of concerns trees that nobody keeps
-        return random_mappings(spec, count, seed, limits, check=predict)
+        return random_mappings(spec, count, seed, target=target, check=predict)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from feinsum_fuse.codegen.executable import Executable
-from feinsum_fuse.device.catalogue import find_device, limits
+from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program import program
 from feinsum_fuse.device.timing import harness
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
@@ -105,8 +105,9 @@ def test_a_kernel_that_fails_is_recorded_and_exits_with_3(
 def test_a_tile_that_no_device_holds_is_rejected_and_the_others_go_on(
     invoke: Invoke, tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = replace(limits(find_device()), local_bytes=1 << 14)
-    monkeypatch.setattr(program, "limits", lambda _: small)
+    found = target(find_device())
+    small = replace(found, limits=replace(found.limits, local_bytes=1 << 14))
+    monkeypatch.setattr(program, "target", lambda _: small)
     monkeypatch.chdir(tmp_path)
     bindings = "opencl: {memories: {Main: global, Buffer: local}}\n"
     workload, arch, mapping = write(tmp_path, arch=ARCH.replace("size: 256", "size: inf") + bindings)

@@ -7,12 +7,14 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.compilation import compile
-from feinsum_fuse.device.catalogue import DeviceInfo, device_of, devices, find_device, limits
+from feinsum_fuse.device.catalogue import POCL, DeviceInfo, device_of, devices, find_device, target
 from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.device.timing.harness import measure
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import UnsupportedTypeError
 from feinsum_fuse.formats.reading.load import loads
+from feinsum_fuse.schedule.target import POCL as POCL_QUIRKS
+from feinsum_fuse.schedule.target import Quirks
 from tests.device.programs import program
 from tests.device.test_program import CHAIN, FUSED, UNFUSED, chain
 from tests.sweeps import sweep_size
@@ -58,10 +60,12 @@ def test_device_is_found_by_its_names_and_again_in_a_child(device: cl.Device) ->
 
 
 @every_device
-def test_limits(device: cl.Device) -> None:
-    found = limits(device)
-    assert found.max_work_group_size >= 1 and len(found.max_work_item_sizes) == 3
-    assert found.local_bytes >= 1 << 14 and found.private_bytes >= 1 << 19
+def test_target(device: cl.Device) -> None:
+    found = target(device)
+    assert found.limits.max_work_group_size >= 1 and len(found.limits.max_work_item_sizes) == 3
+    assert found.limits.local_bytes >= 1 << 14 and found.limits.private_bytes >= 1 << 19
+    assert found.line_bytes >= 16
+    assert found.quirks == (POCL_QUIRKS if device.platform.name == POCL else Quirks())
 
 
 @pytest.mark.parametrize("device", devices()[1:], ids=lambda device: device.platform.name.split()[0])
@@ -85,7 +89,7 @@ def test_outcomes_on_other_devices_than_the_default(device: cl.Device, body: str
 @every_device
 def test_private_limit_can_be_used(device: cl.Device) -> None:
     """A group may fill its private memory up to the limit that is promised for it."""
-    size = min(limits(device).private_bytes, 32 << 20) // 4 // 8
+    size = min(target(device).limits.private_bytes, 32 << 20) // 4 // 8
     body = f"volatile float big[{size}]; for (int k = 0; k < {size}; ++k) big[k] = A[i]; C[i] = 2*big[{size - 1}];"
     result = run_isolated(program(body), {"A": A}, device, expected={"C": 2.0 * A}, tolerance=1e-6)
     assert result.outcome is Outcome.ok, result
@@ -93,7 +97,7 @@ def test_private_limit_can_be_used(device: cl.Device) -> None:
 
 @every_device
 def test_local_limit_can_be_used(device: cl.Device) -> None:
-    size = limits(device).local_bytes // 4
+    size = target(device).limits.local_bytes // 4
     body = f"__local float big[{size}]; for (int k = get_local_id(0); k < {size}; k += get_local_size(0)) big[k] = k; "
     body += f"barrier(CLK_LOCAL_MEM_FENCE); C[i] = 2*A[i] + big[{size - 1} - i] - ({size - 1} - i);"
     result = run_isolated(program(body), {"A": A}, device, expected={"C": 2.0 * A}, tolerance=1e-6)

@@ -14,7 +14,7 @@ from ...formats.arch import DEFAULT_TOTAL_LATENCY, Action, Arch, ArchNode, Compu
 from ...formats.opencl import FanoutKind, MemoryKind, OpenCL
 from ...formats.spec import Spec
 from ...formats.workload import Workload
-from ..catalogue import DeviceInfo, find_device, limits
+from ..catalogue import DeviceInfo, find_device, target
 from .caches import Cache, caches
 from .core_probes import CoreBench
 from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
@@ -141,7 +141,7 @@ class _Session:
         if bench.group > 1:
             nodes.append(Container(name="WorkItem", spatial=(Fanout("item", bench.group),)))
             fanouts["WorkItem"] = "local.0"
-        nodes.append(Memory(name="Register", size=8.0 * limits(device).private_bytes, actions=_free("Register")))
+        nodes.append(Memory(name="Register", size=8.0 * target(device).limits.private_bytes, actions=_free("Register")))
         nodes.append(Container(name="Lane", spatial=(Fanout("lane", bench.lanes),)))
         fanouts["Lane"] = "vector"
         variables = self.variables()

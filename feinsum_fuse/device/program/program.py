@@ -120,7 +120,7 @@ def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
     if spec.mapping is not None:
         return spec, lower(spec, target=found)
     try:
-        mapped = default_spec(cascade_of(spec), found.limits, spec.opencl)
+        mapped = default_spec(cascade_of(spec), opencl=spec.opencl, target=found)
         return mapped, lower(mapped, target=found)
     except LoweringError:
         return spec, PLAIN
