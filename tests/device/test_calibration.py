@@ -53,6 +53,8 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     variables = calibrated.arch.variables
     assert 0 < variables["launch_seconds"] < 0.1
     assert variables["assumed_energies"] == 1
+    assert variables["vector_registers"] in (16, 32)
+    assert variables["line_bytes"] == caches(find_device())[-1].line
     assert 1e-10 < variables["multiply_add_latency_seconds"] < 1e-6
     operations = ["load", "store", "pack", "memory_chain", "vector_memory_chain", "vector_memory_update", "exp_vector", "max_scalar"]
     assert all(1e-11 < variables[f"{name}_seconds"] < 1e-5 for name in operations)

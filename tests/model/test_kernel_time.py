@@ -11,11 +11,13 @@ from constantdict import constantdict
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
 from feinsum_fuse.formats.affine import Affine
+from feinsum_fuse.formats.arch import Arch
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditional, in_registers
 from feinsum_fuse.model.kernel.kernel_time import kernel_time, makespan, stalled
 from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.schedule.target import DeviceLimits
 from feinsum_fuse.schedule.tree.nest import For
 
 RATE = 2e9
@@ -67,6 +69,15 @@ def core(spec: Spec) -> float:
     machine = Machine.of(spec)
     assert machine is not None
     return sum(part.core for part in kernel_time(spec, machine).parts if part.role == "update")
+
+
+def test_a_kernel_may_ask_for_what_the_architecture_has() -> None:
+    machine = Machine.of(product(4, 1))
+    assert machine is not None
+    assert machine.limits.local_bytes == 1_000_000, "8e6 bits, less than the neutral target's"
+    assert machine.limits.private_bytes > 1 << 50, "an infinite memory refuses nothing"
+    kept = [leaf for leaf in machine.arch.nodes if leaf.name != "Local"]
+    assert dataclasses.replace(machine, arch=Arch(tuple(kept), machine.arch.variables)).limits.local_bytes == DeviceLimits().local_bytes
 
 
 def test_a_full_register_tile_runs_at_the_rate_of_multiply_adds() -> None:

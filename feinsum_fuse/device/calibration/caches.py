@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pyopencl as cl
 
+from ...schedule.target import Target
+
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -30,8 +32,13 @@ def caches(device: cl.Device) -> tuple[Cache, ...]:
     found = _of_the_system() if device.type & cl.device_type.CPU else []
     size = int(device.global_mem_cache_size)
     if not found and size:
-        found = [Cache(2, size, int(device.global_mem_cacheline_size) or 64, shared=True)]
+        found = [Cache(2, size, int(device.global_mem_cacheline_size) or Target.line_bytes, shared=True)]
     return tuple(sorted(found, key=lambda cache: -cache.level))
+
+
+def line_bytes(device: cl.Device) -> int:
+    """The line of the nearest cache; that of the neutral target where nobody says."""
+    return next((cache.line for cache in reversed(caches(device))), Target.line_bytes)
 
 
 def _of_the_system() -> list[Cache]:

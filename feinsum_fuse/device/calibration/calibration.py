@@ -17,12 +17,14 @@ from ...formats.workload import Workload
 from ..catalogue import DeviceInfo, find_device, target
 from .caches import Cache, caches
 from .core_probes import CoreBench
-from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
+from .probes import ACCUMULATORS, FEW_LANES, MORE_ACCUMULATORS, Bench, Probe, Rate, best_bench, sample_in_turns
 
 OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
 """The latency of a memory whose reads and writes have ports of their own."""
 ALONE = 0.75
 """A unit that does less than this part of what it does alone while all are busy was used by somebody else."""
+SPILLED = 0.85
+"""Sums that do this part of what fewer of them do, or less, do not fit into registers."""
 NOISY = 0.1
 """A disagreement of the samples of a probe beyond which a calibration is called noisy."""
 QUICK_SECONDS, FULL_SECONDS = 2.5, 34.0
@@ -37,7 +39,7 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> S
     MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
     (local memory), Register (private memory), the fanout Lane, and MAC; on others than CPUs the fanout WorkItem above Register.
     Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
-    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``multiply_add_latency_seconds`` and the other
+    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``line_bytes``, ``vector_registers``, the
     ``..._seconds`` of one core's operations (:mod:`feinsum_fuse.device.calibration.core_probes`), rates by type, and with ``quick=False``
     what one unit does a second: exponentials, scalars loaded into all lanes, lines read for one element, and bytes alone at each level.
     Energies are assumed (``assumed_energies``), not measured.
@@ -69,6 +71,9 @@ class _Session:
         self.groups = 16 * self.units  # several for each unit, since PoCL may hand the first few to one thread
         self.many = 20_000
         self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
+        if device.type & cl.device_type.CPU:
+            short = Bench(device, "float32", FEW_LANES)
+            self.probes |= {"few sums": short.sums(ACCUMULATORS), "more sums": short.sums(MORE_ACCUMULATORS)}
         self.probes |= dict(self._memories())
         self.probes |= {f"core {name}": probe for name, probe in CoreBench(self.bench).probes()}
         self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
@@ -167,7 +172,11 @@ class _Session:
             "launch_seconds": launch[len(launch) // 2],
             "group_seconds": max(0.0, (many - launch[0]) / self.many),
             "multiply_add_latency_seconds": 1 / self.rate("chained").value,
+            "line_bytes": self.bench.line,
         }
+        if "more sums" in self.probes:
+            spilled = self.rate("more sums").value < SPILLED * self.rate("few sums").value
+            result["vector_registers"] = 16 if spilled else 32
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
         operations = [name for name in self.probes if name.startswith("core ") and not name.endswith("beyond")]
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}

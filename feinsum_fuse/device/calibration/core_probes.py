@@ -17,7 +17,7 @@ from ...model.processor import DIVISION
 from ..runtime.contexts import queue_of
 from ..runtime.loaded import Loaded
 from .caches import caches
-from .probes import ACCUMULATORS, LINE, Bench, Probe, source_of
+from .probes import ACCUMULATORS, Bench, Probe, source_of
 
 PROBES = {**{f.name: f.probe for f in FUNCTIONS.values() if f.probe is not None}, DIVISION: "w / ({0} + (REAL) 1)"}
 """What cascades compute besides sums and products, each with an argument that stays in range."""
@@ -102,7 +102,7 @@ class CoreBench:
     def _columns(self) -> tuple[int, int]:
         """Lines of a matrix as large as the caches that a unit has for itself, whose columns are walked down; and its bytes."""
         own = max((cache.size for cache in caches(self.bench.device) if not cache.shared), default=WORKING_SET)
-        return own // LINE, own
+        return own // self.bench.line, own
 
     @property
     def _beyond(self) -> tuple[int, float, int]:
@@ -124,7 +124,7 @@ class CoreBench:
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
             "ROWS": str(self._columns[1] // ROW),
             "PITCH": str(self._rows),
-            "SPAN": str(LINE // (lanes * np.dtype(self.bench.dtype).itemsize) or 1),
+            "SPAN": str(self.bench.line // (lanes * np.dtype(self.bench.dtype).itemsize) or 1),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "PAGES": " ".join(f"a{k} += x[(i + {k}) * {self._rows}];" for k in chains),
             "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),
@@ -150,5 +150,5 @@ class CoreBench:
 
     def _loaded(self, bench: Bench, words: Mapping[str, str], text: str) -> Loaded:
         text = "".join(f"#define {name} {meaning}\n" for name, meaning in words.items()) + text
-        source = source_of(text, bench.dtype, bench.lanes, bench.group)
+        source = source_of(text, bench.dtype, bench.lanes, bench.group, bench.line)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(bench.device).context)

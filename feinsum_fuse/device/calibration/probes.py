@@ -15,14 +15,16 @@ import pyopencl as cl
 from ...codegen.executable import Executable
 from ..runtime.contexts import queue_of
 from ..runtime.loaded import Loaded
+from .caches import line_bytes
 
 SAMPLE = 2e-3
 """Seconds that one sample of a probe should last: shorter than the turn that a busy system gives to another process."""
 MOST_REPEATS = 1 << 28
-LINE = 64
-"""Bytes of a cache line, on all devices that we know of (128 on some GPUs, which read halves)."""
 ACCUMULATORS = 10
 """Independent chains of multiply-adds: more than latency times ports on today's processors, and few enough for 16 registers."""
+MORE_ACCUMULATORS, FEW_LANES = 24, 4
+"""Chains that 32 registers hold and 16 do not, on vectors that every processor has. With as many values too many the rate falls to 0.6 (36
+chains in 32 registers, PoCL 3.0 on a Xeon); of vectors twice as long as the hardware's the compiler hides more."""
 
 _SOURCE = """
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -106,17 +108,17 @@ void probe_exp(__global VEC const *restrict x, __global VEC *restrict y, int n, 
 """A source of its own: PoCL cannot compile functions of 16 lanes, nor load a program again that has one."""
 
 
-def source_of(text: str, dtype: str, lanes: int, group: int) -> str:
+def source_of(text: str, dtype: str, lanes: int, group: int, line: int, accumulators: int = ACCUMULATORS) -> str:
     """A text of probes for an element type, with the chains of multiply-adds written out."""
     real = {"float32": "float", "float64": "double"}[dtype]
-    chains = range(ACCUMULATORS)
+    chains = range(accumulators)
     defines = {
         "GROUP": group,
         "REAL": real,
         "VEC": real if lanes == 1 else f"{real}{lanes}",
         "DECLARE": ", ".join(f"a{k} = u + (REAL) {k}" for k in chains),
-        "LINE": LINE,
-        "CHAINS": ACCUMULATORS,
+        "LINE": line,
+        "CHAINS": accumulators,
         "BROADCAST": " ".join(f"a{k} = a{k} + p[i + {k}] * u;" for k in chains),
         "STEP": " ".join(f"a{k} = a{k} * u + v;" for k in chains),
         "TOTAL": " + ".join(f"a{k}" for k in chains),
@@ -223,13 +225,20 @@ class Bench:
         return self.lanes * np.dtype(self.dtype).itemsize * self.group
 
     @cached_property
+    def line(self) -> int:
+        """Bytes of a cache line."""
+        return line_bytes(self.device)
+
+    @cached_property
     def _simple(self) -> Loaded:
-        source = source_of(_SOURCE, self.dtype, self.lanes, self.group)
-        return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
+        return self._loaded(_SOURCE)
 
     @cached_property
     def _functions(self) -> Loaded:
-        source = source_of(_FUNCTIONS, self.dtype, self.lanes, self.group)
+        return self._loaded(_FUNCTIONS)
+
+    def _loaded(self, text: str, accumulators: int = ACCUMULATORS) -> Loaded:
+        source = source_of(text, self.dtype, self.lanes, self.group, self.line, accumulators)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
 
     def _memory(self, size: int) -> tuple[cl.Buffer, cl.Buffer]:
@@ -274,6 +283,11 @@ class Bench:
         """Scalar multiply-adds, by this many groups at once."""
         return self._probe("probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, groups * self._step)
 
+    def sums(self, accumulators: int) -> Probe:
+        """Scalar multiply-adds that so many accumulators take in turns, by one group."""
+        loaded = self._loaded(_SOURCE, accumulators)
+        return self.probe(loaded, "probe_mac", 1, 1, accumulators * self.lanes * self.group, self._step)
+
     def chained(self) -> Probe:
         """Multiply-adds that each wait for the one before, by one group."""
         return self._probe("probe_chain", 1, 1, 4, 2 * self._step)
@@ -285,8 +299,8 @@ class Bench:
 
     def strided(self, working_set: int, groups: int) -> Probe:
         """Lines of which one element is read, while each group goes through ``working_set`` bytes again and again."""
-        n = max(4, working_set // (LINE * self.group) // 4 * 4)
-        return self._probe("probe_strided", groups, n, n * self.group * groups, n * self.group * groups * LINE)
+        n = max(4, working_set // (self.line * self.group) // 4 * 4)
+        return self._probe("probe_strided", groups, n, n * self.group * groups, n * self.group * groups * self.line)
 
     def exponentials(self, groups: int) -> Probe:
         """Scalar exponentials, by this many groups at once."""

@@ -64,7 +64,7 @@ class KernelTime:
 
 def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False) -> KernelTime:
     """The time of one run of a spec's kernels; raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises."""
-    nest = lower(spec).nest(cascade_of(spec).kernel())
+    nest = lower(spec, machine.limits).nest(cascade_of(spec).kernel())
     return nest_time(nest, machine, cold=cold)
 
 

@@ -6,14 +6,19 @@ What the calibration did not measure is assumed (:mod:`~feinsum_fuse.model.proce
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...formats.arch import Arch, Compute, Memory
 from ...formats.functions import FUNCTIONS, Function
+from ...formats.opencl import PRIVATE_KINDS
 from ...formats.spec import Spec
+from ...schedule.target import DeviceLimits
 from ..processor import DIVISION, DIVISION_CYCLES, figure, operation_seconds
+
+MOST_BITS = 1 << 62
+"""Of a memory whose size is infinite."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,18 @@ class Machine:
             if kind in (self.fanouts.get(leaf.name), self.fanouts.get(f"{leaf.name}.{fanout.name}"))
         ]
         return math.prod(sizes)
+
+    @cached_property
+    def limits(self) -> DeviceLimits:
+        """What a kernel may ask of it: the sizes of its local and private memories, careful limits where it has none."""
+        careful = DeviceLimits()
+        local, private = self._room({"local"}), self._room(PRIVATE_KINDS)
+        return replace(careful, local_bytes=local or careful.local_bytes, private_bytes=private or careful.private_bytes)
+
+    def _room(self, kinds: Collection[str]) -> int:
+        """Bytes of the largest memory of these kinds; 0 without one."""
+        memories = [leaf for leaf in self.arch.components if isinstance(leaf, Memory) and self.kinds.get(leaf.name) in kinds]
+        return int(min(MOST_BITS, max((memory.size for memory in memories), default=0))) // 8
 
     @cached_property
     def cores(self) -> int:
