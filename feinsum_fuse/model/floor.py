@@ -10,13 +10,13 @@ from ..errors import ModelError
 from ..formats.arch import Arch, Compute, Memory
 from ..formats.spec import Spec
 from ..formats.workload import Einsum, TensorAccess
+from ..formats.writing.columns import table
 from .accelforge.component import actions_per_value, energy_per_action, localised
 from .accelforge.einsum_nest import Holder, einsum_nest
 from .accelforge.energy import instances
 from .accelforge.latency import component_latency
 from .accelforge.tile import values
 from .hardware.placement import place_caches
-from .prediction import columns
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,7 +46,7 @@ class Bounds:
             for name, seconds in self.seconds.items()
         ]
         head = f"Bounds: at least {self.latency:.6g} s ({self.bottleneck}) and {self.energy:.6g} J in actions"
-        return f"{head}\n\n{columns(['Component', 'at least/s', 'actions'], rows, numbers=0)}"
+        return f"{head}\n\n{table(['Component', 'at least/s', 'actions'], rows, numbers=0)}"
 
 
 def bounds(spec: Spec, *, cold: bool = False) -> Bounds:

@@ -15,6 +15,7 @@ from ..formats.language.caps import shortened
 from ..formats.language.expressions import nearest
 from ..formats.validation.adapter import Adapter, StrictModel
 from ..formats.validation.field_types import Bounded
+from ..formats.writing.columns import table
 
 Key = tuple[str | None, ...]
 
@@ -60,19 +61,8 @@ class Figures(Mapping[Any, float]):
 
     def __repr__(self) -> str:
         head = [kind for kind, _ in self.axes] + ["value"]
-        return columns(head, [[*("" if part is None else str(part) for part in key), f"{v:.6g}"] for key, v in self.entries.items()])
-
-
-def columns(head: list[str], rows: list[list[str]], numbers: int = 1) -> str:
-    """A table in plain text; the last ``numbers`` columns are aligned to the right."""
-    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
-    split = len(head) - numbers
-
-    def line(row: list[str]) -> str:
-        cells = (cell.ljust(widths[place]) if place < split else cell.rjust(widths[place]) for place, cell in enumerate(row))
-        return "  ".join(cells).rstrip()
-
-    return "\n".join(line(row) for row in [head, *rows])
+        rows = [[*("" if part is None else str(part) for part in key), f"{v:.6g}"] for key, v in self.entries.items()]
+        return table(head, rows, numbers=1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,11 +139,11 @@ class Prediction:
             [einsum, slow[einsum], f"{seconds[einsum]:.6g}", f"{self._energy_of(einsum):.6g}", f"{self.computes[einsum]:.6g}"]
             for einsum in seconds
         ]
-        lines += ["", columns(["Einsum", "bound by", "latency/s", "energy/J", "computes"], rows, numbers=3)]
+        lines += ["", table(["Einsum", "bound by", "latency/s", "energy/J", "computes"], rows, numbers=3)]
         rows = [[str(memory), f"{bits:.6g}", self._share(memory, bits)] for memory, bits in self.peak.items()]
-        lines += ["", columns(["Memory", "peak/bits", "of its size"], rows, numbers=2)]
+        lines += ["", table(["Memory", "peak/bits", "of its size"], rows, numbers=2)]
         rows = [["" if part is None else str(part) for part in key] + [f"{n:.6g}"] for key, n in self.actions.entries.items() if n]
-        lines += ["", columns(["Einsum", "component", "tensor", "action", "count"], rows)]
+        lines += ["", table(["Einsum", "component", "tensor", "action", "count"], rows, numbers=1)]
         return "\n".join(lines)
 
     def _share(self, memory: str, bits: float) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ..device.timing.measurement import BUSY, Measurement, time_text
 from ..device.timing.outcome import Outcome
-from ..model.prediction import columns
+from ..formats.writing.columns import table
 from .agreement import Agreement
 from .predicted import Predicted
 from .trial import Trial, Trials
@@ -119,14 +119,14 @@ class Comparison:
     def __str__(self) -> str:
         lines = [f"{self.trials.device}, {self.trials.state}", ""]
         if self.judged:
-            lines.append(columns(HEAD, [one.row() for one in self.ordered], numbers=6))
+            lines.append(table(HEAD, [one.row() for one in self.ordered], numbers=6))
         if self.left_out:
             lines += ["", "without a time or a prediction"]
             lines += [f"{t.label}: {t.measurement.outcome}: {t.measurement.message or t.note}" for t in self.left_out]
         lines += ["", self.verdict]
         if self.agreement is not None:
             worst = self.worst if len(self.judged) > WORST else self.worst[:-1]
-            lines += ["", "largest residuals", columns(HEAD, [one.row() for one in worst], numbers=6)]
+            lines += ["", "largest residuals", table(HEAD, [one.row() for one in worst], numbers=6)]
         others = max((t.measurement.interference or 0.0 for t in self.trials.trials), default=0.0)
         if others > BUSY:
             lines += ["", f"This machine was busy: other processes had {others:.0%} of its processors."]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ..device.timing.measurement import BUSY, Measurement, time_text
-from ..model.prediction import columns
-from .trial import Trial, Trials
+from ..formats.writing import columns
+
+if TYPE_CHECKING:
+    from .trial import Trial, Trials
 
 
 def side_by_side(trials: Trials) -> str:
     """The table, what went wrong, and where the records are."""
     lines = [f"{trials.device}, {trials.state}", ""]
     rows = [[name, *cells] for name, cells in table(trials)]
-    lines.append(columns(["", *header(trials)], rows, numbers=len(header(trials))))
+    lines.append(columns.table(["", *header(trials)], rows, numbers=len(header(trials))))
     lines += remarks(trials)
     return "\n".join(lines)
 

@@ -28,6 +28,7 @@ from .history import Earlier, earlier
 from .operations import operations
 from .peer import NumpyPeer
 from .predicted import Predicted
+from .side_by_side import side_by_side
 
 Url = str | os.PathLike[str]
 
@@ -93,8 +94,6 @@ class Trials:
         return "caches " + " and ".join(sorted({trial.measurement.cache_state for trial in self.trials}))
 
     def __str__(self) -> str:
-        from .side_by_side import side_by_side
-
         failures = [f"{t.label}: {t.measurement.outcome}: {t.measurement.message}" for t in (*self.failed, *self.rejected)]
         return "\n\n".join([side_by_side(self), *failures])
 

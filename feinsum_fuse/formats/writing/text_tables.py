@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..arch import Arch, ArchNode, Array, Component, Fork, Hierarchical, Memory
 from ..language.map_text import access_text, right_hand_side
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
+from .columns import table
 
 if TYPE_CHECKING:
     from ..opencl import OpenCL
     from ..workload import Einsum, Workload
 
 SEQUENTIAL_TEXTS = {"Sequential": "one after another", "Pipeline": "as a pipeline", "Split": "split"}
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns aligned to the left, two spaces apart, under their names."""
-    lines = [tuple(header), *(tuple(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
 def einsum_text(einsum: Einsum) -> str:
