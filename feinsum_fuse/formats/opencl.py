@@ -57,6 +57,14 @@ MEMORIES: Mapping[str, OpenCLMemory] = MappingProxyType(
 MEMORY_KINDS: tuple[MemoryKind, ...] = get_args(MemoryKind)
 PRIVATE_KINDS: frozenset[MemoryKind] = frozenset(kind for kind in MEMORY_KINDS if MEMORIES[kind].is_register)
 """Memories that lie in registers, if a tile fits."""
+CACHE_KINDS: frozenset[MemoryKind] = frozenset(kind for kind in MEMORY_KINDS if MEMORIES[kind].is_cache)
+"""Memories that the hardware fills."""
+SHARED_KINDS: frozenset[MemoryKind] = frozenset(kind for kind in MEMORY_KINDS if not MEMORIES[kind].hidden_from)
+"""Memories that all work-groups see."""
+GROUP_KINDS: frozenset[MemoryKind] = frozenset(kind for kind in MEMORY_KINDS if MEMORIES[kind].is_shared_by_items)
+"""Memories of which each work-group has one."""
+MAIN_KINDS: frozenset[MemoryKind] = SHARED_KINDS - CACHE_KINDS
+"""Memories that hold the arrays of a kernel."""
 FanoutKind = Literal["group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop"]
 FANOUT_KINDS: tuple[FanoutKind, ...] = ("group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop")
 

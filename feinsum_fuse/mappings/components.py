@@ -11,7 +11,7 @@ from constantdict import constantdict
 from ..errors import LoweringError
 from ..formats.arch import Action, Arch, Container, Fanout, Memory
 from ..formats.arch import Compute as ComputeUnit
-from ..formats.opencl import FanoutKind, OpenCL
+from ..formats.opencl import GROUP_KINDS, MAIN_KINDS, MEMORIES, PRIVATE_KINDS, FanoutKind, OpenCL
 from ..formats.spec import Spec
 from ..lowering.binding import Bindings
 from ..schedule.target import Target
@@ -69,15 +69,16 @@ class Components:
             if isinstance(leaf, Memory):
                 memories.setdefault(bindings.memory(leaf.name), leaf.name)
             axes += [(bindings.dimension(leaf.name, fanout.name), Axis(leaf.name, fanout.name, fanout.fanout)) for fanout in leaf.spatial]
-        outer = memories.pop("global", None) or next(iter(memories.values()), None)
+        outer = next((name for kind, name in memories.items() if kind in MAIN_KINDS), None) or next(iter(memories.values()), None)
         if outer is None:
             raise LoweringError("random mappings need a Memory in the architecture")
         group = next((axis for kind, axis in axes if kind == "group.0"), None)
         lane = next((axis for kind, axis in axes if kind == ("local.0" if items else "vector")), None)
         others = tuple(axis for _, axis in axes if axis not in (group, lane))
         below = {kind: name for kind, name in memories.items() if name != outer}
-        registers = below.get("distributed" if items else "private")
-        return cls(outer, below.get("local"), registers, unit, group, lane, items, others)
+        tiles = next((name for kind, name in below.items() if kind in GROUP_KINDS), None)
+        registers = next((n for kind, n in below.items() if kind in PRIVATE_KINDS and MEMORIES[kind].is_distributed == items), None)
+        return cls(outer, tiles, registers, unit, group, lane, items, others)
 
 
 def on_items(opencl: OpenCL | None) -> bool:

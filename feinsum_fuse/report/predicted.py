@@ -11,6 +11,7 @@ from constantdict import constantdict
 from ..cascades.cascade import Cascade
 from ..cascades.rewriting.expansion import expanded
 from ..formats.arch import Action, Memory
+from ..formats.opencl import CACHE_KINDS, MAIN_KINDS
 from ..formats.spec import Spec
 from ..formats.workload import Einsum
 from ..lowering.binding import Bindings
@@ -47,7 +48,7 @@ def without_caches(spec: Spec) -> Spec:
     """The Spec with no memory bound as a cache, so that the model counts accesses as the kernel makes them."""
     if spec.opencl is None:
         return spec
-    memories = constantdict({name: kind for name, kind in spec.opencl.memories.items() if kind != "cache"})
+    memories = constantdict({name: kind for name, kind in spec.opencl.memories.items() if kind not in CACHE_KINDS})
     return dataclasses.replace(spec, opencl=dataclasses.replace(spec.opencl, memories=memories))
 
 
@@ -102,7 +103,7 @@ def _intermediate_bytes(spec: Spec, cascade: Cascade, prediction: Prediction) ->
     total = 0.0
     for einsum in spec.workload.einsums:
         for leaf in spec.arch.components:
-            if not isinstance(leaf, Memory) or bindings.memory(leaf.name) != "global":
+            if not isinstance(leaf, Memory) or bindings.memory(leaf.name) not in MAIN_KINDS:
                 continue
             memory = localised(spec, einsum, leaf)
             assert isinstance(memory, Memory)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
+from ...formats.opencl import SHARED_KINDS
 from ...formats.spec import Spec
 from .footprint import TreePath
 
@@ -33,7 +34,7 @@ def _kernels(spec: Spec, nodes: Sequence[Node]) -> int:
 def _shared(spec: Spec, memory: str) -> bool:
     """Whether all work-groups see a memory: by its binding, without one if it is the outermost."""
     if spec.opencl is not None and memory in spec.opencl.memories:
-        return spec.opencl.memories[memory] in ("global", "cache")
+        return spec.opencl.memories[memory] in SHARED_KINDS
     return spec.arch is None or memory == spec.arch.components[0].name
 
 

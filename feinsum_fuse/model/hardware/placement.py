@@ -17,7 +17,7 @@ from dataclasses import replace
 from ...formats.arch import Memory
 from ...formats.mapping import Mapping as LoopTree
 from ...formats.mapping import Nested, Node, Sequential, Storage
-from ...formats.opencl import PRIVATE_KINDS
+from ...formats.opencl import CACHE_KINDS, MAIN_KINDS, PRIVATE_KINDS
 from ...formats.relevance import Relevance
 from ...formats.spec import Spec
 from ..accelforge.einsum_nest import KeptByHardware, NestLoop
@@ -55,7 +55,7 @@ def _warm(spec: Spec, managed: Sequence[Memory]) -> Memory | None:
     found = None
     for memory in managed:
         on_way = all(memory.name in {leaf.name for leaf in path.nest.components} for path in paths)
-        if spec.opencl.memories.get(memory.name) != "cache" or not on_way:
+        if spec.opencl.memories.get(memory.name) not in CACHE_KINDS or not on_way:
             continue
         fits = together(paths, None, memory.name, line_bits(spec)) <= capacity(spec, memory)
         if fits and all(_may_hold_all(spec, path, memory) for path in paths):
@@ -67,7 +67,7 @@ def _may_hold_all(spec: Spec, path: TreePath, memory: Memory) -> bool:
     """Whether a path's tensors may live in a cache: all units share it, and only the global memory is further out."""
     assert spec.opencl is not None
     kinds, depth = spec.opencl.memories, path.nest.depth
-    names = {name for tensor in path.nest.einsum.tensors for _, name in path.holders(tensor) if kinds.get(name) != "global"}
+    names = {name for tensor in path.nest.einsum.tensors for _, name in path.holders(tensor) if kinds.get(name) not in MAIN_KINDS}
     shared = not any(path.above(loop, memory.name) for _, loop in path.loops)
     return shared and all(depth(name) > depth(memory.name) for name in names)
 
@@ -75,7 +75,7 @@ def _may_hold_all(spec: Spec, path: TreePath, memory: Memory) -> bool:
 def _rehomed(spec: Spec, memory: Memory) -> Spec:
     """The spec with a cache in the place of the memory that its tensors live in."""
     assert spec.mapping is not None and spec.arch is not None and spec.opencl is not None
-    outer = {name for name, kind in spec.opencl.memories.items() if kind == "global"}
+    outer = {name for name, kind in spec.opencl.memories.items() if kind in MAIN_KINDS}
 
     def change(nodes: Sequence[Node]) -> tuple[Node, ...]:
         return tuple(
@@ -114,16 +114,16 @@ def managed_memories(spec: Spec) -> list[Memory]:
     kinds = spec.opencl.memories
     memories = [leaf for leaf in spec.arch.components if isinstance(leaf, Memory)]
     used = {p.node.component for path in spec.mapping.paths() for p in path if isinstance(p.node, Storage)}
-    caches = [memory for memory in memories if kinds.get(memory.name) == "cache"]
+    caches = [memory for memory in memories if kinds.get(memory.name) in CACHE_KINDS]
     if not caches or any(memory.name in used for memory in caches):
         return []
-    return [memory for memory in memories if kinds.get(memory.name) in {"cache", *PRIVATE_KINDS}]
+    return [memory for memory in memories if kinds.get(memory.name) in CACHE_KINDS | PRIVATE_KINDS]
 
 
 def capacity(spec: Spec, memory: Memory) -> float:
     """Bits of a memory that the placement counts on: a part of a cache; of private memory the registers, or ``register_bits``."""
     assert spec.arch is not None and spec.opencl is not None
-    if spec.opencl.memories.get(memory.name) == "cache":
+    if spec.opencl.memories.get(memory.name) in CACHE_KINDS:
         return memory.size * figure(spec.arch, "cache_share")
     kinds = spec.opencl.fanouts
     lanes = [
@@ -142,7 +142,7 @@ def _placements(spec: Spec, memory: Memory, path: TreePath, paths: Sequence[Tree
     assert spec.opencl is not None
     if memory.name not in {leaf.name for leaf in path.nest.components}:
         return
-    line = line_bits(spec) if spec.opencl.memories.get(memory.name) == "cache" else 1.0
+    line = line_bits(spec) if spec.opencl.memories.get(memory.name) in CACHE_KINDS else 1.0
     room = capacity(spec, memory)
     anchor: NestLoop | None = None
     if together(paths, None, memory.name, line) > room:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from constantdict import constantdict
 
 from ...formats.arch import Arch, ArchNode, Array, Fork, Hierarchical, Memory
+from ...formats.opencl import CACHE_KINDS, GROUP_KINDS, SHARED_KINDS
 from ...formats.spec import Spec
 from ..accelforge.component import bits_per_value
 from ..accelforge.tile import values
@@ -41,7 +42,7 @@ def _factors(spec: Spec, path: TreePath) -> Iterator[tuple[str, str, float]]:
         access = path.nest.access(tensor)
         chain = path.holders(tensor)
         for (_, outer), (index, inner) in pairwise(chain):
-            if kinds.get(outer) in ("global", "cache") and kinds.get(inner) in ("cache", "local"):
+            if kinds.get(outer) in SHARED_KINDS and kinds.get(inner) in CACHE_KINDS | GROUP_KINDS:
                 shapes = path.shapes(index, inner)
                 size = float(values(access, shapes)) * access.bits_per_value
                 yield outer, tensor, lines(access, shapes, path.nest.bounds, line_bits(spec)) / size

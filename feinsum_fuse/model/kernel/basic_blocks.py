@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ...formats.affine import Affine
+from ...formats.opencl import MEMORIES
 from ...schedule.kernel.writing import FULLY_UNROLLED
 from ...schedule.tree.nest import For, Nest, Node, Place, Statement, statements
 
@@ -200,7 +201,7 @@ def moves_private(nest: Nest, loop: For) -> bool:
     """Whether a loop of our own moves or sets a small private tile: it is written out (as in ``schedule.writing``)."""
     inner = [s for _, s in statements((loop,))]
     private = [nest.tiles[p.source] for s in inner for p in (s.target, *s.operands) if p.source in nest.tiles]
-    private = [tile for tile in private if tile.memory == "private"]
+    private = [tile for tile in private if MEMORIES[tile.memory].is_register]
     simple = len(inner) == 1 and inner[0].role not in {"update", "map"} and not loop.refs
     return bool(private) and simple and all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private)
 
@@ -272,11 +273,11 @@ def in_registers(nest: Nest) -> frozenset[str]:
         loops = {loop.name: loop for loop in above}
         for place in (statement.target, *statement.operands):
             tile = nest.tiles.get(place.source)
-            if tile is None or tile.memory != "private":
+            if tile is None or not MEMORIES[tile.memory].is_register:
                 continue
             if any(name in loops and not is_written_out(nest, loops[name]) for name in variables(place)):
                 outside.add(place.source)
-    return frozenset(name for name, tile in nest.tiles.items() if tile.memory == "private" and name not in outside)
+    return frozenset(name for name, tile in nest.tiles.items() if MEMORIES[tile.memory].is_register and name not in outside)
 
 
 def stride(nest: Nest, place: Place, name: str) -> int | None:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ...formats.arch import Arch, Compute, Memory
 from ...formats.functions import FUNCTIONS, Function
-from ...formats.opencl import PRIVATE_KINDS
+from ...formats.opencl import PRIVATE_KINDS, SHARED_KINDS
 from ...formats.spec import Spec
 from ...schedule.target import DeviceLimits
 from ..processor import DIVISION, DIVISION_CYCLES, figure, operation_seconds
@@ -137,7 +137,7 @@ class Machine:
         names = [leaf for leaf in self.arch.components if isinstance(leaf, Memory)]
         groups = next((place for place, leaf in enumerate(self.arch.components) if leaf.spatial), len(self.arch.components))
         for memory in names:
-            if self.kinds.get(memory.name) not in ("global", "cache"):
+            if self.kinds.get(memory.name) not in SHARED_KINDS:
                 continue
             shared = self.arch.components.index(memory) < groups
             part = self.cores if shared else 1
