@@ -6,7 +6,20 @@ from typing import get_args
 
 import pytest
 
-from feinsum_fuse.formats.opencl import FANOUT_KINDS, MEMORIES, AddressSpace, FanoutKind, MemoryKind, level_of
+from feinsum_fuse.formats.opencl import (
+    CACHE_KINDS,
+    FANOUT_KINDS,
+    GROUP_KINDS,
+    MAIN_KINDS,
+    MEMORIES,
+    PRIVATE_KINDS,
+    SHARED_KINDS,
+    AddressSpace,
+    FanoutKind,
+    MemoryKind,
+    level_of,
+    nearest_space,
+)
 
 HIDDEN = {
     "global": (),
@@ -48,3 +61,16 @@ def test_kinds_by_property() -> None:
         "is_distributed": {"distributed"},
         "is_cache": {"cache"},
     }
+
+
+def test_kinds_by_name() -> None:
+    assert ({"global"}, {"cache"}, {"local"}) == (MAIN_KINDS, CACHE_KINDS, GROUP_KINDS)
+    assert ({"global", "cache"}, {"private", "distributed"}) == (SHARED_KINDS, PRIVATE_KINDS)
+
+
+@pytest.mark.parametrize(
+    ("fanouts", "space"),
+    [(set(), "private"), ({"vector", "loop"}, "private"), ({"local.1", "vector"}, "local"), ({"group.0"}, "global")],
+)
+def test_nearest_address_space_that_is_seen(fanouts: set[str], space: AddressSpace) -> None:
+    assert nearest_space(fanouts) == space

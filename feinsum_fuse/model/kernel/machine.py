@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ...formats.arch import Arch, Compute, Memory
 from ...formats.functions import FUNCTIONS, Function
-from ...formats.opencl import PRIVATE_KINDS, SHARED_KINDS
+from ...formats.opencl import GROUP_KINDS, PRIVATE_KINDS, SHARED_KINDS
 from ...formats.spec import Spec
 from ...schedule.target import DeviceLimits
 from ..processor import DIVISION, DIVISION_CYCLES, figure, operation_seconds
@@ -70,7 +70,7 @@ class Machine:
     def limits(self) -> DeviceLimits:
         """What a kernel may ask of it: the sizes of its local and private memories, careful limits where it has none."""
         careful = DeviceLimits()
-        local, private = self._room({"local"}), self._room(PRIVATE_KINDS)
+        local, private = self._room(GROUP_KINDS), self._room(PRIVATE_KINDS)
         return replace(careful, local_bytes=local or careful.local_bytes, private_bytes=private or careful.private_bytes)
 
     def _room(self, kinds: Collection[str]) -> int:
