@@ -6,6 +6,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
+from feinsum_fuse.cascades.kernel.typed_map import LONGEST_PRODUCT, length
 from feinsum_fuse.cascades.names import chosen_names
 from tests.cascades.randomness import RandomCascade, largest_error, random_inputs, run
 from tests.sweeps import SEED, sweep_size
@@ -25,6 +26,20 @@ def check(cascade: Cascade, seed: int = 0, sizes: dict[str, int] | None = None) 
 @pytest.mark.parametrize("number", range(sweep_size(500)))
 def test_random_cascades(number: int) -> None:
     check(RandomCascade(SEED + number).cascade(), number)
+
+
+def test_nested_powers_do_not_grow_without_limit() -> None:
+    """Few of them are products, as one is; an expression of forty would have 2**40 factors."""
+    text = "A[m]"
+    for _ in range(40):
+        text = f"pow({text}, 2)"
+    deep = ff.cascade([f"Z[m] = {text}"], sizes={"M": 7})
+    (instruction,) = deep.kernel().default_entrypoint.instructions
+    assert length(instruction.expression) < 2 * LONGEST_PRODUCT
+    assert len(deep.key) == len(ff.cascade(["Z[m] = pow(pow(A[m], 2), 2)"], sizes={"M": 7}).key)
+    check(ff.cascade(["Z[m] = pow(pow(pow(A[m], 4), 4) + 1, 3)"], sizes={"M": 7}))
+    with pytest.raises(ff.CascadeError, match="integers to a power"):
+        ff.cascade([f"Z[m] = {text}"], sizes={"M": 7}, dtypes={"All": "int32"}).kernel()
 
 
 WRITTEN = {

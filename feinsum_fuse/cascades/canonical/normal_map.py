@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from pymbolic import primitives as p
 from pymbolic.mapper import Mapper
@@ -28,6 +29,11 @@ class Node:
     def commutes(self) -> bool:
         """Whether the order of children means nothing."""
         return self.operation in _COMMUTATIVE
+
+    @cached_property
+    def length(self) -> int:
+        """How many operations and operands there are as a tree: what occurs twice counts twice."""
+        return 1 + sum(child.length for child in self.children)
 
     def __str__(self) -> str:
         if self.operation in ("number", "name"):
@@ -73,6 +79,8 @@ _BUILD: dict[str, Callable[[tuple[Expression, ...]], Expression]] = {
 _EXACT = 2**53
 """Up to here every integer is a float."""
 _LARGEST = 2**64
+_LONGEST_PRODUCT = 1024
+"""Operations and operands of a power that is taken for a product: nested powers would grow without limit."""
 
 
 def _number(value: float) -> Node:
@@ -147,7 +155,7 @@ class _Normal(Mapper):  # type: ignore[misc]
 
     def map_power(self, expr: p.Power) -> Node:
         base, exponent = self.rec(expr.base), self.rec(expr.exponent)
-        if exponent.number in (2.0, 3.0, 4.0):
+        if exponent.number in (2.0, 3.0, 4.0) and base.length * exponent.number <= _LONGEST_PRODUCT:
             factors = base.children if base.operation == "product" else (base,)
             return Node("product", factors * int(exponent.number))
         return Node("power", (base, exponent))

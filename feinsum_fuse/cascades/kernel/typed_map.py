@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from loopy.symbolic import TypeCast
+from loopy.symbolic import CombineMapper, TypeCast
 from loopy.types import NumpyType
 from pymbolic import primitives as p
 from pymbolic.mapper import IdentityMapper
@@ -15,6 +15,9 @@ from pymbolic.typing import Expression
 from ...errors import CascadeError, UnsupportedTypeError
 from ...formats.functions import FUNCTIONS
 from ..functions import primitive, variables_in
+
+LONGEST_PRODUCT = 1024
+"""Operations and operands of a power that is written as a product: nested powers would grow without limit. Longer ones are computed."""
 
 
 def cast_to(dtype: str, expression: Expression) -> Expression:
@@ -71,10 +74,11 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
 
     def map_power(self, expr: p.Power) -> Expression:
         base = self.rec(expr.base)
-        if isinstance(expr.exponent, int | float) and expr.exponent in (2, 3, 4):
+        if isinstance(expr.exponent, int | float) and expr.exponent in (2, 3, 4) and expr.exponent * length(base) <= LONGEST_PRODUCT:
             return p.Product((base,) * int(expr.exponent))
         if np.dtype(self.dtype).kind in "iu":
-            raise UnsupportedTypeError(f"the map of Einsum {self.einsum} raises integers to a power, {expr}")
+            shown = str(expr) if len(str(expr)) < 200 else "one that is nested too deeply"
+            raise UnsupportedTypeError(f"the map of Einsum {self.einsum} raises integers to a power, {shown}")
         return p.Power(base, self.rec(expr.exponent))
 
     def map_call(self, expr: p.Call) -> Expression:
@@ -118,6 +122,22 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
             # loopy takes what depends on loops alone for affine, but for a quotient; it has no idea of fractions and casts there.
             left = p.Quotient(left, number(self.dtype, 1))
         return p.Comparison(left, compared.operator, self.rec(compared.right))
+
+
+def length(expr: Expression) -> int:
+    """How many operations and operands an expression has as a tree: what occurs twice counts twice."""
+    count: int = _Length()(expr)
+    return count
+
+
+class _Length(CombineMapper):  # type: ignore[misc]
+    def combine(self, values: Iterable[int]) -> int:
+        return 1 + sum(values)
+
+    def map_constant(self, expr: object) -> int:
+        return 1
+
+    map_variable = map_constant
 
 
 class Integers(IdentityMapper):  # type: ignore[misc]
