@@ -11,7 +11,7 @@ from constantdict import constantdict
 
 from ..errors import CascadeError
 from ..formats.affine import Affine
-from ..formats.reductions import ADD
+from ..formats.reductions import ADD, REDUCTIONS
 
 if TYPE_CHECKING:
     import loopy as lp
@@ -66,7 +66,7 @@ class Einsum:
     """``output = populate (reduce) reduce over points of map(operands)``.
 
     Points are the box ``0 <= v < sizes[v]`` cut down by ``guards`` (each affine expression must be >= 0): a point where a guard fails
-    contributes nothing. All points that reach one output element are reduced.
+    contributes nothing. All points that reach one output element are reduced. Where only truths are reduced, the map is made to be one.
     """
 
     name: str
@@ -82,6 +82,11 @@ class Einsum:
     accumulate: str = "float32"
     """The type in which the reduction runs."""
     is_copy: bool = False
+
+    def __post_init__(self) -> None:
+        reduction = REDUCTIONS.get(self.reduce)
+        if reduction is not None and reduction.of_truths:
+            object.__setattr__(self, "map", reduction.of(self.map))
 
     @cached_property
     def variables(self) -> tuple[str, ...]:

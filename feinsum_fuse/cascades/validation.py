@@ -51,6 +51,8 @@ def _problems(einsum: Einsum, cascade: Cascade) -> Iterator[str]:
         yield f"has a map that names {min(unknown)}, which is neither an operand nor a rank variable"
     if einsum.reduce not in REDUCTIONS:
         yield f"has the reduction {einsum.reduce!r}; there are {', '.join(REDUCTIONS)}"
+    elif REDUCTIONS[einsum.reduce].of_truths and einsum.populate not in (None, 0, 1):
+        yield f"has the initial value {einsum.populate:g}; that of {einsum.reduce} is 0 or 1"
     elif not REDUCTIONS[einsum.reduce].combines and einsum.reduces:
         yield "says reduce: none, but several points meet in one output element"
     if is_recurrence(einsum):

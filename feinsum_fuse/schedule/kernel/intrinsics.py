@@ -121,18 +121,24 @@ def parts(name: str) -> tuple[str, str, int]:
     return found[1], found[2], int(found[3])
 
 
-def _builtin(name: str, function: str, vector: str, arguments: tuple[str, ...], quirks: Quirks) -> str:
+def _builtin(name: str, function: str, vector: str, arguments: tuple[str, ...], quirks: Quirks, *, is_converted: bool) -> str:
     """A function of OpenCL on whole vectors, or on the halves of the widest."""
-    names, values = ", ".join(arguments), ", ".join(f"({vector})({argument})" for argument in arguments)
+
+    def call(dtype: str, values: list[str]) -> str:
+        called = f"{function}({', '.join(values)})"
+        return f"convert_{dtype}({called})" if is_converted else called
+
+    names, whole = ", ".join(arguments), [f"({vector})({argument})" for argument in arguments]
     if not quirks.widest_builtins or not vector.endswith(str(WIDEST)):
-        return f"#define {name}({names}) {function}({values})"
-    low, high = (f"{function}({', '.join(f'{argument}.{half}' for argument in arguments)})" for half in ("lo", "hi"))
+        return f"#define {name}({names}) {call(vector, whole)}"
+    half = f"{vector.removesuffix(str(WIDEST))}{WIDEST // 2}"
+    low, high = (call(half, [f"{argument}.{part}" for argument in arguments]) for part in ("lo", "hi"))
     return f"""
 static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for argument in arguments)})
 {{
   return ({vector})({low}, {high});
 }}
-#define {name}({names}) {name}_by_halves({values})"""
+#define {name}({names}) {name}_by_halves({', '.join(whole)})"""
 
 
 def definition(name: str, quirks: Quirks) -> str:
@@ -149,7 +155,9 @@ def definition(name: str, quirks: Quirks) -> str:
     function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
     if function is not None:
         kind = "f" if element in {"float", "double"} else "i"
-        return _builtin(name, function.opencl_name(kind), vector, ("x", "y")[: function.arity], quirks)
+        # Of integers abs gives unsigned ones.
+        is_converted = kind == "i" and function.arity == 1
+        return _builtin(name, function.opencl_name(kind), vector, ("x", "y")[: function.arity], quirks, is_converted=is_converted)
     if what == "viota":
         return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
     if what.startswith(("vindex", "vwhere")):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
+import numpy as np
 from loopy.symbolic import IdentityMapper, TypeCast, get_dependencies
 from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Max, Min, Power, Quotient, Variable
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.functions import IN_KERNELS
+from ...formats.functions import IN_KERNELS, Function
 from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from .intrinsics import WIDEST
@@ -34,8 +35,10 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         vectorial: set[str],
         values: Mapping[str, Affine],
         lanes: int,
+        dtype: str,
     ) -> None:
         super().__init__()
+        self.dtype = np.dtype(dtype)
         self.lanes = lanes
         self.call = call
         self.expression = expression
@@ -59,6 +62,9 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         if not self.is_vector(expr.child):
             return super().map_type_cast(expr)
         index = self._index(expr.child)
+        if index is None and self._function(expr.child) is not None and expr.type.numpy_dtype == self.dtype:
+            # Written around functions of integers, whose intrinsics have the type already.
+            return self.rec(expr.child)
         if index is None:
             raise VectorAccessError(f"the conversion {expr} of a vector", hint="Give all tensors of the Einsum one element type.")
         return self._lanes(index)
@@ -73,7 +79,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
             return None
 
     def map_call(self, expr: Call) -> Expression:
-        function = IN_KERNELS.get(expr.function.name) if isinstance(expr.function, Variable) else None
+        function = self._function(expr)
         if function is None or not self.is_vector(expr):
             return super().map_call(expr)
         if not function.vectors:
@@ -81,9 +87,14 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         arguments = [self.rec(argument) for argument in expr.parameters]
         if len(arguments) > 1:
             return self.call(f"v{function.name}", *arguments)
-        if self.lanes == WIDEST:
+        if self.lanes == WIDEST or function.opencl != expr.function.name:
             return self.call(f"builtin{function.name}", *arguments)
         return expr.function(*arguments)
+
+    @staticmethod
+    def _function(expr: Expression) -> Function | None:
+        """The function of the table that is called."""
+        return IN_KERNELS.get(expr.function.name) if isinstance(expr, Call) and isinstance(expr.function, Variable) else None
 
     def map_quotient(self, expr: Quotient) -> Expression:
         # loopy casts both sides of a division to a scalar type.

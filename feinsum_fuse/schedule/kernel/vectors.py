@@ -118,7 +118,7 @@ class VectorWriter:
         operands = {operand_name(k): self.operand(p) for k, p in enumerate(s.operands)}
         loops = {name: self.expression(v) for name, v in s.values.items()}
         vectorial = {name for name, p in zip(operands, s.operands, strict=True) if any(self.lane in i.variables for i in p.indices)}
-        mapper = OnVectors(self.call, self.expression, self.lane, vectorial, s.values, self.lanes)
+        mapper = OnVectors(self.call, self.expression, self.lane, vectorial, s.values, self.lanes, self.dtype)
         value = SubstitutionMapper(make_subst_func({**loops, **operands}))(mapper(s.value))
         if not mapper.is_vector(s.value):
             value = self.call("splat", value)

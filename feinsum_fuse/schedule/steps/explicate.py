@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,18 +10,18 @@ import islpy as isl
 import loopy as lp
 import numpy as np
 from constantdict import constantdict
-from loopy.symbolic import IdentityMapper, Reduction, SubstitutionMapper
+from loopy.symbolic import IdentityMapper, Reduction, SubstitutionMapper, TypeCast
 from pymbolic import var
 from pymbolic.mapper.coefficient import CoefficientCollector
 from pymbolic.mapper.evaluator import UnknownVariableError
 from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Product, Subscript, Sum, Variable
+from pymbolic.primitives import Call, If, Product, Subscript, Sum, Variable
 from pymbolic.typing import Expression
 
 from ...cascades.callables import reduction_of
 from ...cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
 from ...formats.affine import Affine
-from ...formats.reductions import SYMBOLS
+from ...formats.reductions import SYMBOLS, truth
 from ...formats.reductions import Reduction as ReductionRow
 from ...formats.workload import operand_name
 from ..errors import NormalFormError
@@ -140,6 +140,8 @@ class _Reader:
             raise NormalFormError(f"Einsum {name}: the reduction {reduction.operation} is not known", hint=hint)
         if (wider := self.types.wider(insn.id, self.sources[target_name].dtype)) is not None:
             self.accumulators[name] = wider
+        if known.of_truths:
+            value = _truth(value, np.dtype(self.sources[target_name].dtype).type)
         update = Statement(name, "update", target, value, tuple(reads.places), values, known.name)
         init = Statement(name, "init", target, self._initial(populate, known, target_name))
         summed = tuple(self._around(loops[len(outer) :], (update,)))
@@ -242,6 +244,16 @@ def _parts(expression: Expression, einsum: str) -> tuple[object, Reduction | Non
     if reductions or _has_reduction(expression):
         raise NormalFormError(f"Einsum {einsum}: the reduction stands inside {expression}", hint="The grammar allows it alone.")
     return None, None
+
+
+def _truth(value: Expression, number: Callable[[int], Expression]) -> Expression:
+    """1 where a value is not 0, else 0; the value itself if it is nothing else already."""
+    if isinstance(value, TypeCast):
+        return TypeCast(value.type, _truth(value.child, number))
+    if isinstance(value, If):
+        return If(value.condition, _truth(value.then, number), _truth(value.else_, number))
+    lifted = truth(value)
+    return lifted if np.isscalar(lifted) else If(lifted, number(1), number(0))
 
 
 def _has_reduction(expression: Expression) -> bool:
