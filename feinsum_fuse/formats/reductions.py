@@ -116,10 +116,13 @@ _EXTREMUM: dict[str, Any] = {"narrows": "f", "unsupported": ("uint32", "uint64")
 MAX = Reduction("max", "max", "max", np.maximum, _least, "MaxReductionOperation", cost="max", extremum=1, **_EXTREMUM)
 MIN = Reduction("min", "min", "min", np.minimum, _largest, "MinReductionOperation", cost="min", extremum=-1, **_EXTREMUM)
 MUL = Reduction("mul", "prod", "*", np.multiply, _one, "ProductReductionOperation", rounds=True)
+_TRUTHS: dict[str, Any] = {"narrows": "fiu", "of_truths": True}
+ANY = Reduction("any", "any", "max", np.maximum, _zero, "AnyReductionOperation", cost="max", **_TRUTHS)
+ALL = Reduction("all", "all", "min", np.minimum, _one, "AllReductionOperation", cost="min", **_TRUTHS)
 NONE = Reduction("none", "sum", "+", np.add, _zero, "SumReductionOperation", combines=False)
 """The sum of the one point that an element has, or of none."""
 
-REDUCTIONS: Mapping[str, Reduction] = {row.name: row for row in (ADD, MAX, MIN, MUL, NONE)}
+REDUCTIONS: Mapping[str, Reduction] = {row.name: row for row in (ADD, MAX, MIN, MUL, ANY, ALL, NONE)}
 """Name -> reduction."""
 SYMBOLS: Mapping[str, Reduction] = {row.symbol: row for row in REDUCTIONS.values() if row.combines}
 """What stands around a right-hand side -> reduction."""

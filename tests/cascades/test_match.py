@@ -172,7 +172,6 @@ REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
         "A:4,3 | T:9 Z:9",
         "reads T up to 8, of which the kernel writes 4",
     ),
-    "any": (MATMUL, RULES + "C[m,n] = reduce(any, k, A_(m,k)*B_(k,n))", ARGUMENTS, "not by any of sum"),
     "written twice": (
         MATMUL,
         RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n)) {id=one}\nC[m,n] = 2*A_(m,n) {id=two,dep=one}",

@@ -38,6 +38,8 @@ REDUCTIONS: dict[str, tuple[Callable[[float, float], float], Callable[[np.dtype]
     "mul": (operator.mul, lambda dtype: 1),
     "max": (max, lambda dtype: -math.inf if dtype.kind == "f" else np.iinfo(dtype).min),
     "min": (min, lambda dtype: math.inf if dtype.kind == "f" else np.iinfo(dtype).max),
+    "any": (lambda old, new: float(old != 0 or new != 0), lambda dtype: 0),
+    "all": (lambda old, new: float(old != 0 and new != 0), lambda dtype: 1),
     "none": (lambda old, new: new, lambda dtype: 0),
 }
 

@@ -142,6 +142,18 @@ def maxima(m: int, k: int) -> Spec:
     return spec_of(["X[m] = max(A[m,k])"], {"M": m, "K": k}, nodes)
 
 
+def truths(m: int, k: int) -> Spec:
+    """Whether a row holds anything positive, and whether all of it is, over work-items and their lanes."""
+    lanes = 4 if k >= 4 else 1
+
+    def branch(einsum: str) -> tuple[str, ...]:
+        nodes = time("k", min(k, 64)), space("k", min(2 * lanes, k), "WorkItem"), time("k", lanes), space("k", 1, "Lane"), computed(einsum)
+        return (space("m", 1, "Core"), *nodes)
+
+    lines = ["X[m] = any(A[m,k] > 0)", "Y[m] = all(A[m,k] > -0.25)"]
+    return spec_of(lines, {"M": m, "K": k}, [held("MainMemory", "A", "X", "Y"), branches(branch("X"), branch("Y"))])
+
+
 def softmax(m: int, p: int) -> Spec:
     """All four parts of a softmax under one loop over rows, each over the work-items of a group."""
     items = space("p", share(p, 5), "WorkItem")
@@ -174,7 +186,7 @@ def chain(m: int, k: int) -> Spec:
 
 
 @pytest.mark.parametrize("sizes", [(13, 131), (1, 7), (3, 16), (2, 1)], ids=str)
-@pytest.mark.parametrize("mapping", [product, product_in_tiles, products_of_rows, two_sums, two_axes, maxima, softmax, chain])
+@pytest.mark.parametrize("mapping", [product, product_in_tiles, products_of_rows, two_sums, two_axes, maxima, truths, softmax, chain])
 def test_shared_sums_agree_with_the_reference(mapping: object, sizes: tuple[int, int]) -> None:
     """At sizes that nothing divides, at 1, and at dividing ones."""
     spec = mapping(*sizes)  # type: ignore[operator]
