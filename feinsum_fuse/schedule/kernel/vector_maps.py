@@ -82,6 +82,8 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         function = self._function(expr)
         if function is None or not self.is_vector(expr):
             return super().map_call(expr)
+        if function.composed is not None and not function.opencl:
+            return self.rec(function.composed(*expr.parameters))
         if not function.vectors:
             raise VectorAccessError(f"{function.name} of a vector", hint="OpenCL C has it for scalars alone.")
         arguments = [self.rec(argument) for argument in expr.parameters]
