@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pymbolic import var
-from pymbolic.primitives import If, Power
+from pymbolic.primitives import Comparison, If, Power
 
 from .error_function import erf
 
@@ -84,6 +84,7 @@ def _composed(name: str, arity: int, composed: Callable[..., Expression], **fact
     return Function(name, arity, composed=composed, **facts)
 
 
+_STEP: dict[str, Any] = {"of_integers": "same", "is_finite": True, "is_real": True, "amplification": 0.0, "cycles": (0.5, 0.5)}
 _ROWS = (
     _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="exp(-{0})", is_probed_below_zero=True),
     _function("log", np.log, ulps=3, probe="log({0} + (REAL) 1.5)"),
@@ -119,6 +120,14 @@ _ROWS = (
         )
         for name, numpy in (("min", np.minimum), ("max", np.maximum))
     ),
+    _function("log1p", np.log1p, is_real=True, ulps=2, cost="log"),
+    _function("expm1", np.expm1, is_finite=True, is_real=True, ulps=3, amplification=16.0, cost="exp"),
+    _function("floor", np.floor, **_STEP),
+    # Half to even, as NumPy does it; what OpenCL C calls round goes away from zero.
+    _function("round", np.rint, kernel="rint", opencl="rint", **_STEP),
+    _composed("isnan", 1, lambda x: If(Comparison(x, "!=", x), 1, 0), kernel="isnan"),
+    # OpenCL C's gives 0 of what is no number.
+    _composed("sign", 1, lambda x: If(Comparison(x, ">", 0), 1, If(Comparison(x, "<", 0), -1, x))),
     _composed("pow", 2, Power, kernel="pow", opencl="pow", ulps=16, amplification=16.0),
     _composed("where", 3, If, cost=""),
     _composed("relu", 1, lambda x: var("max")(x, 0.0)),

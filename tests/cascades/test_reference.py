@@ -31,6 +31,12 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "silu": lambda x: x / (1 + math.exp(-x)),
     "gelu": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
+    "log1p": math.log1p,
+    "expm1": math.expm1,
+    "floor": math.floor,
+    "round": round,
+    "isnan": math.isnan,
+    "sign": lambda x: (x > 0) - (x < 0),
     "where": lambda condition, yes, no: yes if condition else no,
 }
 REDUCTIONS: dict[str, tuple[Callable[[float, float], float], Callable[[np.dtype], float]]] = {

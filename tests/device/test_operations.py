@@ -23,14 +23,14 @@ def whole_numbers(cascade: Cascade) -> dict[str, np.ndarray]:
     return result
 
 
-def check(cascade: Cascade, arrays: dict[str, np.ndarray], tolerance: float = 0.0) -> None:
+def check(cascade: Cascade, arrays: dict[str, np.ndarray], tolerance: float = 0.0, *, keeps_map: bool = True) -> None:
     """The base kernel, and the program of the default mapping, whose lanes are vectors, compute what the reference does."""
     expected = cascade.reference(**arrays)
     program = ff.compile(ff.spec(cascade))
     for found in (run(cascade.kernel(), **arrays), program(**arrays)):
         for tensor, values in expected.items():
             np.testing.assert_allclose(found[tensor], values, rtol=tolerance, atol=tolerance, err_msg=tensor)
-    if tolerance < 1e-7:  # the numbers in a composed function's expression are rounded
+    if keeps_map:
         assert ff.match(cascade.kernel()).cascade.key == cascade.key
 
 
@@ -87,7 +87,8 @@ def test_functions(dtype: str) -> None:
     cascade = ff.cascade(lines, sizes={"M": 3, "N": 37}, dtypes={"All": dtype})
     generator = np.random.default_rng(3)
     arrays = {tensor: generator.uniform(0.25, 2.0, (3, 37)).astype(dtype) for tensor in cascade.inputs}
-    check(cascade, arrays, tolerance=2e-6 if dtype == "float32" else 1e-14)
+    # The numbers in a composed function's expression are rounded to the type.
+    check(cascade, arrays, tolerance=2e-6 if dtype == "float32" else 1e-14, keeps_map=dtype == "float64")
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -95,7 +96,8 @@ def test_functions_that_give_integers_of_integers(dtype: str) -> None:
     names = [f.name for f in FUNCTIONS.values() if f.of_integers != "number"]
     lines = [f"Z_{k}[m, n] = {name}({', '.join(['A[m, n]', 'B[m, n]'][: FUNCTIONS[name].arity])})" for k, name in enumerate(names)]
     cascade = ff.cascade(lines, sizes={"M": 3, "N": 37}, dtypes={"All": dtype})
-    check(cascade, whole_numbers(cascade))
+    # Where a function gives the integer itself, the kernel does not call it.
+    check(cascade, whole_numbers(cascade), keeps_map=False)
 
 
 def test_tensors_may_have_the_names_of_reductions_and_functions() -> None:

@@ -86,7 +86,7 @@ def test_the_same_access_is_one_operand_and_another_index_is_another() -> None:
         ("Z[m] = A[]", "Tensor A has no index"),
         ("Z[m] = A[m] @ B[m]", "cannot stand in an Einsum"),
         ("Z[m] = A[m] % 2", "cannot stand in an Einsum"),
-        ("Z[m] = floor(A[m])", "There is no function 'floor'.\n  The functions are " + ", ".join(FUNCTIONS) + "; around"),
+        ("Z[m] = ceil(A[m])", "There is no function 'ceil'.\n  The functions are " + ", ".join(FUNCTIONS) + "; around"),
         ("Z[m] = 1 + sum(A[m, k])", "There is no function 'sum'"),
         ("Z[m] = 2 * max(A[m, k])", "max takes 2 arguments, not 1"),
         ("Z[m] = exp(x=A[m])", "has two equals signs"),
