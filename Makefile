@@ -12,11 +12,11 @@ demo: $(VENV)/installed
 	@$(BIN)/feinsum-fuse run --calibrate $(addprefix examples/three_matmuls/,workload.yaml mapping_unfused.yaml mapping_fused.yaml)
 
 test: lint
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-slow: lint
 	@echo "seed $${FEINSUM_FUSE_SEED:-20261}, commit $$(git rev-parse HEAD 2>/dev/null || echo unknown)"
-	FEINSUM_FUSE_SLOW=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	FEINSUM_FUSE_SLOW=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .

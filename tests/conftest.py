@@ -29,7 +29,7 @@ def _commit() -> str:
 
 def pytest_report_header() -> str:
     """The line above every run that says how to repeat it."""
-    return f"sweeps: {'in full' if SLOW else 'a twentieth'}, seed {SEED}, commit {_commit()}"
+    return f"sweeps: {'in full' if SLOW else 'a twentieth, of thousands a hundredth'}, seed {SEED}, commit {_commit()}"
 
 
 @pytest.fixture(autouse=True, scope="session")

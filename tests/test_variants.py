@@ -7,12 +7,17 @@ import pytest
 
 from benchmarks.variants import VARIANTS, Variant
 from feinsum_fuse.device.catalogue import find_device
+from tests.sweeps import SLOW
 
 PRIMES = {"M": 13, "N": 7, "K": 11, "E": 5, "A": 5, "F": 3, "B": 11, "H": 2, "R": 3}
+ONES = dict.fromkeys(PRIMES, 1)
 
 
-@pytest.mark.parametrize("default", [False, True], ids=["mapped", "default"])
-@pytest.mark.parametrize("sizes", [PRIMES, dict.fromkeys(PRIMES, 1)], ids=["primes", "ones"])
+@pytest.mark.parametrize(
+    ("sizes", "default"),
+    [(PRIMES, False), (PRIMES, True), (ONES, False)] + ([(ONES, True)] if SLOW else []),
+    ids=lambda value: ("default" if value else "mapped") if isinstance(value, bool) else ("ones" if value is ONES else "primes"),
+)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: f"{variant.name}{variant.place}")
 def test_variants_compute_what_they_say(variant: Variant, sizes: dict[str, int], default: bool) -> None:
     program = variant.program(find_device("portable"), sizes, default=default)

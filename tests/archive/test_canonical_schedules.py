@@ -17,6 +17,7 @@ from feinsum_fuse.device.timing.harness import measure
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.schedule.steps.rolling_steps import RollingUpdate
+from tests.sweeps import SLOW
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = {
@@ -29,6 +30,8 @@ SMALL = {
     "three_matmuls": {"M": 21, "N": 11},
 }
 MAPPINGS = sorted(EXAMPLES.glob("*/mapping*.yaml"))
+FUSED = [path for path in MAPPINGS if path.stem in ("mapping_fused", "mapping_one_pass", "mapping_a_above", "mapping_packed")]
+"""One of each example: those whose steps add most of their own."""
 
 
 def spec_of(mapping: Path) -> Spec:
@@ -39,7 +42,7 @@ def spec_of(mapping: Path) -> Spec:
     return ff.load(mapping.parent / "workload.yaml", mapping, arch, variables=sizes)
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS, ids=lambda path: f"{path.parent.name} {path.stem}")
+@pytest.mark.parametrize("mapping", MAPPINGS if SLOW else FUSED, ids=lambda path: f"{path.parent.name} {path.stem}")
 def test_schedules_in_canonical_names_compute_the_same(mapping: Path) -> None:
     """What steps add of their own (rescaled sums, partial results) is renamed with the Einsum that it belongs to."""
     spec = spec_of(mapping)

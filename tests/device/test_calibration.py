@@ -16,6 +16,7 @@ from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.formats.arch import Compute, Container, Memory
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
+from tests.device.small_caches import small_caches
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,7 @@ def calibrated() -> Spec:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(calibration, "QUICK_SECONDS", 0.3)
+        patch.setattr(calibration, "caches", small_caches)
         return calibrate()
 
 
@@ -62,7 +64,8 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     assert variables["multiply_adds_float64"] < 1.5 * variables["multiply_adds_float32"]
 
 
-def test_device_whose_work_items_fill_the_lanes() -> None:
+def test_device_whose_work_items_fill_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "caches", small_caches)
     session = calibration._Session(Bench(find_device(), "float32", 1, group=16), quick=True)
     sample_in_turns(session.probes.values(), 0.1)
     spec = session.spec()

@@ -1,7 +1,11 @@
-"""Running schedules of small cascades on PoCL."""
+"""Running schedules of small cascades on PoCL: compiled without optimisation, which halves the time, except in the slow suite.
+
+What a step means does not depend on it; kernels of whole mappings are compiled as users have them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from functools import cache
 
@@ -17,6 +21,7 @@ from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.program.runner import Runner
 from feinsum_fuse.device.runtime.contexts import context_of
 from feinsum_fuse.schedule.schedule import Schedule
+from tests.sweeps import SLOW
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -36,7 +41,10 @@ def whole_numbers(cascade: Cascade, seed: int = 0) -> dict[str, np.ndarray]:
 def outputs_of(t_unit: lp.TranslationUnit, cascade: Cascade, inputs: Arrays) -> dict[str, np.ndarray]:
     """What a kernel computes into outputs that hold NaN (integers: 77) before."""
     names = chosen_names(cascade).arrays
-    runner = Runner(executable(t_unit, outputs=[names[tensor] for tensor in cascade.outputs]), find_device("Portable"))
+    program = executable(t_unit, outputs=[names[tensor] for tensor in cascade.outputs])
+    if not SLOW:
+        program = dataclasses.replace(program, options=(*program.options, "-cl-opt-disable"))
+    runner = Runner(program, find_device("Portable"))
     given = {names[tensor]: cla.to_device(queue(), np.ascontiguousarray(array)) for tensor, array in inputs.items()}
     results = {}
     for tensor in cascade.outputs:

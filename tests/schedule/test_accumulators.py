@@ -21,6 +21,7 @@ from feinsum_fuse.schedule.steps.factor_steps import RFactor
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, ShareLoop
 from feinsum_fuse.schedule.steps.tile_steps import CacheWrite, ComputeAt
 from feinsum_fuse.schedule.tree.accumulators import rounds
+from tests.sweeps import SLOW
 
 from .runs import run
 from .scripts import ref, refs, split, tiled_product
@@ -48,8 +49,12 @@ def in_parts(m: int, k: int) -> list[Step]:
     return [Explicate(), *steps, RFactor(ref("Z.k/1"), ref("Z.n"), "local"), *last]
 
 
-@pytest.mark.parametrize("types", TYPES, ids=lambda types: types[0])
-@pytest.mark.parametrize("sizes", [(13, 7, 11), (1, 1, 1), (4, 3, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("types", "sizes"),
+    [(types, (13, 7, 11)) for types in TYPES]
+    + [(types, sizes) for types in TYPES[: None if SLOW else 1] for sizes in ((1, 1, 1), (4, 3, 2))],
+    ids=str,
+)
 def test_tiles_have_the_type_that_is_accumulated_in(types: Types, sizes: tuple[int, int, int]) -> None:
     """Tiles of sums, in every memory and in partial results; arrays and copies of inputs keep theirs; all compute the same."""
     cascade = product(*sizes, types)

@@ -87,7 +87,7 @@ class _Session:
     def _in_core(self) -> Iterator[tuple[str, Probe]]:
         """What the innermost nest needs besides: loads into all lanes, and lines used for one element."""
         yield "broadcast_loads", self.bench.broadcasts()
-        outside = 4 * max([1 << 20, *[cache.size for cache in self.levels]])
+        outside = self._outside()
         yield "strided_lines_MainMemory", self.bench.strided(outside, 1)
         for cache in self.levels:
             yield f"strided_lines_{cache.name}", self.bench.strided(self._working_set(cache), 1)
@@ -97,7 +97,7 @@ class _Session:
 
     def _memories(self) -> Iterator[tuple[str, Probe]]:
         """Probes of each level, on a working set that fits into it and not into what is nearer to the units."""
-        outside = 4 * max([1 << 20, *[cache.size for cache in self.levels]])
+        outside = self._outside()
         for kind in KINDS:
             yield f"{kind} MainMemory together", self.bench.bandwidth(kind, outside // self.groups, self.groups)
             if not self.quick:
@@ -109,10 +109,17 @@ class _Session:
                 if not cache.shared or not self.quick:
                     yield f"{kind} {cache.name} alone", self.bench.bandwidth(kind, size, 1)
 
+    def _outside(self) -> int:
+        """Bytes that no cache holds; less if the device, or this machine by now, has no room for two such buffers."""
+        device = self.bench.device
+        room = min(int(device.max_mem_alloc_size) // 2, int(device.global_mem_size) // 8)
+        return min(4 * max([1 << 20, *[cache.size for cache in self.levels]]), max(1 << 20, room))
+
     def _working_set(self, cache: Cache) -> int:
         """Bytes between what the caches within hold (all of them together, for a shared cache) and what this one does."""
+        room = self._outside() // 2
         within = [c.size * (self.units if cache.shared and not c.shared else 1) for c in self.levels if c.level < cache.level]
-        return int(math.sqrt(max(*within, cache.size / 4) * cache.size)) if within else cache.size // 2
+        return min(room, int(math.sqrt(max(*within, cache.size / 4) * cache.size)) if within else cache.size // 2)
 
     def rate(self, name: str) -> Rate:
         """The rate of a probe, in its units a second."""

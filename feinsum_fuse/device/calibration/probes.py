@@ -244,6 +244,7 @@ class Bench:
     def _memory(self, size: int) -> tuple[cl.Buffer, cl.Buffer]:
         """Two buffers of at least this size, filled, so that every page exists."""
         rounded = 1 << max(16, math.ceil(math.log2(max(1, size))))
+        rounded = min(rounded, max(size, int(self.device.max_mem_alloc_size)))  # the next power of two may be more than the device gives
         if rounded not in self._buffers:
             queue = queue_of(self.device)
             made = tuple(cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, rounded) for _ in range(2))
