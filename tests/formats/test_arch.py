@@ -229,3 +229,27 @@ def test_bindings() -> None:
     assert dict(spec.opencl.memories) == {"MainMemory": "global", "GlobalBuffer": "cache"}
     assert dict(spec.opencl.fanouts) == {"PEArray.X": "local.0", "PEArray.Y": "vector"}
     assert ff.loads(spec.to_yaml()) == spec
+
+
+UNIT = """
+arch:
+  nodes:
+  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+
+
+@pytest.mark.parametrize("where", ["name: MAC", "name: compute"])
+def test_latency_scale_is_the_inverse_of_throughput_scale(where: str) -> None:
+    with pytest.warns(DeprecationWarning, match="latency_scale of"):
+        slow = load(UNIT.replace(where, f"{where}, latency_scale: 4")).arch
+    assert slow is not None
+    unit = slow.component("MAC")
+    assert unit.throughput_scale * unit.actions[0].throughput_scale == 0.25
+    with pytest.raises(ff.SpecError, match="both throughput_scale and latency_scale"):
+        load(UNIT.replace(where, f"{where}, latency_scale: 4, throughput_scale: 2"))
+
+
+def test_what_a_memory_says_of_tensors_is_known() -> None:
+    with pytest.raises(ff.SpecError, match="'kep' is nothing that a memory says of tensors") as caught:
+        load(SETS.replace("keep: ", "kep: ", 1))
+    assert "keep" in str(caught.value.hint)

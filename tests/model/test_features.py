@@ -207,6 +207,17 @@ def test_a_copy_moves_its_data_once() -> None:
     assert set(copy("J", "I", "Main").values()) == {0.0}
 
 
+def test_a_copy_between_widths_writes_the_destination_in_its_own() -> None:
+    """AccelForge reads 10 values of 8 bits and writes 10 of 32; within one memory it moves nothing and takes the smaller."""
+    widths = COPY.replace("{All: 8}", "{J: 8, I: 32}").replace("{M: 4, K: 2}", "{M: 5, K: 2}")
+    for where, moved, taken in (("Buffer", {"Main read": 80, "Buffer write": 320}, 320), ("Main", {}, 80)):
+        mapping = COPY_NODES.replace("FIRST", "J").replace("SECOND", "I").replace("WHERE", where)
+        prediction = predict(loads(widths + arch() + mapping))
+        found = {f"{m} {a}": prediction.actions["I", m, "J", a] for m in ("Main", "Buffer") for a in ("read", "write")}
+        assert {name: count for name, count in found.items() if count} == moved
+        assert prediction.occupancy["I", where, "J"] == taken
+
+
 def test_a_window_counts_its_halo() -> None:
     text = """
 workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections import ChainMap
@@ -63,7 +64,18 @@ _INPUTS: dict[str, type[Input]] = {
     "Array": BranchInput,
 }
 _ACTIONS = {"Memory": ("read", "write"), "Toll": ("read",), "Compute": ("compute",)}
-_SCALES = ("area_scale", "energy_scale", "leak_power_scale", "throughput_scale", "actions_scale", "n_parallel_instances")
+_SCALES = ("area_scale", "energy_scale", "leak_power_scale", "actions_scale", "n_parallel_instances")
+_TENSORS = (
+    "keep",
+    "may_keep",
+    "back",
+    "tile_shape",
+    "no_refetch_from_above",
+    "no_resend_to_below",
+    "tensor_order_options",
+    "force_memory_hierarchy_order",
+)
+"""What a memory may say of tensors."""
 DUMMY = "Dummy"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_ /-]*")
 NumberReader = Callable[[object, Mapping[str, object], str], float]
@@ -159,6 +171,7 @@ class ArchReader:
             "area": value("area") if given.area is not None else 0.0,
             "leak_power": value("leak_power") if given.leak_power is not None else 0.0,
             **{name: value(name) for name in _SCALES},
+            "throughput_scale": self._throughput_scale(given, path, f"{given.name}", value),
             "enabled": str(given.enabled),
             "total_latency": self._total_latency(given, path),
         }
@@ -167,7 +180,7 @@ class ArchReader:
         if isinstance(given.component_model, str) and given.component_model.endswith(".py"):
             message = f"component_model of {given.name} would run code; this is refused."
             raise self.document.error((*path, "component_model"), message, "Give energy, throughput, area and leak_power as numbers.")
-        for field in ("component_model", "extra_attributes_for_component_model", "latency_scale", "support_concurrent_binding"):
+        for field in ("component_model", "extra_attributes_for_component_model", "support_concurrent_binding"):
             if getattr(given, field):
                 self.ignored[f"{field} of {given.name}"] = None
         if given.component_class not in (None, DUMMY):
@@ -176,6 +189,10 @@ class ArchReader:
             common |= self._holding(given, path, scope)
         if isinstance(given, MemoryInput):
             tensors = {key: _written(item) for key, item in given.tensors.items()}
+            for key in tensors:
+                if key not in _TENSORS:
+                    hint = nearest(key, _TENSORS) or f"There are {', '.join(_TENSORS)}."
+                    raise self.document.error((*path, "tensors", key), f"{key!r} is nothing that a memory says of tensors.", hint)
             return Memory(
                 **common,  # type: ignore[arg-type]
                 size=value("size"),
@@ -187,6 +204,18 @@ class ArchReader:
         if isinstance(given, ComputeInput):
             return Compute(**common, skip_initial_output_write=given.skip_initial_output_write)  # type: ignore[arg-type]
         return Container(**common)  # type: ignore[arg-type]
+
+    def _throughput_scale(self, given: ComponentInput | ActionInput, path: Path, what: str, value: Callable[[str], float]) -> float:
+        """``throughput_scale``, or one over the deprecated ``latency_scale``."""
+        if given.latency_scale is None:
+            return value("throughput_scale")
+        if "throughput_scale" in given.model_fields_set:
+            message = f"{what} has both throughput_scale and latency_scale."
+            raise self.document.error((*path, "latency_scale"), message, "Drop latency_scale.")
+        message = f"latency_scale of {what} is deprecated; throughput_scale = 1 / latency_scale is used."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        scale = value("latency_scale")
+        return 1 / scale if scale else math.inf
 
     def _number(self, value: object, scope: Scope, what: str, read: NumberReader) -> float:
         """A number; an expression may also use the sets of the Einsums (``weight.bits_per_value if weight else 0``).
@@ -279,7 +308,7 @@ class ArchReader:
             raise self.document.error(path, f"The action {what} has no throughput.", f"Give throughput: inf, or component_class: {DUMMY}.")
         if item.energy is None and not dummy:
             raise self.document.error(path, f"The action {what} has no energy.", f"Give energy: 0, or component_class: {DUMMY}.")
-        if item.extra_attributes_for_component_model or item.latency_scale is not None:
+        if item.extra_attributes_for_component_model:
             self.ignored[f"component-model attributes of {what}"] = None
         values = {}
         for key, given in item.values_per_action.items():
@@ -290,7 +319,7 @@ class ArchReader:
             0.0 if item.energy is None else value("energy", at_least(0.0, finite=True)),
             throughput,
             value("energy_scale"),
-            value("throughput_scale"),
+            self._throughput_scale(item, path, what, value),
             None if item.bits_per_action is None else value("bits_per_action", _positive),
             constantdict(values),
         )

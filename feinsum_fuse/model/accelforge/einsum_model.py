@@ -130,7 +130,8 @@ class EinsumModel:
         if isinstance(component, Memory):
             figures.append(("write", moved.writes, moved.writes_per_unit))
         for name, all_, per_unit in figures:
-            scale = actions_per_value(component, _action(component, name), tensor.access.name, tensor.access.bits_per_value)
+            accesses = holder.also or (tensor.access,)
+            scale = min(actions_per_value(component, _action(component, name), a.name, a.bits_per_value) for a in accesses)
             scale *= component.actions_scale
             yield name, all_ * scale, per_unit * scale
 

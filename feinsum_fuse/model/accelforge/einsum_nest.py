@@ -50,6 +50,8 @@ class Holder:
     persistent: bool = False
     by_hardware: bool = False
     """Whether the mapping does not say so, but a cache or the compiler will keep it there."""
+    also: tuple[TensorAccess, ...] = field(default=(), compare=False)
+    """All tensors of a copy that this memory holds; one stands for them."""
 
 
 @dataclass(frozen=True)
@@ -226,19 +228,21 @@ def _check(spec: Spec, bare: EinsumNest, nodes: list[NestNode], homes: Mapping[s
 def copied(bare: EinsumNest, nodes: list[NestNode]) -> list[NestNode]:
     """The nodes of a copy Einsum (section 5.7): one holder per memory, down to the last backing one, all in the source tensor's name.
 
-    ``backing`` then marks the memory that the data comes from.
+    ``backing`` then marks the memory that the data comes from. What a holder moves is counted in the bits of the tensors that it holds.
     """
     source = bare.einsum.inputs[0].name
     origin = next(node for node in nodes if isinstance(node, Holder) and node.tensor == source).component.name
     last = max(node.index for node in nodes if isinstance(node, Holder) and node.backing)
+    held: dict[str, tuple[TensorAccess, ...]] = {}
+    for node in nodes:
+        if isinstance(node, Holder) and node.index <= last:
+            held[node.component.name] = (*held.get(node.component.name, ()), bare.access(node.tensor))
     result: list[NestNode] = []
-    seen: set[str] = set()
     for node in nodes:
         if isinstance(node, Holder):
-            name = node.component.name
-            if node.index <= last and name not in seen:
-                seen.add(name)
-                result.append(replace(node, tensor=source, backing=name == origin))
+            tensors = held.pop(node.component.name, ())
+            if tensors:
+                result.append(replace(node, tensor=source, backing=node.component.name == origin, also=tensors))
         else:
             result.append(node)
     return result

@@ -12,8 +12,8 @@ Usage = Mapping[tuple[str, str], Number]
 """(component, dimension) -> the fraction of the fanout in use, ``usage_scale`` applied."""
 
 
-def instances(arch: Arch) -> dict[str, int]:
-    """Component -> how many of it there are: the product of the fanouts of all components above it and of its own.
+def instances(arch: Arch, *, own: bool = True) -> dict[str, int]:
+    """Component -> how many of it there are: the product of the fanouts of all components above it and, unless not asked for, of its own.
 
     A :class:`~feinsum_fuse.formats.arch.Fork` fans out nothing after it, and members of an array nothing beside them.
     """
@@ -36,8 +36,8 @@ def instances(arch: Arch) -> dict[str, int]:
                 for member in node.nodes:
                     walk((member,), count)
             else:
-                count *= fanout(node.spatial)
-                result[node.name] = count
+                above, count = count, count * fanout(node.spatial)
+                result[node.name] = count if own else above
         return count
 
     walk(arch.nodes, 1)
@@ -101,7 +101,10 @@ def _gated(fraction: Number, dimension: Fanout, usage: Number) -> Number:
 
 
 def leak_energy(arch: Arch, compute: str, usage: Usage, latency: Number) -> dict[str, Number]:
-    """Component -> joules leaked during one Einsum: ``leak power * instances * powered fraction * latency``; of all components."""
-    count = instances(arch)
+    """Component -> joules leaked during one Einsum: ``leak power * instances * powered fraction * latency``; of all components.
+
+    AccelForge's convention: a component's own fanout does not multiply its leakage, only those above it do.
+    """
+    count = instances(arch, own=False)
     fraction = powered(arch, compute, usage)
     return {leaf.name: leak_power(leaf) * count[leaf.name] * fraction[leaf.name] * latency for leaf in arch.components}

@@ -26,11 +26,14 @@ class Reserved:
 
 
 def occupancy(tensor: TensorNest, n_instances: int) -> Iterator[Reserved]:
-    """The reservations of one tensor: ``tile at the reservation point * bits_per_value``; persistent ones for all instances."""
-    bits = tensor.access.bits_per_value
+    """The reservations of one tensor: ``tile at the reservation point * bits_per_value``; persistent ones for all instances.
+
+    Two tensors of a copy that share a memory are one space there, of the smaller width (section 5.7).
+    """
     for place, node in enumerate(tensor.nodes):
         if isinstance(node, Reservation) and isinstance(node.holder.component, Memory):
-            size = tensor.tile(place) * bits_per_value(node.holder.component, tensor.access.name, bits)
+            accesses = node.holder.also or (tensor.access,)
+            size = tensor.tile(place) * min(bits_per_value(node.holder.component, a.name, a.bits_per_value) for a in accesses)
             depth = sum(1 for above in tensor.nodes[:place] if isinstance(above, NestLoop))
             if node.holder.persistent:
                 depth, size = -1, size * n_instances
