@@ -15,10 +15,10 @@ from pathlib import Path
 import pyopencl as cl
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive.facts.fact import Record
+from feinsum_fuse.archive.facts.record import Record
 from feinsum_fuse.archive.facts.recording import canonical_names, record_from
 from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
-from feinsum_fuse.archive.text.text import lines_of, read_facts
+from feinsum_fuse.archive.text.lines import lines_of, read_facts
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import POCL, DeviceInfo, find_device, target
 from feinsum_fuse.device.program.program import Program, build

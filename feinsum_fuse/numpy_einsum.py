@@ -15,7 +15,8 @@ import pyopencl.array as cla
 from constantdict import constantdict
 from numpy.typing import DTypeLike
 
-from .archive.facts.retrieval import Url, retrieve
+from .archive.facts.retrieval import retrieve
+from .archive.tables.address import Url
 from .cascades.cascade import Cascade
 from .cascades.reading.reader import cascade as cascade_of
 from .cascades.reading.subscripts import Order, Subscripts, einsums, label_sizes, products, rank_sizes, read_arguments, read_subscripts

@@ -20,8 +20,8 @@ import pytest
 from pydantic import JsonValue
 
 from feinsum_fuse.archive import export_facts, import_facts
-from feinsum_fuse.archive.facts.fact import Record
-from feinsum_fuse.archive.text.text import read_facts
+from feinsum_fuse.archive.facts.record import Record
+from feinsum_fuse.archive.text.lines import read_facts
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.timing.measurement import Measurement

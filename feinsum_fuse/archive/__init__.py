@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from .facts.fact import Fact, FactId, FactKey, Found, Record
+from .facts.fact import Fact
+from .facts.question import Found
+from .facts.record import FactId, FactKey, Record
 from .facts.recording import record
 from .facts.retrieval import history, query, retrieve
 from .tables.schema import migrate
-from .text.text import Merge, export_facts, import_facts, merge
+from .text.lines import Merge, export_facts, import_facts, merge
 
 __all__ = [
     "Fact",

@@ -23,7 +23,7 @@ command = typer.Typer(help="What is recorded: stats, best, export, import.", no_
 def stats(url: UrlOption = None, as_json: JsonOption = False) -> None:
     """Count the facts of a database by device and outcome."""
     from ..archive.tables.address import locate
-    from ..archive.text.text import export_facts, read_facts
+    from ..archive.text.lines import export_facts, read_facts
 
     address = locate(url)
     records = list(read_facts(export_facts(url), str(address)))
@@ -100,7 +100,7 @@ def export_(
 ) -> None:
     """Write all facts as JSON lines, sorted, so that two exports can be compared line by line."""
     from .. import ArchiveError
-    from ..archive.text.text import export_facts
+    from ..archive.text.lines import export_facts
 
     lines = list(export_facts(url))
     if output is None:
@@ -120,7 +120,7 @@ def import_(
     as_json: JsonOption = False,
 ) -> None:
     """Add the facts of a file, all or none; nothing in it is executed, and facts that are there already are left alone."""
-    from ..archive.text.text import import_facts
+    from ..archive.text.lines import import_facts
 
     with progress("importing"):
         merged = import_facts(file, url)

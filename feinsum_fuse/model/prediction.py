@@ -14,7 +14,7 @@ from ..errors import ModelError
 from ..formats.language.caps import shortened
 from ..formats.language.expressions import nearest
 from ..formats.validation.adapter import Adapter, StrictModel
-from ..formats.validation.field_types import Bounded
+from ..formats.validation.field_types import Bounded, Word
 from ..formats.writing.columns import table
 
 Key = tuple[str | None, ...]
@@ -154,7 +154,6 @@ class Prediction:
         return self.action_energy.total(einsum=einsum) + self.leak_energy.total(einsum=einsum)
 
 
-Name = Annotated[str, Bounded(max_length=1_000)]
 Figure = Annotated[float | Literal["inf", "-inf", "nan"], AfterValidator(float)]
 """JSON has no infinity: where it must be strict, such figures are text."""
 
@@ -162,8 +161,8 @@ Figure = Annotated[float | Literal["inf", "-inf", "nan"], AfterValidator(float)]
 class FiguresText(StrictModel):
     """A :class:`Figures` as JSON: axes with their known names, and rows of names with the figure last."""
 
-    axes: list[tuple[Name, list[Name | None]]]
-    rows: list[list[Name | Figure | None]]
+    axes: list[tuple[Word, list[Word | None]]]
+    rows: list[list[Word | Figure | None]]
 
     @classmethod
     def of(cls, figures: Figures) -> FiguresText:

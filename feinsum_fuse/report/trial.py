@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Protocol
 import pyopencl as cl
 
 from ..archive.facts.recording import record
-from ..archive.tables.address import locate
+from ..archive.tables.address import Url, locate
 from ..archive.tables.schema import tell
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
@@ -29,8 +28,6 @@ from .operations import operations
 from .peer import NumpyPeer
 from .predicted import Predicted
 from .side_by_side import side_by_side
-
-Url = str | os.PathLike[str]
 
 
 class Progress(Protocol):

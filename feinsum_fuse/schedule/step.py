@@ -29,7 +29,7 @@ class Named(Enum):
 
 EinsumName = Annotated[str, Named.einsum]
 TensorName = Annotated[str, Named.tensor]
-Word = Annotated[str, Named.nothing]
+Keyword = Annotated[str, Named.nothing]
 """A word of the language of steps, such as a memory or an axis of the device."""
 
 

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive.facts import recording
-from feinsum_fuse.archive.facts.fact import Found
+from feinsum_fuse.archive.facts import record as records
+from feinsum_fuse.archive.facts.question import Found
 from feinsum_fuse.archive.facts.recording import record, record_from
 from feinsum_fuse.archive.facts.retrieval import query, retrieve
 from feinsum_fuse.archive.key.applicability import covers, parsed
-from feinsum_fuse.archive.text.text import export_facts, import_facts
+from feinsum_fuse.archive.text.lines import export_facts, import_facts
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.checking.verification import verify
@@ -103,7 +103,7 @@ def test_what_fails_while_sizes_are_sought_costs_no_record(monkeypatch: pytest.M
     def fail(*_: object) -> str:
         raise RuntimeError("spaces don't match")
 
-    monkeypatch.setattr(recording, "applicability", fail)
+    monkeypatch.setattr(records, "applicability", fail)
     with pytest.warns(UserWarning, match=r"^recorded for its own sizes alone, since others could not be tried: RuntimeError: spaces don't"):
         made = record_from(measurement(product(), tiled()))
     assert covers(made.applicable, made.key.sizes)

@@ -15,6 +15,7 @@ from loopy.kernel.data import ArrayArg
 import feinsum_fuse as ff
 from feinsum_fuse.archive import Found, query, record, retrieve
 from feinsum_fuse.archive.facts import application
+from feinsum_fuse.archive.facts.application import Proofs
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.matching.match import Match, match
 from feinsum_fuse.codegen.executable import Executable
@@ -474,3 +475,16 @@ def test_an_empty_schedule_gives_the_kernel_back(url: str, device: cl.Device) ->
     record(measurement(product(), Schedule(()), device=DeviceInfo.of(device)), url=url)
     kernel = product().kernel()
     assert retrieve(kernel, device, url).apply(kernel) is kernel
+
+
+def test_only_the_last_proofs_are_remembered() -> None:
+    """A process that lives for months does not grow by what it has checked."""
+    proofs = Proofs(most=2)
+    a, b, c = (("before", after, "device") for after in "abc")
+    proofs.add(a)
+    proofs.add(b)
+    assert a in proofs
+    proofs.add(c)
+    assert [proof in proofs for proof in (a, b, c)] == [True, False, True]
+    proofs.add(c)
+    assert a in proofs

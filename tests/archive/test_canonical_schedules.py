@@ -8,7 +8,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive import record, retrieve
-from feinsum_fuse.archive.facts.fact import Found
+from feinsum_fuse.archive.facts.question import Found
 from feinsum_fuse.archive.facts.recording import canonical_names
 from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device

@@ -9,9 +9,10 @@ import pytest
 
 from feinsum_fuse.archive import export_facts, import_facts, query, record, retrieve
 from feinsum_fuse.archive.facts import shipped
-from feinsum_fuse.archive.facts.fact import Found, Record
+from feinsum_fuse.archive.facts.question import Found
+from feinsum_fuse.archive.facts.record import Record
 from feinsum_fuse.archive.key.device_identity import device_family
-from feinsum_fuse.archive.text.text import lines_of, read_facts
+from feinsum_fuse.archive.text.lines import lines_of, read_facts
 from feinsum_fuse.cascades.names import chosen_names
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import POCL, DeviceInfo, devices

@@ -15,7 +15,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.archive import export_facts, import_facts, query, record
 from feinsum_fuse.archive.text.cascade_text import cascade_from_json, cascade_to_json
-from feinsum_fuse.archive.text.text import Merge
+from feinsum_fuse.archive.text.lines import Merge
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.schedule.schedule import Schedule

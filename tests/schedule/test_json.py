@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from feinsum_fuse.errors import ScheduleError
 from feinsum_fuse.schedule.schedule import Schedule
-from feinsum_fuse.schedule.step import REGISTRY, EinsumName, Step, TensorName, Word, renaming
+from feinsum_fuse.schedule.step import REGISTRY, EinsumName, Keyword, Step, TensorName, renaming
 from feinsum_fuse.schedule.tree.nest import LoopRef
 
 from .scripts import SCRIPTS
@@ -135,7 +135,7 @@ def sample(hint: Any) -> Any:
         return (sample(parts[0]),)
     if kind is UnionType:
         return sample(parts[0])
-    return {EinsumName: "E", TensorName: "E", Word: "word", int: 3, LoopRef: LoopRef("E", "v", "0")}[hint]
+    return {EinsumName: "E", TensorName: "E", Keyword: "word", int: 3, LoopRef: LoopRef("E", "v", "0")}[hint]
 
 
 class Melts:
@@ -155,7 +155,7 @@ class Melts:
 
     @dataclass(frozen=True)
     class Pairs:
-        pairs: dict[EinsumName, Word]
+        pairs: dict[EinsumName, Keyword]
 
 
 @pytest.mark.parametrize("cls", [Melts.Text, Melts.Texts, Melts.Perhaps, Melts.Pairs])

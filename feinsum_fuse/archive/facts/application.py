@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 
 import loopy as lp
 import numpy as np
@@ -18,39 +19,60 @@ from ...device.timing.outcome import KernelError, Outcome
 from ...errors import ArchiveError
 from ..key.device_identity import device_identity
 from ..key.recognition import matching
-from .fact import Fact
-from .question import Question, about_match, require_legal
+from .question import Answer, Question, about_match, require_legal
+from .record import Record
 
 SEED = 20261
-_verified: set[tuple[str, str, str]] = set()
-"""(source before, source after, device) of what this process has seen to agree."""
+PROOFS = 1_000
+"""How many proofs are remembered."""
 
 
-def apply_fact(fact: Fact, kernel: lp.TranslationUnit, instructions: Iterable[str] | None = None) -> lp.TranslationUnit:
-    """The caller's own kernel after the fact's schedule, verified.
+class Proofs:
+    """(source before, source after, device) of what this process has lately seen to agree; what was not asked for longest goes first."""
 
-    ``instructions`` are the ids of the instructions that the fact is about; by default those that it was retrieved for, or the only ones
+    def __init__(self, most: int = PROOFS) -> None:
+        self.most = most
+        self._proofs: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+
+    def __contains__(self, proof: tuple[str, str, str]) -> bool:
+        if proof not in self._proofs:
+            return False
+        self._proofs.move_to_end(proof)
+        return True
+
+    def add(self, proof: tuple[str, str, str]) -> None:
+        """Remember one more."""
+        self._proofs[proof] = None
+        if len(self._proofs) > self.most:
+            self._proofs.popitem(last=False)
+
+
+_verified = Proofs()
+
+
+def apply_record(
+    record: Record, kernel: lp.TranslationUnit, device: DeviceInfo, instructions: Sequence[str] | None = None
+) -> lp.TranslationUnit:
+    """The caller's own kernel after the record's schedule, verified on a device.
+
+    ``instructions`` are the ids of the instructions that the record is about; by default, or if the kernel lacks one of them, the only ones
     that fit. Only their loops are rearranged; arguments, other instructions, substitution rules and callees stay. Both kernels are then
-    run on random data on the device that was asked about, in child processes, and everything that they write is compared.
+    run on random data on the device, in child processes, and everything that they write is compared.
 
-    Raises :class:`~feinsum_fuse.errors.ArchiveError` if nothing was found or the kernel computes something of another structure,
+    Raises :class:`~feinsum_fuse.errors.ArchiveError` if the kernel computes something of another structure,
     :class:`~feinsum_fuse.errors.MatchError` if it is no cascade, :class:`~feinsum_fuse.errors.ScheduleError` if a step is not legal at its
     sizes, and :class:`~feinsum_fuse.device.timing.outcome.KernelError` if the transformed kernel fails or computes something else.
     """
-    record = fact.known
-    named = (instructions,) if isinstance(instructions, str) else instructions
-    given = fact.instructions if named is None else tuple(named)
     known = chosen_kernel(kernel).id_to_insn
 
-    def answer(matched: Match) -> tuple[Question, Fact | None]:
-        asked = about_match(matched, kernel, fact.device)
-        answered = asked.answer(record, fact.source)
-        return asked, None if answered is None else answered[1]
+    def answer(matched: Match) -> tuple[Question, Answer | None]:
+        asked = about_match(matched, kernel, device)
+        return asked, asked.answer(record)
 
-    if given is None or not set(given) <= set(known):
+    if instructions is None or not set(instructions) <= set(known):
         matched = matching(kernel, len(record.cascade.einsums), lambda candidate: answer(candidate)[1] is not None)
     else:
-        matched = match(kernel, given)
+        matched = match(kernel, instructions)
     asked, answered = answer(matched)
     if answered is None:
         raise ArchiveError(
@@ -62,8 +84,8 @@ def apply_fact(fact: Fact, kernel: lp.TranslationUnit, instructions: Iterable[st
         raise ArchiveError("the fact has no schedule: its mapping was rejected", hint="retrieve a fact whose outcome is ok")
     if not schedule.steps:
         return kernel
-    require_legal(schedule, kernel, matched.names, fact.device)
-    transformed = schedule.apply(kernel, matched.names, target=target_of(fact.device))
+    require_legal(schedule, kernel, matched.names, device)
+    transformed = schedule.apply(kernel, matched.names, target=target_of(device))
     _require_same(kernel, transformed, matched, asked, record.key.sizes)
     return transformed
 

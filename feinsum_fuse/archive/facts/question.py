@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import TypeAlias
 
@@ -25,12 +26,52 @@ from ..key.applicability import covers
 from ..key.device_identity import Device, described, device_family, device_identity
 from ..key.identity import Identity, identify, renamed_schedule
 from ..key.recognition import recognised
-from .fact import Fact, Found, Record
+from .record import Record
 
-Subject: TypeAlias = Cascade | Spec | Match | lp.TranslationUnit
+Askable: TypeAlias = Cascade | Spec | Match | lp.TranslationUnit
 """What can be asked about: a cascade, a Spec, what a kernel was matched to, or a loopy kernel, which is matched first."""
-Rank = tuple[int, float]
-"""How well a record fits, least best: the place in :class:`~.fact.Found`, and the distance of the sizes."""
+
+
+class Found(StrEnum):
+    """How well a fact fits the question, best first."""
+
+    exact = "exact"
+    """The same structure, sizes, element types, strides and device."""
+    nearest_sizes = "same structure at the nearest applicable sizes"
+    device_family = "same device family"
+    nothing = "nothing"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A record as an answer to a question, in the asker's names."""
+
+    record: Record
+    source: str
+    """The database that holds the record, or the package."""
+    found: Found
+    detail: str
+    """In words: what differs between the question and the record."""
+    distance: float
+    """Of the sizes (:func:`size_distance`)."""
+    schedule: Schedule | None
+    sizes: tuple[int | None, ...]
+    """The lengths that were asked about, in the order of the record's; ``None`` where they are symbolic."""
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """How well it fits, least best: the place in :class:`Found`, and the distance of the sizes."""
+        return list(Found).index(self.found), self.distance
+
+    def require_applicable(self) -> None:
+        """Raise :class:`ApplicabilityError` if the sizes that were asked about lie outside the set that is stored with the record."""
+        allowed = self.record.applicable_sizes
+        if not covers(allowed, self.sizes):
+            asked = ", ".join("symbolic" if size is None else str(size) for size in self.sizes)
+            raise ApplicabilityError(
+                f"the sizes [{asked}] lie outside those for which the schedule is known to be legal, {allowed}",
+                hint="Measure and record a mapping at sizes like these.",
+            )
 
 
 @dataclass(frozen=True)
@@ -50,8 +91,13 @@ class Question:
         """The kernel to which a schedule must apply: the given one, or the cascade's own."""
         return self.cascade.kernel() if self.given is None else self.given
 
-    def answer(self, record: Record, source: str) -> tuple[Rank, Fact] | None:
-        """The record as a fact, or ``None`` if it says nothing about this question."""
+    @property
+    def instructions(self) -> tuple[str, ...] | None:
+        """The instructions of the kernel that was asked about, if it was one."""
+        return None if self.names is None else tuple(self.names.instructions.values())
+
+    def answer(self, record: Record, source: str = "") -> Answer | None:
+        """What the record says about this question; ``None`` for nothing."""
         same_device = record.key.device == device_identity(self.device)
         if record.key.structure != self.identity.structure:
             return None
@@ -68,26 +114,13 @@ class Question:
         found = Found.device_family if not same_device else Found.exact if exact_sizes else Found.nearest_sizes
         detail = "; ".join(filter(None, (_size_detail(nearest, record), "" if same_device else f"recorded on {record.device}")))
         schedule = None if record.schedule is None else renamed_schedule(record.schedule, nearest.renaming.inverse())
-        rank = (list(Found).index(found), distance)
-        instructions = None if self.names is None else tuple(self.names.instructions.values())
-        return rank, Fact(found, detail, self.device, record, schedule, source, nearest.shape.sizes, instructions)
+        return Answer(record, source, found, detail, distance, schedule, nearest.shape.sizes)
 
-    def require(self, fact: Fact) -> None:
+    def require(self, answer: Answer) -> None:
         """Raise a :class:`~feinsum_fuse.errors.ScheduleError` unless the schedule is legal here; what was recorded here is."""
-        if fact.found is not Found.exact and fact.schedule is not None and fact.schedule.steps:
-            require_applicable(fact)
-            require_legal(fact.schedule, self.kernel, self.names, self.device)
-
-
-def require_applicable(fact: Fact) -> None:
-    """Raise :class:`ApplicabilityError` if the sizes that were asked about lie outside the set that is stored with the fact."""
-    allowed = fact.applicable
-    if not covers(allowed, fact.sizes):
-        asked = ", ".join("symbolic" if size is None else str(size) for size in fact.sizes)
-        raise ApplicabilityError(
-            f"the sizes [{asked}] lie outside those for which the schedule is known to be legal, {allowed}",
-            hint="Measure and record a mapping at sizes like these.",
-        )
+        if answer.found is not Found.exact and answer.schedule is not None and answer.schedule.steps:
+            answer.require_applicable()
+            require_legal(answer.schedule, self.kernel, self.names, self.device)
 
 
 def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:
@@ -110,7 +143,7 @@ def _size_detail(identity: Identity, record: Record) -> str:
     return f"recorded at {', '.join(differing)}" if differing else ""
 
 
-def question(x: Subject, device: Device) -> Question:
+def question(x: Askable, device: Device) -> Question:
     """The question about a cascade, a Spec's cascade, or the cascade that a loopy kernel is matched to.
 
     Raises :class:`~feinsum_fuse.errors.MatchError` for a kernel that is none.

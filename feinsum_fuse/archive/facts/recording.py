@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import uuid
-import warnings
 
 from constantdict import constantdict
 from sqlalchemy import Connection
@@ -16,22 +14,21 @@ from ...cascades.canonical.renaming import Renaming
 from ...cascades.cascade import Cascade, Size, SizeParam
 from ...codegen.executable import Argument
 from ...device.timing.measurement import Measurement, Subject
-from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error
 from ...formats.writing.writer import mapping_text
 from ...lowering import lower
 from ...model.prediction import Prediction
 from ...schedule.schedule import Schedule
-from ..key.applicability import applicability, covers, recorded_alone
+from ..key.applicability import covers
 from ..key.device_identity import device_identity
 from ..key.identity import Identity, digest, identify, renamed_cascade, renamed_schedule
-from ..tables.address import locate
+from ..tables.address import Url, locate
 from ..tables.schema import tell
 from ..tables.storage import insert, schedule_to_text
-from .fact import FactId, FactKey, Record
+from .record import FactId, FactKey, Record
 
 
-def record(measurement: Measurement, prediction: Prediction | None = None, url: str | os.PathLike[str] | None = None) -> FactId:
+def record(measurement: Measurement, prediction: Prediction | None = None, url: Url | None = None) -> FactId:
     """Store a measurement, whatever its outcome, and what a model said of the same program.
 
     ``url`` is a SQLAlchemy URL or a path (default: ``$FEINSUM_FUSE_DATABASE``, else a file in the user's data directory). When this
@@ -81,24 +78,7 @@ def record_from(
     if applicable and not covers(applicable, key.sizes):
         raise ArchiveError(f"the sizes {list(key.sizes)} that were measured lie outside the set {applicable!r} that is said to hold them")
     made = Record(identifier, key, cascade.key, named, schedule, stored, prediction, mapping, applicable)
-    return dataclasses.replace(made, applicable=applicable_sizes(made))
-
-
-def applicable_sizes(record: Record) -> str:
-    """The sizes for which a record's schedule is legal, derived if they were not stored.
-
-    The recorded ones alone, with a warning, if something breaks on the way: what was measured is kept whatever comes after it.
-    """
-    if record.applicable:
-        return record.applicable
-    if record.schedule is None or record.measurement.outcome is not Outcome.ok:
-        return recorded_alone(record.key.sizes)
-    try:
-        return applicability(record.cascade, identify(record.cascade).form.cascade, record.schedule, record.key.sizes)
-    except Exception as error:
-        text = f"recorded for its own sizes alone, since others could not be tried: {type(error).__name__}: {error}"
-        warnings.warn(text, stacklevel=3)
-        return recorded_alone(record.key.sizes)
+    return dataclasses.replace(made, applicable=made.applicable_sizes)
 
 
 def canonical_names(identity: Identity, schedule: Schedule | None) -> Renaming:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,22 +16,22 @@ from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, MatchError, ScheduleError
 from ..key.device_identity import Device, described
 from ..key.recognition import parts
-from ..tables.address import locate
+from ..tables.address import Url, locate
+from ..tables.rows import CascadeRow, MeasurementRow
 from ..tables.schema import ask
 from ..tables.storage import record_of
-from ..tables.tables import CascadeRow, MeasurementRow
-from .fact import Fact, FactKey, Found, Record
-from .question import Question, Rank, Subject, about_match, question
+from .fact import Fact
+from .question import Answer, Askable, Found, Question, about_match, question
+from .record import FactKey, Record
 from .recording import record_from
 from .shipped import SHIPPED, shipped_records
 
-Url = str | os.PathLike[str]
 FAULTS = frozenset({Outcome.wrong_result, Outcome.crashed, Outcome.timeout})
 """After one of these a schedule is not handed out any more, until it has been measured successfully again."""
 
 
 def query(
-    x: Subject, device: Device, *, limit: int | None = None, outcome: str | None = "ok", url: Url | None = None
+    x: Askable, device: Device, *, limit: int | None = None, outcome: str | None = "ok", url: Url | None = None
 ) -> tuple[Fact, ...]:
     """Facts about ``x`` on ``device``, best first, at most ``limit``.
 
@@ -45,12 +44,12 @@ def query(
     if limit is not None and limit < 0:
         raise ArchiveError(f"a limit of {limit} facts makes no sense")
     asked = question(x, device)
-    ranked = [(rank, fact) for rank, fact in _answers(asked, url) if outcome is None or fact.measurement.outcome == outcome]
-    ranked.sort(key=lambda pair: (pair[0], _order(pair[1].known)))
-    return tuple(fact for _, fact in ranked[:limit])
+    answers = [answer for answer in _answers(asked, url) if outcome is None or answer.record.measurement.outcome == outcome]
+    answers.sort(key=lambda answer: (answer.rank, _order(answer.record)))
+    return tuple(Fact.of(answer, asked) for answer in answers[:limit])
 
 
-def retrieve(x: Subject, device: Device, url: Url | None = None) -> Fact:
+def retrieve(x: Askable, device: Device, url: Url | None = None) -> Fact:
     """The best known schedule that applies to ``x`` on ``device``; the fact says how it was found, and may be ``nothing``.
 
     Schedules are compared by the median of their medians at equal sizes on equal devices. One whose latest measurement there was wrong,
@@ -81,10 +80,10 @@ def retrieve(x: Subject, device: Device, url: Url | None = None) -> Fact:
 
 def _best(asked: Question, url: Url | None) -> Fact:
     """The best fact that answers a question."""
-    groups: dict[tuple[Rank, FactKey], list[Fact]] = defaultdict(list)
-    for rank, fact in _answers(asked, url):
-        groups[rank, fact.known.key].append(fact)
-    rated = [(rank, *_rating(facts)) for (rank, _), facts in groups.items() if _trusted(facts)]
+    groups: dict[tuple[tuple[int, float], FactKey], list[Answer]] = defaultdict(list)
+    for answer in _answers(asked, url):
+        groups[answer.rank, answer.record.key].append(answer)
+    rated = [(rank, *_rating(answers)) for (rank, _), answers in groups.items() if _trusted(answers)]
     refused = ""
     for *_, best in sorted(rated, key=lambda entry: entry[:3]):
         try:
@@ -92,8 +91,8 @@ def _best(asked: Question, url: Url | None) -> Fact:
         except ScheduleError as error:
             refused = refused or f"; {best.detail}: {error.message}"
             continue
-        return best
-    known = sum(len(facts) for facts in groups.values())
+        return Fact.of(best, asked)
+    known = sum(len(answers) for answers in groups.values())
     detail = f"of {known} facts about this structure, none has a schedule that applies{refused}" if known else "nothing of this structure"
     return Fact(Found.nothing, f"{detail} on {asked.device} or its family", asked.device)
 
@@ -144,7 +143,7 @@ def _readable(rows: Iterable[MeasurementRow]) -> Iterable[Record]:
             continue
 
 
-def _answers(asked: Question, url: Url | None) -> list[tuple[Rank, Fact]]:
+def _answers(asked: Question, url: Url | None) -> list[Answer]:
     found = (asked.answer(record, source) for record, source in _records(asked.identity.structure, url))
     return [answer for answer in found if answer is not None]
 
@@ -158,17 +157,17 @@ def _order(record: Record) -> tuple[bool, float, str, str]:
     return measurement.cache_state == "cold", float("inf"), newest_first, record.id
 
 
-def _trusted(facts: list[Fact]) -> bool:
+def _trusted(answers: list[Answer]) -> bool:
     """Whether there is a time, and no fault after it."""
-    times = [fact.measurement.provenance.date for fact in facts if fact.measurement.outcome is Outcome.ok]
-    faults = [fact.measurement.provenance.date for fact in facts if fact.measurement.outcome in FAULTS]
-    return bool(times) and all(max(times) > fault for fault in faults) and facts[0].schedule is not None
+    times = [answer.record.measurement.provenance.date for answer in answers if answer.record.measurement.outcome is Outcome.ok]
+    faults = [answer.record.measurement.provenance.date for answer in answers if answer.record.measurement.outcome in FAULTS]
+    return bool(times) and all(max(times) > fault for fault in faults) and answers[0].schedule is not None
 
 
-def _rating(facts: list[Fact]) -> tuple[bool, float, Fact]:
-    """Cold or warm, the median of medians, and the fact nearest to it, of one schedule at one size on one device."""
-    good = [fact for fact in facts if fact.measurement.outcome is Outcome.ok]
-    warm = [fact for fact in good if fact.measurement.cache_state == "warm"] or good
-    middle = statistics.median(fact.measurement.median for fact in warm)
-    best = min(warm, key=lambda fact: (abs(fact.measurement.median - middle), fact.known.id))
-    return best.measurement.cache_state == "cold", middle, best
+def _rating(answers: list[Answer]) -> tuple[bool, float, Answer]:
+    """Cold or warm, the median of medians, and the answer nearest to it, of one schedule at one size on one device."""
+    good = [answer for answer in answers if answer.record.measurement.outcome is Outcome.ok]
+    warm = [answer for answer in good if answer.record.measurement.cache_state == "warm"] or good
+    middle = statistics.median(answer.record.measurement.median for answer in warm)
+    best = min(warm, key=lambda answer: (abs(answer.record.measurement.median - middle), answer.record.id))
+    return best.record.measurement.cache_state == "cold", middle, best

@@ -7,8 +7,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from ..text.text import read_facts
-from .fact import Record
+from ..text.lines import read_facts
+from .record import Record
 
 PACKAGE = "feinsum_fuse.database"
 SHIPPED = "shipped with feinsum_fuse"

@@ -23,7 +23,7 @@ from ...cascades.canonical.renaming import Renaming
 from ...cascades.cascade import Access, Cascade, Einsum, SizeParam
 from ...formats.workload import operand_name
 from ...schedule.schedule import Schedule
-from .skeleton import Axis, skeleton
+from .skeleton import Dimension, skeleton
 
 MOST_SYMMETRIES = 100
 """How many symmetries are looked through one by one, for the least schedule or the nearest sizes."""
@@ -135,7 +135,7 @@ def _identify(cascade: Cascade, layout: constantdict[str, tuple[int, ...]]) -> I
     return Identity(form.key, shape, labels, symbols, renaming, sized, form)
 
 
-def _label(axis: Axis, renaming: Renaming) -> str:
+def _label(axis: Dimension, renaming: Renaming) -> str:
     if axis.owner in renaming.einsums and isinstance(axis.which, str):
         return renaming.variables[axis.owner, axis.which]
     return f"axis {axis.which} of {renaming.tensors[axis.owner]}"

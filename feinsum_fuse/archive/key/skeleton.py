@@ -11,7 +11,7 @@ from ...cascades.cascade import Cascade, Size, SizeParam
 
 
 @dataclass(frozen=True)
-class Axis:
+class Dimension:
     """Something that has a length: a rank variable of an Einsum, or an axis of a tensor by its number."""
 
     owner: str
@@ -25,7 +25,7 @@ class Skeleton:
     cascade: Cascade
     sizes: constantdict[str, Size]
     """Parameter -> the length in the original cascade."""
-    axes: constantdict[str, Axis]
+    axes: constantdict[str, Dimension]
     """Parameter -> one of the axes that have this length."""
 
 
@@ -33,9 +33,9 @@ class _Classes:
     """Axes grouped by what must be equally long (a union-find)."""
 
     def __init__(self) -> None:
-        self.parent: dict[Axis, Axis] = {}
+        self.parent: dict[Dimension, Dimension] = {}
 
-    def find(self, axis: Axis) -> Axis:
+    def find(self, axis: Dimension) -> Dimension:
         root = self.parent.setdefault(axis, axis)
         while root != self.parent[root]:
             root = self.parent[root]
@@ -43,7 +43,7 @@ class _Classes:
             self.parent[axis], axis = root, self.parent[axis]
         return root
 
-    def join(self, first: Axis, second: Axis) -> None:
+    def join(self, first: Dimension, second: Dimension) -> None:
         self.parent[self.find(second)] = self.find(first)
 
 
@@ -56,15 +56,15 @@ def skeleton(cascade: Cascade) -> Skeleton:
     classes = _Classes()
     for einsum in cascade.einsums:
         for variable in einsum.variables:
-            classes.find(Axis(einsum.name, variable))
+            classes.find(Dimension(einsum.name, variable))
         for access in (einsum.output, *einsum.operands):
             for position, index in enumerate(access.indices):
-                axis = Axis(access.tensor, position)
+                axis = Dimension(access.tensor, position)
                 if index.bare is not None and einsum.sizes[index.bare] == cascade.tensors[access.tensor].shape[position]:
-                    classes.join(Axis(einsum.name, index.bare), axis)
+                    classes.join(Dimension(einsum.name, index.bare), axis)
     for tensor in cascade.tensors.values():
         for position in range(len(tensor.shape)):
-            classes.find(Axis(tensor.name, position))
+            classes.find(Dimension(tensor.name, position))
     roots = list(dict.fromkeys(classes.find(axis) for axis in classes.parent))
     parameters = {root: SizeParam(f"size_{number}") for number, root in enumerate(roots)}
     return Skeleton(
@@ -74,19 +74,19 @@ def skeleton(cascade: Cascade) -> Skeleton:
     )
 
 
-def _length(cascade: Cascade, axis: Axis) -> Size:
+def _length(cascade: Cascade, axis: Dimension) -> Size:
     if isinstance(axis.which, int):
         return cascade.tensors[axis.owner].shape[axis.which]
     return cascade.einsum(axis.owner).sizes[axis.which]
 
 
-def _generalised(cascade: Cascade, parameters: dict[Axis, SizeParam]) -> Cascade:
+def _generalised(cascade: Cascade, parameters: dict[Dimension, SizeParam]) -> Cascade:
     einsums = tuple(
-        dataclasses.replace(einsum, sizes=constantdict({v: parameters[Axis(einsum.name, v)] for v in einsum.variables}))
+        dataclasses.replace(einsum, sizes=constantdict({v: parameters[Dimension(einsum.name, v)] for v in einsum.variables}))
         for einsum in cascade.einsums
     )
     tensors = {
-        name: dataclasses.replace(tensor, shape=tuple(parameters[Axis(name, axis)] for axis in range(len(tensor.shape))))
+        name: dataclasses.replace(tensor, shape=tuple(parameters[Dimension(name, axis)] for axis in range(len(tensor.shape))))
         for name, tensor in cascade.tensors.items()
     }
     return dataclasses.replace(cascade, einsums=einsums, tensors=constantdict(tensors))

@@ -14,6 +14,8 @@ from ...errors import ArchiveError
 
 ENVIRONMENT_VARIABLE = "FEINSUM_FUSE_DATABASE"
 FILE_NAME = "archive.sqlite3"
+Url = str | os.PathLike[str]
+"""A SQLAlchemy URL or a path."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def default_file() -> Path:
     return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / FILE_NAME
 
 
-def locate(url: str | os.PathLike[str] | None = None) -> Address:
+def locate(url: Url | None = None) -> Address:
     """The database that is meant: ``url`` (a SQLAlchemy URL or a path), else ``$FEINSUM_FUSE_DATABASE``, else the default file.
 
     Raises :class:`ArchiveError` for text that is neither a path nor a URL of a known kind.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine, inspect, text
 
 from ...errors import ArchiveError
-from .address import Address, locate
+from .address import Address, Url, locate
 from .database import back_up, copy_in_memory, read, reporting, writing
 
 T = TypeVar("T")
@@ -54,7 +53,7 @@ def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
     command.upgrade(config, target)
 
 
-def migrate(url: str | os.PathLike[str] | None = None) -> Path | None:
+def migrate(url: Url | None = None) -> Path | None:
     """Make the tables of a database, or bring older ones up to date after a backup; the backup's path if one was made.
 
     A database that is up to date is left alone. A server's database is migrated without a backup, which is its administrator's to make.

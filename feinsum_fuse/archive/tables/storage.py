@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session
 from ...device.timing.measurement import Measurement
 from ...model.prediction import Prediction
 from ...schedule.schedule import Schedule
-from ..facts.fact import FactId, FactKey, Record
+from ..facts.record import FactId, FactKey, Record
 from ..key.device_identity import device_family, device_identity
 from ..key.identity import digest
 from ..text.cascade_text import cascade_from_json, cascade_to_json
-from .tables import CascadeRow, DeviceRow, MeasurementRow, PredictionRow, ProvenanceRow, ScheduleRow, SharedRow
+from .rows import CascadeRow, DeviceRow, MeasurementRow, PredictionRow, ProvenanceRow, ScheduleRow, SharedRow
 
 Row = TypeVar("Row", bound=SharedRow)
 NO_SCHEDULE = "null"

@@ -21,6 +21,7 @@ from ...errors import ArchiveError
 from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS
 from ...formats.validation.adapter import Adapter, StrictModel
+from ...formats.validation.field_types import Integer
 from ...formats.workload import operand_name
 
 if TYPE_CHECKING:
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 60
 """How deeply the expression of a map may nest."""
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\"\\]+$")]
-Length = Annotated[int, Field(ge=1, lt=2**63)]
-Integer = Annotated[int, Field(gt=-(2**63), lt=2**63)]
+Identifier = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\"\\]+$")]
+AxisLength = Annotated[int, Field(ge=1, lt=2**63)]
 _NARY: dict[str, Callable[[tuple[Expression, ...]], Expression]] = {
     "+": prim.Sum,
     "*": prim.Product,
@@ -58,37 +58,37 @@ def _known_reduction(name: str) -> str:
 class AffineText(StrictModel):
     """``sum(coefficient * variable) + constant``."""
 
-    terms: dict[Name, Integer] = Field(max_length=100)
+    terms: dict[Identifier, Integer] = Field(max_length=100)
     constant: Integer = 0
 
 
 class AccessText(StrictModel):
     """A tensor's element."""
 
-    tensor: Name
+    tensor: Identifier
     indices: list[AffineText] = Field(max_length=64)
 
 
 class TensorText(StrictModel):
     """A tensor; a length that is a name is a size parameter."""
 
-    shape: list[Length | Name] = Field(max_length=64)
-    dtype: Name
-    ranks: list[Name] = Field(max_length=64)
+    shape: list[AxisLength | Identifier] = Field(max_length=64)
+    dtype: Identifier
+    ranks: list[Identifier] = Field(max_length=64)
 
 
 class EinsumText(StrictModel):
     """One Einsum; ``sizes`` are pairs because their order means something."""
 
-    name: Name
+    name: Identifier
     output: AccessText
     operands: list[AccessText] = Field(max_length=1000)
     map: JsonValue
-    sizes: list[tuple[Name, Length | Name]] = Field(max_length=100)
+    sizes: list[tuple[Identifier, AxisLength | Identifier]] = Field(max_length=100)
     reduce: Annotated[str, AfterValidator(_known_reduction)]
     populate: float | Literal["inf", "-inf", "nan"] | None = None
     guards: list[AffineText] = Field(default=[], max_length=1000)
-    accumulate: Name
+    accumulate: Identifier
     is_copy: bool = False
 
 
@@ -96,8 +96,8 @@ class CascadeText(StrictModel):
     """A cascade."""
 
     einsums: list[EinsumText] = Field(min_length=1, max_length=1000)
-    tensors: dict[Name, TensorText] = Field(max_length=10000)
-    outputs: list[Name] = Field(max_length=1000)
+    tensors: dict[Identifier, TensorText] = Field(max_length=10000)
+    outputs: list[Identifier] = Field(max_length=1000)
 
 
 _CASCADES: Adapter[CascadeText] = Adapter(CascadeText, "cascade", ArchiveError)

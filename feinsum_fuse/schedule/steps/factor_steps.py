@@ -12,7 +12,7 @@ from constantdict import constantdict
 from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS
 from ..errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
-from ..step import Step, Word
+from ..step import Keyword, Step
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
 from ..tree.regions import Region, check_dense, check_visible, region
@@ -32,7 +32,7 @@ class RFactor(Step):
     effect = "reassociates"
     loop: LoopRef
     at: LoopRef | None
-    memory: Word
+    memory: Keyword
 
     def apply(self, nest: Nest) -> Nest:
         memory = space_of(self.memory, self)

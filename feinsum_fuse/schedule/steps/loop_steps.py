@@ -17,7 +17,7 @@ from ..errors import (
     SymbolicExtentError,
     TileShapeError,
 )
-from ..step import EinsumName, Step, Word
+from ..step import EinsumName, Keyword, Step
 from ..tree.loops import chain_of, check_alone, computing, find, guarded, is_reduction, output_indices, replace_loop, with_body
 from ..tree.nest import For, LoopRef, Nest, Node, Statement, fused_chain, rebuilt, statements, substituted, walk
 from ..tree.polyhedra import carried
@@ -243,7 +243,7 @@ class Bind(Step):
     """
 
     loop: LoopRef
-    axis: Word
+    axis: Keyword
 
     def apply(self, nest: Nest) -> Nest:
         loop = find(nest, self.loop, self)

@@ -19,7 +19,7 @@ from ...formats.opencl import MEMORIES, AddressSpace, level_of
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
-from ..step import EinsumName, Step, TensorName, Word
+from ..step import EinsumName, Keyword, Step, TensorName
 from ..tree.accumulators import started
 from ..tree.hoisting import hoisted
 from ..tree.items import item_loops, items_first, own_items, shared_scope
@@ -195,7 +195,7 @@ class CacheRead(Step):
     einsums: tuple[EinsumName, ...]
     tensor: TensorName
     at: LoopRef | None
-    memory: Word
+    memory: Keyword
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
@@ -274,7 +274,7 @@ class CacheWrite(Step):
 
     einsum: EinsumName
     at: LoopRef | None
-    memory: Word
+    memory: Keyword
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
@@ -420,7 +420,7 @@ class ComputeAt(Step):
 
     tensor: TensorName
     at: LoopRef | None
-    memory: Word
+    memory: Keyword
     axes: tuple[int, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:

@@ -10,19 +10,19 @@ from typing import Annotated
 from sqlalchemy import Double, ForeignKey, Index, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-Number = Annotated[int, mapped_column(primary_key=True)]
-Hash = Annotated[str, mapped_column(String(64))]
-Word = Annotated[str, mapped_column(String(32))]
+PrimaryKey = Annotated[int, mapped_column(primary_key=True)]
+HashText = Annotated[str, mapped_column(String(64))]
+ShortText = Annotated[str, mapped_column(String(32))]
 LongText = Annotated[str, mapped_column(Text)]
 AddedText = Annotated[str, mapped_column(Text, server_default="")]
 """A column that older schemas did not have."""
-Figure = Annotated[float, mapped_column(Double)]
+DoubleColumn = Annotated[float, mapped_column(Double)]
 
 
 class Base(DeclarativeBase):
     """The declarative base of all tables, which have a number for each row."""
 
-    id: Mapped[Number]
+    id: Mapped[PrimaryKey]
 
 
 class SharedRow(Base):
@@ -30,7 +30,7 @@ class SharedRow(Base):
 
     __abstract__ = True
 
-    digest: Mapped[Hash] = mapped_column(unique=True)
+    digest: Mapped[HashText] = mapped_column(unique=True)
     document: Mapped[LongText]
 
 
@@ -39,8 +39,8 @@ class CascadeRow(SharedRow):
 
     __tablename__ = "cascades"
 
-    key: Mapped[Hash] = mapped_column(index=True)
-    structure: Mapped[Hash] = mapped_column(index=True)
+    key: Mapped[HashText] = mapped_column(index=True)
+    structure: Mapped[HashText] = mapped_column(index=True)
 
 
 class DeviceRow(SharedRow):
@@ -73,7 +73,7 @@ class MeasurementRow(Base):
 
     __tablename__ = "measurements"
 
-    fact: Mapped[Word] = mapped_column(unique=True)
+    fact: Mapped[ShortText] = mapped_column(unique=True)
     cascade_id: Mapped[int] = mapped_column(ForeignKey("cascades.id"))
     device_id: Mapped[int] = mapped_column(ForeignKey("devices.id"))
     schedule_id: Mapped[int] = mapped_column(ForeignKey("schedules.id"))
@@ -81,15 +81,15 @@ class MeasurementRow(Base):
     sizes: Mapped[LongText]
     dtypes: Mapped[LongText]
     strides: Mapped[LongText]
-    outcome: Mapped[Word]
-    stage: Mapped[Word]
+    outcome: Mapped[ShortText]
+    stage: Mapped[ShortText]
     message: Mapped[LongText]
     cold: Mapped[bool]
-    median_ns: Mapped[Figure | None]
+    median_ns: Mapped[DoubleColumn | None]
     samples_ns: Mapped[LongText]
     event_ns: Mapped[LongText]
-    error: Mapped[Figure | None]
-    tolerance: Mapped[Figure | None]
+    error: Mapped[DoubleColumn | None]
+    tolerance: Mapped[DoubleColumn | None]
     date: Mapped[str] = mapped_column(String(40))
     mapping: Mapped[AddedText]
     applicable: Mapped[AddedText]
@@ -110,8 +110,8 @@ class PredictionRow(Base):
     __tablename__ = "predictions"
 
     measurement_id: Mapped[int] = mapped_column(ForeignKey("measurements.id"), unique=True)
-    predicted_latency: Mapped[Figure]
-    predicted_energy: Mapped[Figure]
+    predicted_latency: Mapped[DoubleColumn]
+    predicted_energy: Mapped[DoubleColumn]
     document: Mapped[LongText]
 
     measurement: Mapped[MeasurementRow] = relationship(back_populates="prediction")

@@ -6,25 +6,93 @@ cascade and schedule in canonical names; whoever reads it computes its keys anew
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
+from ...device.timing.measurement import MeasurementText, Subject
 from ...errors import ArchiveError, Error, Location, ScheduleError
-from ..facts.fact import Record
-from ..tables.address import locate
+from ...formats.validation.adapter import Adapter, StrictModel
+from ...model.prediction import PredictionText
+from ..facts.record import FactId, Record
+from ..facts.recording import record_from
+from ..tables.address import Url, locate
+from ..tables.rows import MeasurementRow
 from ..tables.schema import ask, tell
-from ..tables.storage import insert, record_of
-from ..tables.tables import MeasurementRow
-from .line import FACTS, line_of, record_from_line
+from ..tables.storage import compact, insert, record_of, schedule_from_text, schedule_to_text
+from .cascade_text import CascadeText, cascade_of, cascade_to_json
 
 LONGEST_LINE = 16 << 20
 """Characters; a longer line is no fact of ours."""
 _LONGEST_TEXT = 300
+
+
+class PredictionLine(PredictionText):
+    """What a model said; each figure is marked as predicted."""
+
+    model_config = ConfigDict(alias_generator=lambda name: f"predicted_{name}", populate_by_name=True)
+
+
+class FactLine(StrictModel):
+    """A fact; cascade, schedule and arguments in canonical names."""
+
+    format: Literal[1]
+    fact: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+    structure: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    """The hash of the cascade's structure, by which lines can be picked out of a file; an import computes it anew."""
+    cascade: CascadeText
+    schedule: Annotated[list[dict[str, JsonValue]], Field(max_length=100_000)] | None
+    measurement: MeasurementText
+    prediction: PredictionLine | None
+    mapping: Annotated[str, StringConstraints(max_length=100_000)] = ""
+    applicable: Annotated[str, StringConstraints(max_length=100_000)] = ""
+    """The sizes for which the schedule is legal; derived where a line does not say them."""
+
+
+FACTS: Adapter[FactLine] = Adapter(FactLine, "fact", ArchiveError)
+
+
+def line_of(record: Record) -> str:
+    """The line of a record, without its end."""
+    return compact(
+        {
+            "format": 1,
+            "fact": record.id,
+            "structure": record.key.structure,
+            "cascade": json.loads(cascade_to_json(record.cascade)),
+            "schedule": json.loads(schedule_to_text(record.schedule)),
+            "measurement": json.loads(record.measurement.to_json()),
+            "prediction": None if record.prediction is None else _finite(PredictionLine.of(record.prediction).model_dump(by_alias=True)),
+            "mapping": record.mapping,
+            "applicable": record.applicable_sizes,
+        }
+    )
+
+
+def record_from_line(line: FactLine) -> Record:
+    """The record in a line, its keys computed anew; an :class:`~feinsum_fuse.errors.Error` or ``ValueError`` if its parts do not fit."""
+    schedule = schedule_from_text(json.dumps(line.schedule))
+    prediction = None if line.prediction is None else line.prediction.prediction()
+    measurement = dataclasses.replace(line.measurement, subject=Subject(cascade_of(line.cascade), schedule))
+    return record_from(measurement, prediction, FactId(line.fact), line.mapping, line.applicable)
+
+
+def _finite(data: JsonValue) -> JsonValue:
+    """The data with figures that strict JSON cannot hold as text: a memory without limits has infinite size."""
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return str(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 @dataclass(frozen=True)
@@ -40,7 +108,7 @@ class Merge:
         return f"{self.added} {facts} added, {self.present} {were} there already"
 
 
-def export_facts(url: str | os.PathLike[str] | None = None) -> Iterator[str]:
+def export_facts(url: Url | None = None) -> Iterator[str]:
     """All facts of a database as lines, without line ends; nothing if there is no database. Reads only."""
 
     def all_records(connection: Connection) -> list[Record]:
@@ -92,7 +160,7 @@ def _same(first: Record, second: Record) -> bool:
     return all(getattr(first, name) == getattr(second, name) for name in fields)
 
 
-def import_facts(path: str | os.PathLike[str], url: str | os.PathLike[str] | None = None) -> Merge:
+def import_facts(path: str | os.PathLike[str], url: Url | None = None) -> Merge:
     """Add the facts of a file of JSON lines to a database, all or none; facts that are there already are left alone.
 
     Raises :class:`ArchiveError` for a line that is no fact, and for a fact that is there with another content.
@@ -106,7 +174,7 @@ def import_facts(path: str | os.PathLike[str], url: str | os.PathLike[str] | Non
     return merge(records, url)
 
 
-def merge(records: Iterable[Record], url: str | os.PathLike[str] | None = None) -> Merge:
+def merge(records: Iterable[Record], url: Url | None = None) -> Merge:
     """Add records to a database, all or none; see :func:`import_facts`."""
     wanted = list(records)
 
