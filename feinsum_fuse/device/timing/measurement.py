@@ -90,7 +90,7 @@ class Measurement:
     message: str
     provenance: Provenance
     samples_ns: tuple[Nanoseconds, ...] = ()
-    event_ns: tuple[Nanoseconds, ...] = ()
+    event_ns: tuple[Finite, ...] = ()
     runs_per_sample: Annotated[int, Bounded(ge=1, lt=2**63)] = 1
     cache_state: CacheState = "warm"
     error: Finite | None = None
