@@ -12,8 +12,9 @@ from pymbolic import var
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.canonical.canonical import canonical
-from feinsum_fuse.cascades.cascade import Access, Cascade, Einsum, Tensor
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.batched import array, batched_einsum
+from feinsum_fuse.cascades.terms import Access, Einsum, Tensor
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.workload import operand_name
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from constantdict import constantdict
 
 from ..formats.functions import IN_KERNELS
-from .cascade import Cascade
+from .sequence import EinsumSequence
 
 _WORDS = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict "
@@ -72,7 +72,7 @@ class Names:
         return "\n".join(lines)
 
 
-def chosen_names(cascade: Cascade) -> Names:
+def chosen_names(cascade: EinsumSequence) -> Names:
     """The names that :func:`feinsum_fuse.cascades.kernel.kernel.base_kernel` gives; tensors keep theirs where they are identifiers."""
     fresh = Identifiers()
     arrays = {tensor: fresh(tensor) for tensor in cascade.tensors}

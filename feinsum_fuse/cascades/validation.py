@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from ..errors import CascadeError
 from ..formats.reductions import REDUCTIONS
 from ..formats.workload import operand_name
-from .cascade import Access, Cascade, Einsum, SizeParam
 from .element_types import checked
 from .functions import primitive, variables_in
-from .reductions import is_recurrence
+from .sequence import EinsumSequence
+from .terms import Access, Einsum, SizeParam
 
 
-def validate(cascade: Cascade) -> None:
+def validate(cascade: EinsumSequence) -> None:
     """:class:`CascadeError` that names the Einsum and what is wrong with it."""
     names = [einsum.name for einsum in cascade.einsums]
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -37,7 +37,7 @@ def validate(cascade: Cascade) -> None:
         raise CascadeError(f"the output {lost[0]} is written by no Einsum")
 
 
-def _problems(einsum: Einsum, cascade: Cascade) -> Iterator[str]:
+def _problems(einsum: Einsum, cascade: EinsumSequence) -> Iterator[str]:
     for access in (einsum.output, *einsum.operands):
         yield from _access_problems(access, einsum, cascade)
     for variable, size in einsum.sizes.items():
@@ -55,13 +55,11 @@ def _problems(einsum: Einsum, cascade: Cascade) -> Iterator[str]:
         yield f"has the initial value {einsum.populate:g}; that of {einsum.reduce} is 0 or 1"
     elif not REDUCTIONS[einsum.reduce].combines and einsum.reduces:
         yield "says reduce: none, but several points meet in one output element"
-    if is_recurrence(einsum):
-        from .reading.reader import iterative_variable
-
-        iterative_variable(einsum)
+    if einsum.is_recurrence:
+        einsum.iterative_variable()
 
 
-def _access_problems(access: Access, einsum: Einsum, cascade: Cascade) -> Iterator[str]:
+def _access_problems(access: Access, einsum: Einsum, cascade: EinsumSequence) -> Iterator[str]:
     tensor = cascade.tensors.get(access.tensor)
     if tensor is None:
         yield f"accesses {access}, and there is no tensor {access.tensor}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from ..cascades.cascade import Einsum
+from ..cascades.terms import Einsum
 from ..errors import LoweringError
 from ..formats.mapping import PathNode, Placed, Spatial, Storage, Temporal, Toll
 from ..formats.relevance import Relevance, relevance, sunk, window

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from constantdict import constantdict
 
-from ..cascades.cascade import Cascade, Einsum
+from ..cascades.cascade import Cascade
+from ..cascades.terms import Einsum
 from ..formats.mapping import Mapping, Placed
 from ..formats.workload import TensorAccess, Workload
 

@@ -8,7 +8,7 @@ from math import prod
 
 from constantdict import constantdict
 
-from ..cascades.cascade import Einsum
+from ..cascades.terms import Einsum
 from ..formats.mapping import Nested, Node, Sequential, Spatial, Storage, Temporal
 from ..schedule.target import Target
 from .choices import Choice, Chooser

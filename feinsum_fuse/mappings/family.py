@@ -8,8 +8,9 @@ from functools import cached_property
 
 from constantdict import constantdict
 
-from ..cascades.cascade import Cascade, Einsum
+from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
+from ..cascades.terms import Einsum
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.spec import Spec
 from ..schedule.target import ANY_DEVICE, Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ..cascades.cascade import Access, Einsum
+from ..cascades.terms import Access, Einsum
 from .segments import Rows, Segment, points
 
 MOVED = 2.0

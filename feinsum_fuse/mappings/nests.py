@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
-from ..cascades.cascade import Access, Einsum
+from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Node, Spatial, Storage, Temporal
 from .choices import Choice
 from .components import Axis

@@ -9,7 +9,8 @@ from math import prod
 
 import numpy as np
 
-from ..cascades.cascade import Access, Cascade, Einsum
+from ..cascades.cascade import Cascade
+from ..cascades.terms import Access, Einsum
 from ..formats.workload import Workload
 from .shared_loops import shareable
 

@@ -11,7 +11,8 @@ from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, Lo
 from .. import CascadeError
 
 if TYPE_CHECKING:
-    from ..cascades.cascade import Cascade, Einsum
+    from ..cascades.cascade import Cascade
+    from ..cascades.terms import Einsum
 
 
 class _Counter(FlopCounterBase):  # type: ignore[misc]

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
-from ..cascades.cascade import Cascade, Einsum
+from ..cascades.cascade import Cascade
 from ..cascades.functions import primitive
 from ..cascades.reference.contraction import contracted
 from ..cascades.reference.evaluation import evaluated
 from ..cascades.reference.regions import Region
+from ..cascades.terms import Einsum
 from ..formats.affine import Affine
 from ..formats.reductions import REDUCTIONS
 from ..formats.workload import operand_name

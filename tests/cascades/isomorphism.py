@@ -11,7 +11,8 @@ from constantdict import constantdict
 from pymbolic import primitives as p
 from pymbolic import substitute, var
 
-from feinsum_fuse.cascades.cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.terms import Access, Einsum, Size, SizeParam, Tensor
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.workload import operand_name
 

@@ -13,7 +13,8 @@ from constantdict import constantdict
 from pymbolic import parse, var
 from pymbolic import primitives as p
 
-from feinsum_fuse.cascades.cascade import Access, Cascade, Einsum, Tensor
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.terms import Access, Einsum, Tensor
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.workload import operand_name

@@ -5,8 +5,9 @@ import pytest
 from pymbolic import var
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.cascade import Cascade, SizeParam
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.matching.match import match
+from feinsum_fuse.cascades.terms import SizeParam
 from tests.cascades.randomness import random_inputs
 
 J = ff.array("J", (3, 3, "nel"))

@@ -14,8 +14,9 @@ from constantdict import constantdict
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.canonical.canonical import canonical
 from feinsum_fuse.cascades.canonical.renaming import Renaming
-from feinsum_fuse.cascades.cascade import Access, Cascade, Einsum, Tensor
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.batched import array, batched_einsum
+from feinsum_fuse.cascades.terms import Access, Einsum, Tensor
 from tests.cascades.isomorphism import nauty_certificate, near_miss, random_batch, shuffled_copy
 from tests.cascades.randomness import RandomCascade, run
 from tests.sweeps import SEED, sweep_size

@@ -7,9 +7,9 @@ from loopy.symbolic import Reduction, TypeCast
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.cascade import SizeParam
 from feinsum_fuse.cascades.matching.match import Match, match
 from feinsum_fuse.cascades.names import chosen_names
+from feinsum_fuse.cascades.terms import SizeParam
 from tests.cascades.randomness import RandomCascade, largest_error, random_inputs, run
 from tests.sweeps import SEED, sweep_size
 

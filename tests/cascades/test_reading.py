@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.cascade import SizeParam, Tensor
+from feinsum_fuse.cascades.terms import SizeParam, Tensor
 from feinsum_fuse.formats.affine import Affine
 from tests.cascades.randomness import RandomCascade, random_inputs
 from tests.sweeps import SEED, sweep_size

@@ -11,7 +11,8 @@ import pytest
 from pymbolic import primitives as p
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.cascade import Cascade, Einsum
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.terms import Einsum
 from feinsum_fuse.errors import UnsupportedTypeError
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.error_function import erf

@@ -7,7 +7,8 @@ from constantdict import constantdict
 from pymbolic import var
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.cascade import Access, Cascade, Einsum, Tensor
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.terms import Access, Einsum, Tensor
 from feinsum_fuse.cascades.validation import validate
 from feinsum_fuse.formats.affine import Affine
 

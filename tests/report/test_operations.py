@@ -8,7 +8,8 @@ from pymbolic import parse
 from pymbolic.primitives import Product, Variable
 
 from feinsum_fuse import CascadeError
-from feinsum_fuse.cascades.cascade import Access, Cascade, Einsum, SizeParam, Tensor
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.terms import Access, Einsum, SizeParam, Tensor
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.report.operations import operations, operations_per_point
 

@@ -10,10 +10,11 @@ from typing import TypeAlias
 
 import loopy as lp
 
-from ...cascades.cascade import Cascade, Tensor
+from ...cascades.cascade import Cascade
 from ...cascades.matching.match import Match
 from ...cascades.names import Names
 from ...cascades.reading.reader import cascade as cascade_of
+from ...cascades.terms import Tensor
 from ...codegen.executable import Argument
 from ...device.catalogue import DeviceInfo, target_of
 from ...errors import ArchiveError

@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from ...cascades.canonical.renaming import Renaming
-from ...cascades.cascade import Cascade, Size, SizeParam
+from ...cascades.cascade import Cascade
+from ...cascades.terms import Size, SizeParam
 from ...codegen.executable import Argument
 from ...device.timing.measurement import Measurement, Subject
 from ...errors import ArchiveError, Error

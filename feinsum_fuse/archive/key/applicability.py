@@ -19,7 +19,8 @@ from itertools import takewhile
 import islpy as isl
 from constantdict import constantdict
 
-from ...cascades.cascade import Cascade, Size, SizeParam
+from ...cascades.cascade import Cascade
+from ...cascades.terms import Size, SizeParam
 from ...errors import ArchiveError, Error
 from ...schedule.schedule import Schedule
 from ...schedule.steps.loop_steps import Split, Unroll

@@ -20,7 +20,8 @@ from pymbolic.mapper.substitutor import substitute
 
 from ...cascades.canonical.canonical import Canonical, canonical
 from ...cascades.canonical.renaming import Renaming
-from ...cascades.cascade import Access, Cascade, Einsum, SizeParam
+from ...cascades.cascade import Cascade
+from ...cascades.terms import Access, Einsum, SizeParam
 from ...formats.workload import operand_name
 from ...schedule.schedule import Schedule
 from .skeleton import Dimension, skeleton
@@ -62,8 +63,8 @@ class Identity:
     """The cascade's own size parameters among the lengths of ``shape``."""
     renaming: Renaming
     """From the cascade to the canonical skeleton."""
-    sized: Canonical = field(repr=False, compare=False)
-    form: Canonical = field(repr=False, compare=False)
+    sized: Canonical[Cascade] = field(repr=False, compare=False)
+    form: Canonical[Cascade] = field(repr=False, compare=False)
 
     def least(self, value: Callable[[Renaming], str]) -> Renaming:
         """Of the renamings that give this same shape, one for each symmetry of the sized cascade, that with the least ``value``.

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from constantdict import constantdict
 
-from ...cascades.cascade import Cascade, Size, SizeParam
+from ...cascades.cascade import Cascade
+from ...cascades.terms import Size, SizeParam
 
 
 @dataclass(frozen=True)

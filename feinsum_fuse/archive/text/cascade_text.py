@@ -15,8 +15,9 @@ import pymbolic.primitives as prim
 from constantdict import constantdict
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
-from ...cascades.cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from ...cascades.cascade import Cascade
 from ...cascades.functions import variables_in
+from ...cascades.terms import Access, Einsum, Size, SizeParam, Tensor
 from ...errors import ArchiveError
 from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS

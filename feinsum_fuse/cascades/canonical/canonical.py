@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Generic
 
 from constantdict import constantdict
 from pymbolic.typing import Expression
@@ -20,9 +21,9 @@ from pymbolic.typing import Expression
 from ...formats.affine import Affine
 from ...formats.reductions import NONE, REDUCTIONS
 from ...formats.workload import operand_name
-from ..cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
 from ..functions import product_of
-from ..reductions import is_recurrence
+from ..sequence import AnyCascade, EinsumSequence
+from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .coloured_graph import ColouredGraph, Permutation
 from .normal_map import Node, normal_map
 from .renaming import Renaming
@@ -34,10 +35,10 @@ _COPY = False
 
 
 @dataclass(frozen=True)
-class Canonical:
+class Canonical(Generic[AnyCascade]):
     """The canonical form of a cascade and the way there."""
 
-    cascade: Cascade
+    cascade: AnyCascade
     renaming: Renaming
     """From the original to the canonical cascade."""
     text: str
@@ -58,7 +59,7 @@ class Canonical:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def canonical(cascade: Cascade, maps: bool = True) -> Canonical:
+def canonical(cascade: AnyCascade, maps: bool = True) -> Canonical[AnyCascade]:
     """The canonical form; without ``maps`` every map is replaced by the product of the operands first."""
     graph = _CascadeGraph(cascade, maps)
     labelling = graph.graph.labelling()
@@ -75,10 +76,10 @@ def _length(size: Size) -> str:
     return "symbolic" if isinstance(size, SizeParam) else str(size)
 
 
-class _CascadeGraph:
+class _CascadeGraph(Generic[AnyCascade]):
     """The graph of a cascade, and which vertex is what."""
 
-    def __init__(self, cascade: Cascade, maps: bool) -> None:
+    def __init__(self, cascade: AnyCascade, maps: bool) -> None:
         self.cascade = cascade
         self.graph = ColouredGraph()
         self.reductions = {einsum.name: significant_reduction(cascade, einsum) for einsum in cascade.einsums}
@@ -209,7 +210,7 @@ class _CascadeGraph:
             renamed(self.sizes),
         )
 
-    def renamed(self, renaming: Renaming, rank: list[int]) -> Cascade:
+    def renamed(self, renaming: Renaming, rank: list[int]) -> AnyCascade:
         """The cascade in canonical names and orders."""
         einsums = {renaming.einsums[einsum.name]: self.renamed_einsum(einsum, renaming, rank) for einsum in self.cascade.einsums}
         tensors = {}
@@ -218,7 +219,8 @@ class _CascadeGraph:
             new = renaming.tensors[name]
             tensors[new] = Tensor(new, tuple(_renamed_size(size, renaming) for size in old.shape), old.dtype)
         outputs = sorted((renaming.tensors[name] for name in self.cascade.outputs), key=list(tensors).index)
-        return Cascade(tuple(einsums[f"E{k}"] for k in range(len(einsums))), constantdict(tensors), tuple(outputs))
+        ordered = tuple(einsums[f"E{k}"] for k in range(len(einsums)))
+        return dataclasses.replace(self.cascade, einsums=ordered, tensors=constantdict(tensors), outputs=tuple(outputs), rewritings=())
 
     def renamed_einsum(self, einsum: Einsum, renaming: Renaming, rank: list[int]) -> Einsum:
         names = {v: renaming.variables[einsum.name, v] for v in einsum.variables}
@@ -273,7 +275,7 @@ def _renamed_size(size: Size, renaming: Renaming) -> Size:
     return SizeParam(renaming.sizes[size.name]) if isinstance(size, SizeParam) else size
 
 
-def significant_reduction(cascade: Cascade, einsum: Einsum) -> tuple[str, float | None]:
+def significant_reduction(cascade: EinsumSequence, einsum: Einsum) -> tuple[str, float | None]:
     """The reduction and the initial value, as far as they mean anything.
 
     An initial value that is the neutral one is none. Where no two points meet, and an element without points would hold 0 or there is
@@ -284,7 +286,7 @@ def significant_reduction(cascade: Cascade, einsum: Einsum) -> tuple[str, float 
     is_whole = is_whole and all(einsum.sizes[v] == size for v, size in zip(einsum.output.variables, output.shape, strict=True))
     reduce, populate = einsum.reduce, einsum.populate
     neutral = REDUCTIONS[reduce].neutral_of(einsum.accumulate)
-    if is_recurrence(einsum):
+    if einsum.is_recurrence:
         return reduce if einsum.reduces else NONE.name, None if populate is None else float(populate)
     if populate is not None and (populate == neutral or (not REDUCTIONS[reduce].combines and is_whole)):
         populate = None
@@ -293,7 +295,7 @@ def significant_reduction(cascade: Cascade, einsum: Einsum) -> tuple[str, float 
     return reduce, None if populate is None else float(populate)
 
 
-def _text(cascade: Cascade, maps: Mapping[str, str]) -> str:
+def _text(cascade: EinsumSequence, maps: Mapping[str, str]) -> str:
     lines = [_FORMAT]
     for tensor in cascade.tensors.values():
         lines.append(f"{tensor.name} {tensor.dtype} {_listed(tensor.shape)}")

@@ -48,18 +48,18 @@ from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..callables import loopy_operation, registered
-from ..cascade import Access, Cascade, Einsum, Size, SizeParam
 from ..element_types import computing_type
 from ..functions import is_fractional, primitive
 from ..names import Identifiers, Names, chosen_names
-from ..reductions import combines_populate, initial_value, is_recurrence
+from ..sequence import EinsumSequence
+from ..terms import Access, Einsum, Size, SizeParam
 from ..validation import validate
 from .nests import Nest, nest_of
 from .tags import EinsumTag, RankVariableTag, TensorTag
 from .typed_map import Reads, cast_to, number, typed_map
 
 
-def base_kernel(cascade: Cascade) -> lp.TranslationUnit:
+def base_kernel(cascade: EinsumSequence) -> lp.TranslationUnit:
     """The cascade as a loopy kernel in the grammar above; arguments are inputs, then outputs, then symbolic sizes.
 
     Raises :class:`CascadeError` for a cascade that cannot be computed, and :class:`UnsupportedTypeError` where OpenCL lacks an operation
@@ -78,7 +78,7 @@ def affine_expression(index: Affine) -> Expression:
 
 
 class _Builder:
-    def __init__(self, cascade: Cascade, names: Names) -> None:
+    def __init__(self, cascade: EinsumSequence, names: Names) -> None:
         self.cascade = cascade
         self.names = names
         self.fresh = Identifiers(
@@ -179,7 +179,7 @@ class _Builder:
         points = {variable: affine_expression(value) for variable, value in nest.values.items()}
         result = typed_map(einsum.map, computing, Reads(operands, points), einsum.name)
         storing = self.cascade.tensors[einsum.output.tensor].dtype
-        if einsum.reduces or combines_populate(einsum):
+        if einsum.reduces or einsum.combines_populate:
             storing = einsum.accumulate
         if computing != storing:
             result = cast_to(storing, result)
@@ -187,10 +187,10 @@ class _Builder:
             result = self.guarded(nest, result, number(storing, REDUCTIONS[einsum.reduce].neutral_of(storing)), (*nest.outer, *nest.inner))
         if nest.inner:
             result = Reduction(self.operation(einsum), tuple(nest.inner), result, allow_simultaneous=False)
-        if combines_populate(einsum) and einsum.populate is not None:
+        if einsum.combines_populate and einsum.populate is not None:
             result = REDUCTIONS[einsum.reduce].combined(number(storing, einsum.populate), result)
-        if not nest.inner or is_recurrence(einsum):
-            result = self.guarded(nest, result, number(storing, initial_value(einsum, storing)), tuple(nest.outer))
+        if not nest.inner or einsum.is_recurrence:
+            result = self.guarded(nest, result, number(storing, einsum.initial_value(storing)), tuple(nest.outer))
         return result
 
     def operation(self, einsum: Einsum) -> operations.ReductionOperation:
@@ -238,7 +238,7 @@ class _Builder:
             return call
         fixed = {variable: size if isinstance(size, int) else 1 for variable, size in einsum.sizes.items()}
         early = [nest.at(index) for index in operand.indices if index.smallest(fixed) < 0]
-        before = number(self.cascade.tensors[operand.tensor].dtype, initial_value(einsum, einsum.accumulate))
+        before = number(self.cascade.tensors[operand.tensor].dtype, einsum.initial_value(einsum.accumulate))
         return p.If(p.Comparison(affine_expression(early[0]), ">=", 0), call, before) if early else call
 
     def tensor_rule(self, tensor: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ...formats.affine import Affine
-from ..cascade import Einsum, Size
+from ..terms import Einsum, Size
 
 _IS_INAME = "="
 """Marks inames in affine expressions while rank variables, whose names may be the same, are being replaced by them."""

@@ -9,7 +9,7 @@ import loopy as lp
 from constantdict import constantdict
 
 from ...formats.affine import Affine
-from ..cascade import Size, SizeParam
+from ..terms import Size, SizeParam
 from .refusal import Refusal
 
 

@@ -23,11 +23,11 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError, MatchError
 from ...formats.affine import Affine
-from ..cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from ..cascade import Cascade
 from ..element_types import checked, computing_type
 from ..functions import is_fractional, primitive
 from ..names import Identifiers, Names
-from ..reading.reader import iterative_variable
+from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Types
 from .computed_operand import computed_values
 from .instruction import Instruction, is_conditional, read_instruction
@@ -199,7 +199,7 @@ class _Matching:
         """The loop of a recurrence must be sequential."""
         from loopy.kernel.data import ConcurrentTag
 
-        variable = iterative_variable(einsum)
+        variable = einsum.iterative_variable()
         if self.kernel.inames[variable].tags_of_type(ConcurrentTag):
             raise Refusal(f"it reads {einsum.output.tensor} at earlier values of {variable}, which runs in parallel")
 

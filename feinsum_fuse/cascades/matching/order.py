@@ -10,7 +10,7 @@ from loopy.symbolic import ArrayAccessFinder
 from pymbolic import primitives as p
 
 from ...errors import MatchError
-from ..cascade import Access
+from ..terms import Access
 from .instruction import Instruction
 from .rule import Computed, Element, argument, arrays_in, element
 

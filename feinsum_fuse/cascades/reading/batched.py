@@ -17,9 +17,10 @@ from pymbolic.typing import Expression
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
-from ..cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from ..cascade import Cascade
 from ..element_types import checked, computing_type, default_accumulator
 from ..functions import primitive, variables_in
+from ..terms import Access, Einsum, Size, SizeParam, Tensor
 
 Rho = Callable[..., Expression]
 Length = int | str | float | SizeParam

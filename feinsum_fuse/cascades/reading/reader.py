@@ -11,16 +11,16 @@ from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
-from ...formats.affine import Affine
 from ...formats.reductions import NONE, REDUCTIONS
 from ...formats.spec import Spec
 from ...formats.workload import Einsum as SpecEinsum
 from ...formats.workload import TensorAccess, Workload, operand_name
-from ..cascade import Access, Cascade, Einsum, Size, SizeParam, Tensor
+from ..cascade import Cascade
 from ..element_types import accumulators, tensor_types
 from ..functions import product_of, variables_in
 from ..rewriting.online import Online
 from ..rewriting.softmax import ExpandSoftmax, softmax_arguments
+from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .space import Space, bounding_accesses, effective_rank_sizes, iteration_set, largest_index, space
 
 _FIRST_STAND_IN = 10**12
@@ -206,28 +206,5 @@ def _check(einsum: Einsum) -> None:
         raise CascadeError(f"Einsum {einsum.name} says reduce: none, but several points meet in one output element ({lost})")
     if einsum.is_copy and len(einsum.operands) != 1:
         raise CascadeError(f"the copy Einsum {einsum.name} has {len(einsum.operands)} inputs; it needs exactly one")
-    if any(operand.tensor == einsum.output.tensor for operand in einsum.operands):
-        iterative_variable(einsum)
-
-
-def iterative_variable(einsum: Einsum) -> str:
-    """The rank variable along which a recurrence runs: its output is read at earlier values of it only.
-
-    :class:`CascadeError` if the output is read otherwise.
-    """
-    reads = [operand for operand in einsum.operands if operand.tensor == einsum.output.tensor]
-    for axis, index in enumerate(einsum.output.indices):
-        if [factor for _, factor in index.terms] != [1] or sum(index.variables[0] in o.variables for o in einsum.output.indices) > 1:
-            continue
-        steps = [read.indices[axis] for read in reads]
-        is_earlier = all(step.terms == index.terms and step.constant < index.constant for step in steps)
-        if is_earlier and all(_same_but(axis, read.indices, einsum.output.indices) for read in reads):
-            return index.variables[0]
-    raise CascadeError(
-        f"Einsum {einsum.name} reads its own output {einsum.output.tensor}",
-        hint="Only a recurrence may: read it at an earlier index of one rank, as S[t] = S[t-1] + X[t].",
-    )
-
-
-def _same_but(axis: int, indices: tuple[Affine, ...], others: tuple[Affine, ...]) -> bool:
-    return all(one == other for k, (one, other) in enumerate(zip(indices, others, strict=True)) if k != axis)
+    if einsum.is_recurrence:
+        einsum.iterative_variable()

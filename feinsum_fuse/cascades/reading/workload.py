@@ -12,13 +12,14 @@ from ...formats.opencl import OpenCL
 from ...formats.reductions import ADD
 from ...formats.workload import Einsum as SpecEinsum
 from ...formats.workload import Operation, TensorAccess, Workload
-from ..cascade import Access, Cascade, Einsum, SizeParam
 from ..functions import product_of
+from ..sequence import EinsumSequence
+from ..terms import Access, Einsum, SizeParam
 
 _RANK = re.compile(r"[A-Z][A-Za-z0-9_]*")
 
 
-def workload(cascade: Cascade) -> Workload:
+def workload(cascade: EinsumSequence) -> Workload:
     """The workload whose cascade this is; sizes are numbers, and ranks that have no name get one.
 
     Rank variables that have one name and different extents in two Einsums get the Einsum's name appended. Raises :class:`CascadeError` for
@@ -53,7 +54,7 @@ def workload(cascade: Cascade) -> Workload:
     return Workload(tuple(einsums), constantdict(sizes))
 
 
-def element_types(cascade: Cascade) -> OpenCL | None:
+def element_types(cascade: EinsumSequence) -> OpenCL | None:
     """The cascade's element types and accumulators by tensor; ``None`` if a reader finds the same ones from the widths alone."""
     by_width = {32: "float32", 64: "float64"}
     known = all(by_width.get(np.dtype(tensor.dtype).itemsize * 8) == tensor.dtype for tensor in cascade.tensors.values())
@@ -75,7 +76,7 @@ def _map(einsum: Einsum, names: dict[str, str]) -> object | None:
     return result
 
 
-def _variables(cascade: Cascade) -> dict[tuple[str, str], str]:
+def _variables(cascade: EinsumSequence) -> dict[tuple[str, str], str]:
     extents: dict[str, set[object]] = {}
     for einsum in cascade.einsums:
         for variable, size in einsum.sizes.items():
@@ -94,7 +95,7 @@ def _variables(cascade: Cascade) -> dict[tuple[str, str], str]:
     return result
 
 
-def _ranks(cascade: Cascade) -> tuple[dict[str, tuple[str, ...]], dict[str, int]]:
+def _ranks(cascade: EinsumSequence) -> tuple[dict[str, tuple[str, ...]], dict[str, int]]:
     """Tensor -> names of its ranks, and rank -> size; a name stands for one size."""
     sizes: dict[str, int] = {}
     ranks: dict[str, tuple[str, ...]] = {}

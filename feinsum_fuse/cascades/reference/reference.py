@@ -18,11 +18,10 @@ from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
-from ..cascade import Cascade, Einsum, SizeParam, Tensor
 from ..element_types import computing_type
 from ..functions import is_fractional, primitive, variables_in
-from ..reading.reader import iterative_variable
-from ..reductions import combines_populate, initial_value, is_recurrence
+from ..sequence import EinsumSequence
+from ..terms import Einsum, SizeParam, Tensor
 from ..validation import validate
 from .contraction import Labelled, contracted
 from .evaluation import evaluated
@@ -35,7 +34,7 @@ _LARGEST_FACTOR = 2**26
 """Elements of a factor of a contraction that is not just a tensor."""
 
 
-def reference(cascade: Cascade, arrays: Mapping[str, ArrayLike], outputs: Iterable[str] | None = None) -> dict[str, Array]:
+def reference(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike], outputs: Iterable[str] | None = None) -> dict[str, Array]:
     """The outputs (or the named tensors) in float64 or complex128; integers are exact, and wrap as the tensor's type does.
 
     ``arrays`` holds every input; each is converted to its tensor's element type first. Symbolic sizes are taken from the arrays.
@@ -63,7 +62,7 @@ def _wide(dtype: str) -> np.dtype[Any]:
     return np.dtype({"f": np.float64, "c": np.complex128}.get(kind, np.int64))
 
 
-def _inputs(cascade: Cascade, arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
+def _inputs(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
     missing = [tensor for tensor in cascade.inputs if tensor not in arrays]
     if missing:
         raise CascadeError(f"the inputs {', '.join(missing)} are missing", hint=f"The cascade reads {', '.join(cascade.inputs)}.")
@@ -82,7 +81,7 @@ def _inputs(cascade: Cascade, arrays: Mapping[str, ArrayLike]) -> dict[str, Arra
     return result
 
 
-def _sizes(cascade: Cascade, arrays: Mapping[str, Array]) -> dict[str, int]:
+def _sizes(cascade: EinsumSequence, arrays: Mapping[str, Array]) -> dict[str, int]:
     """The values of symbolic sizes; all shapes are checked."""
     sizes: dict[str, int] = {}
     for tensor, array in arrays.items():
@@ -139,12 +138,12 @@ class _Evaluated:
         if self.computing.kind == "i":
             self.map = _Limits(computing)(self.map)
         self.stored = tensors[einsum.output.tensor].dtype
-        self.storing = einsum.accumulate if einsum.reduces or combines_populate(einsum) else self.stored
+        self.storing = einsum.accumulate if einsum.reduces or einsum.combines_populate else self.stored
         self.reduction = REDUCTIONS[einsum.reduce]
         self.neutral = self.reduction.neutral_of(self.storing)
         self.region = Region({v: (0, sizes[v]) for v in einsum.variables})
-        self.out = np.full(shape, initial_value(einsum, self.storing), dtype=_wide(self.storing))
-        if is_recurrence(einsum):
+        self.out = np.full(shape, einsum.initial_value(self.storing), dtype=_wide(self.storing))
+        if einsum.is_recurrence:
             self.arrays[einsum.output.tensor] = self.out
         self.operands = {operand_name(k): operand for k, operand in enumerate(einsum.operands)}
         self.guards = list(einsum.guards)
@@ -159,8 +158,8 @@ class _Evaluated:
     def result(self) -> Array:
         """The whole output."""
         with np.errstate(all="ignore"):
-            if is_recurrence(self.einsum):
-                variable = iterative_variable(self.einsum)
+            if self.einsum.is_recurrence:
+                variable = self.einsum.iterative_variable()
                 for value in range(*self.region.ranges[variable]):
                     self.compute(Region({**self.region.ranges, variable: (value, value + 1)}))
             else:
@@ -180,9 +179,9 @@ class _Evaluated:
         reached: Array = np.asarray(True)
         if total is None:
             total, reached = self.blocked(region, over)
-        elif self.guards and not combines_populate(self.einsum) and self.einsum.populate is not None:
+        elif self.guards and not self.einsum.combines_populate and self.einsum.populate is not None:
             reached = self.reached(region, over)
-        if combines_populate(self.einsum):
+        if self.einsum.combines_populate:
             total = self.reduction.ufunc(total, self.einsum.populate)
         target[...] = total if reached.all() else np.where(reached, total, target)
 
@@ -205,7 +204,7 @@ class _Evaluated:
                     value = region.gathered(access, array)
                     if access.tensor == self.einsum.output.tensor:
                         written = self.mask(region, access.indices)
-                        value = np.where(written, value, initial_value(self.einsum, self.storing))
+                        value = np.where(written, value, self.einsum.initial_value(self.storing))
                 values[name] = value.astype(self.computing, copy=False)
             elif name in region.ranges:
                 values[name] = region.values(Affine.variable(name))
@@ -257,7 +256,7 @@ class _Evaluated:
             else:
                 total[element] = value[mask]
             reached[element] = True
-        if combines_populate(self.einsum):
+        if self.einsum.combines_populate:
             total = self.reduction.ufunc(total, self.einsum.populate)
         self.out[reached] = total[reached]
 

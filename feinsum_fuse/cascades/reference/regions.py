@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ...formats.affine import Affine
-from ..cascade import Access
+from ..terms import Access
 
 Array = NDArray[Any]
 

@@ -14,10 +14,10 @@ from pymbolic.typing import Expression
 from ...formats.functions import FUNCTIONS
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
-from ..cascade import Cascade, Einsum, Size, SizeParam
 from ..element_types import computing_type
 from ..functions import is_fractional, primitive
-from ..reductions import is_recurrence
+from ..sequence import EinsumSequence
+from ..terms import Einsum, Size, SizeParam
 
 _LONG = 2**20
 """What a symbolic size is taken for."""
@@ -29,7 +29,7 @@ def unit_roundoff(dtype: str) -> float:
     return float(np.finfo(dtype).eps) / 2 if np.dtype(dtype).kind in "fc" else 0.0
 
 
-def tolerance(cascade: Cascade, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
+def tolerance(cascade: EinsumSequence, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
     """Output -> largest acceptable difference from the reference, relative to the output's largest magnitude.
 
     An estimate, four times the first-order error: operations of a map add their roundings (functions: the OpenCL specification's bounds)
@@ -43,7 +43,7 @@ def tolerance(cascade: Cascade, sizes: Mapping[str, int] | None = None) -> dict[
     return {tensor: _SAFETY * errors[tensor] for tensor in cascade.outputs}
 
 
-def _error(einsum: Einsum, cascade: Cascade, errors: Mapping[str, float], sizes: Mapping[str, int]) -> float:
+def _error(einsum: Einsum, cascade: EinsumSequence, errors: Mapping[str, float], sizes: Mapping[str, int]) -> float:
     expression = primitive(einsum.map)
     dtypes = tuple(cascade.tensors[operand.tensor].dtype for operand in einsum.operands)
     rounding = unit_roundoff(computing_type(dtypes, einsum.accumulate, is_fractional(expression)))
@@ -58,7 +58,7 @@ def _error(einsum: Einsum, cascade: Cascade, errors: Mapping[str, float], sizes:
         count = math.prod(length(einsum.sizes[v]) for v in variables)
         error += min(count, 8 + 4 * math.sqrt(count)) * unit_roundoff(einsum.accumulate)
     error += unit_roundoff(cascade.tensors[einsum.output.tensor].dtype)
-    if is_recurrence(einsum):
+    if einsum.is_recurrence:
         error *= max(length(size) for size in cascade.tensors[einsum.output.tensor].shape)
     return float(error)
 

@@ -12,7 +12,8 @@ from pymbolic import substitute, var
 
 from ...errors import CascadeError
 from ...formats.workload import operand_name
-from ..cascade import Access, Cascade, Einsum
+from ..sequence import AnyCascade, EinsumSequence
+from ..terms import Access, Einsum
 
 _MOST_OPERANDS = 7
 """Orders of operands are tried one by one."""
@@ -28,7 +29,7 @@ class Batch:
 
     einsums: tuple[str, ...]
 
-    def apply(self, cascade: Cascade) -> Cascade:
+    def apply(self, cascade: AnyCascade) -> AnyCascade:
         """The batched cascade; :class:`CascadeError` if an Einsum has other indices, or needs a result of the batch."""
         members = [cascade.einsum(name) for name in self.einsums]
         if len(set(self.einsums)) < 2 or len(set(self.einsums)) < len(self.einsums):
@@ -37,9 +38,9 @@ class Batch:
         for other in members[1:]:
             changed[other.name] = _aligned(members[0], other)
         einsums = tuple(changed.get(name, cascade.einsum(name)) for name in self._order(cascade))
-        return Cascade(einsums, cascade.tensors, cascade.outputs, (*cascade.rewritings, self))
+        return cascade.rewritten(einsums, cascade.tensors, self)
 
-    def _order(self, cascade: Cascade) -> list[str]:
+    def _order(self, cascade: EinsumSequence) -> list[str]:
         """The Einsums with the batch in one piece, each after what it needs."""
         writer = {einsum.output.tensor: einsum.name for einsum in cascade.einsums}
         needs = {e.name: {writer[a.tensor] for a in e.operands if a.tensor in writer} - {e.name} for e in cascade.einsums}
@@ -67,7 +68,7 @@ class Unbatch:
 
     einsum: str
 
-    def apply(self, cascade: Cascade) -> Cascade:
+    def apply(self, cascade: AnyCascade) -> AnyCascade:
         """The cascade with this Einsum's rank variables renamed."""
         einsum = cascade.einsum(self.einsum)
         taken = {v for other in cascade.einsums for v in other.variables}
@@ -80,7 +81,7 @@ class Unbatch:
             names[variable] = name
         renamed = _renamed(einsum, names, tuple(range(len(einsum.operands))))
         einsums = tuple(renamed if other is einsum else other for other in cascade.einsums)
-        return Cascade(einsums, cascade.tensors, cascade.outputs, (*cascade.rewritings, self))
+        return cascade.rewritten(einsums, cascade.tensors, self)
 
 
 def _aligned(first: Einsum, other: Einsum) -> Einsum:

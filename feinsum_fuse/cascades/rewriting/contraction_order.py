@@ -16,10 +16,10 @@ from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
-from ..cascade import Access, Cascade, Einsum, SizeParam, Tensor
 from ..element_types import computing_type
 from ..functions import is_fractional, primitive, variables_in
-from ..reductions import is_recurrence
+from ..sequence import AnyCascade
+from ..terms import Access, Einsum, SizeParam, Tensor
 
 _LONG = 10_000
 """What a symbolic size is taken for when a path is sought."""
@@ -40,7 +40,7 @@ class ContractionOrder:
     einsum: str
     path: Path
 
-    def apply(self, cascade: Cascade) -> Cascade:
+    def apply(self, cascade: AnyCascade) -> AnyCascade:
         """The cascade with this Einsum in parts; :class:`CascadeError` unless it is a sum of a product, and the path fits its factors."""
         einsum = cascade.einsum(self.einsum)
         remaining = list(factors(einsum))
@@ -70,7 +70,7 @@ class ContractionOrder:
             raise CascadeError(f"the path {self.path} leaves {len(remaining)} factors of Einsum {einsum.name} uncontracted")
         position = cascade.einsums.index(einsum)
         einsums = (*cascade.einsums[:position], *parts, *cascade.einsums[position + 1 :])
-        return Cascade(einsums, constantdict(tensors), cascade.outputs, (*cascade.rewritings, self))
+        return cascade.rewritten(einsums, tensors, self)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def factors(einsum: Einsum) -> tuple[Factor, ...]:
         reason = f"its output {einsum.output} is not indexed by bare variables"
     elif einsum.guards:
         reason = "its iteration space is no box"
-    elif is_recurrence(einsum):
+    elif einsum.is_recurrence:
         reason = "it is a recurrence"
     if reason:
         raise CascadeError(f"Einsum {einsum.name} cannot be contracted pairwise: {reason}")

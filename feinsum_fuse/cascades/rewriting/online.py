@@ -13,7 +13,8 @@ from pymbolic.typing import Expression
 from ...errors import CascadeError
 from ...formats.reductions import MAX, REDUCTIONS
 from ...formats.workload import operand_name
-from ..cascade import Access, Cascade, Einsum, Tensor
+from ..sequence import AnyCascade, EinsumSequence
+from ..terms import Access, Einsum, Tensor
 from .softmax import ExpandSoftmax, softmax_arguments
 
 
@@ -29,7 +30,7 @@ class Online:
 
     einsum: str
 
-    def apply(self, cascade: Cascade) -> Cascade:
+    def apply(self, cascade: AnyCascade) -> AnyCascade:
         """The rewritten cascade; :class:`CascadeError` where one pass is not enough, with the number of passes that are."""
         softmax = self.einsum
         if softmax_arguments(cascade.einsum(softmax)) is not None:
@@ -44,12 +45,12 @@ class Online:
         self._check_exponentials(cascade, f"{softmax}.max")
         return dataclasses.replace(cascade, rewritings=(*cascade.rewritings, self))
 
-    def maximum(self, cascade: Cascade) -> str:
+    def maximum(self, cascade: EinsumSequence) -> str:
         """The Einsum that takes the maximum, in the rewritten cascade."""
         return self.einsum if self.einsum in {e.name for e in cascade.einsums if e.reduce == MAX.name} else f"{self.einsum}.max"
 
     @staticmethod
-    def _check_exponentials(cascade: Cascade, maximum: str) -> None:
+    def _check_exponentials(cascade: EinsumSequence, maximum: str) -> None:
         tensor = cascade.einsum(maximum).output.tensor
         readers = [e for e in cascade.einsums if tensor in {a.tensor for a in e.operands}]
         if not any(_calls_exp(e.map) for e in readers):
@@ -62,7 +63,7 @@ def _calls_exp(expression: Expression) -> bool:
     return isinstance(expression, p.Call) and isinstance(expression.function, p.Variable) and expression.function.name == "exp"
 
 
-def _late_division(cascade: Cascade, quotient: Einsum) -> Cascade:
+def _late_division(cascade: AnyCascade, quotient: Einsum) -> AnyCascade:
     """Every sum over the softmax's axis of products with the quotient, divided after the sum; the quotient itself is gone."""
     name = quotient.output.tensor
     exponential, total = quotient.operands
@@ -84,7 +85,7 @@ def _late_division(cascade: Cascade, quotient: Einsum) -> Cascade:
         old = tensors[einsum.output.tensor]
         tensors[numerator.output.tensor] = Tensor(numerator.output.tensor, old.shape, einsum.accumulate, old.ranks)
         einsums += [numerator, division]
-    return Cascade(tuple(einsums), constantdict(tensors), cascade.outputs, cascade.rewritings)
+    return dataclasses.replace(cascade, einsums=tuple(einsums), tensors=constantdict(tensors))
 
 
 def _divided_late(einsum: Einsum, quotient: Einsum, exponential: Access, total: Access) -> tuple[Einsum, Einsum]:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from ...errors import CascadeError
 from ...formats.validation.adapter import Adapter, Kinds
-from ..cascade import Cascade, Rewriting
+from ..sequence import AnyCascade, Rewriting
 from .batching import Batch, Unbatch
 from .contraction_order import ContractionOrder
 from .online import Online
@@ -22,7 +22,7 @@ _REWRITING: Kinds[Rewriting] = Kinds("rewriting", {kind.__name__: kind for kind 
 _REWRITINGS: Adapter[tuple[Rewriting, ...]] = Adapter(tuple[Annotated[Rewriting, _REWRITING], ...], "list of rewritings", CascadeError)
 
 
-def rewritten(cascade: Cascade, rewritings: Iterable[Rewriting]) -> Cascade:
+def rewritten(cascade: AnyCascade, rewritings: Iterable[Rewriting]) -> AnyCascade:
     """The cascade after these rewritings, in order; :class:`CascadeError` if one of them does not apply."""
     for rewriting in rewritings:
         cascade = rewriting.apply(cascade)

@@ -13,7 +13,8 @@ from pymbolic.typing import Expression
 from ...errors import CascadeError
 from ...formats.reductions import ADD, MAX
 from ...formats.workload import operand_name
-from ..cascade import Access, Cascade, Einsum, Tensor
+from ..sequence import AnyCascade
+from ..terms import Access, Einsum, Tensor
 
 PARTS = ("max", "exp", "sum")
 """What is written between the Einsum's name and what it becomes, in order of execution; the Einsum itself comes last."""
@@ -38,7 +39,7 @@ class ExpandSoftmax:
 
     einsum: str
 
-    def apply(self, cascade: Cascade) -> Cascade:
+    def apply(self, cascade: AnyCascade) -> AnyCascade:
         """The cascade with this Einsum expanded; :class:`CascadeError` unless its map is a softmax along an index of its output."""
         einsum = cascade.einsum(self.einsum)
         arguments = softmax_arguments(einsum)
@@ -62,7 +63,7 @@ class ExpandSoftmax:
         parts = _parts(einsum, expression, Access(f"{output.tensor}.max", row), Access(f"{output.tensor}.sum", row))
         position = cascade.einsums.index(einsum)
         einsums = (*cascade.einsums[:position], *parts, *cascade.einsums[position + 1 :])
-        return Cascade(einsums, constantdict(tensors), cascade.outputs, (*cascade.rewritings, self))
+        return cascade.rewritten(einsums, tensors, self)
 
 
 def _check(einsum: Einsum, along: str) -> None:

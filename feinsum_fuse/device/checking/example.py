@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cascades.cascade import Cascade, Einsum
+from ...cascades.cascade import Cascade
 from ...cascades.functions import is_fractional, primitive
+from ...cascades.terms import Einsum
 from ...errors import DeviceError
 from ...formats.reductions import ADD, REDUCTIONS
 
