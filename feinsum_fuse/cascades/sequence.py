@@ -76,9 +76,15 @@ class EinsumSequence:
             shape.append(size)
         return tuple(shape)
 
+    def changed(
+        self, einsums: tuple[Einsum, ...], tensors: Mapping[str, Tensor], outputs: tuple[str, ...], rewritings: tuple[Rewriting, ...] = ()
+    ) -> Self:
+        """The same kind of cascade of other Einsums."""
+        return dataclasses.replace(self, einsums=einsums, tensors=constantdict(tensors), outputs=outputs, rewritings=rewritings)
+
     def rewritten(self, einsums: tuple[Einsum, ...], tensors: Mapping[str, Tensor], by: Rewriting) -> Self:
-        """The same with other Einsums and tensors, which a rewriting made."""
-        return dataclasses.replace(self, einsums=einsums, tensors=constantdict(tensors), rewritings=(*self.rewritings, by))
+        """The cascade of the Einsums and tensors that a rewriting made."""
+        return self.changed(einsums, tensors, self.outputs, (*self.rewritings, by))
 
     def __repr__(self) -> str:
         lines = []

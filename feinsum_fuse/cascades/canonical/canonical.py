@@ -220,7 +220,7 @@ class _CascadeGraph(Generic[AnyCascade]):
             tensors[new] = Tensor(new, tuple(_renamed_size(size, renaming) for size in old.shape), old.dtype)
         outputs = sorted((renaming.tensors[name] for name in self.cascade.outputs), key=list(tensors).index)
         ordered = tuple(einsums[f"E{k}"] for k in range(len(einsums)))
-        return dataclasses.replace(self.cascade, einsums=ordered, tensors=constantdict(tensors), outputs=tuple(outputs), rewritings=())
+        return self.cascade.changed(ordered, tensors, tuple(outputs))
 
     def renamed_einsum(self, einsum: Einsum, renaming: Renaming, rank: list[int]) -> Einsum:
         names = {v: renaming.variables[einsum.name, v] for v in einsum.variables}

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 from constantdict import constantdict
@@ -20,6 +20,7 @@ from ...formats.workload import operand_name
 from ..cascade import Cascade
 from ..element_types import checked, computing_type, default_accumulator
 from ..functions import primitive, variables_in
+from ..sequence import Rewriting
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 
 Rho = Callable[..., Expression]
@@ -71,6 +72,12 @@ class BatchedEinsum(Cascade):
     """The indexing expression, one letter per index, as in ``numpy.einsum``."""
     arguments: tuple[tuple[tuple[str, ...], ...], ...] = ()
     """The argument matrix: per output and operand, the arrays whose elements at the operand's indices make its value."""
+
+    def changed(
+        self, einsums: tuple[Einsum, ...], tensors: Mapping[str, Tensor], outputs: tuple[str, ...], rewritings: tuple[Rewriting, ...] = ()
+    ) -> Self:
+        """A plain cascade: other Einsums have no subscripts in common."""
+        return cast(Self, Cascade(einsums, constantdict(tensors), outputs, rewritings))
 
     @property
     def dtypes(self) -> dict[str, str]:

@@ -85,7 +85,7 @@ def _late_division(cascade: AnyCascade, quotient: Einsum) -> AnyCascade:
         old = tensors[einsum.output.tensor]
         tensors[numerator.output.tensor] = Tensor(numerator.output.tensor, old.shape, einsum.accumulate, old.ranks)
         einsums += [numerator, division]
-    return dataclasses.replace(cascade, einsums=tuple(einsums), tensors=constantdict(tensors))
+    return cascade.changed(tuple(einsums), tensors, cascade.outputs, cascade.rewritings)
 
 
 def _divided_late(einsum: Einsum, quotient: Einsum, exponential: Access, total: Access) -> tuple[Einsum, Einsum]:

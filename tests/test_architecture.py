@@ -1,0 +1,121 @@
+"""The order of the packages, and of the files in them: computed from every import, those inside functions and those for types included."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import feinsum_fuse
+
+ROOT = Path(feinsum_fuse.__file__).resolve().parent
+MOST_MODULES = 12
+"""More of them in one folder, its ``__init__`` not counted, and it should have folders itself."""
+ORDER = (
+    *("errors", "formats", "cascades", "schedule", "codegen", "lowering", "mappings", "model", "device", "archive", "mapper", "tuning"),
+    *("compilation", "numpy_einsum", "report", "cli"),
+)
+"""Each imports those before it only."""
+
+UPWARD: frozenset[tuple[str, str]] = frozenset({("schedule.kernel.naming", "codegen.source_text")})
+"""Imports of what comes later that are still there."""
+CIRCLES: frozenset[frozenset[str]] = frozenset(
+    {
+        frozenset(
+            {
+                *("formats.arch", "formats.language.map_text", "formats.mapping", "formats.opencl", "formats.workload"),
+                *("formats.writing.drawing", "formats.writing.text_tables"),
+            }
+        ),
+        frozenset({"formats.spec", "formats.writing.saving", "formats.writing.writer"}),
+        frozenset({"mappings.branches", "mappings.nests"}),
+        frozenset(
+            {
+                *("archive.facts.application", "archive.facts.fact", "archive.facts.question", "archive.facts.recording"),
+                "archive.tables.storage",
+            }
+        ),
+        frozenset({"report.side_by_side", "report.trial"}),
+    }
+)
+"""Circles of files that are still there."""
+CROWDED: Mapping[str, int] = {"formats": 14, "formats/reading": 13, "cli": 13}
+"""Folders that still have more modules, and how many."""
+
+
+def modules() -> dict[str, Path]:
+    """Name without the package's own -> file."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    """The modules of the package that a file imports from; a name that is no module counts as its module's."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = package[: len(package) - node.level + 1]
+            base = ".".join([*above, *(node.module.split(".") if node.module else [])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}".lstrip(".")
+                yield full if full in known else base
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "feinsum_fuse":
+            yield (node.module or "").partition(".")[2]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[2] for alias in node.names if alias.name.split(".")[0] == "feinsum_fuse")
+
+
+def graph() -> dict[str, set[str]]:
+    """Module -> modules that it imports; the root, which re-exports from everywhere on demand, left out."""
+    known = modules()
+    return {name: set(imports(name, path, known)) - {name, ""} for name, path in known.items() if name}
+
+
+def circles(edges: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """The strongly connected sets of more than one module."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for module in edges.get(waiting.pop(), set()) - seen:
+                seen.add(module)
+                waiting.append(module)
+        return seen
+
+    reach = {module: reached(module) for module in edges}
+    found = {frozenset({module, *(other for other in reach[module] if module in reach.get(other, set()))}) for module in edges}
+    return {circle for circle in found if len(circle) > 1}
+
+
+def test_no_circles_of_files() -> None:
+    assert circles(graph()) == CIRCLES
+
+
+def test_packages_import_what_comes_before_them() -> None:
+    found = set()
+    for module, others in graph().items():
+        for other in others:
+            if ORDER.index(other.split(".")[0]) > ORDER.index(module.split(".")[0]):
+                found.add((module, other))
+    assert found == UPWARD
+
+
+def test_folders_hold_a_dozen_modules_at_most() -> None:
+    counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in modules().values() if path.name != "__init__.py")
+    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == CROWDED
+
+
+def test_the_graph_sees_every_way_of_importing(tmp_path: Path) -> None:
+    source = tmp_path / "c.py"
+    source.write_text(
+        "from typing import TYPE_CHECKING\nimport feinsum_fuse.a\nfrom ..b import x\nif TYPE_CHECKING:\n    from . import d\n"
+        "def f():\n    from .e import y\n    from feinsum_fuse.g import z\n"
+    )
+    known = {"a": source, "b": source, "p.c": source, "p.d": source, "p.e": source}
+    assert set(imports("p.c", source, known)) == {"a", "b", "p.d", "p.e", "g"}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
