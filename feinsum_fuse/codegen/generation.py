@@ -22,11 +22,12 @@ from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 from pyopencl import cltypes
 
 from ..errors import LoweringError, UnsupportedTypeError
-from ..schedule.kernel.naming import commented
+from ..schedule.kernel.remarks import described
 from ..schedule.target import ANY_DEVICE, Target
 from .executable import Argument, Executable, Launch, Role
 from .half import PRAGMA, uses_half, with_half_constants
-from .uniform_conditions import hidden_agreement
+from .source import source_of
+from .target import TreeTarget, looped
 
 OPTIONS = ("-cl-mad-enable",)
 """Lets compilers contract to fused multiply-adds; looser options cost accuracy and gain nothing."""
@@ -52,14 +53,14 @@ def executable(
         # loopy prints a kernel that fails its checks; the error says enough.
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore", WriteRaceConditionWarning)
-            linear = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(t_unit), expect_completion=True))
-            source = commented(lp.generate_code_v2(linear).device_code(), t_unit)
-        source = hidden_agreement(source) if target.quirks.agreed_conditions else source
+            unit = looped(t_unit.copy(target=TreeTarget(described(t_unit.default_entrypoint), target.quirks)))
+            linear = lp.linearize(lp.preprocess_program(unit))
+            launches = _launches(linear.default_entrypoint, linear)
+            source = source_of(lp.generate_code_v2(linear), linear, target.quirks)
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     kernel = linear.default_entrypoint
     _refuse_write_races(kernel)
-    launches = _launches(kernel, linear)
     passed = tuple(dict.fromkeys(name for launch in launches for name in launch.arguments))
     wanted = frozenset(outputs) if outputs is not None else frozenset(kernel.arg_dict) & kernel.get_written_variables()
     if missing := sorted(wanted - set(passed)):

@@ -14,7 +14,7 @@ from feinsum_fuse.codegen.generation import OPTIONS
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.checking.verification import verify
 from feinsum_fuse.formats.reading.load import loads
-from feinsum_fuse.schedule.kernel.intrinsics import LANES
+from feinsum_fuse.schedule.kernel.operations import LANES
 from feinsum_fuse.schedule.tree.nest import statements
 from tests.generators.trees import RandomTree, random_tree, random_trees
 from tests.generators.workloads import KINDS

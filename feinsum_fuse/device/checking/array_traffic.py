@@ -21,7 +21,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.kernel.tags import TensorTag
 from ...errors import LoweringError
-from ...schedule.kernel.intrinsics import parts
+from ...schedule.kernel.operations import parts
 from .counting import count_points
 
 _LANE = "lane_of_the_access"

@@ -1,9 +1,8 @@
-"""What a reader of the generated code sees: loops named after rank variables, each with a comment that says what it is."""
+"""Readable names: loops are called after rank variables, and what says nothing is left out."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import Counter
 from collections.abc import Iterator
 from math import gcd
@@ -11,20 +10,18 @@ from math import gcd
 import loopy as lp
 
 from ...cascades.names import Identifiers, identifier
-from ...codegen.source_text import Group, legible, needed
 from ...formats.affine import Affine
 from ..tree.loops import guarded
 from ..tree.nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
 from ..tree.parallel import distributed
-from .intrinsics import Intrinsic
 from .surroundings import inames_of
-from .tags import NormalFormTag, OwnedTag
+from .tags import OwnedTag
 
 
 def named(nest: Nest, taken: set[str]) -> Nest:
     """The nest with loops called ``m_0``, ``m_1``, ... from the outermost over one rank variable, or ``m`` if there is one."""
     fresh = Identifiers({*taken, *nest.tiles, *nest.sources})
-    names = {name: fresh(wish) for name, wish in _wishes(nest).items()}
+    names = {name: fresh(wish) for name, wish in wishes(nest).items()}
     for loop in (node for node in walk(nest.body) if isinstance(node, For) and node.name not in names):
         names[loop.name] = fresh(loop.name)
     for loop in (node for node in walk(nest.body) if isinstance(node, For) and node.fused):
@@ -33,33 +30,33 @@ def named(nest: Nest, taken: set[str]) -> Nest:
     return nest.replace(body=substituted(body, {old: Affine.variable(new) for old, new in names.items()}))
 
 
-def _wishes(nest: Nest) -> dict[str, str]:
+def wishes(nest: Nest) -> dict[str, str]:
     """Loop -> what it would be called if it were alone."""
-    wishes: dict[str, str] = {}
-    chains = [[loop for loop in chain if loop.refs] for chain in _chains(nest.body)]
+    result: dict[str, str] = {}
+    paths = [[loop for loop in chain if loop.refs] for chain in chains(nest.body)]
     numbered = {
-        loop.name for chain in chains for loop in chain if sum(other.refs[0].variable == loop.refs[0].variable for other in chain) > 1
+        loop.name for chain in paths for loop in chain if sum(other.refs[0].variable == loop.refs[0].variable for other in chain) > 1
     }
-    for chain in chains:
+    for chain in paths:
         seen: Counter[str] = Counter()
         for loop in chain:
             variable = loop.refs[0].variable
-            wishes.setdefault(loop.name, identifier(f"{variable}_{seen[variable]}" if loop.name in numbered else variable))
+            result.setdefault(loop.name, identifier(f"{variable}_{seen[variable]}" if loop.name in numbered else variable))
             seen[variable] += 1
     for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
-        tensor, variables = _moved(nest, loop)
-        if len(variables) == 1 and loop.name not in wishes:
-            wishes[loop.name] = identifier(f"{variables[0]}_{tensor}")
-    return wishes
+        tensor, variables = moved(nest, loop)
+        if len(variables) == 1 and loop.name not in result:
+            result[loop.name] = identifier(f"{variables[0]}_{tensor}")
+    return result
 
 
-def _chains(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
+def chains(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
     """The loops on the way to each innermost body."""
     inner = [node for node in body if isinstance(node, For)]
     if not inner:
         yield above
     for node in inner:
-        yield from _chains(node.body, (*above, node))
+        yield from chains(node.body, (*above, node))
 
 
 def _renamed(body: tuple[Node, ...], names: dict[str, str]) -> tuple[Node, ...]:
@@ -136,100 +133,7 @@ def final_form(nest: Nest, kernel: lp.LoopKernel) -> Nest:
     return named(plain(distributed(nest)), taken)
 
 
-def commented(source: str, t_unit: lp.TranslationUnit) -> str:
-    """OpenCL C with a comment at each loop, and at the kernel for each device axis; unchanged for kernels that are not ours."""
-    kernel = t_unit.default_entrypoint
-    tags = list(kernel.tags_of_type(NormalFormTag))
-    if not tags:
-        return source
-    nest = final_form(tags[0].nest, kernel)
-    loops = [node for node in walk(nest.body) if isinstance(node, For)]
-    remarks = {node.name: remark(nest, node) if node.refs else _moving(nest, node) for node in loops}
-    remarks |= {node.fused: "; ".join(remarks[member.name] for member in fused_chain(node)) for node in loops if node.fused}
-    head, *kernels = re.split(r"(?m)^(?=__kernel)", source)
-    names, starts = shared_names(nest, kernel), group_starts(nest)
-    kernels = [legible(_at_loops(remarks, text.rstrip() + "\n"), names, starts) for text in kernels]
-    intrinsics = [function for function in t_unit.callables_table.values() if isinstance(function, Intrinsic)]
-    return needed(head, intrinsics, kernels) + "\n".join(_axes_of(nest, remarks, text) + text for text in kernels)
-
-
-def shared_names(nest: Nest, kernel: lp.LoopKernel) -> dict[str, str]:
-    """Loop -> what it may be called in C, where loops of different nests may have one name."""
-    wishes = _wishes(nest)
-    others = {node.name for node in walk(nest.body) if isinstance(node, For) and node.name not in wishes}
-    taken = {*kernel.arg_dict, *kernel.temporary_variables, *nest.tiles, *nest.sources, *others}
-    for chain in _chains(nest.body):
-        for name, count in Counter(wishes[loop.name] for loop in chain if loop.name in wishes).items():
-            taken |= {name} if count > 1 else set()
-    return {name: wish for name, wish in wishes.items() if name != wish and wish not in taken}
-
-
-def group_starts(nest: Nest) -> dict[Group, str]:
-    """Sums of group numbers that say where a group's part of a rank variable starts, and a name for each."""
-    bound = {n.name: n for n in walk(nest.body) if isinstance(n, For) and n.refs and n.binding.startswith("group.")}
-    found: dict[Group, str] = {}
-    for _, statement in statements(nest.body):
-        for value in statement.values.values():
-            loops = [name for name in value.variables if name in bound]
-            if len(loops) > 1:
-                group = tuple(sorted((_axis(bound[name]), value.coefficients[name]) for name in loops))
-                found.setdefault(group, identifier(f"{bound[loops[0]].refs[0].variable}_start"))
-    return found
-
-
-def _axes_of(nest: Nest, remarks: dict[str, str], kernel: str) -> str:
-    """One comment for each device axis that a kernel uses: the loops whose statements write what the kernel writes."""
-    written = set(re.findall(r"(?m)^ *(\w+)(?:\[.*\])? .?= ", kernel)) | set(re.findall(r"\bvstore\w*\((\w+)", kernel))
-    used = set(re.findall(r"\b[gl]id\(\d\)", kernel))
-    bound = [n for n in walk(nest.body) if isinstance(n, For) and _axis(n) in used and (n.refs or _moved(nest, n)[1])]
-    here = [n for n in bound if any(s.target.source in written for _, s in statements((n,)))]
-    named = {_axis(n) for n in here if n.refs}
-    # What only moves tiles is said of an axis that has no loops of its own.
-    here = [n for n in here if n.refs or _axis(n) not in named]
-    return "".join(f"// {text}\n" for text in dict.fromkeys(f"{_axis(n)}: {remarks[n.name]}" for n in here))
-
-
-def _at_loops(remarks: dict[str, str], kernel: str) -> str:
-    lines: list[str] = []
-    for line in kernel.splitlines():
-        found = re.match(r"( *)for \(int (\w+) = ", line)
-        if found and found[2] in remarks:
-            lines.append(f"{found[1]}// {remarks[found[2]]}")
-        lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def _axis(loop: For) -> str:
-    kind, _, number = loop.binding.partition(".")
-    return {"group": f"gid({number})", "local": f"lid({number})"}.get(kind, "")
-
-
-def remark(nest: Nest, loop: For) -> str:
-    """Which part of which rank variable a loop is, for example ``m in tiles of 64 (Matmul1, Matmul2)``."""
-    variables = list(dict.fromkeys(ref.variable for ref in loop.refs))
-    einsums = ", ".join(dict.fromkeys(ref.einsum for ref in loop.refs))
-    size = next((v.coefficients[loop.name] for _, s in statements((loop,)) for v in s.values.values() if loop.name in v.variables), 1)
-    tiles = f" in tiles of {size}" if size > 1 else ""
-    return f"{' and '.join(variables)}{tiles} ({einsums})"
-
-
-_MOVES = {
-    "fetch": "fetch", "reload": "read back", "drain": "write back",
-    "init": "initialise", "populate": "initialise", "combine": "add up",
-}  # fmt: skip
-"""What a statement that belongs to a tile does."""
-
-
-def _moving(nest: Nest, loop: For) -> str:
-    """What a loop that is no part of a rank variable does, for example ``Storage of A: fetch k (Matmul1)``."""
-    _, statement = next(statements((loop,)))
-    tensor, variables = _moved(nest, loop)
-    tiled = any(place.source in nest.tiles for place in (statement.target, *statement.operands))
-    what = f"{'Storage of ' if tiled else ''}{tensor}: {_MOVES.get(statement.role, statement.role)}"
-    return f"{what} {' and '.join(variables)} ({statement.einsum})" if variables else f"{what} ({statement.einsum})"
-
-
-def _moved(nest: Nest, loop: For) -> tuple[str, list[str]]:
+def moved(nest: Nest, loop: For) -> tuple[str, list[str]]:
     """The tensor that a loop which is no part of a rank variable moves, and the rank variables that run over it where the loop does."""
     _, statement = next(statements((loop,)))
     places = (statement.target, *statement.operands)

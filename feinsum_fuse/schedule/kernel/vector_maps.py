@@ -14,7 +14,7 @@ from ...formats.affine import Affine
 from ...formats.functions import IN_KERNELS, Function
 from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
-from .intrinsics import WIDEST
+from .operations import WIDEST
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
 _NAMES = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}

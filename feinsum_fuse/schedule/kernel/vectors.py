@@ -16,7 +16,7 @@ from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..steps.vector_steps import lane_axis
 from ..tree.nest import For, Nest, Place, Statement
-from .intrinsics import c_type
+from .operations import c_type
 from .vector_maps import OnVectors
 
 

@@ -11,7 +11,7 @@ from constantdict import constantdict
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ..errors import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
-from ..kernel.intrinsics import LANES, has_vectors
+from ..kernel.operations import LANES, has_vectors
 from ..step import Step
 from ..tree.loops import check_alone, find, is_reduction
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt, statements

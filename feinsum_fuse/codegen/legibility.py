@@ -1,0 +1,67 @@
+"""OpenCL C as a person would write it: the same statements, with what is repeated computed once.
+
+loopy substitutes every index into every statement, and says nothing of its loops. The passes here change no value, and none depends on what
+an Einsum computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pymbolic.primitives as p
+
+from ..schedule.kernel.remarks import Description
+from .arithmetic import Known, Linear, Range, function_of, is_axis
+from .expressions import Substitution, VectorCall, array_of, variables, within
+from .operands import loop_names, with_loads, with_starts
+from .repeats import with_names
+from .simplification import joined, shortened
+from .statements import Assignment, Foreign, Kernel, all_statements, changed, expressions, renamed
+from .unrolling import unrolled
+
+
+def legible(kernel: Kernel, description: Description) -> Kernel:
+    """A kernel as a person would write it; one with statements that are not looked into is left as it is."""
+    if any(isinstance(statement, Foreign) for statement in all_statements(kernel.body)):
+        return kernel
+    known = Known(dict(_ranges(kernel)), floats=frozenset(name for name, v in kernel.variables.items() if v.kind not in "iub"))
+    body = unrolled(kernel.body)
+    if names := description.names:
+        substitution = Substitution({old: p.Variable(new) for old, new in names.items()})
+        body = tuple(renamed(changed(statement, substitution), names) for statement in body)
+    starts = {
+        name: Linear({p.Variable(kind)(axis): factor for (kind, axis), factor in reversed(group)})
+        for group, name in description.starts.items()
+    }
+    result = with_starts(joined(shortened(body, known)), starts)
+    taken = {name for s in all_statements(result) for e in expressions(s) for name in variables(e)}
+    taken |= {*loop_names(result), *kernel.variables, kernel.head.name}
+    result = tuple(with_loads(result, kernel.variables, taken))
+    constants = frozenset(argument.name for argument in kernel.head.arguments if not argument.is_array)
+    finished = kernel.with_body(with_names(result, constants, taken))
+    return replace(finished, remarks=tuple(_axes(finished, description)))
+
+
+def _ranges(kernel: Kernel) -> Iterator[tuple[p.ExpressionNode, Range]]:
+    """The ranges of the device's axes, and the arguments that are whole numbers."""
+    group = kernel.head.group
+    for axis in range(3):
+        yield p.Variable("gid")(axis), (0, None)
+        yield p.Variable("lid")(axis), (0, group[axis] - 1 if group else None)
+    for argument in kernel.head.arguments:
+        if not argument.is_array and kernel.variables[argument.name].kind == "i":
+            yield p.Variable(argument.name), (None, None)
+
+
+def _axes(kernel: Kernel, description: Description) -> Iterator[str]:
+    """A remark for each device axis that a kernel uses: the loops whose statements write what the kernel writes."""
+    every = [part for s in all_statements(kernel.body) for e in expressions(s) for part in within(e)]
+    used = {(function_of(part), part.parameters[0]) for part in every if is_axis(part)}
+    written = {array_of(s.target) for s in all_statements(kernel.body) if isinstance(s, Assignment)}
+    written |= {array_of(part.parameters[0]) for part in every if isinstance(part, VectorCall) and part.operation.is_store}
+    here = [axis for axis in description.axes if axis.axis in used and written.intersection(axis.writes)]
+    named = {axis.axis for axis in here if not axis.moves}
+    # What only moves tiles is said of an axis that has no loops of its own.
+    here = [axis for axis in here if not axis.moves or axis.axis not in named]
+    yield from dict.fromkeys(f"{axis.axis[0]}({axis.axis[1]}): {axis.remark}" for axis in here)

@@ -1,0 +1,89 @@
+"""Conditions on which all work-items of a group agree, where PoCL must not see that they do.
+
+In kernels with barriers PoCL 3.0 puts barriers of its own around and into innermost loops that all work-items run alike. Where such a loop
+stands under a condition, in the text or because the compiler takes a condition that does not change out of it, the first work-item runs
+what follows the loop twice, or finds the condition false. Loops under conditions that may differ from work-item to work-item are left
+alone; so the condition is joined to one that is true of all of them, which costs nothing once the work-items are iterations of a loop: by
+``&``, for ``&&`` would be a branch on what all agree on, followed by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import pymbolic.primitives as p
+from pymbolic.typing import Expression
+
+from .arithmetic import both, function_of
+from .expressions import Rewriter, within
+from .statements import (
+    Assignment,
+    Barrier,
+    Branch,
+    Declaration,
+    Evaluation,
+    Kernel,
+    Loop,
+    Statement,
+    all_statements,
+    bodies,
+    changed,
+    with_bodies,
+)
+
+AGREED = "agreed"
+AGREED_DEFINITION = f"""
+/* All work-items agree on the condition. PoCL 3.0 miscompiles loops under or around such conditions, unless it does not know. */
+#define {AGREED}(condition) (((condition) != 0) & (get_local_id(0) < get_local_size(0)))
+"""
+
+
+def with_hidden_agreement(kernel: Kernel) -> Kernel:
+    """The kernel in which PoCL does not know of any condition that all work-items agree on it."""
+    group = kernel.head.group
+    waits = any(isinstance(statement, Barrier) for statement in all_statements(kernel.body))
+    if not waits or (group is not None and prod(group) == 1):
+        return kernel
+    return kernel.with_body(_Agreement().block(kernel.body))
+
+
+class _Agreement(Rewriter):
+    """Marks the conditions that say nothing of work-items, nor name what does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.varying: set[str] = set()
+
+    def block(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        """The statements of a block, in their order, with their conditions marked."""
+        return tuple(map(self.statement, body))
+
+    def statement(self, statement: Statement) -> Statement:
+        """A statement, with those in it."""
+        if isinstance(statement, Declaration) and statement.value is not None and self._varies(statement.value):
+            self.varying.add(statement.name)
+        if isinstance(statement, Branch):
+            then, other = (self.block(part) for part in bodies(statement))
+            return Branch(self.agreed(self.rec(statement.condition)), then, other)
+        if isinstance(statement, Loop):
+            bare = changed(Loop(statement.type, statement.name, statement.first, statement.last, ()), self)
+            assert isinstance(bare, Loop)
+            return Loop(bare.type, bare.name, bare.first, bare.last, self.block(statement.body), statement.remark)
+        if isinstance(statement, Declaration | Assignment | Evaluation):
+            return changed(statement, self)
+        return with_bodies(statement, self.block)
+
+    def map_if(self, expr: p.If) -> Expression:
+        return p.If(self.agreed(self.rec(expr.condition)), self.rec(expr.then), self.rec(expr.else_))
+
+    def agreed(self, condition: Expression) -> Expression:
+        """The condition with each part that says nothing of work-items, nor names what does, marked."""
+        parts = condition.children if isinstance(condition, p.LogicalAnd) else (condition,)
+        return both([part if self._varies(part) else p.Call(p.Variable(AGREED), (part,)) for part in parts])
+
+    def _varies(self, value: Expression) -> bool:
+        return any(
+            function_of(part) in {"lid", "get_local_id"} or (isinstance(part, p.Variable) and part.name in self.varying)
+            for part in within(value)
+        )

@@ -1,0 +1,193 @@
+"""Names for arithmetic that a kernel's text would repeat: starts of rows, and conditions on loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pymbolic.primitives as p
+from pymbolic.typing import Expression
+
+from .arithmetic import is_axis
+from .expressions import Replacement, VectorCall, array_of, is_negative, is_whole_number, negative, operations, variables, within
+from .statements import Declaration, Loop, Statement, all_statements, bodies, changed, expressions, with_bodies
+
+REPEATED = 3
+"""Arithmetic of so many operations gets a name where it is repeated."""
+_DIGITS = "0123456789"
+
+
+@dataclass(frozen=True)
+class _Use:
+    """Arithmetic that occurs somewhere, and the array whose elements it chooses: empty for a part of an index, or a condition.
+
+    ``condition``: the comparison of which it is one side.
+    """
+
+    value: Expression
+    array: str = ""
+    condition: Expression | None = None
+
+
+class SumReplacement(Replacement):
+    """Exchanges parts of expressions, among them the terms with which a sum begins, and terms that are subtracted."""
+
+    def map_sum(self, expr: p.Sum) -> Expression:
+        for length in range(len(expr.children) - 1, 1, -1):
+            found = self.values.get(p.Sum(expr.children[:length]))
+            if found is not None:
+                return p.Sum((found, *map(self._term, expr.children[length:])))
+        first, *rest = expr.children
+        terms = (self.rec(first), *map(self._term, rest))
+        return expr if all(a is b for a, b in zip(terms, expr.children, strict=True)) else p.Sum(terms)
+
+    def _term(self, term: Expression) -> Expression:
+        if is_negative(term) and isinstance(term, p.Product) and (found := self.values.get(negative(term))) is not None:
+            return p.Product((-1, found))
+        return self.rec(term)
+
+
+def sums_within(value: Expression) -> Iterator[Expression]:
+    """The parts of an expression, and the terms with which its sums begin or that they subtract: what may have a name of its own."""
+    for part in within(value):
+        yield part
+        if isinstance(part, p.Sum):
+            for length in range(2, len(part.children)):
+                yield p.Sum(part.children[:length])
+            yield from (negative(term) for term in part.children[1:] if is_negative(term) and isinstance(term, p.Product))
+
+
+def with_names(body: Sequence[Statement], fixed: frozenset[str], taken: set[str]) -> tuple[Statement, ...]:
+    """The statements with declarations of what they repeat; ``fixed`` are the variables that keep their values, ``taken`` all names."""
+    result = tuple(body)
+    while (found := _repeated(result, fixed)) is not None:
+        value, arrays, first = found
+        name = _name(value, arrays, taken)
+        declared = Declaration("bool" if isinstance(value, p.Comparison) else "int", name, value=value)
+        replacement = SumReplacement({value: p.Variable(name)})
+        result = tuple(changed(s, replacement) for s in result)
+        result = (*result[:first], declared, *result[first:])
+        fixed |= {name}
+    constants = {s.name for s in result if isinstance(s, Declaration) and s.value is not None}
+    return tuple(_inside(statement, fixed | constants, taken) for statement in result)
+
+
+def _inside(statement: Statement, fixed: frozenset[str], taken: set[str]) -> Statement:
+    known = fixed | {statement.name} if isinstance(statement, Loop) else fixed
+    return with_bodies(statement, lambda body: with_names(body, known, set(taken)))
+
+
+def _repeated(body: Sequence[Statement], fixed: frozenset[str]) -> tuple[Expression, frozenset[str], int] | None:
+    """The longest arithmetic that occurs more than once and belongs here, its arrays, and the first statement with it."""
+    found: dict[Expression, list[tuple[_Use, tuple[int, ...]]]] = {}
+    known = fixed | {s.name for s in body if isinstance(s, Declaration) and s.value is not None}
+    for position, statement in enumerate(body):
+        for use, place in _uses(statement, (position,)):
+            if variables(use.value) <= known:
+                found.setdefault(use.value, []).append((use, place[:2]))
+    values = [value for value, uses in found.items() if _is_shared([use for use, _ in uses]) and _is_scattered({p for _, p in uses})]
+    if not values:
+        return None
+    best = max(values, key=lambda value: (not isinstance(value, p.Comparison), operations(value)))
+    everywhere = [
+        i for i, s in enumerate(body) for inner in all_statements((s,)) for e in expressions(inner) if best in sums_within(e)
+    ]
+    names = variables(best)
+    declared = [i + 1 for i, s in enumerate(body) if isinstance(s, Declaration) and s.name in names]
+    leading = next((i for i, s in enumerate(body) if not isinstance(s, Declaration) or s.value is not None), len(body))
+    return best, frozenset(use.array for use, _ in found[best]), max([min(everywhere), leading, *declared])
+
+
+def _is_shared(uses: Sequence[_Use]) -> bool:
+    """Whether there is more than one; a side of one condition that is repeated is a part of what is named then."""
+    return len(uses) > 1 and (any(use.condition is None for use in uses) or len({use.condition for use in uses}) > 1)
+
+
+def _is_scattered(places: set[tuple[int, ...]]) -> bool:
+    """Whether uses are not all in one block of a statement, where they get their name then."""
+    return len(places) > 1 or any(len(place) == 1 for place in places)
+
+
+def _uses(statement: Statement, place: tuple[int, ...]) -> Iterator[tuple[_Use, tuple[int, ...]]]:
+    """What might get a name, with the path of blocks to it."""
+    for expression in expressions(statement):
+        for use in _of_expression(expression):
+            yield use, place
+    if isinstance(statement, Declaration) and statement.value is not None and not isinstance(statement.value, p.Comparison):
+        for part in _parts(statement.value):
+            yield _Use(part), place
+    for number, block in enumerate(bodies(statement)):
+        for position, inner in enumerate(block):
+            for use, below in _uses(inner, (position,)):
+                yield use, (*place, number, *below)
+
+
+def _of_expression(value: Expression) -> Iterator[_Use]:
+    for part in within(value):
+        if isinstance(part, p.Subscript):
+            index = without_constant(part.index)
+            array = array_of(part)
+            for position, candidate in enumerate(_parts(index)):
+                yield _Use(candidate, array if position == 0 else "")
+        elif isinstance(part, p.Comparison) and _is_plain(part):
+            for side in (part.left, part.right):
+                for candidate in _parts(side):
+                    yield _Use(candidate, condition=part)
+            if operations(part) >= REPEATED:
+                yield _Use(part)
+
+
+def without_constant(index: Expression) -> Expression:
+    """An index without the number that is added last."""
+    if isinstance(index, p.Sum) and is_whole_number(index.children[-1]):
+        return index.children[0] if len(index.children) == 2 else p.Sum(index.children[:-1])
+    return index
+
+
+def _parts(index: Expression) -> Iterator[Expression]:
+    """An index and the sums that it begins with, and each of its terms, from the longest."""
+    terms: tuple[Expression, ...] = (index,)
+    if isinstance(index, p.Sum):
+        first, *rest = index.children
+        terms = (first, *(negative(term) if is_negative(term) else term for term in reversed(rest)))
+        for length in range(len(index.children), 1, -1):
+            start = p.Sum(index.children[:length])
+            if operations(start) >= REPEATED and _is_plain(start):
+                yield start
+    for term in terms:
+        if operations(term) >= REPEATED and _is_plain(term):
+            yield term
+
+
+def _is_plain(value: Expression) -> bool:
+    """Whether an expression only reads variables and the device's axes."""
+    return not any(
+        isinstance(part, p.Subscript | p.If | VectorCall) or (isinstance(part, p.Call) and not is_axis(part)) for part in within(value)
+    )
+
+
+def _name(value: Expression, arrays: frozenset[str], taken: set[str]) -> str:
+    """``A_at`` is a place in ``A``, ``at_m_k`` one in several arrays; ``inside_m`` and ``edge_m`` are conditions."""
+    stems = list(dict.fromkeys(_stem(part.name) for part in within(value) if isinstance(part, p.Variable)))
+    (array,) = arrays if len(arrays) == 1 else ("",)
+    kind = "at" if not isinstance(value, p.Comparison) else "edge" if value.operator == "==" else "inside"
+    wish = f"{array}_at" if array and kind == "at" else "_".join([kind, *(stems if len(stems) < REPEATED else ())])
+    return fresh(wish, taken)
+
+
+def _stem(name: str) -> str:
+    """A loop's name without its number, or a start's without saying so."""
+    stem = name
+    while (shorter := stem.rstrip(_DIGITS)) != stem and shorter.endswith("_"):
+        stem = shorter[:-1]
+    return stem if stem != name else name.removesuffix("_start")
+
+
+def fresh(wish: str, taken: set[str], number: int = 0) -> str:
+    """A name that is not taken, which is taken then."""
+    name = wish
+    while name in taken:
+        number += 1
+        name = f"{wish}_{number}"
+    taken.add(name)
+    return name

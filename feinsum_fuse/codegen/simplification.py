@@ -1,0 +1,185 @@
+"""A kernel's statements without what says nothing: conditions that are known, loops of one iteration, whole vectors that are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pymbolic.primitives as p
+from pymbolic.typing import Expression
+
+from .arithmetic import Known, both, flat, integer, is_axis, negated, simplified
+from .expressions import Rewriter, Substitution, VectorCall, is_negative, negative, within
+from .statements import Assignment, Barrier, Branch, Declaration, Evaluation, Loop, Scope, Statement, changed, with_bodies
+
+
+def shortened(body: Sequence[Statement], known: Known) -> tuple[Statement, ...]:
+    """Statements in their shortest form, where something is known."""
+    result: list[Statement] = []
+    values: dict[str, Expression] = {}
+    for statement in body:
+        for short in _shortened(changed(statement, Substitution(values)) if values else statement, known):
+            if isinstance(short, Declaration) and short.value is not None and known.is_whole(short.value):
+                low, high = known.range(short.value)
+                if low is not None and low == high:
+                    values[short.name] = short.value
+                    continue
+                known = known.with_range(short.name, (low, high))
+            _join(result, short, known)
+    return tuple(result)
+
+
+def _shortened(statement: Statement, known: Known) -> Iterator[Statement]:
+    match statement:
+        case Loop():
+            yield from _loop(statement, known)
+        case Branch(condition, body, otherwise):
+            yield from _branch(simplified(condition, known), body, otherwise, known)
+        case Scope(contents=contents):
+            yield from _inlined(shortened(contents, known))
+        case Assignment(target, value, operator):
+            yield from _assigned(simplified(target, known), operator, _value(value, known))
+        case Evaluation(value):
+            yield from _evaluated(_value(value, known), known)
+        case Declaration(value=value) if value is not None:
+            yield replace(statement, value=_value(value, known))
+        case _:
+            yield statement
+
+
+def _branch(test: Expression, body: Sequence[Statement], otherwise: Sequence[Statement], known: Known) -> Iterator[Statement]:
+    then = shortened(body, known.where(test)) if test is not False else ()
+    other = shortened(otherwise, known.where(negated(test, known))) if otherwise and test is not True else ()
+    if isinstance(test, bool):
+        yield from _inlined(then or other)
+    elif then:
+        yield Branch(test, then, other)
+    elif other:
+        yield Branch(simplified(negated(test, known), known), other)
+
+
+def _inlined(body: Sequence[Statement]) -> Iterator[Statement]:
+    """Statements of a block, for what is around it: constants of its own are replaced by their values."""
+    values: dict[str, Expression] = {}
+    for statement in body:
+        if values:
+            statement = changed(statement, Substitution(values))
+        if isinstance(statement, Declaration) and statement.value is not None:
+            values[statement.name] = statement.value
+        else:
+            yield statement
+
+
+def _loop(loop: Loop, known: Known) -> Iterator[Statement]:
+    first, last = integer(loop.first, known), integer(loop.last, known)
+    (low, least_first), (least, high) = known.range(first), known.range(last)
+    if low is not None and high is not None and high < low:
+        return
+    if low is not None and least_first == low and (least, high) == (low, low):
+        yield from _inlined(shortened(_at(loop, first), known))
+        return
+    body = shortened(loop.body, known.with_range(loop.name, (low, high)))
+    if body:
+        yield replace(loop, first=first, last=last, body=body)
+
+
+def _at(loop: Loop, value: Expression) -> tuple[Statement, ...]:
+    """The body of a loop in one iteration."""
+    substitution = Substitution({loop.name: value})
+    return tuple(changed(statement, substitution) for statement in loop.body)
+
+
+def _assigned(target: Expression, operator: str, value: Expression) -> Iterator[Statement]:
+    match value:
+        case VectorCall() if value.operation.is_store and value.parameters[0] == target and operator == "=":
+            # The call stores, and has the value of the element that it has stored.
+            yield Evaluation(value)
+        case p.Sum((first, right)) if first == target and operator == "=" and is_negative(right):
+            yield Assignment(target, negative(right), "-=")
+        case p.Sum((first, right)) if first == target and operator == "=":
+            yield Assignment(target, right, "+=")
+        case p.Product((first, right)) if first == target and operator == "=":
+            yield Assignment(target, right, "*=")
+        case p.Quotient(first, right) if first == target and operator == "=":
+            yield Assignment(target, right, "/=")
+        case _:
+            yield Assignment(target, value, operator)
+
+
+def _evaluated(value: Expression, known: Known) -> Iterator[Statement]:
+    if isinstance(value, VectorCall) and value.operation.is_counted:
+        most = known.range(value.parameters[-1])[1]
+        if most is not None and most <= 0:
+            return
+    yield Evaluation(value)
+
+
+def _value(value: Expression, known: Known) -> Expression:
+    return _Whole(known).rec(simplified(value, known))
+
+
+class _Whole(Rewriter):
+    """Loads and stores without a count the vectors that are known to be whole."""
+
+    def __init__(self, known: Known) -> None:
+        super().__init__()
+        self.known = known
+
+    def map_vector_call(self, expr: VectorCall) -> Expression:
+        parameters = tuple(map(self.rec, expr.parameters))
+        if expr.operation.is_counted:
+            least = self.known.range(parameters[-1])[0]
+            if least is not None and least >= expr.operation.lanes:
+                return VectorCall(expr.operation.uncounted, parameters[:-1])
+        return VectorCall(expr.operation, parameters)
+
+
+def _join(before: list[Statement], statement: Statement, known: Known) -> None:
+    """Add a statement, which becomes part of the last one where both stand under one condition or are barriers."""
+    last = before[-1] if before else None
+    if isinstance(last, Barrier) and isinstance(statement, Barrier):
+        memories = dict.fromkeys((*last.memories, *statement.memories))
+        before[-1] = Barrier(tuple(sorted(memories, reverse=True)))
+        return
+    if isinstance(last, Branch) and isinstance(statement, Branch) and _is_fixed(last.condition, known):
+        if statement.condition == last.condition:
+            then, other = statement.body, statement.otherwise
+        elif statement.condition == simplified(negated(last.condition, known), known):
+            then, other = statement.otherwise, statement.body
+        else:
+            before.append(statement)
+            return
+        before[-1] = Branch(last.condition, _appended(last.body, then, known), _appended(last.otherwise, other, known))
+        return
+    before.append(statement)
+
+
+def _appended(body: Sequence[Statement], more: Sequence[Statement], known: Known) -> tuple[Statement, ...]:
+    result = list(body)
+    for statement in more:
+        _join(result, statement, known)
+    return tuple(result)
+
+
+def _is_fixed(condition: Expression, known: Known) -> bool:
+    """Whether a condition stays as it is whatever statements do: it is about loops and the device's axes."""
+    for part in within(condition):
+        if isinstance(part, p.Variable) and part not in known.ranges:
+            return False
+        if isinstance(part, p.Call | p.Subscript | VectorCall) and not (is_axis(part) and part in known.ranges):
+            return False
+    return True
+
+
+def joined(body: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Statements in which a condition that only stands before another one is joined to it."""
+    return tuple(_one_condition(with_bodies(statement, joined)) for statement in body)
+
+
+def _one_condition(statement: Statement) -> Statement:
+    if isinstance(statement, Branch) and not statement.otherwise and len(statement.body) == 1:
+        (inner,) = statement.body
+        if isinstance(inner, Branch) and not inner.otherwise:
+            parts = [part for test in (statement.condition, inner.condition) for part in flat(test, p.LogicalAnd)]
+            return Branch(both(parts), inner.body)
+    return statement

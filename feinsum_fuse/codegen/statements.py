@@ -1,0 +1,336 @@
+"""Statements of OpenCL C as values, which loopy puts together as it does those of cgen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pymbolic.primitives as p
+from cgen import Generable
+from constantdict import constantdict
+from pymbolic.typing import Expression
+
+from .arithmetic import shifted
+from .bounds import Bounds
+from .expressions import is_whole_number
+from .printing import written
+
+WIDTH = 140
+"""Longer lines of arguments are broken."""
+Memory = Literal["global", "local", "private"]
+
+
+class Statement(Generable):
+    """One statement; ``generate`` gives its lines."""
+
+
+@dataclass(frozen=True)
+class Comment(Statement):
+    """``// text``."""
+
+    text: str
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        yield f"// {self.text}"
+
+
+@dataclass(frozen=True)
+class Foreign(Statement):
+    """A statement of loopy's that is not looked into, such as a caller's own C."""
+
+    of: Generable
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        yield from self.of.generate()
+
+
+@dataclass(frozen=True)
+class Declaration(Statement):
+    """``type name[size] = value;``, where ``size`` and ``value`` may be missing; with a value it is a constant."""
+
+    type: str
+    name: str
+    size: Expression | None = None
+    value: Expression | None = None
+    memory: Memory = "private"
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        space = "" if self.memory == "private" else f"__{self.memory} "
+        size = "" if self.size is None else f"[{written(self.size)}]"
+        value = "" if self.value is None else f" = {written(self.value)}"
+        yield f"{space}{self.type}{' const' if value else ''} {self.name}{size}{value};"
+
+
+@dataclass(frozen=True)
+class Assignment(Statement):
+    """``target operator value;``, the operator such as ``=`` or ``+=``."""
+
+    target: Expression
+    value: Expression
+    operator: str = "="
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        yield f"{written(self.target)} {self.operator} {written(self.value)};"
+
+
+@dataclass(frozen=True)
+class Evaluation(Statement):
+    """``value;``: a call, for what it does."""
+
+    value: Expression
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        yield f"{written(self.value)};"
+
+
+@dataclass(frozen=True)
+class Barrier(Statement):
+    """Work-items wait for one another, and see what each has written into these memories."""
+
+    memories: tuple[str, ...]
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        yield f"barrier({' | '.join(f'CLK_{memory.upper()}_MEM_FENCE' for memory in self.memories)});"
+
+
+@dataclass(frozen=True)
+class Loop(Statement):
+    """``for (type name = first; name <= last; ++name) body``, with a remark above it.
+
+    A loop that is to be ``unrolled`` has numbers for first and last; ``bounds`` says which of its iterations run, if not all do.
+    """
+
+    type: str
+    name: str
+    first: Expression
+    last: Expression
+    body: tuple[Statement, ...]
+    remark: str = ""
+    unrolled: bool = False
+    bounds: Bounds | None = None
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        if self.remark:
+            yield f"// {self.remark}"
+        # PoCL 3.0 makes worse loops of an end that is chosen if the comparison is not the one that loopy writes.
+        end = f"< {written(shifted(self.last, 1))}" if is_whole_number(self.last) else f"<= {written(self.last)}"
+        yield f"for ({self.type} {self.name} = {written(self.first)}; {self.name} {end}; ++{self.name})"
+        yield from _inner(self.body)
+
+
+@dataclass(frozen=True)
+class Branch(Statement):
+    """``if (condition) body else otherwise``."""
+
+    condition: Expression
+    body: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        yield f"if ({written(self.condition)})"
+        # An else belongs to the nearest if, also to one in a loop without braces.
+        is_open = _ends_in_branch(self.body) if self.otherwise else any(isinstance(s, Branch) and s.otherwise for s in self.body)
+        yield from _inner(self.body, braced=is_open)
+        if self.otherwise:
+            yield "else"
+            yield from _inner(self.otherwise)
+
+
+class Block(Statement):
+    """Statements one after another, as loopy collects them."""
+
+    def __init__(self, contents: Sequence[Generable] | Generable = ()) -> None:
+        parts = (contents,) if isinstance(contents, Generable) else contents
+        self.contents = [statement for part in parts for statement in flat(part)]
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        yield from _inner(self.contents, braced=True)
+
+
+class Scope(Block):
+    """A block with declarations of its own."""
+
+
+Inner = tuple[Statement, ...]
+
+
+def flat(part: Generable) -> tuple[Statement, ...]:
+    """The statements that something is made of."""
+    if isinstance(part, Block) and not isinstance(part, Scope):
+        return tuple(part.contents)
+    return (part if isinstance(part, Statement) else Foreign(part),)
+
+
+def _inner(body: Sequence[Statement], *, braced: bool = False) -> Iterator[str]:
+    is_block = braced or len(body) > 1
+    yield from ["{"] if is_block else []
+    for statement in body:
+        for line in statement.generate():
+            yield f"  {line}"
+    yield from ["}"] if is_block else []
+
+
+def _ends_in_branch(body: Sequence[Statement]) -> bool:
+    return any(isinstance(s, Branch) or (isinstance(s, Loop) and _ends_in_branch(s.body)) for s in body)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What is known of an array or a number: its type in C, the kind of its NumPy type, its memory."""
+
+    type: str
+    kind: str
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a kernel: an array in global memory, or a number."""
+
+    name: str
+    type: str
+    is_array: bool
+    is_written: bool
+
+    @property
+    def text(self) -> str:
+        """The declaration."""
+        constant = "" if self.is_written else " const"
+        return f"__global {self.type}{constant} *__restrict__ {self.name}" if self.is_array else f"{self.type}{constant} {self.name}"
+
+
+@dataclass(frozen=True)
+class Head(Statement):
+    """The declaration of a function; ``group`` is the number of work-items of a group along three axes, if that is known."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    group: tuple[int, ...] | None = None
+    is_kernel: bool = True
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        group = "" if self.group is None else f"__attribute__ ((reqd_work_group_size({', '.join(map(repr, self.group))}))) "
+        start = f"__kernel void {group}{self.name}(" if self.is_kernel else f"static void {self.name}("
+        arguments = [argument.text for argument in self.arguments]
+        line = f"{start}{', '.join(arguments)})"
+        end = ";" if with_semicolon else ""
+        if len(line) <= WIDTH:
+            yield f"{line}{end}"
+            return
+        yield start
+        for position, text in enumerate(arguments):
+            yield f"    {text}{',' if position < len(arguments) - 1 else f'){end}'}"
+
+
+@dataclass(frozen=True)
+class Kernel(Statement):
+    """A function: its head, its body and what is known of the variables; ``remarks`` stand above it."""
+
+    head: Head
+    body: tuple[Statement, ...]
+    variables: constantdict[str, Variable] = field(default_factory=constantdict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def fdecl(self) -> Head:
+        """The head, by the name that loopy knows."""
+        return self.head
+
+    def with_body(self, body: Sequence[Statement]) -> Kernel:
+        """The kernel with another body."""
+        return replace(self, body=tuple(body))
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        for remark in self.remarks:
+            yield f"// {remark}"
+        yield from self.head.generate(with_semicolon=False)
+        yield "{"
+        declared = next((i for i, s in enumerate(self.body) if not isinstance(s, Declaration)), len(self.body))
+        for position, statement in enumerate(self.body):
+            if position == declared > 0:
+                yield ""
+            for line in statement.generate():
+                yield f"  {line}"
+        yield "}"
+
+
+def expressions(statement: Statement) -> tuple[Expression, ...]:
+    """The expressions of a statement itself, without those of the statements in it."""
+    match statement:
+        case Declaration(value=value):
+            return (value,) if value is not None else ()
+        case Assignment(target, value):
+            return target, value
+        case Evaluation(value):
+            return (value,)
+        case Loop(first=first, last=last):
+            return first, last
+        case Branch(condition):
+            return (condition,)
+    return ()
+
+
+def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+    """The blocks in a statement."""
+    match statement:
+        case Loop(body=body):
+            return (body,)
+        case Branch(_, body, otherwise):
+            return body, otherwise
+        case Scope(contents=contents):
+            return (tuple(contents),)
+    return ()
+
+
+def with_bodies(statement: Statement, change: Callable[[tuple[Statement, ...]], Sequence[Statement]]) -> Statement:
+    """The statement with the blocks in it changed."""
+    match statement:
+        case Loop(body=body):
+            return replace(statement, body=tuple(change(body)))
+        case Branch(condition, body, otherwise):
+            return Branch(condition, tuple(change(body)), tuple(change(otherwise)))
+        case Scope(contents=contents):
+            return Scope(change(tuple(contents)))
+    return statement
+
+
+def changed(statement: Statement, change: Callable[[Expression], Expression]) -> Statement:
+    """The statement with its expressions changed, and those of the statements in it."""
+    match statement:
+        case Declaration(value=value):
+            return replace(statement, value=change(value)) if value is not None else statement
+        case Assignment(target, value, operator):
+            return Assignment(change(target), change(value), operator)
+        case Evaluation(value):
+            return Evaluation(change(value))
+        case Loop(first=first, last=last, body=body):
+            inner = tuple(changed(s, change) for s in body)
+            return replace(statement, first=change(first), last=change(last), body=inner)
+        case Branch(condition, body, otherwise):
+            then, other = (tuple(changed(s, change) for s in part) for part in (body, otherwise))
+            return Branch(change(condition), then, other)
+        case Scope(contents=contents):
+            return Scope([changed(s, change) for s in contents])
+    return statement
+
+
+def all_statements(body: Sequence[Statement]) -> Iterator[Statement]:
+    """All statements, outer before inner."""
+    for statement in body:
+        yield statement
+        for block in bodies(statement):
+            yield from all_statements(block)
+
+
+def renamed(statement: Statement, names: Mapping[str, str]) -> Statement:
+    """The statement with its loops, and those in it, called otherwise."""
+    if isinstance(statement, Loop):
+        statement = replace(statement, name=names.get(statement.name, statement.name))
+    return with_bodies(statement, lambda body: tuple(renamed(s, names) for s in body))
+
+
+def calls(value: Expression) -> Iterator[str]:
+    """The functions that an expression calls directly."""
+    if isinstance(value, p.Call) and isinstance(value.function, p.Variable):
+        yield value.function.name

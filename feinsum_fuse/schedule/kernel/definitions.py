@@ -1,0 +1,156 @@
+"""Functions on vectors in OpenCL C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...formats.functions import FUNCTIONS
+from ..target import Quirks
+from .operations import SHORTEST, WIDEST, Operation
+
+_MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
+"""Element type -> that of what comparing its vectors gives."""
+_OPERATORS = {"ge": ">=", "gt": ">", "eq": "==", "ne": "!="}
+
+
+def _iota(element: str, lanes: int) -> str:
+    return f"(({element}{lanes})({', '.join(map(str, range(lanes)))}))"
+
+
+def definitions(operation: Operation, quirks: Quirks) -> Iterator[tuple[str, str]]:
+    """What an operation needs, each with a name that says where it stands among the others."""
+    lanes = operation.lanes
+    while operation.is_load or operation.is_store:
+        yield f"09_anywhere_{operation.element}{lanes}", anywhere(operation.element, lanes, quirks)
+        lanes //= 2
+        if not operation.is_counted or lanes < SHORTEST:
+            break
+    yield f"10_{operation.name}", definition(operation, quirks)
+
+
+def anywhere(element: str, lanes: int, quirks: Quirks) -> str:
+    """The OpenCL C text that reads and writes vectors at any element's address."""
+    vector = f"{element}{lanes}"
+    if not quirks.called_vector_loads:
+        return f"""
+#define get_{vector}(space, at) vload{lanes}(0, at)
+#define set_{vector}(space, at, value) vstore{lanes}(value, 0, at)"""
+    return f"""
+#ifdef __clang__
+typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), aligned(sizeof({element})), may_alias));
+#define get_{vector}(space, at) (({vector})*(space const {vector}_anywhere *)(at))
+#define set_{vector}(space, at, value) (*(space {vector}_anywhere *)(at) = (value))
+#else
+#define get_{vector}(space, at) vload{lanes}(0, at)
+#define set_{vector}(space, at, value) vstore{lanes}(value, 0, at)
+#endif"""
+
+
+def _builtin(name: str, function: str, vector: str, arguments: tuple[str, ...], quirks: Quirks, *, is_converted: bool) -> str:
+    """A function of OpenCL on whole vectors, or on the halves of the widest."""
+
+    def call(dtype: str, values: list[str]) -> str:
+        called = f"{function}({', '.join(values)})"
+        return f"convert_{dtype}({called})" if is_converted else called
+
+    names, whole = ", ".join(arguments), [f"({vector})({argument})" for argument in arguments]
+    if not quirks.widest_builtins or not vector.endswith(str(WIDEST)):
+        return f"#define {name}({names}) {call(vector, whole)}"
+    half = f"{vector.removesuffix(str(WIDEST))}{WIDEST // 2}"
+    low, high = (call(half, [f"{argument}.{part}" for argument in arguments]) for part in ("lo", "hi"))
+    return f"""
+static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for argument in arguments)})
+{{
+  return ({vector})({low}, {high});
+}}
+#define {name}({names}) {name}_by_halves({', '.join(whole)})"""
+
+
+def definition(operation: Operation, quirks: Quirks) -> str:
+    """The OpenCL C text of an operation."""
+    name, what, element, lanes, vector = operation.name, operation.what, operation.element, operation.lanes, operation.vector
+    if what == "splat":
+        return f"#define {name}(x) (({vector})(x))"
+    if what == "pack":
+        names = ", ".join(f"x{k}" for k in range(lanes))
+        return f"#define {name}({names}) (({vector})({names}))"
+    if what.startswith("lane"):
+        return f"#define {name}(x) ((x).s{int(what[4:]):x})"
+    function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
+    if function is not None:
+        kind = "f" if element in {"float", "double"} else "i"
+        # Of integers abs gives unsigned ones.
+        is_converted = kind == "i" and function.arity == 1
+        return _builtin(name, function.opencl_name(kind), vector, ("x", "y")[: function.arity], quirks, is_converted=is_converted)
+    if what == "viota":
+        return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
+    if what.startswith(("vindex", "vwhere")):
+        operator = _OPERATORS[what[6:]]
+        chosen = f"? ({vector})(then) : ({vector})(otherwise))"
+        if what.startswith("vwhere"):
+            return f"#define {name}(x, y, then, otherwise) (({vector})(x) {operator} ({vector})(y) {chosen}"
+        mask = _MASKS[element]
+        counted = "int" if mask == "char" else mask
+        lane = f"{_iota(counted, lanes)} * ({counted})(step) + ({counted})(first) {operator} 0"
+        lane = lane if mask == counted else f"convert_{mask}{lanes}({lane})"
+        return f"#define {name}(first, step, then, otherwise) ({lane} {chosen}"
+    if what == "vdiv":
+        return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
+    return _of_memory(operation)
+
+
+def _of_memory(operation: Operation) -> str:
+    """The OpenCL C text of a load or a store."""
+    name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
+    what, _, space = operation.what.partition("_")
+    pointer = f"__{space} {element} "
+    if what == "vload":
+        return f"#define {name}(x) get_{vector}(__{space}, &(x))"
+    if what == "vloadupto":
+        return f"""
+/* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */
+static inline {vector} {name}_at({pointer}const *at, int count)
+{{
+  if (count >= {lanes}) return get_{vector}(__{space}, at);
+  {vector} some = 0;
+{_parts_of(element, lanes, 0, f"some.s{{0}} = get_{{1}}(__{space}, {{2}});", "some.s{0} = {1};")}
+  return some;
+}}
+#define {name}(x, count) {name}_at(&(x), count)"""
+    if what == "vstore":
+        return f"""
+static inline {element} {name}_at({pointer}*at, {vector} value)
+{{
+  set_{vector}(__{space}, at, value);
+  return value.s0;
+}}
+#define {name}(x, value) {name}_at(&(x), value)"""
+    assert what == "vstoreupto", name
+    return f"""
+static inline {element} {name}_at({pointer}*at, {vector} value, int count)
+{{
+  if (count >= {lanes})
+  {{
+    set_{vector}(__{space}, at, value);
+    return value.s0;
+  }}
+{_parts_of(element, lanes, 0, f"set_{{1}}(__{space}, {{2}}, value.s{{0}});", "{1} = value.s{0};")}
+  return value.s0;
+}}
+#define {name}(x, value, count) {name}_at(&(x), value, count)"""
+
+
+def _parts_of(element: str, lanes: int, first: int, several: str, single: str, indent: str = "  ") -> str:
+    """C that moves fewer than ``lanes`` elements, those from ``first`` to ``count``, by halves of vectors.
+
+    ``several`` and ``single``: what moves some, with their places in the vector, their type or memory, and their address.
+    """
+    half = lanes // 2
+    if half < SHORTEST:
+        singles = [f"{indent}if (count > {k}) " + single.format(f"{k:x}", f"at[{k}]") for k in range(first, first + lanes - 1)]
+        return "\n".join(singles)
+    places = "".join(f"{k:x}" for k in range(first, first + half))
+    above, below = (_parts_of(element, half, start, several, single, indent + "  ") for start in (first + half, first))
+    whole = several.format(places, f"{element}{half}", f"at + {first}" if first else "at")
+    head = f"{indent}if (count >= {first + half})\n{indent}{{\n{indent}  {whole}\n{above}\n{indent}}}\n"
+    return head + f"{indent}else\n{indent}{{\n{below}\n{indent}}}"

@@ -1,0 +1,85 @@
+"""What functions on vectors do, by their names; a vector is an element type such as ``float8``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from ..errors import VectorAccessError
+
+C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar"}
+LANES = (2, 4, 8, 16)
+WIDEST = LANES[-1]
+SHORTEST = 4
+"""Fewer elements than so many are moved one by one."""
+
+
+def c_type(dtype: str) -> str:
+    """The OpenCL C type of a NumPy type name; :class:`VectorAccessError` if there are no vectors of it."""
+    if dtype not in C_TYPES:
+        raise VectorAccessError(f"there are no vectors of {dtype}", hint=f"Vectors are made of {', '.join(C_TYPES)}.")
+    return C_TYPES[dtype]
+
+
+def has_vectors(dtype: str) -> bool:
+    """Whether there are vectors of a NumPy type."""
+    return dtype in C_TYPES
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a function on vectors does; ``what`` is its name without the type."""
+
+    what: str
+    element: str
+    lanes: int
+
+    @classmethod
+    @cache
+    def named(cls, name: str) -> Operation:
+        """The operation of an intrinsic's name."""
+        return cls(*parts(name))
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return f"{self.what}_{self.element}{self.lanes}"
+
+    @property
+    def vector(self) -> str:
+        """The C type of its vectors."""
+        return f"{self.element}{self.lanes}"
+
+    @property
+    def is_load(self) -> bool:
+        """Whether it reads a vector from memory."""
+        return self.what.startswith("vload")
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it writes a vector to memory."""
+        return self.what.startswith("vstore")
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its last argument says how many elements there are."""
+        return "upto" in self.what
+
+    @property
+    def uncounted(self) -> Operation:
+        """The same on whole vectors."""
+        return Operation(self.what.replace("upto", ""), self.element, self.lanes)
+
+    def whole_parameters(self, count: int) -> frozenset[int]:
+        """Which of its so many arguments are whole numbers."""
+        if self.is_counted:
+            return frozenset((count - 1,))
+        return frozenset((0, 1)) if self.what.startswith(("vindex", "viota")) else frozenset()
+
+
+def parts(name: str) -> tuple[str, str, int]:
+    """(what, C element type, lanes) of an intrinsic's name."""
+    found = re.fullmatch(r"(\w+?)_(u?[a-z]+)(\d+)", name)
+    assert found, name
+    return found[1], found[2], int(found[3])
