@@ -308,7 +308,7 @@ class Simplification(Rewriter):
     def map_logical_and(self, expr: p.LogicalAnd | p.LogicalOr) -> Expression:
         ends = isinstance(expr, p.LogicalOr)
         parts: list[Expression] = []
-        for part in flat(expr, type(expr)):
+        for part in conjuncts(expr, type(expr)):
             test = self.rec(part)
             if isinstance(test, bool):
                 if test is ends:
@@ -327,9 +327,9 @@ class Simplification(Rewriter):
         return p.Comparison(self.rec(expr.left), expr.operator, self.rec(expr.right))
 
 
-def flat(value: Expression, kind: type[p.LogicalAnd] | type[p.LogicalOr]) -> list[Expression]:
+def conjuncts(value: Expression, kind: type[p.LogicalAnd] | type[p.LogicalOr]) -> list[Expression]:
     """The conditions that a condition joins."""
-    return [part for child in value.children for part in flat(child, kind)] if isinstance(value, kind) else [value]
+    return [part for child in value.children for part in conjuncts(child, kind)] if isinstance(value, kind) else [value]
 
 
 def negated(condition: Expression, known: Known) -> Expression:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
-from .arithmetic import Known, both, flat, integer, is_axis, negated, simplified
+from .arithmetic import Known, both, conjuncts, integer, is_axis, negated, simplified
 from .expressions import Rewriter, Substitution, VectorCall, is_negative, negative, within
 from .statements import Assignment, Barrier, Branch, Declaration, Evaluation, Loop, Scope, Statement, changed, with_bodies
 
@@ -180,6 +180,6 @@ def _one_condition(statement: Statement) -> Statement:
     if isinstance(statement, Branch) and not statement.otherwise and len(statement.body) == 1:
         (inner,) = statement.body
         if isinstance(inner, Branch) and not inner.otherwise:
-            parts = [part for test in (statement.condition, inner.condition) for part in flat(test, p.LogicalAnd)]
+            parts = [part for test in (statement.condition, inner.condition) for part in conjuncts(test, p.LogicalAnd)]
             return Branch(both(parts), inner.body)
     return statement

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import loopy as lp
 from cgen import Collection, Generable
-from loopy.codegen.result import TranslationUnitCodeGenerationResult, process_preambles
+from loopy.codegen import TranslationUnitCodeGenerationResult
+from loopy.codegen.result import process_preambles
 
 from ..schedule.kernel.definitions import definitions
 from ..schedule.kernel.intrinsics import Intrinsic

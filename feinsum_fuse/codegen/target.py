@@ -43,8 +43,9 @@ from ..schedule.kernel.intrinsics import Intrinsic
 from ..schedule.kernel.operations import Operation
 from ..schedule.kernel.remarks import Description
 from ..schedule.target import Quirks
+from .arithmetic import both, conjuncts, function_of
 from .bounds import Bounds
-from .expressions import Cast, VectorCall
+from .expressions import Cast, VectorCall, is_whole_number, within
 from .legibility import legible
 from .quirks import with_hidden_agreement
 from .statements import (
@@ -242,7 +243,9 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         return Comment(s)
 
     def emit_if(self, condition_str: CExpression, ast: Generable) -> Branch:
-        return Branch(condition_str.expr, flat(ast))
+        # loopy's conditions come out of sets, in another order in another process.
+        conditions = sorted(conjuncts(condition_str.expr, p.LogicalAnd), key=_order)
+        return Branch(both(conditions), flat(ast))
 
     def emit_barrier(self, synchronization_kind: str, mem_kind: str, comment: str) -> Barrier:
         # Refuses what OpenCL lacks.
@@ -291,6 +294,12 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
             return Block()
         kernel = legible(node, self.target.description)
         return with_hidden_agreement(kernel) if self.target.quirks.agreed_conditions else kernel
+
+
+def _order(condition: Expression) -> list[tuple[str, int]]:
+    """A key by which conditions are sorted: their names and numbers, from left to right."""
+    parts = within(condition)
+    return [(part.name, 0) if isinstance(part, p.Variable) else (function_of(part), part if is_whole_number(part) else 0) for part in parts]
 
 
 def _argument(kernel: LoopKernel, name: str, written: frozenset[str]) -> Argument:

@@ -9,8 +9,7 @@ from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
-
-from .scripts import ref, refs
+from tests.schedule.scripts import ref, refs
 
 
 def test_loops_are_called_after_rank_variables_and_say_what_they_are() -> None:

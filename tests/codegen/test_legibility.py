@@ -1,0 +1,137 @@
+"""The generated tree after it has been made legible: shorter, and the same statements."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.codegen.legibility import legible
+from feinsum_fuse.codegen.statements import Branch, Foreign, Loop, Statement
+from feinsum_fuse.lowering import lower
+from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.schedule.kernel.remarks import Description
+
+from .trees import assignment, expression, kernel, lines
+
+NOTHING = Description()
+
+
+def legible_lines(*body: str | Statement, description: Description = NOTHING) -> list[str]:
+    """The lines of a kernel's body after it has been made legible."""
+    return lines(legible(kernel(*body), description))
+
+
+def test_operands_that_several_statements_read_are_loaded_once() -> None:
+    """Vectors by their loads, scalars by their elements; what one statement reads stays where it is."""
+    first, second = "c[0] = c[0] + A[k] * vload_global_float8(B[j])", "c[1] = c[1] + A[k + 1] * vload_global_float8(B[j])"
+    assert legible_lines(first, second) == [
+        "float8 const B_0 = vload_global_float8(B[j]);",
+        "c[0] += A[k] * B_0;",
+        "c[1] += A[k + 1] * B_0;",
+    ]
+
+
+def test_what_may_not_be_there_is_not_loaded_early() -> None:
+    """A read behind a condition stays behind it, and one at an index that a statement computes stays after it."""
+    choices = [f"c[{n}] = (A[k] if k < 3 else 0.0)" for n in range(2)]
+    assert legible_lines(*choices) == [f"c[{n}] = (k < 3 ? A[k] : 0.0f);" for n in range(2)]
+    assert legible_lines("i = j", "c[0] = A[i]", "c[1] = A[i]") == ["i = j;", "c[0] = A[i];", "c[1] = A[i];"]
+
+
+def test_sums_are_updates_only_where_the_order_stays() -> None:
+    """``a + b - c`` is rounded twice; ``a += b - c`` would be rounded otherwise."""
+    assert legible_lines("a = a + b + -1.0 * c") == ["a = a + b - c;"]
+    assert legible_lines("a = a + b * c") == ["a += b * c;"]
+    assert legible_lines("a = a + -1.0 * b") == ["a -= b;"]
+
+
+def test_starts_of_groups_get_names() -> None:
+    """A sum of group numbers that occurs twice is computed once; other sums of the same words are left alone."""
+    start = Description(starts={((("gid", 0), 4), (("gid", 1), 8)): "m_start"})
+    body = ["c = A[8 * gid(1) + 4 * gid(0)]", "d = A[8 * gid(1) + 4 * gid(0) + 1]", "e = -8 * gid(1) + 4 * gid(0)"]
+    assert legible_lines(*body, description=start) == [
+        "int const m_start = 8 * gid(1) + 4 * gid(0);",
+        "c = A[m_start];",
+        "d = A[m_start + 1];",
+        "e = 4 * gid(0) - 8 * gid(1);",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("index", "wanted"),
+    [("8 + 9 * (i + 1) + k", "9 * i + k + 17"), ("9 * (i + 4 * j - 1) + k", "9 * (i + 4 * j) + k - 9"), ("8 - i * 2", "8 - 2 * i")],
+)
+def test_constants_stand_at_the_end_of_an_index(index: str, wanted: str) -> None:
+    """A constant inside a product would make compilers extend each index to 64 bits by itself."""
+    assert legible_lines(f"c = A[{index}]") == [f"c = A[{wanted}];"]
+
+
+@pytest.mark.parametrize("index", ["9 * ((i + 1) // 2) + k", "i % 3 + 1 + k", "(i if k < 3 else 9 * (i + 1))", "B[i + 1] + 2"])
+def test_constants_stay_where_they_do_not_add_up(index: str) -> None:
+    assert not any("9 * i" in line for line in legible_lines(f"c = A[{index}]"))
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        ("vstoreupto_global_float8(A[i + 8], c, -16 * i - 8 * 1 + 20)", "vstoreupto_global_float8(A[i + 8], c, 12 - 16 * i);"),
+        ("vstoreupto_global_float8(A[i], c, min(20 - i, 3 * j - i))", "vstoreupto_global_float8(A[i], c, min(20 - i, 3 * j - i));"),
+        ("vstoreupto_global_float8(A[i], c, 16)", "vstore_global_float8(A[i], c);"),
+        (
+            "c = vindexge_float8(8 * 1 - 3 + 16 * i, -1, vindexge_float8(8 * 0 - j, 1, a, -1 * INFINITY), 0.0)",
+            "c = vindexge_float8(16 * i + 5, -1, vindexge_float8(-j, 1, a, -INFINITY), 0.0f);",
+        ),
+    ],
+)
+def test_counts_of_elements_are_short(call: str, wanted: str) -> None:
+    """What unrolling leaves in the number of elements that are there is computed."""
+    assert legible_lines(call) == [wanted]
+
+
+def test_names_are_replaced_at_once() -> None:
+    """A new name that is another's old one is not replaced again."""
+    assert legible_lines("c = m_1_1 + m_1", description=Description(names={"m_1_1": "m_1", "m_1": "m"})) == ["c = m_1 + m;"]
+
+
+def test_conditions_that_follow_from_others_are_gone() -> None:
+    """What holds of a sum is known in whatever order its terms stand."""
+    inner = Branch(expression("4 * j + i <= 9"), (assignment("c = d"),))
+    outer = Branch(expression("i + 4 * j <= 8"), (inner, assignment("d = e")))
+    loop = Loop("int", "j", 0, 7, (Loop("int", "i", 0, 3, (outer,)),))
+    body = lines(legible(kernel(loop), NOTHING))
+    assert [line for line in body if line.startswith("if")] == ["if (i + 4 * j <= 8)"]
+
+
+def test_comparisons_of_floats_have_no_opposite() -> None:
+    """``!(a < b)`` holds of NaN, ``a >= b`` does not; types are the kernel's."""
+    either = Branch(expression("A[k] < B[k]"), (), (assignment("c = d"),))
+    whole = Branch(expression("gid(0) < gid(1)"), (), (assignment("c = d"),))
+    assert legible_lines(either, whole)[::2] == ["if (!(A[k] < B[k]))", "if (gid(0) >= gid(1))"]
+
+
+def test_an_else_does_not_belong_to_a_condition_inside_a_loop() -> None:
+    """Braces stay where an ``if`` ends what stands before ``else``, at any depth of loops."""
+    inner = Loop("int", "i", 0, 3, (Loop("int", "k", 0, 3, (Branch(expression("i + k < n"), (assignment("c[i] = A[k]"),)),)),))
+    tree = kernel(Branch(expression("j == m"), (inner,), (assignment("c[0] = B[j]"),)))
+    assert lines(tree) == [
+        "if (j == m)", "{", "for (int i = 0; i < 4; ++i)", "for (int k = 0; k < 4; ++k)", "if (i + k < n)", "c[i] = A[k];", "}",
+        "else", "c[0] = B[j];",
+    ]  # fmt: skip
+
+
+def test_what_is_not_looked_into_stays_as_it_is() -> None:
+    """Nothing is known of what a caller's own C reads and writes."""
+    tree = kernel("c = A[0 + k * 1]", Foreign(assignment("c = d")))
+    assert legible(tree, NOTHING) is tree
+
+
+def test_source_of_a_fused_chain_has_nothing_to_hoist() -> None:
+    """No loop of one iteration, no product with 0, no store that is assigned, no guard that always holds."""
+    cascade = ff.cascade(["T[m,j] = A[m,k] * B[k,j]", "Z[m,n] = T[m,j] * C[j,n]"], sizes={"M": 4096, "K": 16, "J": 16, "N": 24})
+    source = executable(lower(default_spec(cascade)).apply(cascade.kernel())).source
+    kernel = source[source.index("__kernel") :]
+    assert "int const m = 0" not in kernel and "= vstore" not in kernel and " * 0" not in kernel and "upto" not in kernel
+    assert re.search(r"int const m_start = ", kernel)

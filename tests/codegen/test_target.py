@@ -1,0 +1,30 @@
+"""Our target of loopy: what it keeps on disk is found again only by the code that has made it."""
+
+from __future__ import annotations
+
+import pytest
+from loopy.tools import LoopyKeyBuilder
+
+from feinsum_fuse.codegen import target
+from feinsum_fuse.schedule.kernel.remarks import Description
+from feinsum_fuse.schedule.target import ANY_DEVICE, Quirks
+
+
+def key(description: Description, quirks: Quirks) -> str:
+    """The key of a target in loopy's caches."""
+    found: str = LoopyKeyBuilder()(target.TreeTarget(description, quirks))
+    return found
+
+
+def test_another_release_does_not_read_what_loopy_has_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels and trees are pickled by the names of their classes, under keys that know neither modules nor methods."""
+    ours = key(Description(), ANY_DEVICE.quirks)
+    assert key(Description(), ANY_DEVICE.quirks) == ours
+    monkeypatch.setattr(target, "release", lambda: "another")
+    assert key(Description(), ANY_DEVICE.quirks) != ours
+
+
+def test_what_is_written_is_part_of_the_key() -> None:
+    """Remarks and quirks make another text of the same kernel."""
+    keys = {key(Description(), Quirks()), key(Description(), ANY_DEVICE.quirks), key(Description(remarks={"m": "m (T)"}), Quirks())}
+    assert len(keys) == 3
