@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import islpy as isl
 from constantdict import constantdict
 
 from ..errors import CascadeError
 from ..formats.affine import Affine
+from ..formats.integer_sets import integer_map, within
 from ..formats.language.map_text import map_text
 from ..formats.reductions import ADD, REDUCTIONS
 
@@ -159,15 +159,9 @@ def _same_but(axis: int, indices: tuple[Affine, ...], others: tuple[Affine, ...]
 
 def _is_injective(einsum: Einsum) -> bool:
     """Whether no two points of an Einsum reach the same element of its output."""
-    alias = {variable: f"v{k}" for k, variable in enumerate(einsum.variables)}
-    symbols = list(dict.fromkeys(size.name for size in einsum.sizes.values() if isinstance(size, SizeParam)))
-    lengths = {v: f"n{symbols.index(size.name)}" if isinstance(size, SizeParam) else str(size) for v, size in einsum.sizes.items()}
-    conditions = [f"0 <= {alias[v]} < {lengths[v]}" for v in einsum.variables]
-    conditions += [f"{guard.renamed(alias)} >= 0" for guard in einsum.guards]
-    elements = ", ".join(f"({index.renamed(alias)})" for index in einsum.output.indices)
-    parameters = ", ".join(f"n{k}" for k in range(len(symbols)))
-    points = ", ".join(alias.values())
-    return bool(isl.Map(f"[{parameters}] -> {{[{points}] -> [{elements}] : {' and '.join(conditions) or 'true'}}}").is_injective())
+    lengths = {v: f"size {size.name}" if isinstance(size, SizeParam) else size for v, size in einsum.sizes.items()}
+    box = [condition for v in einsum.variables for condition in within(v, lengths[v])]
+    return bool(integer_map(einsum.variables, einsum.output.indices, [*box, *einsum.guards]).is_injective())
 
 
 def _size_text(size: Size) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from pymbolic import primitives as p
+from pymbolic.typing import Expression
+
 
 @dataclass(frozen=True, order=True)
 class Affine:
@@ -87,6 +91,10 @@ class Affine:
     def __mul__(self, factor: int) -> Affine:
         return Affine.of({name: value * factor for name, value in self.terms}, self.constant * factor)
 
+    def times(self, other: Affine) -> Affine | None:
+        """The product, if one of the two is a number; ``None`` otherwise."""
+        return self * other.constant if not other.terms else other * self.constant if not self.terms else None
+
     def __neg__(self) -> Affine:
         return self * -1
 
@@ -102,3 +110,20 @@ class Affine:
         if self.constant or not parts:
             parts.append(f"{self.constant:+d}" if parts else str(self.constant))
         return "".join(parts)
+
+
+def read_affine(expression: Expression) -> Affine | None:
+    """A pymbolic expression of variables, whole numbers, sums and products as an affine one; ``None`` if it is anything else."""
+    if isinstance(expression, p.Variable):
+        return Affine.variable(expression.name)
+    if isinstance(expression, int | np.integer) and not isinstance(expression, bool):
+        return Affine((), int(expression))
+    if not isinstance(expression, p.Sum | p.Product):
+        return None
+    result: Affine | None = Affine((), 0 if isinstance(expression, p.Sum) else 1)
+    for child in expression.children:
+        part = read_affine(child)
+        if part is None or result is None:
+            return None
+        result = result + part if isinstance(expression, p.Sum) else result.times(part)
+    return result

@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Callable
 
 import pytest
+from pymbolic import primitives as p
 
+from feinsum_fuse.formats.integer_sets import Index
 from feinsum_fuse.schedule import errors
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
@@ -17,11 +19,13 @@ from feinsum_fuse.schedule.tree.nest import For, Node, rebuilt
 
 from .scripts import SCRIPTS, Script, Sizes, chain, ref, refs
 
+LOOP = p.Variable("i")
 
-def bound(*bindings: str, extents: tuple[int, ...], loop: int = 16) -> Block:
+
+def bound(*bindings: Index, extents: tuple[int, ...], loop: int = 16) -> Block:
     """A block under one loop ``i``."""
     iterators = tuple(
-        BlockIterator(f"v{k}", extent, "data-parallel", text) for k, (text, extent) in enumerate(zip(bindings, extents, strict=True), 1)
+        BlockIterator(f"v{k}", extent, "data-parallel", index) for k, (index, extent) in enumerate(zip(bindings, extents, strict=True), 1)
     )
     return Block("Z", (BlockLoop("i", loop),), iterators)
 
@@ -29,30 +33,30 @@ def bound(*bindings: str, extents: tuple[int, ...], loop: int = 16) -> Block:
 def test_dependent_iterators_are_refused() -> None:
     """``v1 = i, v2 = 2*i``: not every pair of values is reached."""
     with pytest.raises(errors.IteratorBindingError, match="do not reach all of the iterators' domain"):
-        bound("i", "2*i", extents=(16, 31)).validate()
+        bound(LOOP, 2 * LOOP, extents=(16, 31)).validate()
 
 
 def test_quotient_and_remainder_are_accepted() -> None:
     """``v1 = i / 4, v2 = i % 4`` is one-to-one."""
-    bound("floor(i/4)", "i mod 4", extents=(4, 4)).validate()
+    bound(LOOP // 4, LOOP % 4, extents=(4, 4)).validate()
 
 
 def test_points_taken_twice_are_refused() -> None:
     """``v1 = i / 2`` takes each value twice."""
     with pytest.raises(errors.IteratorBindingError, match="take a point more than once"):
-        bound("floor(i/2)", extents=(8,)).validate()
+        bound(LOOP // 2, extents=(8,)).validate()
 
 
 def test_points_outside_are_refused() -> None:
     """A tile that does not divide needs its limit."""
     with pytest.raises(errors.IteratorBindingError, match="leave the iterators' domain"):
-        bound("i", extents=(13,)).validate()
+        bound(LOOP, extents=(13,)).validate()
 
 
 def test_a_reduction_in_parallel_is_refused() -> None:
     """A work-item each would add to one element at the same time."""
     block = Block("Z", (BlockLoop("i", 4), BlockLoop("k", 8, "local.0")), (
-        BlockIterator("vi", 4, "data-parallel", "i"), BlockIterator("vk", 8, "reduction", "k")
+        BlockIterator("vi", 4, "data-parallel", LOOP), BlockIterator("vk", 8, "reduction", p.Variable("k"))
     ))  # fmt: skip
     with pytest.raises(errors.ReductionBindingError, match=r"the reduction iterator vk is bound to k, which runs on local\.0"):
         block.validate()

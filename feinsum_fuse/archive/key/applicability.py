@@ -22,6 +22,8 @@ from constantdict import constantdict
 from ...cascades.cascade import Cascade
 from ...cascades.terms import Size, SizeParam
 from ...errors import ArchiveError, Error
+from ...formats.affine import Affine
+from ...formats.integer_sets import equal, integer_set
 from ...schedule.schedule import Schedule
 from ...schedule.steps.loop_steps import Split, Unroll
 from ...schedule.steps.skip_steps import SkipTiles
@@ -44,11 +46,12 @@ def applicability(cascade: Cascade, skeleton: Cascade, schedule: Schedule, sizes
     ``cascade`` has fixed sizes and the names of ``skeleton``, in which they are symbols; the schedule is in these names too.
     """
     trial = _Trial(cascade, skeleton, schedule, constantdict(zip(skeleton.size_parameters, sizes, strict=True)))
-    names = {parameter: f"s{k}" for k, parameter in enumerate(skeleton.size_parameters)}
+    lengths = {parameter: Affine.variable(f"s{k}") for k, parameter in enumerate(skeleton.size_parameters)}
     free = trial.free()
-    bounds = [f"{names[parameter]} >= {trial.least[parameter]}" for parameter in sorted(free)]
-    bounds += [f"{low} <= {names[parameter]} <= {high}" for parameter, (low, high) in trial.ranges(free).items()]
-    return str(isl.Set(f"{{ [{', '.join(names.values())}] : {' and '.join(bounds) or 'true'} }}"))
+    bounds = [lengths[parameter] - trial.least[parameter] for parameter in sorted(free)]
+    for parameter, (low, high) in trial.ranges(free).items():
+        bounds += [lengths[parameter] - low, Affine((), high) - lengths[parameter]]
+    return str(integer_set([f"s{k}" for k in range(len(lengths))], bounds))
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,8 @@ class _Trial:
 def recorded_alone(sizes: Sequence[int]) -> str:
     """The set that holds what was recorded and nothing else."""
     names = [f"s{k}" for k in range(len(sizes))]
-    bounds = [f"{name} = {size}" for name, size in zip(names, sizes, strict=True)]
-    return str(isl.Set(f"{{ [{', '.join(names)}] : {' and '.join(bounds) or 'true'} }}"))
+    bounds = [condition for name, size in zip(names, sizes, strict=True) for condition in equal(Affine.variable(name), size)]
+    return str(integer_set(names, bounds))
 
 
 def covers(text: str, sizes: Sequence[int | None]) -> bool:

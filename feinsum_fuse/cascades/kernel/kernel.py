@@ -45,6 +45,7 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError, UnsupportedTypeError
 from ...formats.affine import Affine
+from ...formats.integer_sets import basic_set, below, within
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..callables import loopy_operation, registered
@@ -125,6 +126,9 @@ class _Builder:
     def size(self, size: Size) -> Expression:
         return var(self.names.sizes[size.name]) if isinstance(size, SizeParam) else size
 
+    def _length(self, size: Size) -> int | str:
+        return self.names.sizes[size.name] if isinstance(size, SizeParam) else size
+
     def instruction(self, einsum: Einsum) -> lp.Assignment:
         inames = {variable: self.names.inames[einsum.name, variable] for variable in einsum.variables}
         nest = nest_of(einsum, self.cascade.tensors[einsum.output.tensor].shape, inames, self.fresh)
@@ -150,15 +154,15 @@ class _Builder:
 
     def domain(self, loops: Mapping[str, Size], parameters: tuple[str, ...], nest: Nest | None = None) -> isl.BasicSet:
         """The set of loops' values; a nest's conditions, over its outer loops as parameters, cut points off."""
-        texts = [f"0 <= {iname} < {self.size(size)}" for iname, size in loops.items()]
+        conditions = [condition for iname, size in loops.items() for condition in within(iname, self._length(size))]
         mentioned = {str(self.size(size)) for size in loops.values() if isinstance(size, SizeParam)}
         if nest is not None:
-            texts += [f"{condition} >= 0" for condition in nest.conditions]
-            texts += [f"{value} < {self.size(size)}" for value, size in nest.bounds]
+            conditions += nest.conditions
+            conditions += [below(value, self._length(size)) for value, size in nest.bounds]
             mentioned |= {name for value in (*nest.conditions, *(value for value, _ in nest.bounds)) for name in value.variables}
             mentioned |= {str(self.size(size)) for _, size in nest.bounds if isinstance(size, SizeParam)}
         used = [name for name in (*self.names.sizes.values(), *parameters) if name in mentioned]
-        return isl.BasicSet(f"[{', '.join(used)}] -> {{[{', '.join(loops)}] : {' and '.join(texts)}}}")
+        return basic_set(list(loops), conditions, parameters=used)
 
     def has_gaps(self, nest: Nest) -> bool:
         """Whether an equality such as ``2*v = o`` holds in a reduction's domain: loopy 2025.2 solves it for ``v``, for odd ``o`` too."""

@@ -9,6 +9,7 @@ import loopy as lp
 from constantdict import constantdict
 
 from ...formats.affine import Affine
+from ...formats.integer_sets import constraint_value, integer_set
 from ..terms import Size, SizeParam
 from .refusal import Refusal
 
@@ -47,16 +48,15 @@ def _box(kernel: lp.LoopKernel, inames: Collection[str]) -> tuple[constantdict[s
     extents: dict[str, Size] = {}
     guards: list[Affine] = []
     for constraint in domain.get_constraints():
-        loops = Affine.of({v: _coefficient(constraint, isl.dim_type.set, k) for k, v in enumerate(names)})
-        symbols = Affine.of({v: _coefficient(constraint, isl.dim_type.param, k) for k, v in enumerate(parameters)})
-        constant = int(constraint.get_constant_val().to_python())
+        value = constraint_value(constraint)
+        loops, symbols, constant = value.restricted(names), value.restricted(parameters), value.constant
         if not loops.terms:
             continue
         alone = loops.terms[0][0] if len(loops.terms) == 1 else None
         if alone is not None and constraint.is_equality() and not symbols.terms:
-            value = -constant * loops.terms[0][1]
-            extents[alone] = value + 1
-            guards += [Affine.of({alone: 1}, -value)] if value else []
+            only = -constant * loops.terms[0][1]
+            extents[alone] = only + 1
+            guards += [Affine.of({alone: 1}, -only)] if only else []
         elif alone is not None and loops.terms[0][1] == -1 and alone not in extents:
             extents[alone] = _extent(alone, symbols, constant)
         elif symbols.terms:
@@ -84,15 +84,10 @@ def _check_parameters(kernel: lp.LoopKernel, domain: isl.BasicSet) -> None:
     for name in parameters:
         if not isinstance(kernel.arg_dict.get(name), lp.ValueArg):
             raise Refusal(f"the bounds of its loops depend on {name}, which is no argument of the kernel but computed in it")
-    positive = " and ".join(f"{name} >= 1" for name in parameters)
-    sizes = isl.Set(f"[{', '.join(parameters)}] -> {{ : {positive or 'true'} }}")
+    sizes = integer_set((), [Affine.variable(name) - 1 for name in parameters]).params()
     needed = isl.Set.from_basic_set(domain).params()
     if not (sizes & isl.Set.from_basic_set(kernel.assumptions).params()).is_subset(needed):
         raise Refusal(f"its loops run only where {needed}; state that among the kernel's assumptions")
-
-
-def _coefficient(constraint: isl.Constraint, kind: isl.dim_type, position: int) -> int:
-    return int(constraint.get_coefficient_val(kind, position).to_python())
 
 
 def _extent(name: str, symbols: Affine, constant: int) -> Size:

@@ -226,7 +226,4 @@ def nonnegative(condition: Expression, kernel: lp.LoopKernel) -> Affine | None:
     if left is None or right is None or condition.operator not in ("<", "<=", ">", ">="):
         return None
     low, high = (left, right) if condition.operator in ("<", "<=") else (right, left)
-    terms = high.coefficients
-    for name, factor in low.terms:
-        terms[name] = terms.get(name, 0) - factor
-    return Affine.of(terms, high.constant - low.constant - (condition.operator in ("<", ">")))
+    return high - low - (condition.operator in ("<", ">"))

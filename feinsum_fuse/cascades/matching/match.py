@@ -23,6 +23,7 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError, MatchError
 from ...formats.affine import Affine
+from ...formats.integer_sets import integer_set, value_on, within
 from ..cascade import Cascade
 from ..element_types import checked, computing_type
 from ..functions import is_fractional, primitive
@@ -255,13 +256,8 @@ class _Matching:
 
 
 def _largest(index: Affine, sizes: Mapping[str, int], guards: Iterable[Affine]) -> int:
-    import islpy as isl
-
-    texts = [f"0 <= {v} < {size}" for v, size in sizes.items()] + [f"{guard} >= 0" for guard in guards]
-    points = isl.Set(f"{{[{', '.join(sizes)}] : {' and '.join(texts)}}}")
-    value = isl.Aff.zero_on_domain_space(points.space) + index.constant
-    for name, factor in index.terms:
-        value = value.add_coefficient_val(isl.dim_type.in_, list(sizes).index(name), factor)
+    points = integer_set(list(sizes), [*(condition for v, size in sizes.items() for condition in within(v, size)), *guards])
+    value = value_on(points, list(sizes), index)
     if points.is_empty():
         raise Refusal("its conditions leave it no points")
     if int(points.min_val(value).to_python()) < 0:

@@ -10,7 +10,7 @@ from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.typing import Expression
 
-from ...formats.affine import Affine
+from ...formats.affine import Affine, read_affine
 from .array_types import Types
 from .refusal import Refusal
 
@@ -86,31 +86,8 @@ def element(expression: Expression, kernel: lp.LoopKernel) -> Element | None:
 
 def affine(expression: Expression, kernel: lp.LoopKernel) -> Affine | None:
     """An expression over inames as an affine one; ``None`` if it is not."""
-    if isinstance(expression, p.Variable):
-        return Affine.variable(expression.name) if expression.name in kernel.all_inames() else None
-    if isinstance(expression, int) or hasattr(expression, "__index__"):
-        return Affine((), int(expression))
-    if isinstance(expression, p.Sum):
-        terms: dict[str, int] = {}
-        constant = 0
-        for child in expression.children:
-            part = affine(child, kernel)
-            if part is None:
-                return None
-            constant += part.constant
-            for name, factor in part.terms:
-                terms[name] = terms.get(name, 0) + factor
-        return Affine.of(terms, constant)
-    if isinstance(expression, p.Product):
-        result = Affine((), 1)
-        for child in expression.children:
-            part = affine(child, kernel)
-            if part is None or (part.terms and result.terms):
-                return None
-            scale, other = (result.constant, part) if not result.terms else (part.constant, result)
-            result = Affine.of({name: scale * factor for name, factor in other.terms}, scale * other.constant)
-        return result
-    return None
+    found = read_affine(expression)
+    return found if found is not None and kernel.all_inames().issuperset(found.variables) else None
 
 
 def arrays_in(expression: Expression, kernel: lp.LoopKernel) -> frozenset[str]:

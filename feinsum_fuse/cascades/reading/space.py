@@ -9,6 +9,7 @@ import islpy as isl
 
 from ...errors import CascadeError
 from ...formats.affine import Affine
+from ...formats.integer_sets import conditions_of, value_on
 from ...formats.language.bounds import iteration_space, rank_ranges
 from ...formats.workload import Einsum, TensorAccess, Workload
 
@@ -47,7 +48,7 @@ def iteration_set(workload: Workload, einsum: Einsum) -> isl.Set:
 
 def largest_index(points: isl.Set, variables: tuple[str, ...], index: Affine) -> int:
     """The largest value of an index expression over a set of points, whose dimensions are ``variables``."""
-    return int(points.max_val(_aff(points, variables, index)).to_python())
+    return int(points.max_val(value_on(points, variables, index)).to_python())
 
 
 def space(workload: Workload, einsum: Einsum, points: isl.Set) -> Space:
@@ -77,15 +78,8 @@ def space(workload: Workload, einsum: Einsum, points: isl.Set) -> Space:
 
 def _without_negative(points: isl.Set, variables: tuple[str, ...], indices: Iterable[Affine]) -> isl.Set:
     for index in indices:
-        points = points & _aff(points, variables, index).ge_set(isl.Aff.zero_on_domain_space(points.space))
+        points = points & value_on(points, variables, index).ge_set(isl.Aff.zero_on_domain_space(points.space))
     return points
-
-
-def _aff(points: isl.Set, variables: tuple[str, ...], index: Affine) -> isl.Aff:
-    result = isl.Aff.zero_on_domain_space(points.space) + index.constant
-    for name, factor in index.terms:
-        result = result.add_coefficient_val(isl.dim_type.in_, variables.index(name), factor)
-    return result
 
 
 def _guards(points: isl.Set, variables: tuple[str, ...], einsum: Einsum) -> list[Affine]:
@@ -95,11 +89,4 @@ def _guards(points: isl.Set, variables: tuple[str, ...], einsum: Einsum) -> list
             f"Einsum {einsum.name}: its iteration space is no single set of affine inequalities",
             hint="Put the condition into the map, as where(condition, value, 0).",
         )
-    guards = []
-    for constraint in parts[0].get_constraints():
-        terms = {v: int(constraint.get_coefficient_val(isl.dim_type.set, k).to_python()) for k, v in enumerate(variables)}
-        guard = Affine.of(terms, int(constraint.get_constant_val().to_python()))
-        guards.append(guard)
-        if constraint.is_equality():
-            guards.append(Affine.of({v: -factor for v, factor in guard.terms}, -guard.constant))
-    return guards
+    return list(conditions_of(parts[0]))

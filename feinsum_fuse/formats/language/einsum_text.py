@@ -14,7 +14,7 @@ from constantdict import constantdict
 from pymbolic.primitives import Call, Comparison, LogicalAnd, LogicalNot, LogicalOr, Power, Product, Quotient, Sum, Variable
 
 from ...errors import SpecError
-from ..affine import Affine
+from ..affine import Affine, read_affine
 from ..functions import FUNCTIONS
 from ..reductions import ADD, SYMBOLS
 from ..workload import Operation, operand_name
@@ -93,33 +93,32 @@ def parse_affine(text: str) -> Affine:
 
 
 def _affine(node: ast.expr, text: str) -> Affine:
+    found = read_affine(_index(node, text))
+    if found is None:
+        raise _not_affine(text)
+    return found
+
+
+def _index(node: ast.expr, text: str) -> Expression:
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
         if node.value.bit_length() > 62:
             raise SpecError(f"A number in the index expression {text!r} is too large.")
-        return Affine.of({}, node.value)
+        return node.value
     if isinstance(node, ast.Name):
         check_rank_variable(node.id)
-        return Affine.variable(node.id)
+        return Variable(node.id)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        return _scaled(_affine(node.operand, text), -1 if isinstance(node.op, ast.USub) else 1)
-    if isinstance(node, ast.BinOp):
-        left, right = _affine(node.left, text), _affine(node.right, text)
-        if isinstance(node.op, ast.Add):
-            return _added(left, right)
-        if isinstance(node.op, ast.Sub):
-            return _added(left, _scaled(right, -1))
-        if isinstance(node.op, ast.Mult) and (not left.terms or not right.terms):
-            return _scaled(right, left.constant) if not left.terms else _scaled(left, right.constant)
-    raise SpecError(f"The index expression {shortened(text)!r} is not affine.", hint="Write a sum of rank variables times whole numbers.")
+        return Product((-1 if isinstance(node.op, ast.USub) else 1, _index(node.operand, text)))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+        left, right = _index(node.left, text), _index(node.right, text)
+        if isinstance(node.op, ast.Mult):
+            return Product((left, right))
+        return Sum((left, right if isinstance(node.op, ast.Add) else Product((-1, right))))
+    raise _not_affine(text)
 
 
-def _added(left: Affine, right: Affine) -> Affine:
-    names = {**left.coefficients, **right.coefficients}
-    return Affine.of({v: left.coefficients.get(v, 0) + right.coefficients.get(v, 0) for v in names}, left.constant + right.constant)
-
-
-def _scaled(index: Affine, factor: int) -> Affine:
-    return Affine.of({name: coefficient * factor for name, coefficient in index.terms}, index.constant * factor)
+def _not_affine(text: str) -> SpecError:
+    return SpecError(f"The index expression {shortened(text)!r} is not affine.", hint="Write a sum of rank variables times whole numbers.")
 
 
 Projection = constantdict[str, Affine]

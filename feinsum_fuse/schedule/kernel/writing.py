@@ -20,6 +20,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.kernel.tags import EinsumTag, TensorTag
 from ...formats.affine import Affine
+from ...formats.integer_sets import basic_set, within
 from ...formats.opencl import MEMORIES, AddressSpace, FanoutKind
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
@@ -73,7 +74,7 @@ def _rewritten(
     touched = {name for insn in foreign for name in variables_of(insn, original)}
     gone = {n for n, t in original.temporary_variables.items() if t.tags_of_type(TensorTag) and n not in final.sources and n not in touched}
     kernel = original.copy(
-        domains=[*_kept(original.domains, theirs), *text.domains] or [isl.BasicSet("{ [] }")],
+        domains=[*_kept(original.domains, theirs), *text.domains] or [basic_set((), ())],
         instructions=[*foreign, *text.instructions],
         inames={**{n: i for n, i in original.inames.items() if n in theirs}, **text.inames},
         temporary_variables={**{n: t for n, t in original.temporary_variables.items() if n not in gone}, **tiles, **text.temporaries},
@@ -238,9 +239,6 @@ class _Text:
             self.over_items.add(loop.name)
         elif loop.extent is not None and self.quirks.uneven_loops:
             loop = self._without_limits(loop, self._uneven(loop))
-        constraints = [f"0 <= {loop.name}"]
-        constraints += [f"{loop.name} < {loop.extent}"] if loop.extent is not None else []
-        constraints += [f"{limit} >= 0" for limit in loop.limits]
         outer = {v for limit in loop.limits for v in limit.variables} - {loop.name}
         # loopy wants one chain of domains: a loop whose limits have a variable in common with those of one above comes below it.
         related = frozenset(outer).union(*(self.limited.get(name, frozenset()) for name in outer))
@@ -251,7 +249,7 @@ class _Text:
             # loopy, which narrows the domain of a work-item's number, takes loops further out for its own unless they are parameters.
             parameters = sorted(self._closure(parameters))
         self.parameters[loop.name] = parameters
-        self.domains.append(isl.BasicSet(f"[{', '.join(parameters)}] -> {{[{loop.name}] : {' and '.join(constraints)}}}"))
+        self.domains.append(basic_set([loop.name], [*within(loop.name, loop.extent), *loop.limits], parameters=parameters))
         tag = _TAGS.get(loop.binding)
         if tag is None and not loop.refs and self._moves_private(loop):
             tag = "unr"

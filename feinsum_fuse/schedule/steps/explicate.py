@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import islpy as isl
 import loopy as lp
@@ -12,15 +11,14 @@ import numpy as np
 from constantdict import constantdict
 from loopy.symbolic import IdentityMapper, Reduction, SubstitutionMapper, TypeCast
 from pymbolic import var
-from pymbolic.mapper.coefficient import CoefficientCollector
-from pymbolic.mapper.evaluator import UnknownVariableError
 from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Call, If, Product, Subscript, Sum, Variable
 from pymbolic.typing import Expression
 
 from ...cascades.callables import reduction_of
 from ...cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
-from ...formats.affine import Affine
+from ...formats.affine import Affine, read_affine
+from ...formats.integer_sets import conditions_of
 from ...formats.reductions import SYMBOLS, truth
 from ...formats.reductions import Reduction as ReductionRow
 from ...formats.workload import operand_name
@@ -270,12 +268,10 @@ def _has_reduction(expression: Expression) -> bool:
 
 def affine(expression: Expression) -> Affine:
     """A pymbolic expression as an affine one; :class:`NormalFormError` if it is none."""
-    try:
-        terms = CoefficientCollector()(expression)
-        constant = terms.pop(1, 0)
-        return Affine.of({cast(Variable, name).name: int(factor) for name, factor in terms.items()}, int(constant))
-    except (RuntimeError, TypeError, AttributeError, UnknownVariableError, NotImplementedError) as error:
-        raise NormalFormError(f"the index {expression} is not affine") from error
+    found = read_affine(expression)
+    if found is None:
+        raise NormalFormError(f"the index {expression} is not affine")
+    return found
 
 
 def _shape(array: lp.kernel.data.ArrayBase) -> tuple[int | None, ...]:
@@ -308,12 +304,9 @@ def _constraints(domain: isl.BasicSet | isl.Set) -> Iterator[Affine]:
     if len(pieces) > 1:
         raise NormalFormError(f"the iteration space {domain} is not convex")
     for piece in pieces:
-        for constraint in piece.get_constraints():
-            terms = {name: int(value.to_python()) for name, value in constraint.get_coefficients_by_name().items()}
-            expression = Affine.of({k: v for k, v in terms.items() if k != 1}, terms.get(1, 0))
-            yield expression
-            if constraint.is_equality():
-                yield -expression
+        if piece.dim(isl.dim_type.div):
+            raise NormalFormError(f"the iteration space {domain} has divisions")
+        yield from conditions_of(piece)
 
 
 def _implied(limit: Affine, extents: dict[str, int | None]) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from ...formats.affine import Affine
+from ...formats.integer_sets import conditions_of, equal, integer_set, projected
 from ..errors import BindingConflictError, NestOrderError, NothingMaskedError, ProducerConsumerError
 from ..step import Step
 from ..tree.loops import check_alone, find, replace_loop
@@ -62,14 +63,14 @@ class SkipTiles(Step):
     def _limits(self, nest: Nest, masks: Masks, loop: For, per: Sequence[For], around: Sequence[For]) -> tuple[Affine, ...]:
         """Conditions that all live iterations and the first ones satisfy, and others do not."""
         kept = {other.name for other in per} | {loop.name}
-        everything = _projected(points((*around, loop)), kept)
-        live = everything & isl.Set(f"{{ [{', '.join([*(o.name for o in per), loop.name])}] : {loop.name} = 0 }}")
+        everything = projected(points((*around, loop)), kept)
+        live = everything & integer_set([*(o.name for o in per), loop.name], equal(Affine.variable(loop.name), 0))
         for part in _live(nest, masks, loop):
-            live = live | _projected(part, kept)
+            live = live | projected(part, kept)
         box = everything.polyhedral_hull()
         hull = live.coalesce().polyhedral_hull().align_params(box.get_space())  # neither need know every symbol of the other
         hull = hull.gist(box.align_params(hull.get_space()))
-        return tuple(limit for limit in _constraints(hull) if loop.name in limit.variables)
+        return tuple(limit for limit in conditions_of(hull) if loop.name in limit.variables)
 
     def _check(self, before: Nest, after: Nest, masks: Masks, loop: For) -> None:
         """Raise :class:`ProducerConsumerError` if what is left out is missed."""
@@ -121,23 +122,3 @@ def _is_read_by_rules(nest: Nest, source: str) -> bool:
     """Whether a substitution rule reads the array, so that what is read of it is not known."""
     tensor = nest.sources[source].tensor
     return any(other.is_rule and other.tensor == tensor for other in nest.sources.values())
-
-
-def _projected(part: isl.Set, kept: set[str]) -> isl.Set:
-    """The part with all dimensions but these projected out."""
-    for position in reversed(range(part.dim(isl.dim_type.set))):
-        if part.get_dim_name(isl.dim_type.set, position) not in kept:
-            part = part.project_out(isl.dim_type.set, position, 1)
-    return part
-
-
-def _constraints(hull: isl.BasicSet) -> Iterator[Affine]:
-    """The set's inequalities without divisions, as expressions that are >= 0."""
-    for constraint in hull.get_constraints():
-        if any(constraint.involves_dims(isl.dim_type.div, k, 1) for k in range(constraint.dim(isl.dim_type.div))):
-            continue
-        terms = {name: int(value.to_python()) for name, value in constraint.get_coefficients_by_name().items()}
-        limit = Affine.of({k: v for k, v in terms.items() if k != 1}, terms.get(1, 0))
-        yield limit
-        if constraint.is_equality():
-            yield -limit

@@ -5,12 +5,15 @@ Source: Feng et al., TensorIR (ASPLOS 2023), sections 3.1 (blocks) and 3.3 (vali
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import islpy as isl
+from pymbolic import primitives as p
 
 from ...formats.affine import Affine
+from ...formats.integer_sets import Condition, Index, below, equal, integer_map, integer_set, within
 from ...formats.opencl import MEMORIES
 from ..errors import IteratorBindingError, NormalFormError, ProducerConsumerError, ReductionBindingError, ScopeError
 from ..kernel.tags import NormalFormTag
@@ -26,12 +29,12 @@ Kind = Literal["data-parallel", "reduction"]
 
 @dataclass(frozen=True)
 class BlockLoop:
-    """A loop around a block: ``constraints`` are ISL conditions, ``binding`` is ``loop`` or what runs its iterations at once."""
+    """A loop around a block: ``constraints`` are >= 0 in it, ``binding`` is ``loop`` or what runs its iterations at once."""
 
     name: str
     extent: int
     binding: str = "loop"
-    constraints: tuple[str, ...] = ()
+    constraints: tuple[Affine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class BlockIterator:
     name: str
     extent: int
     kind: Kind
-    binding: str
+    binding: Index
 
     def __str__(self) -> str:
         return f"{self.name}: {self.kind}({self.extent}) = {self.binding}"
@@ -57,20 +60,19 @@ class Block:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     init: str | None = None
-    conditions: tuple[str, ...] = ()
-    """What points of the iterators' box the Einsum has, as ISL conditions over iterators."""
+    conditions: tuple[Affine, ...] = ()
+    """What is >= 0 at the points of the iterators' box that the Einsum has, over iterators."""
 
     def validate(self) -> None:
         """Raise :class:`IteratorBindingError` unless the bindings are one-to-one onto the iterators' domain, and
         :class:`ReductionBindingError` if a loop of a reduction runs in parallel.
         """
-        texts = [f"0 <= {loop.name} < {loop.extent}" for loop in self.loops] + [c for loop in self.loops for c in loop.constraints]
+        limits = [c for loop in self.loops for c in within(loop.name, loop.extent)] + [c for loop in self.loops for c in loop.constraints]
         shown = ", ".join(f"{iterator.name} = {iterator.binding}" for iterator in self.iterators)
-        names = ", ".join(loop.name for loop in self.loops)
-        values = ", ".join(iterator.binding for iterator in self.iterators)
-        bindings = isl.Map(f"{{ [{names}] -> [{values}] : {' and '.join(texts) or 'true'} }}")
-        box = [f"0 <= {iterator.name} < {iterator.extent}" for iterator in self.iterators]
-        domain = isl.Set(f"{{ [{', '.join(i.name for i in self.iterators)}] : {' and '.join([*box, *self.conditions]) or 'true'} }}")
+        names = [loop.name for loop in self.loops]
+        bindings = integer_map(names, [iterator.binding for iterator in self.iterators], limits)
+        box = [condition for iterator in self.iterators for condition in within(iterator.name, iterator.extent)]
+        domain = integer_set([iterator.name for iterator in self.iterators], [*box, *self.conditions])
         hint = "Bind each iterator to loops of its own, which together take each of its values once."
         if not domain.subtract(bindings.range()).is_empty():
             raise IteratorBindingError(f"block {self.name}: the bindings {shown} do not reach all of the iterators' domain", hint=hint)
@@ -79,7 +81,7 @@ class Block:
         if not bindings.is_injective():
             raise IteratorBindingError(f"block {self.name}: the bindings {shown} take a point more than once", hint=hint)
         for iterator in self.iterators:
-            used = isl.PwAff(f"{{ [{names}] -> [{iterator.binding}] }}")
+            used = integer_map(names, [iterator.binding])
             for position, loop in enumerate(self.loops):
                 parallel = loop.binding not in {"loop", "unroll"}
                 if iterator.kind == "reduction" and parallel and used.involves_dims(isl.dim_type.in_, position, 1):
@@ -92,7 +94,7 @@ class Block:
         lines = [f"block {self.name}"]
         for loop in self.loops:
             suffix = "" if loop.binding == "loop" else f" [{loop.binding}]"
-            lines.append(f"  for {loop.name} in [0, {loop.extent}){suffix}" + "".join(f", {c}" for c in loop.constraints))
+            lines.append(f"  for {loop.name} in [0, {loop.extent}){suffix}" + "".join(f", {c} >= 0" for c in loop.constraints))
         lines += [f"  {iterator}" for iterator in self.iterators]
         lines += [f"  reads {read}" for read in self.reads] + [f"  writes {write}" for write in self.writes]
         return "\n".join([*lines, f"  init {self.init}"] if self.init else lines)
@@ -140,22 +142,22 @@ def _block(nest: Nest, above: tuple[For, ...], statement: Statement) -> Block:
             not is_reduction(nest, loop, statement.einsum) for loop in above if loop.name in value.variables
         )
         kind: Kind = "reduction" if summed else "data-parallel"
-        iterators.append(BlockIterator(name, _number(space[name].extent, name), kind, str(value.renamed(names))))
+        iterators.append(BlockIterator(name, _number(space[name].extent, name), kind, value.renamed(names)))
     init = next((pretty_statement(s) for _, s in statements(nest.body) if s.einsum == statement.einsum and s.role == "init"), None)
     loops = tuple(
         BlockLoop(
             names[loop.name],
             _number(loop.extent, loop.name),
             loop.binding,
-            tuple(f"{limit.renamed(names)} >= 0" for limit in loop.limits),
+            tuple(limit.renamed(names) for limit in loop.limits),
         )
         for loop in above
     )
-    guards = tuple(f"{guard.renamed(names)} >= 0" for guard in statement.guards)
+    guards = tuple(guard.renamed(names) for guard in statement.guards)
     if loops and guards:
         last = loops[-1]
         loops = (*loops[:-1], BlockLoop(last.name, last.extent, last.binding, last.constraints + guards))
-    conditions = tuple(f"{limit} >= 0" for loop in space.values() for limit in loop.limits)
+    conditions = tuple(limit for loop in space.values() for limit in loop.limits)
     reads = tuple(map(str, statement.operands))
     return Block(statement.einsum, loops, tuple(iterators), reads, (str(statement.target),), init, conditions)
 
@@ -199,35 +201,36 @@ def check_flow(nest: Nest) -> None:
 
 def _uncovered(nest: Nest, read: _Access, writes: list[_Access], *, seen: bool) -> isl.Set:
     """The iterations of a read whose element no earlier write reaches; ``seen``: by a work-item whose memory it sees."""
-    left = isl.Set(f"{{ [{', '.join(f'r_{loop.name}' for loop in read.above)}] : {' and '.join(_points(read, 'r_')) or 'true'} }}")
+    names = [f"r_{loop.name}" for loop in read.above]
+    left = integer_set(names, _points(read, "r_"))
     for write in writes:
         for earlier in _earlier(write, read):
-            texts = [*_points(read, "r_"), *_points(write, "w_"), *earlier]
+            conditions = [*_points(read, "r_"), *_points(write, "w_"), *earlier]
             for ours, theirs in zip(read.place.indices, write.place.indices, strict=True):
-                texts.append(f"{_prefixed(ours, 'r_')} = {_prefixed(theirs, 'w_')}")
-            texts += _same_owner(nest, read, write) if seen else []
-            inner = ", ".join(f"w_{loop.name}" for loop in write.above)
-            condition = " and ".join(texts) or "true"
-            exists = f"exists {inner}: {condition}" if inner else condition
-            left = left.subtract(isl.Set(f"{{ [{', '.join(f'r_{loop.name}' for loop in read.above)}] : {exists} }}"))
+                conditions += equal(_prefixed(ours, "r_"), _prefixed(theirs, "w_"))
+            conditions += _same_owner(nest, read, write) if seen else []
+            left = left.subtract(integer_set(names, conditions, hidden=[f"w_{loop.name}" for loop in write.above]))
     return left
 
 
-def _prefixed(index: Affine, prefix: str) -> str:
-    return str(index.renamed({v: prefix + v for v in index.variables}))
+def _prefixed(index: Affine, prefix: str) -> Affine:
+    return index.renamed({v: prefix + v for v in index.variables})
 
 
-def _points(access: _Access, prefix: str) -> list[str]:
-    texts = [f"0 <= {prefix}{loop.name} < {_number(loop.extent, loop.name)}" for loop in access.above]
-    texts += [f"{_prefixed(limit, prefix)} >= 0" for loop in access.above for limit in loop.limits]
-    texts += [f"{_prefixed(guard, prefix)} >= 0" for guard in access.statement.guards]
-    texts += [f"{prefix}{name} = 0" for name in access.statement.first]
+def _points(access: _Access, prefix: str) -> list[Condition]:
+    conditions: list[Condition] = []
+    for loop in access.above:
+        conditions += within(prefix + loop.name, _number(loop.extent, loop.name))
+        conditions += [_prefixed(limit, prefix) for limit in loop.limits]
+    conditions += [_prefixed(guard, prefix) for guard in access.statement.guards]
+    for name in access.statement.first:
+        conditions += equal(Affine.variable(prefix + name), 0)
     if access.statement.later:
-        texts.append("(" + " or ".join(f"{prefix}{name} > 0" for name in access.statement.later) + ")")
-    return texts
+        conditions.append(p.LogicalOr(tuple(p.Comparison(p.Variable(prefix + name), ">", 0) for name in access.statement.later)))
+    return conditions
 
 
-def _earlier(write: _Access, read: _Access) -> list[list[str]]:
+def _earlier(write: _Access, read: _Access) -> list[list[Affine]]:
     """The ways for a write to come before a read, as conditions: in an earlier iteration of a common loop, or before it in the text."""
     common = []
     for one, other in zip(write.above, read.above, strict=False):
@@ -235,23 +238,29 @@ def _earlier(write: _Access, read: _Access) -> list[list[str]]:
             break
         common.append(one)
     timed = [loop.name for loop in common if not loop.binding.startswith(("group.", "local."))]
-    cases = [[*(f"w_{n} = r_{n}" for n in timed[:k]), f"w_{timed[k]} < r_{timed[k]}"] for k in range(len(timed))]
+    both = {name: (Affine.variable(f"w_{name}"), Affine.variable(f"r_{name}")) for name in timed}
+
+    def alike(names: Sequence[str]) -> list[Affine]:
+        return [condition for name in names for condition in equal(*both[name])]
+
+    cases = [[*alike(timed[:k]), below(both[name][0], f"r_{name}")] for k, name in enumerate(timed)]
     if write.number < read.number:
-        cases.append([f"w_{n} = r_{n}" for n in timed])
+        cases.append(alike(timed))
     return cases
 
 
-def _same_owner(nest: Nest, read: _Access, write: _Access) -> list[str]:
+def _same_owner(nest: Nest, read: _Access, write: _Access) -> list[Affine]:
     """The conditions under which a write's work-item or group owns the copy of a tile that the read sees."""
     tile = nest.tiles.get(read.place.source)
     memory = MEMORIES[tile.memory if tile is not None else "global"]
 
-    def owner(access: _Access, axis: str, prefix: str) -> str:
-        value = "0"
+    def owner(access: _Access, axis: str, prefix: str) -> Affine:
+        value = Affine(())
         for loop in access.above:
             # Loops that are fused share an axis: the outer ones count whole runs of the inner ones.
-            value = f"{_number(loop.extent, loop.name)} * ({value}) + {prefix}{loop.name}" if loop.binding == axis else value
+            own = Affine.variable(prefix + loop.name)
+            value = value * _number(loop.extent, loop.name) + own if loop.binding == axis else value
         return value
 
     axes = {loop.binding for access in (read, write) for loop in access.above if memory.is_hidden_from(loop.binding)}
-    return [f"{owner(read, axis, 'r_')} = {owner(write, axis, 'w_')}" for axis in sorted(axes)]
+    return [condition for axis in sorted(axes) for condition in equal(owner(read, axis, "r_"), owner(write, axis, "w_"))]

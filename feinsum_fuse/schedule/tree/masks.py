@@ -20,14 +20,12 @@ from loopy.symbolic import DependencyMapper, TypeCast
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
-from ...formats.affine import Affine
 from ...formats.functions import IN_KERNELS
+from ...formats.integer_sets import NotAffineError, integer_set
 from ...formats.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
 from .nest import For, Nest, Place, Statement, statements
 from .polyhedra import points, relation
-
-_OPERATORS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "=", "!=": "!="}
 
 
 @dataclass(frozen=True)
@@ -225,57 +223,14 @@ class _Evaluation:
 
     def _choice(self, expr: p.If) -> Known:
         then, otherwise = self.of(expr.then), self.of(expr.else_)
-        text = condition_text(expr.condition, self.statement.values)
-        if text is None:
+        try:
+            holds = integer_set([loop.name for loop in self.above], [expr.condition], values=self.statement.values) & self.domain
+        except NotAffineError:
             both = [(value, then.where(value) & otherwise.where(value)) for value in then.constants]
             return _collected(iter(both), then.finite & otherwise.finite)
-        holds = self._where(text)
         parts = [(value, part & holds) for value, part in then.constants.items()]
         parts += [(value, part - holds) for value, part in otherwise.constants.items()]
         return _collected(iter(parts), (then.finite & holds) | (otherwise.finite - holds))
-
-    def _where(self, text: str) -> isl.Set:
-        names = [loop.name for loop in self.above]
-        mentioned = {v for value in self.statement.values.values() for v in value.variables}
-        parameters = ", ".join(sorted(mentioned - set(names)))
-        return isl.Set(f"[{parameters}] -> {{ [{', '.join(names)}] : {text} }}") & self.domain
-
-
-def condition_text(expr: Expression, values: Mapping[str, Affine]) -> str | None:
-    """A condition on rank variables as ISL writes it; ``None`` for one that depends on anything else."""
-    if isinstance(expr, p.LogicalAnd | p.LogicalOr):
-        parts = [condition_text(child, values) for child in expr.children]
-        word = " and " if isinstance(expr, p.LogicalAnd) else " or "
-        return None if None in parts else "(" + word.join(cast(list[str], parts)) + ")"
-    if isinstance(expr, p.LogicalNot):
-        inner = condition_text(expr.child, values)
-        return None if inner is None else f"not ({inner})"
-    if isinstance(expr, p.Comparison):
-        left, right = _integer_text(expr.left, values), _integer_text(expr.right, values)
-        return None if left is None or right is None else f"({left} {_OPERATORS[expr.operator]} {right})"
-    return None
-
-
-def _integer_text(expr: Expression, values: Mapping[str, Affine]) -> str | None:
-    """An integer expression over rank variables, affine but for divisions by numbers."""
-    if isinstance(expr, p.Variable):
-        return f"({values[expr.name]})" if expr.name in values else None
-    if isinstance(expr, int | np.integer):
-        return f"({int(expr)})"
-    if isinstance(expr, p.Sum | p.Product):
-        parts = [_integer_text(child, values) for child in expr.children]
-        if isinstance(expr, p.Product) and sum(not _is_integer(child) for child in expr.children) > 1:
-            return None
-        return None if None in parts else "(" + (" + " if isinstance(expr, p.Sum) else " * ").join(cast(list[str], parts)) + ")"
-    if isinstance(expr, p.FloorDiv | p.Remainder) and _is_integer(expr.denominator) and cast(int, expr.denominator) > 0:
-        numerator = _integer_text(expr.numerator, values)
-        shown = f"floor({numerator} / {expr.denominator})" if isinstance(expr, p.FloorDiv) else f"({numerator} mod {expr.denominator})"
-        return None if numerator is None else shown
-    return None
-
-
-def _is_integer(expr: Expression) -> bool:
-    return isinstance(expr, int | np.integer)
 
 
 class _Conditions(DependencyMapper):  # type: ignore[misc]

@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import islpy as isl
 
 from ...formats.affine import Affine
+from ...formats.integer_sets import integer_map, integer_set, within
 from .nest import For, Nest, Place, statements
 
 
-def _constraints(above: Sequence[For], guards: Sequence[Affine]) -> list[str]:
-    texts = []
-    for loop in above:
-        texts.append(f"0 <= {loop.name}" if loop.extent is None else f"0 <= {loop.name} < {loop.extent}")
-        texts += [f"{limit} >= 0" for limit in loop.limits]
-    return texts + [f"{guard} >= 0" for guard in guards]
-
-
-def _parameters(above: Sequence[For], expressions: Sequence[Affine]) -> str:
-    names = {loop.name for loop in above}
-    mentioned = {v for loop in above for limit in loop.limits for v in limit.variables} | {v for e in expressions for v in e.variables}
-    return ", ".join(sorted(mentioned - names))
-
-
-@lru_cache(4096)
-def _set(text: str) -> isl.Set:
-    """ISL takes longer to read a set than to work with it, and a nest asks for the same few over and over."""
-    return isl.Set(text)
-
-
-@lru_cache(4096)
-def _map(text: str) -> isl.Map:
-    return isl.Map(text)
+def _conditions(above: Sequence[For], guards: Sequence[Affine]) -> list[Affine]:
+    boxes = [condition for loop in above for condition in (*within(loop.name, loop.extent), *loop.limits)]
+    return [*boxes, *guards]
 
 
 def relation(above: Sequence[For], outer: Sequence[str], indices: Sequence[Affine], guards: Sequence[Affine] = ()) -> isl.Map:
     """From the values of the ``outer`` loops to what the index expressions take while the other loops run."""
     inner = [loop.name for loop in above if loop.name not in outer]
-    targets = [f"x{axis}" for axis in range(len(indices))]
-    texts = _constraints(above, guards) + [f"{target} = {index}" for target, index in zip(targets, indices, strict=True)]
-    condition = " and ".join(texts) or "true"
-    exists = f"exists {', '.join(inner)}: {condition}" if inner else condition
-    parameters = _parameters(above, [*indices, *guards])
-    return _map(f"[{parameters}] -> {{ [{', '.join(outer)}] -> [{', '.join(targets)}] : {exists} }}")
+    return integer_map(outer, indices, _conditions(above, guards), hidden=inner)
 
 
 def points(above: Sequence[For], guards: Sequence[Affine] = ()) -> isl.Set:
     """All iterations of these loops that satisfy the guards."""
-    condition = " and ".join(_constraints(above, guards)) or "true"
-    return _set(f"[{_parameters(above, list(guards))}] -> {{ [{', '.join(loop.name for loop in above)}] : {condition} }}")
+    return integer_set([loop.name for loop in above], _conditions(above, guards))
 
 
 def extremes(index: Affine, above: Sequence[For], guards: Sequence[Affine] = ()) -> tuple[int | None, int | None]:
