@@ -14,6 +14,7 @@ from .. import Error, MappingError
 from .console import draw, emit, emit_json, note, progress
 from .inputs import has_top_key, specs
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, variables
+from .run import tell_trouble
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -67,7 +68,8 @@ def command(
     comparison = Comparison.of(trials)
     emit_json(_data(comparison, seed if random else None)) if as_json else emit(comparison)
     _draw(comparison, svg, png, html)
-    if trials.failed or len(trials.rejected) == len(trials.trials):
+    troubled = tell_trouble(trials)
+    if trials.failed or troubled or len(trials.rejected) == len(trials.trials):
         raise typer.Exit(3 if trials.failed else 1)
 
 

@@ -49,8 +49,17 @@ def command(
         emit(side_by_side(trials))
     for trial in (*trials.failed, *trials.rejected):
         fail(f"{trial.label}: {trial.measurement.outcome}: {trial.measurement.message}")
-    if trials.failed or trials.rejected:
+    troubled = tell_trouble(trials)
+    if trials.failed or trials.rejected or troubled:
         raise typer.Exit(3 if trials.failed else 1)
+
+
+def tell_trouble(trials: Trials) -> bool:
+    """Say on stderr what failed after measuring; whether anything did."""
+    found = [f"{trial.label}: {text}" for trial in trials.trials for text in trial.trouble]
+    for text in found:
+        fail(text)
+    return bool(found)
 
 
 def to_data(trials: Trials) -> dict[str, object]:
@@ -94,4 +103,5 @@ def _trial_data(trial: Trial, operations: int) -> dict[str, object]:
         "prediction_note": trial.note,
         "earlier": None if before is None else asdict(before),
         "fact": trial.fact,
+        "trouble": list(trial.trouble),
     }

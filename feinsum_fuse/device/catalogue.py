@@ -13,7 +13,7 @@ from ..errors import DeviceError
 from ..formats.validation.field_types import Count, Word
 from ..schedule.target import POCL as POCL_QUIRKS
 from ..schedule.target import DeviceLimits, Quirks, Target
-from .runtime import runtimes
+from .runtime import forks, runtimes
 
 POCL = "Portable Computing Language"
 
@@ -78,6 +78,7 @@ KINDS = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU, "accelerator": cl
 
 def devices() -> tuple[cl.Device, ...]:
     """All OpenCL devices, PoCL's first (they are the default); empty if there is none."""
+    forks.enter()
     runtimes.prepare()
     try:
         platforms = cl.get_platforms()

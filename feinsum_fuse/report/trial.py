@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 import pyopencl as cl
 
@@ -17,17 +18,20 @@ from ..cascades.reading.reader import cascade as cascade_of
 from ..device.catalogue import DeviceInfo
 from ..device.checking.array_traffic import intermediate_bytes
 from ..device.checking.example import example
+from ..device.checking.room import check_room
 from ..device.checking.verification import verify
 from ..device.timing.harness import HostFunction, measure_together
 from ..device.timing.measurement import Measurement
 from ..device.timing.outcome import Outcome
-from ..errors import CascadeError, LoweringError, ModelError
+from ..errors import CascadeError, Error, LoweringError, ModelError
 from ..formats.spec import Spec
 from .history import Earlier, earlier
 from .operations import operations
 from .peer import NumpyPeer
 from .predicted import Predicted
 from .side_by_side import side_by_side
+
+T = TypeVar("T")
 
 
 class Progress(Protocol):
@@ -51,6 +55,8 @@ class Trial:
     earlier: Earlier | None = None
     fact: str = ""
     """The identifier of the record; empty if nothing was recorded."""
+    trouble: tuple[str, ...] = ()
+    """What failed after the measurement, which stands all the same."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +118,16 @@ def run(
     A mapping that cannot be lowered and a kernel that fails are results with an outcome. A mapping that the model refuses has no
     prediction, unless ``must_predict``. ``together``: so many mappings are measured in turns and recorded before the next ones; default
     all. Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
+    :class:`~feinsum_fuse.device.checking.room.NoRoomError` if their arrays do not fit the memory,
     :class:`~feinsum_fuse.errors.ModelError` if ``must_predict``, and, before anything is measured, what writing to the archive raises.
+    Nothing that fails after a measurement is raised: the trial keeps the measurement, and says what failed as its ``trouble``.
     """
     cascades = {label: cascade_of(spec) for label, spec in specs.items()}
     labels = list(specs)
     first = cascades[labels[0]]
     if others := [label for label in labels if cascades[label] != first]:
         raise CascadeError(f"{others[0]} and {labels[0]} compute different cascades", hint="Run them one by one: times are compared.")
+    check_room(first, device)
     predictions = {label: _predicted(spec, first, must_predict, cold) for label, spec in specs.items()}
     if recording:
         tell(locate(url), lambda _: None)
@@ -132,11 +141,32 @@ def run(
             measured, peer = _measured(first, chunk, device, peer, repeats=repeats, cold=cold)
         for label, found in measured.items():
             predicted, note = predictions[label]
-            before = earlier(found, url)
-            fact = record(found, predicted.prediction if predicted else None, url) if recording else ""
-            trials.append(Trial(label, specs[label], found, predicted, note, _intermediate_bytes(found), before, fact))
+            after = _After([])
+            before = after.kept("not compared with what was recorded before", partial(earlier, found, url))
+            prediction = predicted.prediction if predicted else None
+            fact = (after.kept("not recorded", partial(record, found, prediction, url)) or "") if recording else ""
+            moved = after.kept("its traffic was not counted", partial(_intermediate_bytes, found))
+            trials.append(Trial(label, specs[label], found, predicted, note, moved, before, fact, tuple(after.trouble)))
     assert peer is not None
-    return Trials(first, DeviceInfo.of(device), tuple(trials), peer, operations(first), str(locate(url)) if recording else "")
+    database = str(locate(url)) if any(trial.fact for trial in trials) else ""
+    return Trials(first, DeviceInfo.of(device), tuple(trials), peer, operations(first), database)
+
+
+@dataclass(frozen=True)
+class _After:
+    """What is done with a measurement; whatever fails there is told, and costs no measurement."""
+
+    trouble: list[str]
+
+    def kept(self, what: str, action: Callable[[], T]) -> T | None:
+        """The action's result, or ``None`` if it failed."""
+        try:
+            return action()
+        except Error as error:
+            self.trouble.append(f"measured, but {what}: {error}")
+        except Exception as error:
+            self.trouble.append(f"measured, but {what}: {type(error).__name__}: {error} (a mistake of feinsum_fuse)")
+        return None
 
 
 def _which(start: int, count: int, total: int) -> str:

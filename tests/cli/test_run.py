@@ -14,6 +14,8 @@ from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program import program
 from feinsum_fuse.device.timing import harness
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
+from feinsum_fuse.errors import ArchiveError
+from feinsum_fuse.report import trial
 from tests.cli.conftest import Invoke
 from tests.cli.files import ARCH, MAPPING, write
 
@@ -120,6 +122,48 @@ def test_a_tile_that_no_device_holds_is_rejected_and_the_others_go_on(
     assert ended.err.splitlines()[-2].startswith("error: large: rejected: ")
     alone = invoke("run", workload, arch, "mapping_large.yaml", "--set", "M=1025", "--repeats", 1, "--url", database)
     assert (alone.code, alone.out) == (1, "")
+
+
+MASKED = """
+workload:
+  rank_sizes: {M: 77, P: 131, E: 3, F: 5}
+  bits_per_value: {All: 32}
+  einsums:
+  - S[m, p] = where(p <= m, Q[m, e] * K[p, e], 0)
+  - O[m, f] = S[m, p] * V[p, f]
+"""
+
+
+def test_masked_cascades_run_and_are_recorded(invoke: Invoke, tmp_path: Path, database: Path) -> None:
+    (tmp_path / "masked.yaml").write_text(MASKED)
+    common = (tmp_path / "masked.yaml", "--repeats", 1, "--url", database)
+    found = json.loads(invoke("run", *common, "--json").out)["mappings"]["default mapping"]
+    assert (found["outcome"], found["trouble"], bool(found["fact"])) == ("ok", [], True)
+    ended = invoke("compare", *common)
+    assert (ended.code, ended.err.count("error")) == (0, 0)
+    assert json.loads(invoke("db", "stats", "--json", "--url", database).out)["facts"] == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ArchiveError("the disk is full"), "measured, but not recorded: the disk is full"),
+        (RuntimeError("spaces differ"), "measured, but not recorded: RuntimeError: spaces differ (a mistake of feinsum_fuse)"),
+    ],
+)
+def test_what_fails_after_a_measurement_costs_no_figure(
+    invoke: Invoke, tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trial, "record", fail)
+    for verb in ("run", "compare"):
+        ended = invoke(verb, *write(tmp_path), "--repeats", 1, "--url", database)
+        assert ended.code == 1
+        assert "measured" in ended.out and "recorded in" not in ended.out
+        assert ended.err.splitlines()[-1] == f"error: mapping: {said}"
 
 
 def test_without_a_mapping_the_default_one_runs(invoke: Invoke, root: Path, database: Path) -> None:

@@ -195,6 +195,8 @@ HOLES: dict[str, str] = {
     "generator frame": _size("(x for x in [1]).gi_frame"),
     "expression power": _size("9**9**9"),
     "expression shift": _size("1 << 10**10"),
+    "expression round": _size("round(8, -10000000)"),
+    "expression round of an integer by an integer": _size("round(2**4000, -(2**4000))"),
     "expression repetition": _size("len('a' * 10**9)"),
     "expression format": _size("'%01000000000d' % 1"),
     "expression range": _size("sum(range(10**10))"),

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+SLICE = 1 << 20
+"""Elements that are compared at once, which takes less than 100 MB however large the arrays are."""
+
 
 @dataclass(frozen=True)
 class TensorError:
@@ -69,19 +72,30 @@ def verify(
 def _compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: float) -> TensorError:
     if got.shape != expected.shape:
         raise ValueError(f"{name}: shape {got.shape} against {expected.shape}")
+    if not got.size:
+        return TensorError(name, 0.0, tolerance)
+    flat_got, flat_expected = np.ravel(got), np.ravel(expected)
+    largest, at, scale = -1.0, 0, 0.0
+    for start in range(0, got.size, SLICE):
+        differences, magnitude = _differences(flat_got[start : start + SLICE], flat_expected[start : start + SLICE])
+        scale = max(scale, magnitude)
+        worst = int(np.argmax(differences))
+        if differences[worst] > largest:
+            largest, at = float(differences[worst]), start + worst
+    index = tuple(int(i) for i in np.unravel_index(at, got.shape))
+    found, wanted = float(np.real(flat_got[at])), float(np.real(flat_expected[at]))
+    return TensorError(name, largest / (scale or 1.0), tolerance, index, found, wanted)
+
+
+def _differences(got: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, float]:
+    """The absolute differences of some elements, infinite where one is no number alone, and the largest finite magnitude expected."""
     wide = np.complex128 if "c" in (got.dtype.kind, expected.dtype.kind) else np.float64
     a, b = got.astype(wide), expected.astype(wide)
-    finite = np.isfinite(b)
     with np.errstate(invalid="ignore"):
         differences = np.abs(a - b)
     differences[~np.isfinite(differences)] = np.inf
     differences[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
-    scale = float(np.abs(b[finite]).max(initial=0.0)) or 1.0
-    if not differences.size:
-        return TensorError(name, 0.0, tolerance)
-    where = np.unravel_index(int(np.argmax(differences)), differences.shape)
-    index = tuple(int(i) for i in where)
-    return TensorError(name, float(differences[where]) / scale, tolerance, index, float(np.real(a[where])), float(np.real(b[where])))
+    return differences, float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
 
 
 def random_array(shape: tuple[int, ...], dtype: str, generator: np.random.Generator) -> np.ndarray:

@@ -21,6 +21,7 @@ from ...mappings.default_mapping import default_spec
 from ...schedule.schedule import Schedule
 from ..catalogue import target
 from ..checking.example import Example, example
+from ..checking.room import NoRoomError, check_room
 from ..runtime.isolation import TIMEOUT, Result, run_isolated
 from ..timing.outcome import KernelError, Outcome
 from .companion import PLAIN, unfused_schedule
@@ -141,6 +142,10 @@ def build(
     generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs], target=found)
     generated = generated.renamed({array: tensor for tensor, array in arrays.items()})
     check_types(generated.arguments, device)
+    try:
+        check_room(cascade, device)
+    except NoRoomError as error:
+        raise KernelError(Outcome.launch_failed, "allocate", str(error), generated) from error
     trial = example(cascade)
     tolerance = cascade.tolerance()
     result = run_isolated(generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance)

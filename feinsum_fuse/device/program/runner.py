@@ -15,6 +15,7 @@ import pyopencl.tools as cl_tools
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
+from ..runtime import forks
 from ..runtime.contexts import context_of, queue_of
 from ..runtime.loaded import Loaded, Value
 
@@ -83,6 +84,7 @@ class Runner:
         out = out or {}
         wanted = [name for name in self._written if self._written[name].role == "output" or name in outputs or name in out]
         self._check(arrays, out, outputs)
+        forks.enter()
         given = [array for array in (*arrays.values(), *out.values()) if isinstance(array, cla.Array)]
         with self._lock:
             try:

@@ -125,6 +125,13 @@ def _text(value: object = "") -> str:
     return str(value)
 
 
+def _round(value: float, digits: int | None = None) -> object:
+    """``round``; the power of ten that so many digits stand for is computed, so their number is bounded."""
+    if isinstance(digits, int) and abs(digits) > MAX_BITS:
+        raise SpecError(f"round takes at most {MAX_BITS} digits.")
+    return checked(round(value, digits))
+
+
 def _map(function: Callable[[object], object], values: Iterable[object]) -> list[object]:
     result: list[object] = []
     size = 0
@@ -152,10 +159,11 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "int": _integer,
     "str": _text,
     "map": _map,
+    "round": _round,
     "enumerate": lambda values, start=0: list(enumerate(values, start)),
     "list": list,
     "tuple": tuple,
-    **{name: getattr(builtins, name) for name in ("abs", "round", "len", "min", "max", "float", "bool", "any", "all", "sorted")},
+    **{name: getattr(builtins, name) for name in ("abs", "len", "min", "max", "float", "bool", "any", "all", "sorted")},
 }
 CONSTANTS: dict[str, object] = {"pi": math.pi, "e": math.e, "tau": math.tau, "inf": math.inf, "nan": math.nan}
 
