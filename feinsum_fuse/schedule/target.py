@@ -42,6 +42,10 @@ class Quirks:
     """``vload`` and ``vstore`` stay calls, around which every register is saved, so that a matrix product takes four times as long: vectors
     are moved through vector types without alignment, where the compiler has them. Results are right without.
     """
+    half_written_cache: bool = False
+    """A process that dies while it compiles leaves an entry in the compiler's cache of which every later build fails: a child process
+    compiles into a cache of its own, and what ran well is handed over.
+    """
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,12 @@ class Target:
 
 
 POCL = Quirks(
-    barrier_under_condition=True, uneven_loops=True, agreed_conditions=True, widest_builtins=True, called_vector_loads=True
+    barrier_under_condition=True,
+    uneven_loops=True,
+    agreed_conditions=True,
+    widest_builtins=True,
+    called_vector_loads=True,
+    half_written_cache=True,
 )
 """What PoCL gets wrong."""
 ANY_DEVICE = Target(quirks=POCL)

@@ -19,7 +19,7 @@ import pyopencl as cl
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
-from ..catalogue import DeviceInfo
+from ..catalogue import DeviceInfo, quirks_of
 from ..checking.verification import Verification, verify
 from ..timing.outcome import Outcome
 from . import compiler_cache, runtimes
@@ -63,7 +63,8 @@ def run_isolated(
         with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", ignore_cleanup_errors=True) as name:
             directory = Path(name)
             _write_job(directory, executable, arrays, info)
-            result = _run(directory, timeout_s, _identity(executable, info))
+            own_cache = quirks_of(info.platform).half_written_cache
+            result = _run(directory, timeout_s, _identity(executable, info) if own_cache else None)
             if result.outcome is not Outcome.ok:
                 missing = runtimes.missing_part(info.platform)
                 return replace(result, message=f"{result.message}\n{missing}") if missing else result
@@ -101,8 +102,8 @@ def _identity(executable: Executable, info: DeviceInfo) -> str:
     return hashlib.sha256("\0".join([executable.source_hash, info.platform, info.name, info.driver, info.version]).encode()).hexdigest()
 
 
-def _run(directory: Path, timeout_s: float, program: str) -> Result:
-    """Start the child, wait, and read off how it ended."""
+def _run(directory: Path, timeout_s: float, program: str | None) -> Result:
+    """Start the child, wait, and read off how it ended; ``program``: what compiles it into a cache of its own until it has survived."""
     runtimes.prepare()
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -110,7 +111,7 @@ def _run(directory: Path, timeout_s: float, program: str) -> Result:
     environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYOPENCL_NO_CACHE": "1"}
     cache = directory / "cache"
     cache.mkdir()
-    if not compiler_cache.has_survived(program):
+    if program is not None and not compiler_cache.has_survived(program):
         environment[compiler_cache.VARIABLE] = str(cache)
     # -P: modules of the caller's working directory are nothing to the child.
     command = [sys.executable, "-P", "-m", "feinsum_fuse.device.runtime.worker", str(directory)]
@@ -127,7 +128,7 @@ def _run(directory: Path, timeout_s: float, program: str) -> Result:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     result = _judge(directory, code, timeout_s)
-    if result.outcome is Outcome.ok:
+    if program is not None and result.outcome is Outcome.ok:
         compiler_cache.hand_over(cache, program)
     return result
 

@@ -1,0 +1,123 @@
+"""What PoCL gets wrong (``doc/pocl.rst``): each is avoided if the target says so, and only then.
+
+A quirk that the processor at hand does not bring about cannot be seen to be avoided: its test is skipped and says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pyopencl as cl
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.names import chosen_names
+from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.device.catalogue import devices, find_device, target
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.runtime import runtimes
+from feinsum_fuse.device.runtime.isolation import Result, run_isolated
+from feinsum_fuse.device.timing.outcome import Outcome
+from feinsum_fuse.formats.reading.load import loads
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.schedule.target import POCL, Quirks, Target
+from tests.device.test_program import SIXTEEN_LANES
+from tests.lowering.test_mappings import FIRST_OF_A_LOOP, MATMUL, TREES, spec_of
+
+UNEVEN = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Temporal {rank_variable: n, tile_shape: 2}
+- !Storage {component: Scratchpad, tensors: [B]}
+- !Spatial {rank_variable: m, tile_shape: 2, component: WorkItem, name: Y}
+- !Temporal {rank_variable: m, tile_shape: 1}
+- !Temporal {rank_variable: n, tile_shape: 1}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Compute {einsum: Z, component: MAC}
+"""
+"""The last work-item has one row instead of two, and loops inside the loop over them."""
+ENDS_EARLY = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Spatial {rank_variable: m, tile_shape: 3, component: Core, name: X}
+- !Temporal {rank_variable: m, tile_shape: 2}
+- !Storage {component: Scratchpad, tensors: [A]}
+- !Spatial {rank_variable: n, tile_shape: 1, component: WorkItem, name: Y}
+- !Temporal {rank_variable: m, tile_shape: 1}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Compute {einsum: Z, component: MAC}
+"""
+"""The last group has fewer tiles that its work-items fill and wait for."""
+SPECS: dict[str, Spec] = {
+    "barrier_under_condition": spec_of((MATMUL,), {"M": 7, "N": 4, "K": 5}, ENDS_EARLY),
+    "uneven_loops": spec_of((MATMUL,), {"M": 5, "N": 3, "K": 4}, UNEVEN),
+    "agreed_conditions": spec_of((MATMUL,), {"M": 7, "N": 3, "K": 5}, FIRST_OF_A_LOOP),
+    "widest_builtins": loads(SIXTEEN_LANES),
+    "called_vector_loads": loads(SIXTEEN_LANES),
+}
+"""Quirk -> a mapping whose kernel it concerns."""
+TRACES = ("agreed(", "_by_halves", "_anywhere", "POCL")
+"""What only a text has that avoids a quirk, besides conditions that stand elsewhere."""
+
+
+def written(spec: Spec, quirks: Quirks) -> Executable:
+    """The mapping's kernel for a target with these quirks."""
+    cascade, to = ff.cascade(spec), Target(quirks=quirks)
+    arrays = chosen_names(cascade).arrays
+    kernel = ff.lower(spec, target=to).apply(cascade.kernel(), target=to)
+    generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs], target=to)
+    return generated.renamed({array: tensor for tensor, array in arrays.items()})
+
+
+def outcome(spec: Spec, quirks: Quirks, device: cl.Device) -> Result:
+    """What a kernel that avoids these quirks does in a child process."""
+    cascade = ff.cascade(spec)
+    trial = example(cascade)
+    return run_isolated(
+        written(spec, quirks), trial.inputs, device, timeout_s=60, expected=trial.expected, tolerance=cascade.tolerance()
+    )
+
+
+def without(quirk: str) -> Quirks:
+    """All quirks of PoCL but one."""
+    return dataclasses.replace(POCL, **{quirk: False})
+
+
+@pytest.mark.parametrize("quirk", [quirk for quirk in SPECS if quirk != "called_vector_loads"])
+def test_a_quirk_of_pocl_is_avoided(quirk: str) -> None:
+    device = find_device("Portable")
+    result = outcome(SPECS[quirk], POCL, device)
+    assert result.outcome is Outcome.ok, result.message
+    if outcome(SPECS[quirk], without(quirk), device).outcome is Outcome.ok:
+        pytest.skip(f"PoCL does not show {quirk} on this processor")
+
+
+@pytest.mark.parametrize("quirk", SPECS)
+def test_each_quirk_changes_a_text(quirk: str) -> None:
+    assert written(SPECS[quirk], without(quirk)).source != written(SPECS[quirk], POCL).source
+
+
+def test_every_quirk_has_a_kernel() -> None:
+    assert {flag.name for flag in dataclasses.fields(Quirks)} - {"half_written_cache"} == set(SPECS)
+
+
+@pytest.mark.parametrize("quirk", SPECS)
+def test_a_target_without_quirks_does_not_pay(quirk: str) -> None:
+    source = written(SPECS[quirk], Quirks()).source
+    assert [trace for trace in TRACES if trace in source] == []
+
+
+@pytest.mark.parametrize("device", devices()[1:], ids=lambda device: device.platform.name.split()[0])
+@pytest.mark.parametrize("quirk", SPECS)
+def test_other_devices_need_none_of_it(device: cl.Device, quirk: str) -> None:
+    assert target(device).quirks == Quirks()
+    result = outcome(SPECS[quirk], Quirks(), device)
+    assert result.outcome is Outcome.ok, result.message
+
+
+def test_small_groups_are_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting of the process, which no other runtime reads."""
+    device, spec = find_device("Portable"), TREES["one item of two"]
+    assert outcome(spec, POCL, device).outcome is Outcome.ok
+    monkeypatch.setenv(runtimes.REPLICATION, "2")
+    if outcome(spec, POCL, device).outcome is Outcome.ok:
+        pytest.skip("PoCL does not show it on this processor")
