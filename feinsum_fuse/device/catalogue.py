@@ -11,11 +11,13 @@ import pyopencl as cl
 
 from ..errors import DeviceError
 from ..formats.validation.field_types import Count, Word
-from ..schedule.target import POCL as POCL_QUIRKS
+from ..schedule import target as targets
 from ..schedule.target import DeviceLimits, Quirks, Target
 from .runtime import forks, runtimes
 
 POCL = "Portable Computing Language"
+QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL}
+"""Platform -> what its devices are known to get wrong."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def target_of(info: DeviceInfo) -> Target:
 
 def quirks_of(platform: str) -> Quirks:
     """What the devices of a platform are known to get wrong."""
-    return POCL_QUIRKS if platform.startswith(POCL) else Quirks()
+    return QUIRKS.get(platform.strip(), Quirks())
 
 
 def _limits(device: cl.Device) -> DeviceLimits:

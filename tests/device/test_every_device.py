@@ -13,6 +13,7 @@ from feinsum_fuse.device.timing.harness import measure
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import UnsupportedTypeError
 from feinsum_fuse.formats.reading.load import loads
+from feinsum_fuse.schedule.target import INTEL as INTEL_QUIRKS
 from feinsum_fuse.schedule.target import POCL as POCL_QUIRKS
 from feinsum_fuse.schedule.target import Quirks
 from tests.device.programs import program
@@ -65,7 +66,7 @@ def test_target(device: cl.Device) -> None:
     assert found.limits.max_work_group_size >= 1 and len(found.limits.max_work_item_sizes) == 3
     assert found.limits.local_bytes >= 1 << 14 and found.limits.private_bytes >= 1 << 19
     assert found.line_bytes >= 16
-    assert found.quirks == (POCL_QUIRKS if device.platform.name == POCL else Quirks())
+    assert found.quirks == {POCL: POCL_QUIRKS, "Intel(R) OpenCL": INTEL_QUIRKS}.get(device.platform.name, Quirks())
 
 
 @pytest.mark.parametrize("device", devices()[1:], ids=lambda device: device.platform.name.split()[0])

@@ -21,7 +21,7 @@ from feinsum_fuse.device.runtime.isolation import Result, run_isolated
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.schedule.target import POCL, Quirks, Target
+from feinsum_fuse.schedule.target import INTEL, POCL, Quirks, Target
 from tests.device.test_program import SIXTEEN_LANES
 from tests.lowering.test_mappings import FIRST_OF_A_LOOP, MATMUL, TREES, spec_of
 
@@ -52,7 +52,7 @@ SPECS: dict[str, Spec] = {
     "uneven_loops": spec_of((MATMUL,), {"M": 5, "N": 3, "K": 4}, UNEVEN),
     "agreed_conditions": spec_of((MATMUL,), {"M": 7, "N": 3, "K": 5}, FIRST_OF_A_LOOP),
     "widest_builtins": loads(SIXTEEN_LANES),
-    "called_vector_loads": loads(SIXTEEN_LANES),
+    "slow_vector_loads": loads(SIXTEEN_LANES),
 }
 """Quirk -> a mapping whose kernel it concerns."""
 TRACES = ("agreed(", "_by_halves", "_anywhere", "POCL")
@@ -82,7 +82,7 @@ def without(quirk: str) -> Quirks:
     return dataclasses.replace(POCL, **{quirk: False})
 
 
-@pytest.mark.parametrize("quirk", [quirk for quirk in SPECS if quirk != "called_vector_loads"])
+@pytest.mark.parametrize("quirk", [quirk for quirk in SPECS if quirk != "slow_vector_loads"])
 def test_a_quirk_of_pocl_is_avoided(quirk: str) -> None:
     device = find_device("Portable")
     result = outcome(SPECS[quirk], POCL, device)
@@ -108,8 +108,8 @@ def test_a_target_without_quirks_does_not_pay(quirk: str) -> None:
 
 @pytest.mark.parametrize("device", devices()[1:], ids=lambda device: device.platform.name.split()[0])
 @pytest.mark.parametrize("quirk", SPECS)
-def test_other_devices_need_none_of_it(device: cl.Device, quirk: str) -> None:
-    assert target(device).quirks == Quirks()
+def test_other_devices_compute_right_without(device: cl.Device, quirk: str) -> None:
+    assert target(device).quirks in {Quirks(), INTEL}
     result = outcome(SPECS[quirk], Quirks(), device)
     assert result.outcome is Outcome.ok, result.message
 

@@ -31,7 +31,7 @@ def definitions(operation: Operation, quirks: Quirks) -> Iterator[tuple[str, str
 def anywhere(element: str, lanes: int, quirks: Quirks) -> str:
     """The OpenCL C text that reads and writes vectors at any element's address."""
     vector = f"{element}{lanes}"
-    if not quirks.called_vector_loads:
+    if not quirks.slow_vector_loads:
         return f"""
 #define get_{vector}(space, at) vload{lanes}(0, at)
 #define set_{vector}(space, at, value) vstore{lanes}(value, 0, at)"""
