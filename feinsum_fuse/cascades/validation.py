@@ -8,7 +8,7 @@ from ..errors import CascadeError
 from ..formats.reductions import REDUCTIONS
 from ..formats.workload import operand_name
 from .element_types import checked
-from .functions import primitive, variables_in
+from .maps import primitive, variables_in
 from .sequence import EinsumSequence
 from .terms import Access, Einsum, SizeParam
 

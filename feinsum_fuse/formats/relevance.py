@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from .workload import Einsum, TensorAccess
+from .workload import TensorAccess, WorkloadEinsum
 
 
 class Relevance(Enum):
@@ -49,7 +49,7 @@ def sunk(below: Iterable[Relevance]) -> int:
     return passed
 
 
-def simple_variables(einsum: Einsum) -> frozenset[str]:
+def simple_variables(einsum: WorkloadEinsum) -> frozenset[str]:
     """The variables that every access which uses them indexes some rank with alone (section 5.3).
 
     Only such a variable may be cut into tiles that do not divide its extent without the fractional averages losing their meaning.

@@ -17,7 +17,7 @@ from .reading.inputs import RenameInput, Renames, RenamesInput, read_input
 from .sets import ElementSet, Symbols
 from .spec import EinsumRename
 from .validation.complaints import Path
-from .workload import Einsum, Workload
+from .workload import Workload, WorkloadEinsum
 
 DEFAULT = "default"
 Rename = tuple[str, str, int | str | None]
@@ -117,7 +117,9 @@ class _RenameScope(Mapping[str, object]):
         return len({**self.base, **self.sources})
 
 
-def einsum_renames(workload: Workload, einsum: Einsum, own: tuple[Rename, ...], top_level: tuple[EinsumRename, ...]) -> Einsum:
+def einsum_renames(
+    workload: Workload, einsum: WorkloadEinsum, own: tuple[Rename, ...], top_level: tuple[EinsumRename, ...]
+) -> WorkloadEinsum:
     """The Einsum with its renames resolved.
 
     For each name its own renames win over the top-level ones under its name, and those over the top-level ``default``. A rename may use

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..errors import SpecError
 from .language.caps import shown
 from .language.expressions import evaluate
-from .workload import Einsum, Workload
+from .workload import Workload, WorkloadEinsum
 
 T = TypeVar("T")
 OTHER = "Other"
@@ -23,7 +23,7 @@ class ElementSet:
     space: str
     """``tensors`` or ``rank variables``."""
     universe: frozenset[str]
-    einsum: Einsum = field(repr=False, compare=False)
+    einsum: WorkloadEinsum = field(repr=False, compare=False)
 
     def _with(self, other: object) -> ElementSet:
         if not isinstance(other, ElementSet):
@@ -99,7 +99,7 @@ class Symbols(Mapping[str, ElementSet]):
     of the workload (empty if this Einsum lacks it), and the Einsum's renames.
     """
 
-    def __init__(self, workload: Workload, einsum: Einsum) -> None:
+    def __init__(self, workload: Workload, einsum: WorkloadEinsum) -> None:
         self.workload = workload
         self.einsum = einsum
         self.own = frozenset(einsum.tensors)
@@ -131,7 +131,7 @@ class Symbols(Mapping[str, ElementSet]):
         return len(list(iter(self)))
 
 
-_SETS: dict[str, Callable[[Workload, Einsum], frozenset[str]]] = {
+_SETS: dict[str, Callable[[Workload, WorkloadEinsum], frozenset[str]]] = {
     "All": lambda workload, einsum: frozenset(einsum.tensors),
     "Tensors": lambda workload, einsum: frozenset(einsum.tensors),
     "Nothing": lambda workload, einsum: frozenset(),
@@ -143,7 +143,7 @@ _SETS: dict[str, Callable[[Workload, Einsum], frozenset[str]]] = {
 }
 
 
-def element_set(expression: str, workload: Workload, einsum: Einsum) -> ElementSet:
+def element_set(expression: str, workload: Workload, einsum: WorkloadEinsum) -> ElementSet:
     """What a set expression denotes for an Einsum, tensors or rank variables; :class:`SpecError` if it denotes no set."""
     symbols = Symbols(workload, einsum)
     # The parts of a softmax have names with a dot, which no expression can say.

@@ -58,7 +58,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Einsum:
+class WorkloadEinsum:
     """One Einsum: its accesses (inputs in order, the output among them), operation, and bounds."""
 
     name: str
@@ -100,7 +100,7 @@ class Einsum:
 class Workload:
     """A cascade of Einsums with sizes and element widths."""
 
-    einsums: tuple[Einsum, ...]
+    einsums: tuple[WorkloadEinsum, ...]
     rank_sizes: constantdict[str, int] = field(default_factory=constantdict)
     iteration_space_shape: constantdict[str, str] = field(default_factory=constantdict)
     n_instances: int = 1
@@ -108,7 +108,7 @@ class Workload:
     """Set expression -> bits, as written; each access carries its resolved width."""
     persistent_tensors: str | None = None
 
-    def einsum(self, name: str) -> Einsum:
+    def einsum(self, name: str) -> WorkloadEinsum:
         """The Einsum of this name; ``KeyError`` if there is none."""
         for einsum in self.einsums:
             if einsum.name == name:
@@ -154,7 +154,7 @@ class Workload:
         first = next((a for _, a in accesses if a.output), accesses[0][1])
         return {rank: self._rank_size(rank, [(e, a) for e, a in accesses if rank in a.projection]) for rank in first.projection}
 
-    def _rank_size(self, rank: str, accesses: list[tuple[Einsum, TensorAccess]]) -> int:
+    def _rank_size(self, rank: str, accesses: list[tuple[WorkloadEinsum, TensorAccess]]) -> int:
         given = [einsum.rank_sizes[rank] for einsum, _ in accesses if rank in einsum.rank_sizes]
         if given or rank in self.rank_sizes:
             return max(given, default=self.rank_sizes.get(rank, 1))

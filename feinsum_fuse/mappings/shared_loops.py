@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..formats.affine import Affine
-from ..formats.workload import Einsum, Workload
+from ..formats.workload import Workload, WorkloadEinsum
 
 Item = tuple[str, str]
 
@@ -25,7 +25,7 @@ def shareable(workload: Workload, names: tuple[str, ...]) -> Iterator[dict[str, 
                 yield found
 
 
-def _extended(einsums: list[Einsum], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
+def _extended(einsums: list[WorkloadEinsum], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
     """All ways to give the remaining Einsums a variable tied to one that is chosen."""
     rest = [e for e in einsums if e.name not in chosen]
     if not rest:
@@ -38,13 +38,13 @@ def _extended(einsums: list[Einsum], chosen: dict[str, str]) -> Iterator[dict[st
             yield from _extended(einsums, {**chosen, einsum.name: variable})
 
 
-def common(one: Einsum, other: Einsum) -> set[str]:
+def common(one: WorkloadEinsum, other: WorkloadEinsum) -> set[str]:
     """Tensors that one of the two writes and the other reads."""
     wrote = {a.name for e in (one, other) for a in e.outputs}
     return wrote & set(one.tensors) & set(other.tensors)
 
 
-def ties(one: Einsum, variable: str, other: Einsum) -> list[str]:
+def ties(one: WorkloadEinsum, variable: str, other: WorkloadEinsum) -> list[str]:
     """The variables of ``other`` that index the same axis of a common tensor as ``variable`` of ``one``.
 
     Einsums that exchange no tensor are tied by name, and by the axes of what both read.
@@ -61,7 +61,7 @@ def ties(one: Einsum, variable: str, other: Einsum) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _moving(einsum: Einsum, index: Affine) -> str:
+def _moving(einsum: WorkloadEinsum, index: Affine) -> str:
     """The variable that moves a window: one of the output if there is one; the others stay inside it."""
     kept = {v for access in einsum.outputs for v in access.rank_variables}
     return max(index.terms, key=lambda term: (term[0] in kept, abs(term[1])))[0]
@@ -79,7 +79,7 @@ def windows(workload: Workload, chosen: dict[str, str]) -> set[str]:
     return found
 
 
-def _reduces_too_early(einsums: list[Einsum], chosen: dict[str, str]) -> bool:
+def _reduces_too_early(einsums: list[WorkloadEinsum], chosen: dict[str, str]) -> bool:
     for producer in einsums:
         written = {v for access in producer.outputs for v in access.rank_variables}
         read = any(common(producer, e) & {a.name for a in producer.outputs} for e in einsums if e is not producer)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..errors import ModelError
 from ..formats.arch import Arch, Compute, Memory
 from ..formats.spec import Spec
-from ..formats.workload import Einsum, TensorAccess
+from ..formats.workload import TensorAccess, WorkloadEinsum
 from ..formats.writing.columns import table
 from .accelforge.component import actions_per_value, energy_per_action, localised
 from .accelforge.einsum_nest import Holder, einsum_nest
@@ -78,7 +78,7 @@ def bounds(spec: Spec, *, cold: bool = False) -> Bounds:
     return Bounds(seconds, actions, energy)
 
 
-def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[Einsum, str, list[tuple[str, str, bool]]]]:
+def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[WorkloadEinsum, str, list[tuple[str, str, bool]]]]:
     """(Einsum, compute unit, [(memory, tensor, whether it lives there)]) of every Einsum."""
     if spec.mapping is not None:
         for path in spec.mapping.paths():
@@ -96,7 +96,7 @@ def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[Einsum, str, list[tuple[str,
 
 
 def _compulsory(
-    spec: Spec, arch: Arch, einsum: Einsum, compute: str, held: list[tuple[str, str, bool]]
+    spec: Spec, arch: Arch, einsum: WorkloadEinsum, compute: str, held: list[tuple[str, str, bool]]
 ) -> Iterator[tuple[str, str, float]]:
     """(component, action, count) that no mapping of one Einsum on these levels avoids."""
     unit = arch.component(compute)
@@ -113,12 +113,12 @@ def _compulsory(
                 yield name, action, size * actions_per_value(memory, found, tensor, access.bits_per_value) * memory.actions_scale
 
 
-def touched(access: TensorAccess, einsum: Einsum) -> float:
+def touched(access: TensorAccess, einsum: WorkloadEinsum) -> float:
     """A floor under the values of a tensor that an Einsum touches: strides leave gaps in the box that its indices span."""
     return min(float(values(access, einsum.bounds)), float(math.prod(einsum.bounds[v] for v in access.rank_variables)))
 
 
-def _passes(einsum: Einsum, access: TensorAccess, lives: bool) -> tuple[str, ...]:
+def _passes(einsum: WorkloadEinsum, access: TensorAccess, lives: bool) -> tuple[str, ...]:
     """The actions that every value of a tensor undergoes once at a level."""
     if einsum.is_copy_operation:
         return ()

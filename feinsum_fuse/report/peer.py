@@ -12,10 +12,10 @@ from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 from ..cascades.cascade import Cascade
-from ..cascades.functions import primitive
+from ..cascades.maps import primitive
+from ..cascades.reference.boxes import Box
 from ..cascades.reference.contraction import contracted
 from ..cascades.reference.evaluation import evaluated
-from ..cascades.reference.regions import Region
 from ..cascades.terms import Einsum
 from ..formats.affine import Affine
 from ..formats.reductions import REDUCTIONS
@@ -60,18 +60,18 @@ class NumpyPeer:
 def _step(cascade: Cascade, einsum: Einsum) -> Step | None:
     """One Einsum as a function of all arrays; ``None`` if there is no plain form."""
     sizes = {v: size for v, size in einsum.sizes.items() if isinstance(size, int)}
-    region = Region({v: (0, size) for v, size in sizes.items()})
+    box = Box({v: (0, size) for v, size in sizes.items()})
     shapes = {access.tensor: cascade.fixed_shape(access.tensor) for access in (einsum.output, *einsum.operands)}
     whole = tuple(sizes[v] for v in einsum.output_variables) == shapes[einsum.output.tensor]
     plain = einsum.has_injective_output and whole and not einsum.guards and einsum.populate in (None, 0.0)
     reads_itself = any(operand.tensor == einsum.output.tensor for operand in einsum.operands)
-    if not plain or reads_itself or not all(region.is_inside(access, shapes[access.tensor]) for access in einsum.operands):
+    if not plain or reads_itself or not all(box.is_inside(access, shapes[access.tensor]) for access in einsum.operands):
         return None
     dtype = np.dtype(cascade.tensors[einsum.output.tensor].dtype)
     scale = scaled_product(primitive(einsum.map), len(einsum.operands))
     if REDUCTIONS[einsum.reduce].is_sum and scale is not None and dtype.kind in "fc":
-        return _contraction(einsum, region, dtype, scale)
-    return _elementwise(einsum, region, dtype) if math.prod(region.shape) <= _LARGEST_BOX else None
+        return _contraction(einsum, box, dtype, scale)
+    return _elementwise(einsum, box, dtype) if math.prod(box.shape) <= _LARGEST_BOX else None
 
 
 def scaled_product(expression: Expression, count: int) -> float | None:
@@ -95,8 +95,8 @@ def scaled_product(expression: Expression, count: int) -> float | None:
     return scale if sorted(found) == sorted(operand_name(k) for k in range(count)) else None
 
 
-def _contraction(einsum: Einsum, region: Region, dtype: np.dtype[Any], scale: float) -> Step:
-    parts = [(access, region.only(access.variables)) for access in einsum.operands]
+def _contraction(einsum: Einsum, box: Box, dtype: np.dtype[Any], scale: float) -> Step:
+    parts = [(access, box.only(access.variables)) for access in einsum.operands]
     order = tuple(index.bare or "" for index in einsum.output.indices)
 
     def step(arrays: dict[str, Array]) -> Array:
@@ -109,16 +109,16 @@ def _contraction(einsum: Einsum, region: Region, dtype: np.dtype[Any], scale: fl
     return step
 
 
-def _elementwise(einsum: Einsum, region: Region, dtype: np.dtype[Any]) -> Step:
+def _elementwise(einsum: Einsum, box: Box, dtype: np.dtype[Any]) -> Step:
     expression = primitive(einsum.map)
-    points = {v: region.values(Affine.variable(v)) for v in region.variables}
-    reduced = tuple(axis for axis, v in enumerate(region.variables) if v not in einsum.output_variables)
-    kept = [v for v in region.variables if v in einsum.output_variables]
+    points = {v: box.values(Affine.variable(v)) for v in box.variables}
+    reduced = tuple(axis for axis, v in enumerate(box.variables) if v not in einsum.output_variables)
+    kept = [v for v in box.variables if v in einsum.output_variables]
     order = [kept.index(index.bare or "") for index in einsum.output.indices]
 
     def step(arrays: dict[str, Array]) -> Array:
-        values = {operand_name(k): region.view(access, arrays[access.tensor]) for k, access in enumerate(einsum.operands)}
-        value = np.broadcast_to(evaluated(expression, {**points, **values}), region.shape)
+        values = {operand_name(k): box.view(access, arrays[access.tensor]) for k, access in enumerate(einsum.operands)}
+        value = np.broadcast_to(evaluated(expression, {**points, **values}), box.shape)
         total = REDUCTIONS[einsum.reduce].ufunc.reduce(value, axis=reduced) if reduced else value
         return np.ascontiguousarray(total.transpose(order), dtype=dtype)
 

@@ -13,7 +13,7 @@ from ..cascades.rewriting.expansion import expanded
 from ..formats.arch import Action, Memory
 from ..formats.opencl import CACHE_KINDS, MAIN_KINDS
 from ..formats.spec import Spec
-from ..formats.workload import Einsum
+from ..formats.workload import WorkloadEinsum
 from ..lowering.binding import Bindings
 from ..model.accelforge.component import actions_per_value, bits_per_value, localised
 from ..model.evaluation import predict
@@ -28,7 +28,7 @@ LAUNCHES = "launches"
 def as_run(spec: Spec, cascade: Cascade) -> Spec:
     """The Spec with the widths of the element types that ran, so that a prediction counts the bits that moved."""
 
-    def widened(einsum: Einsum) -> Einsum:
+    def widened(einsum: WorkloadEinsum) -> WorkloadEinsum:
         accesses = tuple(
             dataclasses.replace(access, bits_per_value=8 * np.dtype(cascade.tensors[access.name].dtype).itemsize)
             for access in einsum.tensor_accesses
@@ -40,7 +40,7 @@ def as_run(spec: Spec, cascade: Cascade) -> Spec:
     return dataclasses.replace(spec, workload=dataclasses.replace(spec.workload, einsums=einsums))
 
 
-def _runs_under(einsum: Einsum, cascade: Cascade) -> bool:
+def _runs_under(einsum: WorkloadEinsum, cascade: Cascade) -> bool:
     return all(access.name in cascade.tensors for access in einsum.tensor_accesses)
 
 

@@ -13,7 +13,7 @@ from feinsum_fuse.formats.mapping import Compute as ComputeNode
 from feinsum_fuse.formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox
 from feinsum_fuse.formats.opencl import OpenCL
 from feinsum_fuse.formats.spec import EinsumRename, Spec
-from feinsum_fuse.formats.workload import Einsum, Operation, TensorAccess, Workload, operand_name
+from feinsum_fuse.formats.workload import Operation, TensorAccess, Workload, WorkloadEinsum, operand_name
 
 AWKWARD_TEXTS = ["{{ x }}", "{% y %}", "{# z #}", "# no", "a: b", "yes", "1e3", "~", "!Tag", "%d", "- x", "'", '"', "\\", "\n", " "]
 TEXTS = st.one_of(st.none(), st.text(max_size=12), st.sampled_from(AWKWARD_TEXTS))
@@ -26,7 +26,7 @@ NUMBERS = st.one_of(st.integers(0, 10**12), FINITE, st.just(float("inf")))
 def workloads(draw: st.DrawFn) -> Workload:
     """A chain of Einsums over up to four rank variables."""
     sizes = {v: draw(st.integers(1, 40)) for v in VARIABLES}
-    einsums: list[Einsum] = []
+    einsums: list[WorkloadEinsum] = []
     previous = "T0"
     for number in range(draw(st.integers(1, 3))):
         used = draw(st.lists(st.sampled_from(VARIABLES), min_size=1, max_size=3, unique=True))
@@ -47,7 +47,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         bounds = constantdict({v: sizes[v] for v in dict.fromkeys([*first.rank_variables, *weight.rank_variables])})
         reduced = frozenset(bounds) - frozenset(kept)
         einsums.append(
-            Einsum(
+            WorkloadEinsum(
                 name=name,
                 tensor_accesses=(first, weight, output),
                 operation=operation,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pymbolic import var
 
-from feinsum_fuse.cascades.functions import primitive
+from feinsum_fuse.cascades.maps import primitive
 from feinsum_fuse.cascades.reference.evaluation import evaluated
 from feinsum_fuse.formats.functions import FUNCTIONS, IN_KERNELS, Function
 

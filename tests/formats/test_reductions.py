@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pymbolic import var
 
-from feinsum_fuse.cascades.callables import loopy_operation, reduction_of
-from feinsum_fuse.cascades.functions import primitive
+from feinsum_fuse.cascades.kernel.callables import loopy_operation, reduction_of
+from feinsum_fuse.cascades.maps import primitive
 from feinsum_fuse.cascades.reference.evaluation import evaluated
 from feinsum_fuse.formats.functions import FUNCTIONS
 from feinsum_fuse.formats.reductions import REDUCTIONS, SYMBOLS, Reduction

@@ -16,7 +16,7 @@ from constantdict import constantdict
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
 from ...cascades.cascade import Cascade
-from ...cascades.functions import variables_in
+from ...cascades.maps import variables_in
 from ...cascades.terms import Access, Einsum, Size, SizeParam, Tensor
 from ...errors import ArchiveError
 from ...formats.affine import Affine

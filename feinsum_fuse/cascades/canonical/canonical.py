@@ -21,7 +21,7 @@ from pymbolic.typing import Expression
 from ...formats.affine import Affine
 from ...formats.reductions import NONE, REDUCTIONS
 from ...formats.workload import operand_name
-from ..functions import product_of
+from ..maps import product_of
 from ..sequence import AnyCascade, EinsumSequence
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .coloured_graph import ColouredGraph, Permutation

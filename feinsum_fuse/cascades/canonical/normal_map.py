@@ -13,7 +13,7 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError
 from ...formats.functions import FUNCTIONS
-from ..functions import primitive
+from ..maps import primitive
 
 
 @dataclass(frozen=True)

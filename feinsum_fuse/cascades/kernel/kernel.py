@@ -48,13 +48,13 @@ from ...formats.affine import Affine
 from ...formats.integer_sets import basic_set, below, within
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
-from ..callables import loopy_operation, registered
 from ..element_types import computing_type
-from ..functions import is_fractional, primitive
+from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names, chosen_names
 from ..sequence import EinsumSequence
 from ..terms import Access, Einsum, Size, SizeParam
 from ..validation import validate
+from .callables import loopy_operation, registered
 from .nests import Nest, nest_of
 from .tags import EinsumTag, RankVariableTag, TensorTag
 from .typed_map import Reads, cast_to, number, typed_map

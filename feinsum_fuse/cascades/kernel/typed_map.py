@@ -14,7 +14,7 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError, UnsupportedTypeError
 from ...formats.functions import FUNCTIONS
-from ..functions import primitive, variables_in
+from ..maps import primitive, variables_in
 
 LONGEST_PRODUCT = 1024
 """Operations and operands of a power that is written as a product: nested powers would grow without limit. Longer ones are computed."""

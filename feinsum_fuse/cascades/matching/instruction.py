@@ -17,8 +17,8 @@ from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
 from ...formats.reductions import ADD, NONE, SYMBOLS
-from ..callables import reduction_of
 from ..element_types import default_accumulator
+from ..kernel.callables import reduction_of
 from ..terms import Size
 from .domain import loop_box
 from .instruction_map import MapReader, Operands, Source, nonnegative

@@ -26,7 +26,7 @@ from ...formats.affine import Affine
 from ...formats.integer_sets import integer_set, value_on, within
 from ..cascade import Cascade
 from ..element_types import checked, computing_type
-from ..functions import is_fractional, primitive
+from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Types

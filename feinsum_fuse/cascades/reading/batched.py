@@ -19,7 +19,7 @@ from ...formats.affine import Affine
 from ...formats.workload import operand_name
 from ..cascade import Cascade
 from ..element_types import checked, computing_type, default_accumulator
-from ..functions import primitive, variables_in
+from ..maps import primitive, variables_in
 from ..sequence import Rewriting
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 

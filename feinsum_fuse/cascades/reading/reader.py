@@ -13,11 +13,10 @@ from pymbolic.typing import Expression
 from ...errors import CascadeError
 from ...formats.reductions import NONE, REDUCTIONS
 from ...formats.spec import Spec
-from ...formats.workload import Einsum as SpecEinsum
-from ...formats.workload import TensorAccess, Workload, operand_name
+from ...formats.workload import TensorAccess, Workload, WorkloadEinsum, operand_name
 from ..cascade import Cascade
 from ..element_types import accumulators, tensor_types
-from ..functions import product_of, variables_in
+from ..maps import product_of, variables_in
 from ..rewriting.online import Online
 from ..rewriting.softmax import ExpandSoftmax, softmax_arguments
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
@@ -107,7 +106,7 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
     spaces = {einsum.name: space(workload, einsum, points[einsum.name]) for einsum in ordered}
     axes = _axes(ordered)
 
-    def length(einsum: SpecEinsum, access: TensorAccess, rank: str) -> int:
+    def length(einsum: WorkloadEinsum, access: TensorAccess, rank: str) -> int:
         given = effective_rank_sizes(workload, einsum).get(rank)
         return given or largest_index(points[einsum.name], einsum.rank_variables, access.projection[rank]) + 1
 
@@ -127,7 +126,7 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
     return result
 
 
-def _axes(einsums: Sequence[SpecEinsum]) -> dict[str, tuple[str, ...]]:
+def _axes(einsums: Sequence[WorkloadEinsum]) -> dict[str, tuple[str, ...]]:
     """Tensor -> its ranks: in the order of the access that writes it, or of its first access."""
     axes: dict[str, tuple[str, ...]] = {}
     for output in (True, False):
@@ -146,7 +145,7 @@ def _axes(einsums: Sequence[SpecEinsum]) -> dict[str, tuple[str, ...]]:
     return {tensor: axes[tensor] for tensor in order}
 
 
-def _in_order(workload: Workload) -> list[SpecEinsum]:
+def _in_order(workload: Workload) -> list[WorkloadEinsum]:
     """The Einsums, each after those that write what it reads; otherwise as written."""
     writers: dict[str, str] = {}
     for einsum in workload.einsums:
@@ -154,7 +153,7 @@ def _in_order(workload: Workload) -> list[SpecEinsum]:
         if output in writers:
             raise CascadeError(f"tensor {output} is written by two Einsums, {writers[output]} and {einsum.name}")
         writers[output] = einsum.name
-    waiting, done = list(workload.einsums), list[SpecEinsum]()
+    waiting, done = list(workload.einsums), list[WorkloadEinsum]()
     while waiting:
         names = {einsum.name for einsum in waiting}
         ready = next((e for e in waiting if not any(writers.get(a.name, e.name) in names - {e.name} for a in e.inputs)), None)
@@ -165,7 +164,7 @@ def _in_order(workload: Workload) -> list[SpecEinsum]:
     return done
 
 
-def _einsum(einsum: SpecEinsum, points: Space, axes: Mapping[str, tuple[str, ...]], accumulate: str) -> Einsum:
+def _einsum(einsum: WorkloadEinsum, points: Space, axes: Mapping[str, tuple[str, ...]], accumulate: str) -> Einsum:
     def access(written: TensorAccess) -> Access:
         return Access(written.name, tuple(points.shifted(written.projection[rank]) for rank in axes[written.name]))
 
@@ -191,7 +190,7 @@ def _einsum(einsum: SpecEinsum, points: Space, axes: Mapping[str, tuple[str, ...
     return result
 
 
-def _shifted_map(einsum: SpecEinsum, points: Space) -> Expression:
+def _shifted_map(einsum: WorkloadEinsum, points: Space) -> Expression:
     from pymbolic import substitute, var
 
     if einsum.operation.map is None:

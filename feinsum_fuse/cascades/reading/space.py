@@ -11,7 +11,7 @@ from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, value_on
 from ...formats.language.bounds import iteration_space, rank_ranges
-from ...formats.workload import Einsum, TensorAccess, Workload
+from ...formats.workload import TensorAccess, Workload, WorkloadEinsum
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,18 @@ class Space:
         return Affine(index.terms, index.constant + sum(factor * self.lower[name] for name, factor in index.terms))
 
 
-def effective_rank_sizes(workload: Workload, einsum: Einsum) -> dict[str, int]:
+def effective_rank_sizes(workload: Workload, einsum: WorkloadEinsum) -> dict[str, int]:
     """Rank -> size in this Einsum; its own sizes win over the workload's."""
     return {**workload.rank_sizes, **einsum.rank_sizes}
 
 
-def bounding_accesses(einsum: Einsum) -> list[TensorAccess]:
+def bounding_accesses(einsum: WorkloadEinsum) -> list[TensorAccess]:
     """The accesses whose indices stay inside: all but a recurrence's reads, which give the initial value outside."""
     outputs = {access.name for access in einsum.outputs}
     return [access for access in einsum.tensor_accesses if access.output or access.name not in outputs]
 
 
-def iteration_set(workload: Workload, einsum: Einsum) -> isl.Set:
+def iteration_set(workload: Workload, einsum: WorkloadEinsum) -> isl.Set:
     """All points of an Einsum: its own and the workload's constraints, and every index inside its rank where the rank has a size."""
     variables = einsum.rank_variables
     shared = [workload.iteration_space_shape[v] for v in variables if v in workload.iteration_space_shape]
@@ -51,7 +51,7 @@ def largest_index(points: isl.Set, variables: tuple[str, ...], index: Affine) ->
     return int(points.max_val(value_on(points, variables, index)).to_python())
 
 
-def space(workload: Workload, einsum: Einsum, points: isl.Set) -> Space:
+def space(workload: Workload, einsum: WorkloadEinsum, points: isl.Set) -> Space:
     """The box around an Einsum's points, and the guards that cut the points out of it; indices below 0 are guarded as well."""
     variables = einsum.rank_variables
     if points.is_empty():
@@ -82,7 +82,7 @@ def _without_negative(points: isl.Set, variables: tuple[str, ...], indices: Iter
     return points
 
 
-def _guards(points: isl.Set, variables: tuple[str, ...], einsum: Einsum) -> list[Affine]:
+def _guards(points: isl.Set, variables: tuple[str, ...], einsum: WorkloadEinsum) -> list[Affine]:
     parts = points.coalesce().remove_redundancies().get_basic_sets()
     if len(parts) != 1 or parts[0].dim(isl.dim_type.div):
         raise CascadeError(

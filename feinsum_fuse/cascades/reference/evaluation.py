@@ -68,5 +68,5 @@ class Evaluation(EvaluationMapper):  # type: ignore[misc]
 
 
 def evaluated(expression: Expression, values: Mapping[str, Array]) -> Array:
-    """The value of a primitive map (see :func:`feinsum_fuse.cascades.functions.primitive`) where its variables have these values."""
+    """The value of a primitive map (see :func:`feinsum_fuse.cascades.maps.primitive`) where its variables have these values."""
     return np.asarray(Evaluation(values)(expression))

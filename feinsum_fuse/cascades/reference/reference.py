@@ -19,13 +19,13 @@ from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..element_types import computing_type
-from ..functions import is_fractional, primitive, variables_in
+from ..maps import is_fractional, primitive, variables_in
 from ..sequence import EinsumSequence
 from ..terms import Einsum, SizeParam, Tensor
 from ..validation import validate
+from .boxes import Box
 from .contraction import Labelled, contracted
 from .evaluation import evaluated
-from .regions import Region
 
 Array = NDArray[Any]
 _BLOCK = 2**20
@@ -141,7 +141,7 @@ class _Evaluated:
         self.storing = einsum.accumulate if einsum.reduces or einsum.combines_populate else self.stored
         self.reduction = REDUCTIONS[einsum.reduce]
         self.neutral = self.reduction.neutral_of(self.storing)
-        self.region = Region({v: (0, sizes[v]) for v in einsum.variables})
+        self.box = Box({v: (0, sizes[v]) for v in einsum.variables})
         self.out = np.full(shape, einsum.initial_value(self.storing), dtype=_wide(self.storing))
         if einsum.is_recurrence:
             self.arrays[einsum.output.tensor] = self.out
@@ -150,7 +150,7 @@ class _Evaluated:
         for access in (einsum.output, *(operand for operand in einsum.operands if operand.tensor != einsum.output.tensor)):
             size_of = shape if access is einsum.output else self.arrays[access.tensor].shape
             for index, size in zip(access.indices, size_of, strict=True):
-                low, high = self.region.extremes(index)
+                low, high = self.box.extremes(index)
                 self.guards += [index] if low < 0 else []
                 self.guards += [Affine.of({v: -c for v, c in index.terms}, size - 1 - index.constant)] if high >= size else []
         self.guards = list(dict.fromkeys(self.guards))
@@ -160,77 +160,77 @@ class _Evaluated:
         with np.errstate(all="ignore"):
             if self.einsum.is_recurrence:
                 variable = self.einsum.iterative_variable()
-                for value in range(*self.region.ranges[variable]):
-                    self.compute(Region({**self.region.ranges, variable: (value, value + 1)}))
+                for value in range(*self.box.ranges[variable]):
+                    self.compute(Box({**self.box.ranges, variable: (value, value + 1)}))
             else:
-                self.compute(self.region)
+                self.compute(self.box)
             out = self.out.astype(self.storing) if np.dtype(self.storing).kind in "iu" else self.out
             out = out.astype(self.stored if np.dtype(self.stored).kind in "iu" else _wide(self.stored), copy=False)
         return np.ascontiguousarray(out).reshape(out.shape)
 
-    def compute(self, region: Region) -> None:
-        """Compute the elements that the points of a region reach."""
-        if not self.is_simple_output(region):
-            self.scatter(region)
+    def compute(self, box: Box) -> None:
+        """Compute the elements that the points of a box reach."""
+        if not self.is_simple_output(box):
+            self.scatter(box)
             return
-        over = region.only(self.einsum.output_variables)
+        over = box.only(self.einsum.output_variables)
         target = over.view(self.einsum.output, self.out)
-        total = self.contraction(region, over)
+        total = self.contraction(box, over)
         reached: Array = np.asarray(True)
         if total is None:
-            total, reached = self.blocked(region, over)
+            total, reached = self.blocked(box, over)
         elif self.guards and not self.einsum.combines_populate and self.einsum.populate is not None:
-            reached = self.reached(region, over)
+            reached = self.reached(box, over)
         if self.einsum.combines_populate:
             total = self.reduction.ufunc(total, self.einsum.populate)
         target[...] = total if reached.all() else np.where(reached, total, target)
 
-    def is_simple_output(self, region: Region) -> bool:
+    def is_simple_output(self, box: Box) -> bool:
         """Whether different values of the output's variables are different elements, none of them outside."""
         indices = self.einsum.output.indices
         single = [index.variables[0] for index in indices if len(index.variables) == 1]
         others = [index for index in indices if len(index.variables) > 1]
-        return not others and len(set(single)) == len(single) and region.is_inside(self.einsum.output, self.out.shape)
+        return not others and len(set(single)) == len(single) and box.is_inside(self.einsum.output, self.out.shape)
 
-    def values(self, expression: Expression, region: Region) -> Array:
-        """An expression at all points of a region, whose variables are at least the expression's."""
+    def values(self, expression: Expression, box: Box) -> Array:
+        """An expression at all points of a box, whose variables are at least the expression's."""
         values: dict[str, Array] = {}
         for name in variables_in(expression):
             if name in self.operands:
                 access, array = self.operands[name], self.arrays[self.operands[name].tensor]
-                if region.is_inside(access, array.shape):
-                    value = region.view(access, array)
+                if box.is_inside(access, array.shape):
+                    value = box.view(access, array)
                 else:
-                    value = region.gathered(access, array)
+                    value = box.gathered(access, array)
                     if access.tensor == self.einsum.output.tensor:
-                        written = self.mask(region, access.indices)
+                        written = self.mask(box, access.indices)
                         value = np.where(written, value, self.einsum.initial_value(self.storing))
                 values[name] = value.astype(self.computing, copy=False)
-            elif name in region.ranges:
-                values[name] = region.values(Affine.variable(name))
+            elif name in box.ranges:
+                values[name] = box.values(Affine.variable(name))
         result = evaluated(expression, values)
-        return result.astype(self.computing, copy=False).reshape((1,) * (len(region.ranges) - result.ndim) + result.shape)
+        return result.astype(self.computing, copy=False).reshape((1,) * (len(box.ranges) - result.ndim) + result.shape)
 
-    def mask(self, region: Region, guards: Iterable[Affine]) -> Array:
+    def mask(self, box: Box, guards: Iterable[Affine]) -> Array:
         """Where all guards hold."""
-        result = np.ones((1,) * len(region.ranges), dtype=bool)
+        result = np.ones((1,) * len(box.ranges), dtype=bool)
         for guard in guards:
-            result = result & (region.values(guard) >= 0)
+            result = result & (box.values(guard) >= 0)
         return result
 
-    def reached(self, region: Region, over: Region) -> Array:
+    def reached(self, box: Box, over: Box) -> Array:
         """Which elements over the output's variables some point reaches."""
         result = np.zeros(over.shape, dtype=bool)
-        for block in region.blocks(16 * _BLOCK):
+        for block in box.blocks(16 * _BLOCK):
             mask = np.broadcast_to(self.mask(block, self.guards), block.shape)
             result[_part(block, over)] |= mask.any(axis=_reduced(block, over))
         return result
 
-    def blocked(self, region: Region, over: Region) -> tuple[Array, Array]:
+    def blocked(self, box: Box, over: Box) -> tuple[Array, Array]:
         """The reduction over all points, block by block, and which elements were reached."""
         total = np.full(over.shape, self.neutral, dtype=self.out.dtype)
         reached = np.zeros(over.shape, dtype=bool)
-        for block in region.blocks(_BLOCK):
+        for block in box.blocks(_BLOCK):
             value = self.values(self.map, block).astype(self.out.dtype, copy=False)
             mask = self.mask(block, self.guards)
             value = np.broadcast_to(value if mask.all() else np.where(mask, value, self.out.dtype.type(self.neutral)), block.shape)
@@ -243,11 +243,11 @@ class _Evaluated:
                 total[part] = value
         return total, reached
 
-    def scatter(self, region: Region) -> None:
+    def scatter(self, box: Box) -> None:
         """Combine every point into its element, for outputs whose elements several values of the variables share."""
         reached = np.zeros(self.out.shape, dtype=bool)
         total = np.full(self.out.shape, self.neutral, dtype=self.out.dtype)
-        for block in region.blocks(_BLOCK):
+        for block in box.blocks(_BLOCK):
             value = np.broadcast_to(self.values(self.map, block).astype(self.out.dtype), block.shape)
             mask = np.broadcast_to(self.mask(block, self.guards), block.shape)
             element = tuple(np.broadcast_to(block.values(index), block.shape)[mask] for index in self.einsum.output.indices)
@@ -260,7 +260,7 @@ class _Evaluated:
             total = self.reduction.ufunc(total, self.einsum.populate)
         self.out[reached] = total[reached]
 
-    def contraction(self, region: Region, over: Region) -> Array | None:
+    def contraction(self, box: Box, over: Box) -> Array | None:
         """The sum of a product by matrix products; ``None`` if the Einsum is none, or its factors are too large or not finite."""
         if not self.reduction.is_sum or self.computing.kind not in "fc" or _wide(self.storing) != self.computing:
             return None
@@ -268,7 +268,7 @@ class _Evaluated:
         factors += [self.masked(p.Comparison(_sum(guard), ">=", 0)) for guard in self.guards]
         labelled: list[Labelled] = []
         for factor in factors:
-            part = region.only(factor.variables)
+            part = box.only(factor.variables)
             is_tensor = isinstance(factor.expression, p.Variable)
             if not is_tensor and np.prod(part.shape) > _LARGEST_FACTOR:
                 return None
@@ -277,7 +277,7 @@ class _Evaluated:
                 return None
             labelled.append((array, part.variables))
         covered = {v for _, labels in labelled for v in labels}
-        for name, length in zip(region.variables, region.shape, strict=True):
+        for name, length in zip(box.variables, box.shape, strict=True):
             if name not in covered:
                 labelled.append((np.ones(length), (name,)))
         return contracted(labelled, over.variables) * scale if labelled else np.asarray(scale)
@@ -307,7 +307,7 @@ class _Evaluated:
         """An expression with the variables of its operands."""
         names = variables_in(expression)
         accessed = {v for name in names if name in self.operands for v in self.operands[name].variables}
-        return _Factor(expression, tuple(v for v in self.region.variables if v in accessed or v in names))
+        return _Factor(expression, tuple(v for v in self.box.variables if v in accessed or v in names))
 
 
 def _sum(index: Affine) -> Expression:
@@ -315,9 +315,9 @@ def _sum(index: Affine) -> Expression:
     return p.Sum((*terms, index.constant))
 
 
-def _part(block: Region, over: Region) -> tuple[slice, ...]:
+def _part(block: Box, over: Box) -> tuple[slice, ...]:
     return tuple(slice(block.ranges[v][0] - low, block.ranges[v][1] - low) for v, (low, _) in over.ranges.items())
 
 
-def _reduced(block: Region, over: Region) -> tuple[int, ...]:
+def _reduced(block: Box, over: Box) -> tuple[int, ...]:
     return tuple(axis for axis, v in enumerate(block.variables) if v not in over.ranges)

@@ -15,7 +15,7 @@ from ...formats.functions import FUNCTIONS
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..element_types import computing_type
-from ..functions import is_fractional, primitive
+from ..maps import is_fractional, primitive
 from ..sequence import EinsumSequence
 from ..terms import Einsum, Size, SizeParam
 

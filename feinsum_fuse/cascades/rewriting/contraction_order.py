@@ -17,7 +17,7 @@ from ...formats.affine import Affine
 from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..element_types import computing_type
-from ..functions import is_fractional, primitive, variables_in
+from ..maps import is_fractional, primitive, variables_in
 from ..sequence import AnyCascade
 from ..terms import Access, Einsum, SizeParam, Tensor
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cascades.cascade import Cascade
-from ...cascades.functions import is_fractional, primitive
+from ...cascades.maps import is_fractional, primitive
 from ...cascades.terms import Einsum
 from ...errors import DeviceError
 from ...formats.reductions import ADD, REDUCTIONS

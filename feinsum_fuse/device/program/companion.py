@@ -9,7 +9,7 @@ from constantdict import constantdict
 from ...errors import LoweringError, ScheduleError
 from ...formats.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ...formats.opencl import FanoutKind, MemoryKind, OpenCL
-from ...formats.workload import Einsum
+from ...formats.workload import WorkloadEinsum
 from ...lowering import lower
 from ...schedule.schedule import Schedule
 from ...schedule.steps.explicate import Explicate
@@ -46,7 +46,7 @@ def _unfused(spec: Spec) -> Spec:
     return spec.replace(arch=None, opencl=opencl, mapping=Mapping(nodes))
 
 
-def _branch(einsum: Einsum) -> Node:
+def _branch(einsum: WorkloadEinsum) -> Node:
     """All loops of an Einsum, those of its output outside."""
     first = einsum.outputs[0].rank_variables
     order = [*first, *(variable for variable in einsum.rank_variables if variable not in first)]

@@ -11,7 +11,7 @@ from ..arch import Toll as TollUnit
 from ..language.einsum_text import SOFTMAX
 from ..language.expressions import nearest
 from ..mapping import Compute, Mapping, Nested, Node, Placed, Sequential, Spatial, Storage, Temporal, TextBox, Toll
-from ..workload import Einsum, Workload
+from ..workload import Workload, WorkloadEinsum
 
 Locate = Callable[[tuple[int, ...], tuple[str | int, ...]], Location | None]
 """The place of a field of the node at a position in the tree; an empty field means the node itself."""
@@ -22,12 +22,12 @@ def nowhere(position: tuple[int, ...], field: tuple[str | int, ...]) -> None:
     """The location of nodes that no file holds."""
 
 
-def is_softmax(einsum: Einsum) -> bool:
+def is_softmax(einsum: WorkloadEinsum) -> bool:
     """Whether the Einsum's map is a softmax, which expands to several Einsums."""
     return getattr(getattr(einsum.operation.map, "function", None), "name", "") == SOFTMAX
 
 
-def parts_of(einsum: Einsum, workload: Workload) -> tuple[str, ...]:
+def parts_of(einsum: WorkloadEinsum, workload: Workload) -> tuple[str, ...]:
     """The Einsums that come before this one when softmaxes are expanded; a mapping may name them, or the Einsum alone.
 
     They are ``SM.max``, ``SM.exp``, ``SM.sum`` for a softmax, and ``AV.sum`` for a sum that reads a softmax taken online.
@@ -37,7 +37,7 @@ def parts_of(einsum: Einsum, workload: Workload) -> tuple[str, ...]:
     return (f"{einsum.name}.sum",) if _divides_late(einsum, workload) else ()
 
 
-def _divides_late(einsum: Einsum, workload: Workload) -> bool:
+def _divides_late(einsum: WorkloadEinsum, workload: Workload) -> bool:
     online = {a.name for e in workload.einsums if is_softmax(e) and e.operation.online for a in e.outputs}
     return any(access.name in online for access in einsum.inputs)
 

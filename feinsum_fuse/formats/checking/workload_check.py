@@ -10,7 +10,7 @@ from constantdict import constantdict
 from ...errors import Location, SpecError
 from ..language.bounds import extents, rank_ranges
 from ..sets import tensor_set
-from ..workload import Einsum, Workload
+from ..workload import Workload, WorkloadEinsum
 
 Locate = Callable[[int], Location | None]
 
@@ -56,7 +56,7 @@ def with_persistence(workload: Workload) -> Workload:
     return replace(workload, einsums=einsums)
 
 
-def einsum_bounds(workload: Workload, einsum: Einsum) -> constantdict[str, int]:
+def einsum_bounds(workload: Workload, einsum: WorkloadEinsum) -> constantdict[str, int]:
     """Rank variable -> extent, from the Einsum's constraints, the workload's for its variables, and the sizes of its ranks.
 
     A recurrence's read of its own output does not bound: what it reads before the first index is the initial value.

@@ -24,7 +24,7 @@ from pymbolic.primitives import (
 
 from ...errors import SpecError
 from ..reductions import ADD, NONE, REDUCTIONS, SYMBOLS
-from ..workload import Einsum, Operation, TensorAccess, operand_name
+from ..workload import Operation, TensorAccess, WorkloadEinsum, operand_name
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -38,7 +38,7 @@ def access_text(access: TensorAccess) -> str:
     return f"{access.name}[{', '.join(indices)}]"
 
 
-def operand_texts(einsum: Einsum) -> list[str]:
+def operand_texts(einsum: WorkloadEinsum) -> list[str]:
     """How a map names each operand in the long form: by tensor, by access if a tensor is read twice, by number if even those agree."""
     names = [access.name for access in einsum.inputs]
     texts = [access_text(access) for access in einsum.inputs]
@@ -60,7 +60,7 @@ def map_text(expression: Expression, operands: list[str], for_files: bool = True
     return _Printer({operand_name(k): text for k, text in enumerate(operands)}, for_files).text(expression, _OR)
 
 
-def right_hand_side(einsum: Einsum) -> str:
+def right_hand_side(einsum: WorkloadEinsum) -> str:
     """What an Einsum computes, as it could stand on the right of an equals sign."""
     operation = einsum.operation
     texts = [access_text(access) for access in einsum.inputs]

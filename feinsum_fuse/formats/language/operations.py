@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pymbolic.primitives import Variable
 
 from ...errors import SpecError
-from ..workload import Einsum, operand_name
+from ..workload import WorkloadEinsum, operand_name
 from .einsum_text import MapNames, parse_projection
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
 
 
-def operand_scope(einsum: Einsum) -> MapNames:
+def operand_scope(einsum: WorkloadEinsum) -> MapNames:
     """What a map of this Einsum may name: its input tensors (with indices where one is read twice), ``input(k)``, and rank variables."""
     inputs = einsum.inputs
     counts = {access.name: sum(other.name == access.name for other in inputs) for access in inputs}

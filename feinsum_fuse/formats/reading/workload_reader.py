@@ -34,7 +34,7 @@ from ..reductions import NONE, REDUCTIONS
 from ..renames import einsum_renames, read_renames
 from ..spec import EinsumRename
 from ..validation.complaints import Path
-from ..workload import Einsum, Operation, TensorAccess, Workload
+from ..workload import Operation, TensorAccess, Workload, WorkloadEinsum
 from .document import Document
 from .inputs import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
 
@@ -45,7 +45,7 @@ _RESERVED_EINSUM = "Total"
 class _Located:
     """An Einsum being read, what its file says, and where."""
 
-    einsum: Einsum
+    einsum: WorkloadEinsum
     given: EinsumInput
     path: Path
 
@@ -177,7 +177,7 @@ class WorkloadReader:
             name = given.name
             accesses = tuple(self._access(a, (*path, "tensor_accesses", i)) for i, a in enumerate(given.tensor_accesses))
             operation = Operation()
-        einsum = Einsum(
+        einsum = WorkloadEinsum(
             name=name,
             tensor_accesses=accesses,
             is_copy_operation=given.is_copy_operation,
@@ -241,7 +241,7 @@ class WorkloadReader:
                 result[rank] = parse_affine(str(text))
         return constantdict(result)
 
-    def _operation(self, einsum: Einsum, written: Operation, given: OperationsInput | None, path: Path) -> Operation:
+    def _operation(self, einsum: WorkloadEinsum, written: Operation, given: OperationsInput | None, path: Path) -> Operation:
         if given is None:
             return written
         where = (*path, "operations")
@@ -271,7 +271,7 @@ def _flattened(items: Iterable[object], path: Path) -> list[tuple[Path, object]]
     return result
 
 
-def _check_einsum(einsum: Einsum) -> None:
+def _check_einsum(einsum: WorkloadEinsum) -> None:
     if not einsum.outputs:
         raise SpecError(f"Einsum {einsum.name} has no output.", hint="Mark one of its tensor accesses with output: true.")
     if not einsum.inputs:
@@ -286,7 +286,7 @@ def _check_einsum(einsum: Einsum) -> None:
             _check_recurrence(einsum, access)
 
 
-def _check_recurrence(einsum: Einsum, read: TensorAccess) -> None:
+def _check_recurrence(einsum: WorkloadEinsum, read: TensorAccess) -> None:
     """An output read by its own Einsum is a recurrence: same ranks, one index earlier, all others equal, and an initial value."""
     written = next(access for access in einsum.outputs if access.name == read.name)
     earlier = 0

@@ -12,18 +12,18 @@ from .columns import table
 
 if TYPE_CHECKING:
     from ..opencl import OpenCL
-    from ..workload import Einsum, Workload
+    from ..workload import Workload, WorkloadEinsum
 
 SEQUENTIAL_TEXTS = {"Sequential": "one after another", "Pipeline": "as a pipeline", "Split": "split"}
 
 
-def einsum_text(einsum: Einsum) -> str:
+def einsum_text(einsum: WorkloadEinsum) -> str:
     """``Z[m, n] = A[m, k] * B[k, n]``."""
     outputs = ", ".join(access_text(access) for access in einsum.outputs)
     return f"{outputs} = {right_hand_side(einsum)}"
 
 
-def operation_text(einsum: Einsum) -> str:
+def operation_text(einsum: WorkloadEinsum) -> str:
     """What is done over the variables that the output lacks, and what is special about the Einsum."""
     kept = {v for access in einsum.outputs for v in access.rank_variables}
     summed = [v for v in einsum.rank_variables if v not in kept]

@@ -12,7 +12,7 @@ from ..language.map_text import operand_texts, operation_fields
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..opencl import OpenCL
 from ..sets import resolve
-from ..workload import Einsum, TensorAccess, Workload
+from ..workload import TensorAccess, Workload, WorkloadEinsum
 from .yaml_text import Tagged, YamlData, yaml_text
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def workload_data(workload: Workload) -> Data:
     return data
 
 
-def _einsum(workload: Workload, einsum: Einsum) -> Data:
+def _einsum(workload: Workload, einsum: WorkloadEinsum) -> Data:
     try:
         table = resolve(workload.bits_per_value, workload, einsum.name)
     except SpecError:

@@ -10,10 +10,10 @@ from ...errors import ModelError
 from ...formats.arch import Action, Component, Leaf, Memory, Toll
 from ...formats.sets import resolve
 from ...formats.spec import Spec
-from ...formats.workload import Einsum
+from ...formats.workload import WorkloadEinsum
 
 
-def localised(spec: Spec, einsum: Einsum, leaf: Leaf) -> Leaf:
+def localised(spec: Spec, einsum: WorkloadEinsum, leaf: Leaf) -> Leaf:
     """A component whose tables are keyed by tensor names instead of set expressions."""
     if not isinstance(leaf, Memory | Toll):
         return leaf

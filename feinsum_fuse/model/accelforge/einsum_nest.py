@@ -18,7 +18,7 @@ from ...formats.mapping import Toll as TollNode
 from ...formats.relevance import Relevance, relevance, sunk, window
 from ...formats.sets import tensor_set
 from ...formats.spec import Spec
-from ...formats.workload import Einsum, TensorAccess
+from ...formats.workload import TensorAccess, WorkloadEinsum
 from .component import localised
 
 
@@ -80,7 +80,7 @@ NestNode = NestLoop | Holder | Reservation | Operation
 class EinsumNest:
     """The nest of one Einsum on the way through an architecture to its compute unit."""
 
-    einsum: Einsum
+    einsum: WorkloadEinsum
     components: tuple[Leaf, ...]
     """The hierarchy from the outermost component to the compute unit."""
     nodes: tuple[NestNode, ...]

@@ -15,7 +15,7 @@ from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Call, If, Product, Subscript, Sum, Variable
 from pymbolic.typing import Expression
 
-from ...cascades.callables import reduction_of
+from ...cascades.kernel.callables import reduction_of
 from ...cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
 from ...formats.affine import Affine, read_affine
 from ...formats.integer_sets import conditions_of

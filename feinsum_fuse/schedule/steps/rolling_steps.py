@@ -13,7 +13,7 @@ from pymbolic import var
 from pymbolic.primitives import Call, Product, Sum, Variable
 from pymbolic.typing import Expression
 
-from ...cascades.functions import variables_in
+from ...cascades.maps import variables_in
 from ...formats.affine import Affine
 from ...formats.reductions import ADD, MAX, MUL
 from ...formats.workload import operand_name

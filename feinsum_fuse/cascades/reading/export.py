@@ -10,9 +10,8 @@ from constantdict import constantdict
 from ...errors import CascadeError
 from ...formats.opencl import OpenCL
 from ...formats.reductions import ADD
-from ...formats.workload import Einsum as SpecEinsum
-from ...formats.workload import Operation, TensorAccess, Workload
-from ..functions import product_of
+from ...formats.workload import Operation, TensorAccess, Workload, WorkloadEinsum
+from ..maps import product_of
 from ..sequence import EinsumSequence
 from ..terms import Access, Einsum, SizeParam
 
@@ -45,7 +44,7 @@ def workload(cascade: EinsumSequence) -> Workload:
         accesses = [access(einsum, operand, False) for operand in einsum.operands] + [access(einsum, einsum.output, True)]
         operation = Operation(_map(einsum, names), ADD.name if einsum.is_copy else einsum.reduce, einsum.populate)
         einsums.append(
-            SpecEinsum(
+            WorkloadEinsum(
                 *(einsum.name, tuple(accesses), operation, einsum.is_copy),
                 iteration_space_shape=tuple(constraints),
                 bounds=bounds,

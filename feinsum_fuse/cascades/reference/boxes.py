@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Region:
+class Box:
     """A box of points: rank variable -> first value and the value after the last, in the order of the array axes that stand for them."""
 
     ranges: Mapping[str, tuple[int, int]]
@@ -32,9 +32,9 @@ class Region:
         """The number of values of each variable."""
         return tuple(high - low for low, high in self.ranges.values())
 
-    def only(self, variables: tuple[str, ...]) -> Region:
+    def only(self, variables: tuple[str, ...]) -> Box:
         """The same ranges of some of the variables, in their order here."""
-        return Region({v: bounds for v, bounds in self.ranges.items() if v in variables})
+        return Box({v: bounds for v, bounds in self.ranges.items() if v in variables})
 
     def extremes(self, index: Affine) -> tuple[int, int]:
         """The least and the largest value of an index expression."""
@@ -78,17 +78,17 @@ class Region:
         elements: Array = array[tuple(np.clip(self.values(i), 0, size - 1) for i, size in zip(access.indices, array.shape, strict=True))]
         return elements
 
-    def blocks(self, limit: int) -> Iterator[Region]:
-        """The region in parts of at most about ``limit`` points, the last variables kept whole for as long as they fit."""
+    def blocks(self, limit: int) -> Iterator[Box]:
+        """The box in parts of at most about ``limit`` points, the last variables kept whole for as long as they fit."""
         steps: dict[str, int] = {}
         room = limit
         for name, (low, high) in reversed(tuple(self.ranges.items())):
             steps[name] = max(1, min(high - low, room))
             room //= steps[name]
 
-        def cut(variables: tuple[str, ...], chosen: dict[str, tuple[int, int]]) -> Iterator[Region]:
+        def cut(variables: tuple[str, ...], chosen: dict[str, tuple[int, int]]) -> Iterator[Box]:
             if not variables:
-                yield Region({name: chosen[name] for name in self.ranges})
+                yield Box({name: chosen[name] for name in self.ranges})
                 return
             low, high = self.ranges[variables[0]]
             for start in range(low, high, steps[variables[0]]):
