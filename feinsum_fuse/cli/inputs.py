@@ -106,10 +106,11 @@ def with_mapping(spec: Spec, device: str | cl.Device | None) -> Spec:
         return spec
     from ..cascades.reading.reader import cascade
     from ..device.catalogue import find_device, target
+    from ..mappings.components import fitted
     from ..mappings.default_mapping import default_mapping
 
     chosen = find_device(device) if device is None or isinstance(device, str) else device
-    mapping = default_mapping(cascade(spec), opencl=spec.opencl, target=target(chosen))
+    mapping = default_mapping(cascade(spec), opencl=spec.opencl, target=fitted(target(chosen), spec))
     try:
         return spec.replace(mapping=mapping)
     except MappingError:

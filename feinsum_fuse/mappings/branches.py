@@ -74,11 +74,11 @@ class Branch:
         lane = self.lanes[einsum.name]
         if row is None or lane != row:
             return []
-        inputs = set(self.segment.cascade.tensors) - {e.output.tensor for e in self.segment.einsums}
-        return [a.tensor for a in einsum.operands if a.tensor in inputs and lane in a.variables and not is_contiguous(a, lane)]
+        read = [a for a in einsum.operands if a.tensor not in self.segment.written]
+        return [a.tensor for a in read if lane in a.variables and not is_contiguous(a, lane)]
 
     def _rows(self) -> Rows:
-        found = [rows for rows in self.segment.rows if rows not in self.segment.batches]
+        found = self.segment.rows
         if not found or not self.plan.groups:
             return {}
         return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
@@ -86,7 +86,7 @@ class Branch:
     def _tile(self) -> Choice[int]:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two."""
         extent = self.segment.extent(self.rows)
-        wanted = max(COMMON_TILE, GROUP_POINTS * extent // max(1, self.segment.points()))
+        wanted = max(COMMON_TILE, GROUP_POINTS * extent // max(1, self.segment.points))
         problems = prod(map(self.segment.extent, self.segment.batches))
         wanted = min(wanted, max(LEAST_TILE, extent * min(problems, GROUPS) // GROUPS))
         held = self.segment.row_bytes(self.rows)

@@ -88,16 +88,21 @@ def on_items(opencl: OpenCL | None) -> bool:
 
 
 def fitted(target: Target, spec: Spec) -> Target:
-    """The target with the vectors that ``ff.calibrate`` found best, if it wrote the Spec's architecture.
+    """The target with the vectors that ``ff.calibrate`` found best, and its other figures, if it wrote the Spec's architecture.
 
     It writes as many lanes as multiply most float32 numbers a second. In other architectures the fanout is no more than a bound.
     """
-    if spec.arch is None or spec.opencl is None or CALIBRATED not in spec.arch.variables:
+    if spec.arch is None or CALIBRATED not in spec.arch.variables:
         return target
-    lane = Components.of(spec).lane
+    known, lane = spec.arch.variables, Components.of(spec).lane
     if lane is None or on_items(spec.opencl):
         return target
-    return dataclasses.replace(target, vector_bytes=lane.size * np.dtype("float32").itemsize)
+    return dataclasses.replace(
+        target,
+        vector_bytes=lane.size * np.dtype("float32").itemsize,
+        vector_registers=int(known.get("vector_registers", target.vector_registers)),
+        line_bytes=int(known.get("line_bytes", target.line_bytes)),
+    )
 
 
 def default_architecture(opencl: OpenCL | None, target: Target) -> tuple[Arch, OpenCL]:

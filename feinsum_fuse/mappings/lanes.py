@@ -56,10 +56,10 @@ def cost_of(segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, 
     vectors = points(einsum) // max(size, 1) * -(-size // width)
     cost = vectors * (1 + len(einsum.operands) / 2)
     for access in einsum.operands:
-        if lane not in access.variables or is_contiguous(access, lane) or (together and access.tensor in segment.kept):
+        if lane not in access.variables or is_contiguous(access, lane) or (together and access.tensor in segment.keeps):
             continue
         cost += min(vectors * width, MOVED * fetched(einsum, access, rows, tile))
-    if not is_contiguous(einsum.output, lane) and not (together and einsum.output.tensor in segment.kept):
+    if not is_contiguous(einsum.output, lane) and not (together and einsum.output.tensor in segment.keeps):
         cost += MOVED * prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
     return cost
 

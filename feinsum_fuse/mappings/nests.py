@@ -116,7 +116,7 @@ class Nest:
 
     def _copied(self, second: str | None) -> Sequence[str]:
         """Operands of which a tile is copied to local memory, if there is one."""
-        written = {e.output.tensor for e in self.branch.segment.einsums}
+        written = self.branch.segment.written
         tensors = [a.tensor for a in self.einsum.operands]
         fitting = [t for t in dict.fromkeys(tensors) if t not in written | set(self.branch.turned(self.einsum)) and tensors.count(t) == 1]
         if self.components.tiles is None or not self.branch.plan.groups:
@@ -128,7 +128,7 @@ class Nest:
         """Operands whose vectors are used again along the register tile's other variable, and lie far apart or not in lanes' order."""
         if second is None or self.lane is None or self.tiles[second] < REUSE * self.accumulators:
             return ()
-        written = {e.output.tensor for e in self.branch.segment.einsums}
+        written = self.branch.segment.written
         found = [a.tensor for a in self.einsum.operands if second not in a.variables and a.tensor not in written and self._is_far(a)]
         twice = sum(a.tensor in found for a in self.einsum.operands) > len(found)
         return () if twice or set(found) & set(self.branch.turned(self.einsum)) else tuple(found)

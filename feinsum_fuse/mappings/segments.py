@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -12,7 +12,7 @@ import numpy as np
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Access, Einsum
 from ..formats.workload import Workload
-from .shared_loops import shareable
+from .shared_loops import extensions, touched_by
 
 Rows = dict[str, str]
 """Einsum -> the rank variable that a common loop runs over."""
@@ -20,53 +20,145 @@ BATCH_POINTS = 4096
 """A problem of fewer points is no group of its own."""
 
 
+class Surroundings:
+    """What is asked of a cascade again and again while it is cut into segments."""
+
+    def __init__(self, cascade: Cascade, workload: Workload) -> None:
+        self.cascade = cascade
+        self.accesses = {einsum.name: einsum for einsum in workload.einsums}
+        """Einsum -> how the workload says that it touches tensors."""
+        self.users: dict[str, set[str]] = {}
+        """Tensor -> the Einsums that read or write it."""
+        for einsum in cascade.einsums:
+            for access in (*einsum.operands, einsum.output):
+                self.users.setdefault(access.tensor, set()).add(einsum.name)
+        self.intermediates = frozenset(cascade.intermediates)
+
+    def tensor_bytes(self, tensor: str) -> int:
+        """The size of a whole tensor."""
+        return prod(self.cascade.fixed_shape(tensor)) * np.dtype(self.cascade.tensors[tensor].dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A loop that Einsums can share whose iterations are independent in all of them and need nothing of one another."""
+
+    rows: Rows
+    axes: Mapping[str, int | None]
+    """Tensor that one of the Einsums writes -> the axis along which the loop advances."""
+    extent: int
+    reused: int
+    """How many of the Einsums use an operand again in the next iteration."""
+    is_batch: bool
+    """Whether nothing is used again and nothing lies next to one another: each iteration is a problem of its own."""
+
+    @classmethod
+    def of(cls, einsum: Einsum, variable: str) -> Shared | None:
+        """The loop of one Einsum over one of its rank variables, if its iterations are independent."""
+        size = einsum.sizes[variable]
+        if not isinstance(size, int):
+            return None
+        return cls({}, {}, size, 0, True).longer(einsum, variable)
+
+    def longer(self, einsum: Einsum, variable: str) -> Shared | None:
+        """The same loop with one more Einsum that runs under it, if that needs nothing of other iterations."""
+        if einsum.sizes[variable] != self.extent or variable not in einsum.output_variables:
+            return None
+        axes = {**self.axes, einsum.output.tensor: _axis(einsum.output, variable)}
+        for access in einsum.operands:
+            if access.tensor in axes and (axes[access.tensor] is None or _axis(access, variable) != axes[access.tensor]):
+                return None
+        reused = len(einsum.operands) > 1 and any(variable not in access.variables for access in einsum.operands)
+        alone = all(variable in a.variables and variable not in a.indices[-1].variables for a in (*einsum.operands, einsum.output))
+        return Shared({**self.rows, einsum.name: variable}, axes, self.extent, self.reused + reused, self.is_batch and alone)
+
+
 @dataclass(frozen=True)
 class Segment:
     """Einsums in a row, and what they can share."""
 
-    cascade: Cascade
-    workload: Workload
-    names: tuple[str, ...]
+    around: Surroundings
+    einsums: tuple[Einsum, ...]
+    shared: tuple[Shared, ...]
+    points: int
+    """All iteration points."""
+
+    @classmethod
+    def of(cls, around: Surroundings, einsum: Einsum) -> Segment:
+        """One Einsum."""
+        variables = around.accesses[einsum.name].bounds if einsum.has_injective_output else ()
+        found = [Shared.of(einsum, v) for v in variables if v in einsum.sizes]
+        return cls(around, (einsum,), tuple(loop for loop in found if loop is not None), points(einsum))
+
+    def longer(self, einsum: Einsum) -> Segment:
+        """With one more Einsum behind."""
+        accesses = self.around.accesses
+        touching = touched_by(accesses[einsum.name], (accesses[name] for name in self._neighbours(einsum)))
+        found = [
+            loop.longer(einsum, variable)
+            for loop in (self.shared if einsum.has_injective_output else ())
+            for variable in extensions(loop.rows, accesses[einsum.name], touching)
+        ]
+        loops = tuple(loop for loop in found if loop is not None and self._reads_along(loop, einsum.output.tensor))
+        return Segment(self.around, (*self.einsums, einsum), loops, self.points + points(einsum))
+
+    def _reads_along(self, loop: Shared, tensor: str) -> bool:
+        """Whether Einsums that read a tensor before it is written, as recurrences do, need nothing of other iterations."""
+        axis = loop.axes[tensor]
+        reads = [(e, a) for e in self.einsums if e.name in self.around.users[tensor] for a in e.operands if a.tensor == tensor]
+        return all(axis is not None and _axis(access, loop.rows[einsum.name]) == axis for einsum, access in reads)
+
+    def _neighbours(self, einsum: Einsum) -> list[str]:
+        """The Einsums of the segment that touch what this one touches, in order."""
+        users = set().union(*(self.around.users[a.tensor] for a in (*einsum.operands, einsum.output)))
+        return [other.name for other in self.einsums if other.name in users]
+
+    @property
+    def cascade(self) -> Cascade:
+        """What the Einsums are of."""
+        return self.around.cascade
 
     @cached_property
-    def einsums(self) -> tuple[Einsum, ...]:
-        """The Einsums, in order."""
-        return tuple(self.cascade.einsum(name) for name in self.names)
+    def names(self) -> tuple[str, ...]:
+        """The Einsums' names, in order."""
+        return tuple(einsum.name for einsum in self.einsums)
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The tensors that the Einsums write."""
+        return frozenset(einsum.output.tensor for einsum in self.einsums)
 
     @cached_property
     def kept(self) -> tuple[str, ...]:
         """The intermediates that nobody else touches."""
-        others = [e for e in self.cascade.einsums if e.name not in self.names]
-        outside = {a.tensor for e in others for a in (*e.operands, e.output)}
-        return tuple(dict.fromkeys(e.output.tensor for e in self.einsums if e.output.tensor in set(self.cascade.intermediates) - outside))
+        names = set(self.names)
+        tensors = dict.fromkeys(e.output.tensor for e in self.einsums if e.output.tensor in self.around.intermediates)
+        return tuple(t for t in tensors if self.around.users[t] <= names)
 
     @cached_property
-    def rows(self) -> tuple[Rows, ...]:
-        """The loops whose iterations are independent in all Einsums and need nothing of one another; best first.
+    def keeps(self) -> frozenset[str]:
+        """The same as a set."""
+        return frozenset(self.kept)
+
+    @cached_property
+    def loops(self) -> tuple[Shared, ...]:
+        """The loops that all of the Einsums can share; best first.
 
         Best is what lets the most Einsums use an operand again in the next iteration, then what is longest.
         """
-        if not all(e.has_injective_output for e in self.einsums):
-            return ()
-        found = [rows for rows in shareable(self.workload, self.names) if self._is_independent(rows)]
-        return tuple(sorted(found, key=lambda rows: (-self._reused(rows), -self.extent(rows))))
+        return tuple(sorted(self.shared, key=lambda loop: (-loop.reused, -loop.extent)))
 
     @cached_property
     def batches(self) -> tuple[Rows, ...]:
-        """Rows along which nothing is used again and nothing lies next to one another: each iteration is a problem of its own."""
-        found = tuple(rows for rows in self.rows if all(self._is_batch(e, rows[e.name]) for e in self.einsums))
-        rest = [rows for rows in self.rows if rows not in found]
-        alone = self.points() // max(1, prod(map(self.extent, found)))
-        return found if rest and alone >= BATCH_POINTS else ()
+        """Rows along which nothing is used again and nothing lies next to one another, if the problems are large enough for groups."""
+        found = [loop for loop in self.loops if loop.is_batch]
+        alone = self.points // max(1, prod(loop.extent for loop in found))
+        return tuple(loop.rows for loop in found) if len(found) < len(self.loops) and alone >= BATCH_POINTS else ()
 
     @cached_property
-    def main(self) -> Rows | None:
-        """The rows of which a group takes a tile."""
-        return next((rows for rows in self.rows if rows not in self.batches), None)
-
-    def _is_batch(self, einsum: Einsum, variable: str) -> bool:
-        accesses = (*einsum.operands, einsum.output)
-        return all(variable in a.variables and variable not in a.indices[-1].variables for a in accesses)
+    def rows(self) -> tuple[Rows, ...]:
+        """The rows of which a group may take a tile, best first."""
+        return tuple(loop.rows for loop in self.loops if not self.batches or not loop.is_batch)
 
     def extent(self, rows: Rows) -> int:
         """The number of iterations."""
@@ -77,32 +169,7 @@ class Segment:
     def row_bytes(self, rows: Rows) -> int:
         """What one iteration's share of the kept intermediates occupies."""
         parts = self.extent(rows) * prod(map(self.extent, self.batches))
-        return sum(self.tensor_bytes(t) for t in self.kept) // max(1, parts)
-
-    def tensor_bytes(self, tensor: str) -> int:
-        """The size of a whole tensor."""
-        known = self.cascade.tensors[tensor]
-        return prod(self.cascade.fixed_shape(tensor)) * np.dtype(known.dtype).itemsize
-
-    def points(self) -> int:
-        """All iteration points."""
-        return sum(points(e) for e in self.einsums)
-
-    def _is_independent(self, rows: Rows) -> bool:
-        sizes = {e.sizes[rows[e.name]] for e in self.einsums}
-        if len(sizes) > 1 or any(rows[e.name] not in e.output_variables for e in self.einsums):
-            return False
-        produced = {e.output.tensor: _axis(e.output, rows[e.name]) for e in self.einsums}
-        for einsum in self.einsums:
-            for access in einsum.operands:
-                if access.tensor in produced:
-                    axis = _axis(access, rows[einsum.name])
-                    if axis is None or axis != produced[access.tensor]:
-                        return False
-        return True
-
-    def _reused(self, rows: Rows) -> int:
-        return sum(any(rows[e.name] not in a.variables for a in e.operands) for e in self.einsums if len(e.operands) > 1)
+        return sum(map(self.around.tensor_bytes, self.kept)) // max(1, parts)
 
 
 def _axis(access: Access, variable: str) -> int | None:
@@ -118,17 +185,17 @@ def points(einsum: Einsum) -> int:
 
 def segments(cascade: Cascade, workload: Workload, budget: int, least_rows: int) -> Iterator[Segment]:
     """The cascade cut into runs of Einsums that are chained and share independent rows, ``least_rows`` of which fit ``budget`` bytes."""
-    names: tuple[str, ...] = ()
+    around = Surroundings(cascade, workload)
+    segment: Segment | None = None
     for einsum in cascade.einsums:
-        longer = Segment(cascade, workload, (*names, einsum.name))
-        written = {cascade.einsum(name).output.tensor for name in names}
-        chained = written & {a.tensor for a in einsum.operands}
-        rows = longer.main if names and chained else None
-        if rows is not None and longer.row_bytes(rows) * min(least_rows, longer.extent(rows)) <= budget:
-            names = longer.names
-            continue
-        if names:
-            yield Segment(cascade, workload, names)
-        names = (einsum.name,)
-    if names:
-        yield Segment(cascade, workload, names)
+        if segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands):
+            longer = segment.longer(einsum)
+            rows = next(iter(longer.rows), None)
+            if rows is not None and longer.row_bytes(rows) * min(least_rows, longer.extent(rows)) <= budget:
+                segment = longer
+                continue
+        if segment is not None:
+            yield segment
+        segment = Segment.of(around, einsum)
+    if segment is not None:
+        yield segment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..formats.affine import Affine
 from ..formats.workload import Workload, WorkloadEinsum
@@ -17,25 +17,32 @@ def shareable(workload: Workload, names: tuple[str, ...]) -> Iterator[dict[str, 
     along the same axis. A variable over which a producer reduces what another of the Einsums reads is left out.
     """
     einsums = [workload.einsum(name) for name in names]
-    seen: list[dict[str, str]] = []
-    for variable in einsums[0].bounds:
-        for found in _extended(einsums, {names[0]: variable}):
-            if found not in seen and not _reduces_too_early(einsums, found):
-                seen.append(found)
-                yield found
+    found = [{names[0]: variable} for variable in einsums[0].bounds]
+    for count, einsum in enumerate(einsums[1:], 1):
+        touching = touched_by(einsum, einsums[:count])
+        found = [{**chosen, einsum.name: variable} for chosen in found for variable in extensions(chosen, einsum, touching)]
+    yield from (chosen for chosen in found if not _reduces_too_early(einsums, chosen))
 
 
-def _extended(einsums: list[WorkloadEinsum], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
-    """All ways to give the remaining Einsums a variable tied to one that is chosen."""
-    rest = [e for e in einsums if e.name not in chosen]
-    if not rest:
-        yield chosen
-        return
-    einsum = rest[0]
-    tied = [v for other in einsums if other.name in chosen for v in ties(other, chosen[other.name], einsum)]
-    for variable in dict.fromkeys(tied):
-        if all(variable in ties(o, chosen[o.name], einsum) for o in einsums if o.name in chosen and common(o, einsum)):
-            yield from _extended(einsums, {**chosen, einsum.name: variable})
+def touched_by(einsum: WorkloadEinsum, others: Iterable[WorkloadEinsum]) -> dict[str, WorkloadEinsum]:
+    """Those of the others that have a tensor in common with this one, by name."""
+    mine = {access.name for access in einsum.tensor_accesses}
+    return {other.name: other for other in others if not mine.isdisjoint(access.name for access in other.tensor_accesses)}
+
+
+def extensions(chosen: Mapping[str, str], einsum: WorkloadEinsum, touching: Mapping[str, WorkloadEinsum]) -> list[str]:
+    """The variables of an Einsum over which a loop can run that runs over the ``chosen`` ones (Einsum -> variable) of those before it.
+
+    ``touching``: those of them that have a tensor in common with it. The others are tied by name.
+    """
+    tied: dict[str, None] = {}
+    for name, variable in chosen.items():
+        if name in touching:
+            tied.update(dict.fromkeys(ties(touching[name], variable, einsum)))
+        elif variable in einsum.bounds:
+            tied[variable] = None
+    exchanging = [other for other in touching.values() if common(other, einsum)]
+    return [v for v in tied if all(v in ties(other, chosen[other.name], einsum) for other in exchanging)]
 
 
 def common(one: WorkloadEinsum, other: WorkloadEinsum) -> set[str]:

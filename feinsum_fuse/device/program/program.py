@@ -17,6 +17,7 @@ from ...codegen.generation import executable
 from ...codegen.half import check_types
 from ...errors import DeviceError, LoweringError
 from ...lowering import lower
+from ...mappings.components import fitted
 from ...mappings.default_mapping import default_spec
 from ...schedule.schedule import Schedule
 from ..catalogue import target
@@ -121,7 +122,7 @@ def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
     if spec.mapping is not None:
         return spec, lower(spec, target=found)
     try:
-        mapped = default_spec(cascade_of(spec), opencl=spec.opencl, target=found)
+        mapped = default_spec(cascade_of(spec), opencl=spec.opencl, target=fitted(found, spec))
         return mapped, lower(mapped, target=found)
     except LoweringError:
         return spec, PLAIN
