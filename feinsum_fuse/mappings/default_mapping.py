@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
-from constantdict import constantdict
-
 from ..cascades.cascade import Cascade
 from ..errors import LoweringError, MappingError, ScheduleError
 from ..formats.building import spec as spec_of
 from ..formats.mapping import Mapping
 from ..formats.opencl import OpenCL
 from ..formats.spec import Spec
-from ..lowering.lowering import lower
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from .components import default_architecture
-from .family import Family
+from .family import Family, table_of
+from .legality import check_lowering
 
 
 def default_mapping(
@@ -49,7 +47,7 @@ def default_spec(
     for chooser in family.fallbacks():
         try:
             found = family.spec.replace(mapping=family.mapping(chooser))
-            lower(found, target=target)
+            check_lowering(found, target)
         except (LoweringError, ScheduleError, MappingError) as error:
             reasons.append(error.message)
             continue
@@ -59,7 +57,7 @@ def default_spec(
 
 def default_space(cascade: Cascade, opencl: OpenCL | None = None, target: Target = ANY_DEVICE) -> Spec:
     """The cascade on the architecture that default mappings are for, without a mapping."""
-    types: constantdict[str, str] = constantdict({name: tensor.dtype for name, tensor in cascade.tensors.items()})
-    sums: constantdict[str, str] = constantdict({e.output.tensor: e.accumulate for e in cascade.einsums})
+    types = table_of({name: tensor.dtype for name, tensor in cascade.tensors.items()})
+    sums = table_of({e.output.tensor: e.accumulate for e in cascade.einsums})
     arch, bindings = default_architecture(opencl, target)
     return spec_of(cascade, arch, None, dataclasses.replace(bindings, dtypes=types, accumulate=sums))

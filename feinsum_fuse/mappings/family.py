@@ -63,7 +63,9 @@ class Family:
         self.target = target
         self.components = Components.of(spec)
         self.cascade: Cascade = cascade_of(spec)
-        types = constantdict({name: tensor.dtype for name, tensor in self.cascade.tensors.items()})
+        types = table_of({name: tensor.dtype for name, tensor in self.cascade.tensors.items()})
+        if {einsum.name for einsum in spec.workload.einsums} != {einsum.name for einsum in self.cascade.einsums}:
+            spec = spec.replace(workload=self.cascade.workload, mapping=None)  # with the parts of a softmax
         self.spec = spec.replace(opencl=dataclasses.replace(spec.opencl, dtypes=types)) if spec.opencl is not None else spec
 
     def mapping(self, chooser: Chooser | None = None) -> Mapping:
@@ -125,6 +127,12 @@ class Family:
         while width > longest:
             width //= 2
         return width
+
+
+def table_of(types: dict[str, str]) -> constantdict[str, str]:
+    """Tensor -> element type as an ``opencl`` key has it: in one line if all are the same."""
+    one = set(types.values())
+    return constantdict({"All": one.pop()} if len(one) == 1 else types)
 
 
 def items_of(cascade: Cascade) -> int:

@@ -18,6 +18,8 @@ Rows = dict[str, str]
 """Einsum -> the rank variable that a common loop runs over."""
 BATCH_POINTS = 4096
 """A problem of fewer points is no group of its own."""
+MOST_FUSED = 16
+"""Einsums of one kernel: the time to lower and to build it grows faster than their number."""
 
 
 class Surroundings:
@@ -188,7 +190,8 @@ def segments(cascade: Cascade, workload: Workload, budget: int, least_rows: int)
     around = Surroundings(cascade, workload)
     segment: Segment | None = None
     for einsum in cascade.einsums:
-        if segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands):
+        chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
+        if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
             rows = next(iter(longer.rows), None)
             if rows is not None and longer.row_bytes(rows) * min(least_rows, longer.extent(rows)) <= budget:

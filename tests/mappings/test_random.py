@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import feinsum_fuse as ff
@@ -59,3 +61,11 @@ def test_what_an_architecture_lacks_no_mapping_has() -> None:
         assert "group" not in str(ff.lower(one))
     with pytest.raises(ff.LoweringError, match="need an architecture"):
         random_mappings(spec.replace(arch=None, mapping=None), 1)
+
+
+def test_what_a_softmax_expands_to_is_drawn_too(root: Path) -> None:
+    text = "workload: {rank_sizes: {M: 32, P: 48, E: 16}, bits_per_value: {All: 32}, einsums: ['S[m, p] = Q[m, e] * K[p, e]', "
+    text += "{einsum: 'W[m, p] = S[m, p]', operations: {map: 'softmax(S, p)'}}]}\n"
+    for spec in random_mappings(ff.loads(text + (root / "examples" / "cpu.yaml").read_text()), 4, seed=1):
+        assert spec.mapping is not None
+        assert {"W.max", "W.sum", "W"} <= {compute.einsum for compute in spec.mapping.computes}

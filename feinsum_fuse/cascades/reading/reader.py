@@ -110,9 +110,13 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
         given = effective_rank_sizes(workload, einsum).get(rank)
         return given or largest_index(points[einsum.name], einsum.rank_variables, access.projection[rank]) + 1
 
+    accesses: dict[str, list[tuple[SpecEinsum, TensorAccess]]] = {}
+    for einsum in ordered:
+        for access in bounding_accesses(einsum):
+            accesses.setdefault(access.name, []).append((einsum, access))
+
     def shape(tensor: str) -> tuple[int, ...]:
-        accesses = [(einsum, access) for einsum in ordered for access in bounding_accesses(einsum) if access.name == tensor]
-        return tuple(max(length(einsum, access, rank) for einsum, access in accesses) for rank in axes[tensor])
+        return tuple(max(length(einsum, access, rank) for einsum, access in accesses[tensor]) for rank in axes[tensor])
 
     tensors = {tensor: Tensor(tensor, shape(tensor), types[tensor], axes[tensor]) for tensor in axes}
     einsums = tuple(_einsum(einsum, spaces[einsum.name], axes, sums[einsum.name]) for einsum in ordered)

@@ -55,6 +55,7 @@ class _Check:
         self.locate = locate
         self.parts = {part: einsum for einsum in workload.einsums for part in parts_of(einsum, workload)}
         self.tensors = {*workload.tensors, *self.parts}
+        self.named = frozenset(compute.einsum for compute in mapping.computes)
         self.einsums = {einsum.name: einsum for einsum in workload.einsums} | self.parts
 
     def error(self, position: tuple[int, ...], message: str, hint: str = "", *field: str | int) -> MappingError:
@@ -65,9 +66,8 @@ class _Check:
         paths = list(self.mapping.paths())
         if not paths:
             raise self.error((), "The mapping has no Compute node.", "End each branch with !Compute {einsum: ..., component: ...}.")
-        for path in paths:
-            for placed in path:
-                self._names(placed)
+        for placed in {placed.position: placed for path in paths for placed in path}.values():
+            self._names(placed)
         self._one_compute_each(paths)
         self._loops_have_a_use(paths)
         for path in paths:
@@ -199,10 +199,9 @@ class _PathCheck:
         self.compute = compute
         self.einsum = check.einsums[compute.einsum]
         self.is_part = compute.einsum in check.parts
-        self.split = self.is_part or any(c.einsum in check.parts for c in check.mapping.computes)
+        self.split = self.is_part or not check.named.isdisjoint(check.parts)
         # What is left of a late division once its sum has a Compute of its own runs over the output alone.
-        named = {c.einsum for c in check.mapping.computes}
-        divides = not self.is_part and f"{self.einsum.name}.sum" in named and not is_softmax(self.einsum)
+        divides = not self.is_part and f"{self.einsum.name}.sum" in check.named and not is_softmax(self.einsum)
         kept = {v for access in self.einsum.outputs for v in access.rank_variables} if divides else set(self.einsum.bounds)
         self.bounds = {variable: size for variable, size in self.einsum.bounds.items() if variable in kept}
 
