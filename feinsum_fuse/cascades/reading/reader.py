@@ -110,7 +110,7 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
         given = effective_rank_sizes(workload, einsum).get(rank)
         return given or largest_index(points[einsum.name], einsum.rank_variables, access.projection[rank]) + 1
 
-    accesses: dict[str, list[tuple[SpecEinsum, TensorAccess]]] = {}
+    accesses: dict[str, list[tuple[WorkloadEinsum, TensorAccess]]] = {}
     for einsum in ordered:
         for access in bounding_accesses(einsum):
             accesses.setdefault(access.name, []).append((einsum, access))
