@@ -46,7 +46,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("condition", "holds"), CONDITIONS, ids=str)
+@pytest.mark.parametrize(("condition", "holds"), CONDITIONS, ids=[str(condition) for condition, _ in CONDITIONS])
 def test_points_are_those_that_satisfy_the_conditions(condition: object, holds: object) -> None:
     found = integer_set(["floor", "mod"], [*BOX, condition])
     assert points(found) == {point for point in itertools.product(range(7), range(5)) if holds(*point)}  # type: ignore[operator]
