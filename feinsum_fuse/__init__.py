@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .compilation import compile
     from .device.calibration.calibration import calibrate
     from .device.timing.harness import measure
-    from .formats.building import spec
+    from .formats.reading.building import spec
     from .formats.reading.load import load, loads
     from .lowering import lower
     from .mappings.default_mapping import default_mapping
@@ -95,7 +95,7 @@ _MODULES = {
     "query": "archive.facts.retrieval",
     "record": "archive.facts.recording",
     "retrieve": "archive.facts.retrieval",
-    "spec": "formats.building",
+    "spec": "formats.reading.building",
 }
 """Public name -> the module that defines it."""
 

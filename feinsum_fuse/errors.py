@@ -78,3 +78,7 @@ class DeviceError(Error):
 
 class ArchiveError(Error):
     """A database that cannot be read or written."""
+
+
+class SpecWarning(UserWarning):
+    """Something in a user's file is accepted and has no effect, or another one than it may seem."""

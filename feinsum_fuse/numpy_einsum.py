@@ -26,8 +26,8 @@ from .device.program.program import Program, build
 from .device.program.runner import Array
 from .device.timing.outcome import KernelError
 from .errors import CascadeError, ScheduleError, UnsupportedTypeError
-from .formats.building import spec as spec_of
 from .formats.opencl import OpenCL
+from .formats.reading.building import spec as spec_of
 
 MOST_PROGRAMS = 256
 ORDERS = ("C", "F", "A", "K")

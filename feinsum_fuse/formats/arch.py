@@ -8,6 +8,8 @@ from functools import cached_property
 
 from constantdict import constantdict
 
+from .writing import presentation
+
 DEFAULT_TOTAL_LATENCY = "sum(a.n_calls / a.throughput for a in actions)"
 
 
@@ -214,11 +216,7 @@ class Arch:
         return str(self)
 
     def __str__(self) -> str:
-        from .writing.text_tables import arch_text
-
-        return arch_text(self)
+        return presentation.text(self)
 
     def _repr_svg_(self) -> str:
-        from .writing.drawing import arch_svg
-
-        return arch_svg(self)
+        return presentation.svg(self)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from constantdict import constantdict
 
+from .writing import presentation
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Node:
@@ -166,11 +168,7 @@ class Mapping:
         return str(self)
 
     def __str__(self) -> str:
-        from .writing.text_tables import mapping_text
-
-        return mapping_text(self)
+        return presentation.text(self)
 
     def _repr_svg_(self) -> str:
-        from .writing.drawing import mapping_svg
-
-        return mapping_svg(self)
+        return presentation.svg(self)

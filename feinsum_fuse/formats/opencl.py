@@ -9,6 +9,8 @@ from typing import Literal, get_args
 
 from constantdict import constantdict
 
+from .writing import presentation
+
 MemoryKind = Literal["global", "cache", "local", "private", "distributed"]
 AddressSpace = Literal["global", "local", "private"]
 ADDRESS_SPACES: tuple[AddressSpace, ...] = ("private", "local", "global")
@@ -95,9 +97,7 @@ class OpenCL:
         return str(self)
 
     def __str__(self) -> str:
-        from .writing.text_tables import opencl_text
-
-        return opencl_text(self)
+        return presentation.text(self)
 
 DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 """NumPy names of the element types that a file may name; what a device supports is checked when a kernel is made."""

@@ -9,10 +9,12 @@ from typing import TypedDict, Unpack
 
 from constantdict import constantdict
 
+from ..errors import SpecError
 from .arch import Arch
 from .mapping import Mapping
 from .opencl import OpenCL
 from .workload import Workload
+from .writing import presentation
 
 
 @dataclass(frozen=True)
@@ -63,18 +65,18 @@ class Spec:
 
     def to_yaml(self) -> str:
         """YAML that loads back to an equal Spec: templates are rendered, renames and numbers resolved."""
-        from .writing.writer import spec_text
-
-        return spec_text(self)
+        return presentation.yaml(self)
 
     def save_mapping(self, path: str | Path) -> None:
         """Replace the ``mapping`` block of a user's file by this Spec's; everything else in the file stays as it is.
 
         The file is written only if it still loads. A file without the block gets it at its end.
         """
-        from .writing.saving import save_mapping
+        from .writing.saving import save_block
 
-        save_mapping(self, Path(path))
+        if self.mapping is None:
+            raise SpecError("The Spec has no mapping to save.")
+        save_block(presentation.yaml(self.mapping), Path(path))
 
     def __repr__(self) -> str:
         return str(self)
@@ -85,6 +87,4 @@ class Spec:
         return "\n\n".join(parts)
 
     def _repr_svg_(self) -> str:
-        from .writing.drawing import mapping_svg, workload_svg
-
-        return workload_svg(self.workload) if self.mapping is None else mapping_svg(self.mapping, self.workload)
+        return presentation.svg(self)

@@ -11,6 +11,7 @@ from constantdict import constantdict
 
 from .affine import Affine
 from .reductions import ADD
+from .writing import presentation
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -164,11 +165,7 @@ class Workload:
         return str(self)
 
     def __str__(self) -> str:
-        from .writing.text_tables import workload_text
-
-        return workload_text(self)
+        return presentation.text(self)
 
     def _repr_svg_(self) -> str:
-        from .writing.drawing import workload_svg
-
-        return workload_svg(self)
+        return presentation.svg(self)

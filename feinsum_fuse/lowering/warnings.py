@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 
+from ..errors import SpecWarning
 from ..formats.functions import FUNCTIONS
 from ..formats.mapping import Spatial
-from ..formats.messages import SpecWarning
 from ..formats.spec import Spec
 
 _ACTIVATIONS = frozenset(["softmax", "relu", "gelu", "silu", "sigmoid", "tanh", "norm", "layernorm", "rmsnorm", "dropout"])

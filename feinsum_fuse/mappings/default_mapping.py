@@ -6,9 +6,9 @@ import dataclasses
 
 from ..cascades.cascade import Cascade
 from ..errors import LoweringError, MappingError, ScheduleError
-from ..formats.building import spec as spec_of
 from ..formats.mapping import Mapping
 from ..formats.opencl import OpenCL
+from ..formats.reading.building import spec as spec_of
 from ..formats.spec import Spec
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from .components import default_architecture

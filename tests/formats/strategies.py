@@ -8,10 +8,10 @@ from pymbolic.primitives import Call, Product, Sum, Variable
 
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.arch import Action, Arch, ArchNode, Compute, Container, Fanout, Fork, Hierarchical, Memory, Toll
-from feinsum_fuse.formats.building import spec as build
 from feinsum_fuse.formats.mapping import Compute as ComputeNode
 from feinsum_fuse.formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox
 from feinsum_fuse.formats.opencl import OpenCL
+from feinsum_fuse.formats.reading.building import spec as build
 from feinsum_fuse.formats.spec import EinsumRename, Spec
 from feinsum_fuse.formats.workload import Operation, TensorAccess, Workload, WorkloadEinsum, operand_name
 

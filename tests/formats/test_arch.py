@@ -9,8 +9,8 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
+from feinsum_fuse.errors import SpecWarning
 from feinsum_fuse.formats.arch import Action, Arch, Array, Compute, Container, Fork, Hierarchical, Memory, Network, Toll
-from feinsum_fuse.formats.messages import SpecWarning
 from feinsum_fuse.formats.opencl import OpenCL
 from feinsum_fuse.formats.spec import Spec
 from tests.formats.cases import MATMUL, WHOLE

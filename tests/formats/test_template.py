@@ -6,9 +6,9 @@ import pytest
 from jinja2 import Environment, StrictUndefined
 
 import feinsum_fuse as ff
-from feinsum_fuse.formats.reading.sandbox import BASE_HELPERS, Budget
-from feinsum_fuse.formats.reading.source import Source
-from feinsum_fuse.formats.reading.template import Renderer
+from feinsum_fuse.formats.templates.rendering import Renderer
+from feinsum_fuse.formats.templates.sandbox import BASE_HELPERS, Budget
+from feinsum_fuse.formats.templates.source import Source
 
 VARIABLES = {"n": 3, "name": "T", "sizes": [4, 5, 6], "table": {"a": 1, "b": [2, 3]}, "text": "some text", "x": 0.5, "yes": True}
 

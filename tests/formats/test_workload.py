@@ -8,8 +8,8 @@ import warnings
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.errors import SpecWarning
 from feinsum_fuse.formats.affine import Affine
-from feinsum_fuse.formats.messages import SpecWarning
 from feinsum_fuse.formats.workload import Operation, Workload
 from tests.formats.cases import MATMUL, document
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.formats.messages import SpecWarning
+from feinsum_fuse.errors import SpecWarning
 from feinsum_fuse.mappings.default_mapping import default_spec
 
 FILE = """

@@ -51,7 +51,7 @@ def test_all_families_occur() -> None:
     assert len({tuple(n.rank_variable for n in nodes if isinstance(n, Temporal)) for nodes in drawn}) > 5, "orders of loops"
 
 
-@pytest.mark.filterwarnings("ignore::feinsum_fuse.formats.messages.SpecWarning")
+@pytest.mark.filterwarnings("ignore::feinsum_fuse.errors.SpecWarning")
 def test_what_an_architecture_lacks_no_mapping_has() -> None:
     """Without groups and lanes only loops in time and in fanouts that mean nothing are drawn; without an architecture nothing is."""
     spec = workload("product")

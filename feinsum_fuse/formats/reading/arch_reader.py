@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 from constantdict import constantdict
 
-from ...errors import SpecError
+from ...errors import SpecError, SpecWarning
 from ..arch import (
     DEFAULT_TOTAL_LATENCY,
     Action,
@@ -31,7 +31,6 @@ from ..arch import (
 from ..language.expressions import CONSTANTS, FUNCTIONS, names_in, nearest, parse_expression
 from ..language.numbers import at_least, number, whole
 from ..language.variables import Scope, numbers_of, read_variables
-from ..messages import SpecWarning
 from ..sets import Symbols
 from ..validation.complaints import Path
 from ..workload import Workload

@@ -16,8 +16,8 @@ from ruamel.yaml.scanner import Scanner, ScannerError
 from ...errors import Location, MappingError, SpecError
 from ..language.caps import MAX_BITS, clipped, shortened
 from ..language.expressions import nearest
+from ..templates.source import Source
 from ..validation.complaints import Path, path_text
-from .source import Source
 
 Scalar = str | int | float | bool | None
 Data = Scalar | list["Data"] | dict[str, "Data"]

@@ -10,11 +10,11 @@ from pathlib import Path
 from ...errors import Location, SpecError
 from ..language.caps import shortened
 from ..language.expressions import nearest
+from ..templates.rendering import RenderedText, Renderer, visible_data
+from ..templates.sandbox import BASE_HELPERS, Budget, Helper
+from ..templates.source import Source
 from ..validation.complaints import path_text
 from .document import Document, Value, read_yaml
-from .sandbox import BASE_HELPERS, Budget, Helper
-from .source import Source
-from .template import RenderedText, Renderer, visible_data
 
 MAX_FILE = 300_000
 MAX_INCLUDES = 100

@@ -6,13 +6,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
-from ...errors import SpecError
+from ...errors import SpecError, SpecWarning
 from ..checking.mapping_check import check_mapping
 from ..language.caps import one_load
 from ..language.expressions import nearest
 from ..language.variables import numbers_of, read_variables
-from ..messages import SpecWarning
-from ..renames import check_top_level, read_top_level
 from ..spec import EinsumRename, Spec
 from ..workload import Workload
 from .arch_reader import ArchReader
@@ -20,6 +18,7 @@ from .document import Document
 from .files import read_files, read_string
 from .mapping_reader import MappingReader
 from .opencl_reader import read_opencl
+from .renames import check_top_level, read_top_level
 from .workload_reader import WorkloadReader
 
 TOP_KEYS = ("workload", "renames", "arch", "mapping", "opencl", "variables", "config", "mapper", "model")

@@ -6,6 +6,7 @@ import warnings
 
 from constantdict import constantdict
 
+from ...errors import SpecWarning
 from ..language.expressions import nearest
 from ..mapping import (
     Compute,
@@ -21,7 +22,6 @@ from ..mapping import (
     TextBox,
     Toll,
 )
-from ..messages import SpecWarning
 from ..validation.complaints import Path
 from .document import MAPPING_TAGS, TYPE_KEYS, Document
 from .inputs import (

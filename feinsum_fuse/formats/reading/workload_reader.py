@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from constantdict import constantdict
 
-from ...errors import SpecError
+from ...errors import SpecError, SpecWarning
 from ..checking.workload_check import check_ranks, resolved_bounds, with_persistence
 from ..language.bounds import check_constraint
 from ..language.einsum_text import (
@@ -29,14 +29,13 @@ from ..language.numbers import at_least, number, whole
 from ..language.operations import operand_scope
 from ..language.variables import Scope
 from ..language.widths import resolved_widths
-from ..messages import SpecWarning
 from ..reductions import NONE, REDUCTIONS
-from ..renames import einsum_renames, read_renames
 from ..spec import EinsumRename
 from ..validation.complaints import Path
 from ..workload import Operation, TensorAccess, Workload, WorkloadEinsum
 from .document import Document
 from .inputs import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
+from .renames import einsum_renames, read_renames
 
 _RESERVED_EINSUM = "Total"
 

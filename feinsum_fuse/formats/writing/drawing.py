@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ..arch import Arch, ArchNode, Array, Fork, Hierarchical, Memory
 from ..arch import Toll as TollUnit
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
+from ..spec import Spec
+from ..workload import Workload
+from . import presentation
 from .svg import LINE, PADDING, box, cylinder, document, ellipse, hexagon, line, right_arrow, text, text_width
 from .text_tables import einsum_text
-
-if TYPE_CHECKING:
-    from ..workload import Workload
 
 LOOP_COLOUR = "#FCC2FC"
 STORAGE_COLOUR = "#D7FCD7"
@@ -155,6 +154,7 @@ def _picture(tree: _Tree, title: str) -> str:
     return document(width, height, _draw_tree(tree, width / 2, GAP, {}), title)
 
 
+@presentation.svg.register
 def mapping_svg(mapping: Mapping, workload: Workload | None = None) -> str:
     """The LoopTree: loops as boxes, storage as cylinders, computes as ellipses, splits as hexagons, tolls as arrows.
 
@@ -167,6 +167,7 @@ def mapping_svg(mapping: Mapping, workload: Workload | None = None) -> str:
     return _picture(tree, mapping.title or "LoopTree")
 
 
+@presentation.svg.register
 def arch_svg(arch: Arch) -> str:
     """The hierarchy from the outside in; forks and arrays branch off."""
 
@@ -208,6 +209,7 @@ def _layers(workload: Workload) -> list[list[tuple[str, str]]]:
     return layers
 
 
+@presentation.svg.register
 def workload_svg(workload: Workload) -> str:
     """The cascade's data flow: Einsums as boxes with their index notation, tensors as ovals with their shapes."""
     layers = [layer for layer in _layers(workload) if layer]
@@ -234,3 +236,9 @@ def workload_svg(workload: Workload) -> str:
             start, end = ((ex, ey + ROW * 0.4), (tx, ty - ROW * 0.4)) if access.output else ((tx, ty + ROW * 0.4), (ex, ey - ROW * 0.4))
             edges.append(line(*start, *end, arrow=True))
     return document(width, len(layers) * (ROW + 2 * GAP) + GAP, [*edges, *shapes], "Cascade")
+
+
+@presentation.svg.register
+def spec_svg(spec: Spec) -> str:
+    """The mapping with the workload's tensors in it, or the cascade where there is no mapping."""
+    return workload_svg(spec.workload) if spec.mapping is None else mapping_svg(spec.mapping, spec.workload)

@@ -5,13 +5,9 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import Location, SpecError
-from ..reading.files import read_text
-
-if TYPE_CHECKING:
-    from ..spec import Spec
+from ..reading.files import read_string, read_text
 
 _TOP_KEY = re.compile(r"^(?:mapping|\"mapping\"|'mapping')\s*:", re.MULTILINE)
 
@@ -45,15 +41,9 @@ def with_mapping(text: str, mapping: str) -> str:
     return text[: span[0]] + mapping + text[span[1] :]
 
 
-def save_mapping(spec: Spec, path: Path) -> None:
-    """Write the Spec's mapping into the file; :class:`SpecError` if the Spec has none or the file would no longer be readable."""
-    from ..reading.files import read_string
-    from .writer import mapping_text
-
-    if spec.mapping is None:
-        raise SpecError("The Spec has no mapping to save.")
+def save_block(block: str, path: Path) -> None:
+    """Put a ``mapping`` block into the file; :class:`SpecError` if the file would no longer be readable."""
     old = read_text(path, str(path))
-    block = mapping_text(spec.mapping)
     new = with_mapping(old, block)
     if len(_TOP_KEY.findall(new)) != 1:
         raise SpecError("The file gives the top key mapping more than once.", location=Location(str(path)))

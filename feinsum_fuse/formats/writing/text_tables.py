@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..arch import Arch, ArchNode, Array, Component, Fork, Hierarchical, Memory
 from ..language.map_text import access_text, right_hand_side
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
+from ..opencl import OpenCL
+from ..workload import Workload, WorkloadEinsum
+from . import presentation
 from .columns import table
-
-if TYPE_CHECKING:
-    from ..opencl import OpenCL
-    from ..workload import Workload, WorkloadEinsum
 
 SEQUENTIAL_TEXTS = {"Sequential": "one after another", "Pipeline": "as a pipeline", "Split": "split"}
 
@@ -45,6 +43,7 @@ def role(workload: Workload, tensor: str) -> str:
     return f"{kind}, persistent" if persistent else kind
 
 
+@presentation.text.register
 def workload_text(workload: Workload) -> str:
     """The Einsums with their index notation and operation, and the tensors with shapes, bits and roles."""
     einsums = table(("Einsum", "computes", "operation"), ((e.name, einsum_text(e), operation_text(e)) for e in workload.einsums))
@@ -81,6 +80,7 @@ def node_text(node: Node) -> str:
     return node.text or ""
 
 
+@presentation.text.register
 def mapping_text(mapping: Mapping) -> str:
     """The LoopTree: nodes one inside the other under a bar, branches with their own bars."""
     return "\n".join([mapping.title or "LoopTree", *_tree_lines(mapping.nodes)])
@@ -117,6 +117,7 @@ def _component_row(node: Component, depth: int) -> tuple[str, str, str, str, str
     return ("  " * depth + node.name, type(node).__name__.lower(), size, fanouts, actions)
 
 
+@presentation.text.register
 def arch_text(arch: Arch) -> str:
     """The hierarchy from the outside in: components with sizes, fanouts and actions."""
     rows: list[tuple[str, str, str, str, str]] = []
@@ -135,6 +136,7 @@ def arch_text(arch: Arch) -> str:
     return table(("component", "kind", "size", "fanout", "actions"), rows)
 
 
+@presentation.text.register
 def opencl_text(opencl: OpenCL) -> str:
     """The bindings, one line for each kind."""
     rows = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING
 
 from ...errors import SpecError
 from ..arch import Action, Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Network
@@ -12,15 +11,15 @@ from ..language.map_text import operand_texts, operation_fields
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..opencl import OpenCL
 from ..sets import resolve
+from ..spec import EinsumRename, Spec
 from ..workload import TensorAccess, Workload, WorkloadEinsum
+from . import presentation
 from .yaml_text import Tagged, YamlData, yaml_text
-
-if TYPE_CHECKING:
-    from ..spec import EinsumRename, Spec
 
 Data = dict[str, YamlData]
 
 
+@presentation.yaml.register
 def spec_text(spec: Spec) -> str:
     """The whole Spec, one block for each top key that it has."""
     data: Data = {}
@@ -39,6 +38,7 @@ def spec_text(spec: Spec) -> str:
     return yaml_text(data)
 
 
+@presentation.yaml.register
 def mapping_text(mapping: Mapping) -> str:
     """The ``mapping`` block alone."""
     return yaml_text({"mapping": mapping_data(mapping)})

@@ -16,9 +16,9 @@ from ...errors import Location, SpecError
 from ..language.caps import MAX_TEXT, clipped, shown
 from . import instrumentation as counted
 from .instrumentation import Instrumentation, PlacedError
+from .operations import text_of
 from .sandbox import AbsentError, Budget, Helper, Sandbox, absent
 from .source import Segment, Source
-from .template_operations import text_of
 
 MAX_TAGS = 4_000
 MAX_TAG_TEXT = 60_000

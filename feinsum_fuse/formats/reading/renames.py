@@ -8,16 +8,16 @@ from dataclasses import replace
 from constantdict import constantdict
 from pydantic import TypeAdapter, ValidationError
 
-from ..errors import SpecError
-from .language.caps import shown
-from .language.expressions import evaluate, nearest
-from .language.numbers import scalar
-from .reading.document import Document
-from .reading.inputs import RenameInput, Renames, RenamesInput, read_input
-from .sets import ElementSet, Symbols
-from .spec import EinsumRename
-from .validation.complaints import Path
-from .workload import Workload, WorkloadEinsum
+from ...errors import SpecError
+from ..language.caps import shown
+from ..language.expressions import evaluate, nearest
+from ..language.numbers import scalar
+from ..sets import ElementSet, Symbols
+from ..spec import EinsumRename
+from ..validation.complaints import Path
+from ..workload import Workload, WorkloadEinsum
+from .document import Document
+from .inputs import RenameInput, Renames, RenamesInput, read_input
 
 DEFAULT = "default"
 Rename = tuple[str, str, int | str | None]

@@ -23,7 +23,7 @@ from jinja2.utils import Namespace
 from ...errors import SpecError
 from ..language.caps import MAX_TEXT, MAX_WEIGHT, shown
 from ..language.expressions import bounded_range, checked, nearest
-from .template_operations import (
+from .operations import (
     FILTERS,
     LOOP_DATA,
     METHODS,

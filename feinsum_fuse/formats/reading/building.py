@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-from ..errors import SpecError
-from .arch import Arch
-from .checking.workload_check import check_ranks, einsum_bounds
-from .mapping import Mapping
-from .opencl import OpenCL
-from .spec import Spec
-from .workload import Workload
+from ...errors import SpecError
+from ..arch import Arch
+from ..checking.workload_check import check_ranks, einsum_bounds
+from ..mapping import Mapping
+from ..opencl import OpenCL
+from ..spec import Spec
+from ..workload import Workload
 
 
 @runtime_checkable
