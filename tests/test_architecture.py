@@ -18,29 +18,16 @@ ORDER = (
 )
 """Each imports those before it only."""
 
-UPWARD: frozenset[tuple[str, str]] = frozenset({("schedule.kernel.naming", "codegen.source_text")})
+UPWARD: frozenset[tuple[str, str]] = frozenset()
 """Imports of what comes later that are still there."""
 CIRCLES: frozenset[frozenset[str]] = frozenset(
     {
-        frozenset(
-            {
-                *("formats.arch", "formats.language.map_text", "formats.mapping", "formats.opencl", "formats.workload"),
-                *("formats.writing.drawing", "formats.writing.text_tables"),
-            }
-        ),
-        frozenset({"formats.spec", "formats.writing.saving", "formats.writing.writer"}),
         frozenset({"mappings.branches", "mappings.nests"}),
-        frozenset(
-            {
-                *("archive.facts.application", "archive.facts.fact", "archive.facts.question", "archive.facts.recording"),
-                "archive.tables.storage",
-            }
-        ),
         frozenset({"report.side_by_side", "report.trial"}),
     }
 )
 """Circles of files that are still there, or parts of these."""
-CROWDED: Mapping[str, int] = {"formats": 14, "formats/reading": 13, "cli": 13}
+CROWDED: Mapping[str, int] = {"cli": 13}
 """Folders that still have more modules, and how many."""
 
 
