@@ -27,7 +27,7 @@ CIRCLES: frozenset[frozenset[str]] = frozenset(
     }
 )
 """Circles of files that are still there, or parts of these."""
-CROWDED: Mapping[str, int] = {"cli": 13}
+CROWDED: Mapping[str, int] = {"cli": 13, "codegen": 16}
 """Folders that still have more modules, and how many."""
 
 
