@@ -12,7 +12,7 @@ from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.typing import Expression
 
 from ..errors import CascadeError
-from ..formats.functions import FUNCTIONS
+from ..formats.language.functions import FUNCTIONS
 from ..formats.workload import operand_name
 
 

@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 
 from constantdict import constantdict
 
-from ..formats.functions import IN_KERNELS
+from ..formats.language.functions import IN_KERNELS
+from ..formats.language.reductions import SYMBOLS
 from .sequence import EinsumSequence
 
 _WORDS = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict "
     "return short signed sizeof static struct switch typedef union unsigned void volatile while bool half uchar ushort uint ulong "
     "size_t ptrdiff_t intptr_t uintptr_t kernel global local constant private read_only write_only read_write image1d_t image2d_t "
-    "image3d_t sampler_t event_t and or not true false min max exp log sqrt rsqrt tanh erf abs sin cos pow sum prod product reduce "
-    "simul_reduce any all argmax argmin segmented_sum segmented_product where select fma mad clamp floor ceil lambda None True False "
+    "image3d_t sampler_t event_t and or not true false product reduce simul_reduce argmax argmin segmented_sum segmented_product where "
+    "select fma mad clamp ceil lambda None True False "
     "inf nan gid lid M_PI M_E INFINITY NAN HUGE_VAL MAXFLOAT "
 )
-_RESERVED = frozenset((*_WORDS.split(), *IN_KERNELS, *(name for f in IN_KERNELS.values() for name in (f.opencl, f.opencl_integers))))
+_CALLED = frozenset(name for f in IN_KERNELS.values() for name in (f.opencl, f.opencl_integers) if name)
+_RESERVED = frozenset((*_WORDS.split(), *IN_KERNELS, *_CALLED, *SYMBOLS))
 _CONSTANTS = ("M_", "FLT_", "DBL_", "INT_", "LONG_")
 """loopy takes every name that starts like this for a constant of OpenCL's."""
 

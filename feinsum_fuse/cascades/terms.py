@@ -12,7 +12,7 @@ from ..errors import CascadeError
 from ..formats.affine import Affine
 from ..formats.integer_sets import integer_map, within
 from ..formats.language.map_text import map_text
-from ..formats.reductions import ADD, REDUCTIONS
+from ..formats.language.reductions import ADD, REDUCTIONS
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression

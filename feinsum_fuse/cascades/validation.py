@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import CascadeError
-from ..formats.reductions import REDUCTIONS
+from ..formats.language.reductions import REDUCTIONS
 from ..formats.workload import operand_name
 from .element_types import checked
 from .maps import primitive, variables_in

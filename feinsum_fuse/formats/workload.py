@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from constantdict import constantdict
 
 from .affine import Affine
-from .reductions import ADD
+from .language.reductions import ADD
 from .writing import presentation
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Operation:
 
     ``map`` is a pymbolic expression over operand variables (:func:`operand_name`), rank variables, numbers, calls of known functions and
     comparisons; ``None`` means the product of the operands. ``reduce`` names one of
-    :data:`feinsum_fuse.formats.reductions.REDUCTIONS`; ``populate`` is the initial value, ``None`` the reduction's neutral one.
+    :data:`feinsum_fuse.formats.language.reductions.REDUCTIONS`; ``populate`` is the initial value, ``None`` the reduction's neutral one.
     """
 
     map: Expression | None = None

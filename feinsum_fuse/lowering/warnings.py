@@ -6,7 +6,7 @@ import re
 import warnings
 
 from ..errors import SpecWarning
-from ..formats.functions import FUNCTIONS
+from ..formats.language.functions import FUNCTIONS
 from ..formats.mapping import Spatial
 from ..formats.spec import Spec
 

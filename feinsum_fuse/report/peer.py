@@ -18,7 +18,7 @@ from ..cascades.reference.contraction import contracted
 from ..cascades.reference.evaluation import evaluated
 from ..cascades.terms import Einsum
 from ..formats.affine import Affine
-from ..formats.reductions import REDUCTIONS
+from ..formats.language.reductions import REDUCTIONS
 from ..formats.workload import operand_name
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.terms import Einsum
 from feinsum_fuse.errors import UnsupportedTypeError
 from feinsum_fuse.formats.affine import Affine
-from feinsum_fuse.formats.error_function import erf
+from feinsum_fuse.formats.language.error_function import erf
 from tests.cascades.randomness import RandomCascade, random_inputs, run
 from tests.sweeps import SEED, sweep_size
 

@@ -7,8 +7,8 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.formats.functions import FUNCTIONS
-from feinsum_fuse.formats.reductions import REDUCTIONS, SYMBOLS
+from feinsum_fuse.formats.language.functions import FUNCTIONS
+from feinsum_fuse.formats.language.reductions import REDUCTIONS, SYMBOLS
 from tests.cascades.randomness import run
 
 

@@ -13,8 +13,8 @@ from pymbolic.typing import Expression
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.affine import Affine
-from feinsum_fuse.formats.functions import FUNCTIONS
 from feinsum_fuse.formats.language.einsum_text import parse_affine, parse_einsum
+from feinsum_fuse.formats.language.functions import FUNCTIONS
 from feinsum_fuse.formats.language.map_text import map_text
 from feinsum_fuse.formats.workload import Operation, operand_name
 

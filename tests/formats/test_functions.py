@@ -8,7 +8,7 @@ from pymbolic import var
 
 from feinsum_fuse.cascades.maps import primitive
 from feinsum_fuse.cascades.reference.evaluation import evaluated
-from feinsum_fuse.formats.functions import FUNCTIONS, IN_KERNELS, Function
+from feinsum_fuse.formats.language.functions import FUNCTIONS, IN_KERNELS, Function
 
 ROWS = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=lambda function: function.name)
 PAGE = Path(__file__).resolve().parents[2] / "doc" / "formats.rst"

@@ -9,8 +9,8 @@ from pymbolic import var
 from feinsum_fuse.cascades.kernel.callables import loopy_operation, reduction_of
 from feinsum_fuse.cascades.maps import primitive
 from feinsum_fuse.cascades.reference.evaluation import evaluated
-from feinsum_fuse.formats.functions import FUNCTIONS
-from feinsum_fuse.formats.reductions import REDUCTIONS, SYMBOLS, Reduction
+from feinsum_fuse.formats.language.functions import FUNCTIONS
+from feinsum_fuse.formats.language.reductions import REDUCTIONS, SYMBOLS, Reduction
 
 ROWS = pytest.mark.parametrize("reduction", SYMBOLS.values(), ids=lambda reduction: reduction.name)
 TYPES = pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])

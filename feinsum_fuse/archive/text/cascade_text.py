@@ -20,7 +20,7 @@ from ...cascades.maps import variables_in
 from ...cascades.terms import Access, Einsum, Size, SizeParam, Tensor
 from ...errors import ArchiveError
 from ...formats.affine import Affine
-from ...formats.reductions import REDUCTIONS
+from ...formats.language.reductions import REDUCTIONS
 from ...formats.validation.adapter import Adapter, StrictModel
 from ...formats.validation.field_types import Integer
 from ...formats.workload import operand_name

@@ -19,7 +19,7 @@ from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.reductions import NONE, REDUCTIONS
+from ...formats.language.reductions import NONE, REDUCTIONS
 from ...formats.workload import operand_name
 from ..maps import product_of
 from ..sequence import AnyCascade, EinsumSequence

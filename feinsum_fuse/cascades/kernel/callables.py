@@ -13,8 +13,8 @@ from pymbolic.mapper import WalkMapper
 from pymbolic.primitives import Call
 from pymbolic.typing import Expression
 
-from ...formats.functions import FUNCTIONS, IN_KERNELS
-from ...formats.reductions import SYMBOLS, Reduction
+from ...formats.language.functions import FUNCTIONS, IN_KERNELS
+from ...formats.language.reductions import SYMBOLS, Reduction
 
 
 def loopy_operation(reduction: Reduction) -> operations.ReductionOperation:

@@ -46,7 +46,7 @@ from pymbolic.typing import Expression
 from ...errors import CascadeError, UnsupportedTypeError
 from ...formats.affine import Affine
 from ...formats.integer_sets import basic_set, below, within
-from ...formats.reductions import REDUCTIONS
+from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..element_types import computing_type
 from ..maps import is_fractional, primitive

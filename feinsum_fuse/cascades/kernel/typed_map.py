@@ -13,7 +13,7 @@ from pymbolic.mapper import IdentityMapper
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError, UnsupportedTypeError
-from ...formats.functions import FUNCTIONS
+from ...formats.language.functions import FUNCTIONS
 from ..maps import primitive, variables_in
 
 LONGEST_PRODUCT = 1024

@@ -13,7 +13,7 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
-from ...formats.functions import IN_KERNELS
+from ...formats.language.functions import IN_KERNELS
 from ..reference.evaluation import Evaluation
 from .rule import argument
 

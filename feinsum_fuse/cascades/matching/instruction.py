@@ -16,7 +16,7 @@ from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.reductions import ADD, NONE, SYMBOLS
+from ...formats.language.reductions import ADD, NONE, SYMBOLS
 from ..element_types import default_accumulator
 from ..kernel.callables import reduction_of
 from ..terms import Size

@@ -15,7 +15,7 @@ from pymbolic.mapper import Mapper
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.functions import FUNCTIONS, IN_KERNELS
+from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.workload import operand_name
 from ..kernel.typed_map import Integers
 from .array_types import Types

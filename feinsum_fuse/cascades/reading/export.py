@@ -8,8 +8,8 @@ import numpy as np
 from constantdict import constantdict
 
 from ...errors import CascadeError
+from ...formats.language.reductions import ADD
 from ...formats.opencl import OpenCL
-from ...formats.reductions import ADD
 from ...formats.workload import Operation, TensorAccess, Workload, WorkloadEinsum
 from ..maps import product_of
 from ..sequence import EinsumSequence

@@ -11,7 +11,7 @@ from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
-from ...formats.reductions import NONE, REDUCTIONS
+from ...formats.language.reductions import NONE, REDUCTIONS
 from ...formats.spec import Spec
 from ...formats.workload import TensorAccess, Workload, WorkloadEinsum, operand_name
 from ..cascade import Cascade

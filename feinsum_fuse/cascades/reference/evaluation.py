@@ -13,7 +13,7 @@ from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
-from ...formats.functions import FUNCTIONS
+from ...formats.language.functions import FUNCTIONS
 
 Array = NDArray[Any]
 

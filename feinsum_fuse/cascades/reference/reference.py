@@ -16,7 +16,7 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError
 from ...formats.affine import Affine
-from ...formats.reductions import REDUCTIONS
+from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..element_types import computing_type
 from ..maps import is_fractional, primitive, variables_in

@@ -11,8 +11,8 @@ from pymbolic import primitives as p
 from pymbolic.mapper import CombineMapper
 from pymbolic.typing import Expression
 
-from ...formats.functions import FUNCTIONS
-from ...formats.reductions import REDUCTIONS
+from ...formats.language.functions import FUNCTIONS
+from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..element_types import computing_type
 from ..maps import is_fractional, primitive

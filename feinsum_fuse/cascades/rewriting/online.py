@@ -11,7 +11,7 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
-from ...formats.reductions import MAX, REDUCTIONS
+from ...formats.language.reductions import MAX, REDUCTIONS
 from ...formats.workload import operand_name
 from ..sequence import AnyCascade, EinsumSequence
 from ..terms import Access, Einsum, Tensor

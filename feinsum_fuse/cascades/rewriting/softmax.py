@@ -11,13 +11,11 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
-from ...formats.reductions import ADD, MAX
+from ...formats.checking.mapping_check import SOFTMAX_PARTS
+from ...formats.language.reductions import ADD, MAX
 from ...formats.workload import operand_name
 from ..sequence import AnyCascade
 from ..terms import Access, Einsum, Tensor
-
-PARTS = ("max", "exp", "sum")
-"""What is written between the Einsum's name and what it becomes, in order of execution; the Einsum itself comes last."""
 
 
 def softmax_arguments(einsum: Einsum) -> tuple[Expression, str] | None:
@@ -51,7 +49,7 @@ class ExpandSoftmax:
         output = einsum.output
         kept = tuple(axis for axis, index in enumerate(output.indices) if index.bare != along)
         row = tuple(output.indices[axis] for axis in kept)
-        for part in PARTS:
+        for part in SOFTMAX_PARTS:
             axes = range(len(output.indices)) if part == "exp" else kept
             old = tensors[output.tensor]
             name = f"{output.tensor}.{part}"

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ...codegen.executable import Executable
-from ...formats.functions import FUNCTIONS
+from ...formats.language.functions import FUNCTIONS
 from ...model.processor import DIVISION
 from ..runtime.contexts import queue_of
 from ..runtime.loaded import Loaded

@@ -12,7 +12,7 @@ from ...cascades.cascade import Cascade
 from ...cascades.maps import is_fractional, primitive
 from ...cascades.terms import Einsum
 from ...errors import DeviceError
-from ...formats.reductions import ADD, REDUCTIONS
+from ...formats.language.reductions import ADD, REDUCTIONS
 
 SEED = 20261
 PERTURBATION = 1e-7

@@ -15,11 +15,11 @@ from pymbolic.primitives import Call, Comparison, LogicalAnd, LogicalNot, Logica
 
 from ...errors import SpecError
 from ..affine import Affine, read_affine
-from ..functions import FUNCTIONS
-from ..reductions import ADD, SYMBOLS
 from ..workload import Operation, operand_name
 from .caps import MAX_BITS, shortened
 from .expressions import MAX_TEXT, nearest, parse_expression
+from .functions import FUNCTIONS
+from .reductions import ADD, SYMBOLS
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression

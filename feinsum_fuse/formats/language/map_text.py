@@ -23,8 +23,8 @@ from pymbolic.primitives import (
 )
 
 from ...errors import SpecError
-from ..reductions import ADD, NONE, REDUCTIONS, SYMBOLS
 from ..workload import Operation, TensorAccess, WorkloadEinsum, operand_name
+from .reductions import ADD, NONE, REDUCTIONS, SYMBOLS
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression

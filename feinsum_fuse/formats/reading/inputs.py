@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from ..language.caps import shortened
 from ..language.expressions import nearest
-from ..reductions import ADD
+from ..language.reductions import ADD
 from ..validation.complaints import Path, complaint
 from .document import Document
 

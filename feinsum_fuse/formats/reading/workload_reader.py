@@ -27,9 +27,9 @@ from ..language.einsum_text import (
 from ..language.expressions import nearest, parse_expression
 from ..language.numbers import at_least, number, whole
 from ..language.operations import operand_scope
+from ..language.reductions import NONE, REDUCTIONS
 from ..language.variables import Scope
 from ..language.widths import resolved_widths
-from ..reductions import NONE, REDUCTIONS
 from ..spec import EinsumRename
 from ..validation.complaints import Path
 from ..workload import Operation, TensorAccess, Workload, WorkloadEinsum

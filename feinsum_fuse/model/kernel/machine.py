@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...formats.arch import Arch, Compute, Memory
-from ...formats.functions import FUNCTIONS, Function
+from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.opencl import GROUP_KINDS, PRIVATE_KINDS, SHARED_KINDS
 from ...formats.spec import Spec
 from ...schedule.target import DeviceLimits

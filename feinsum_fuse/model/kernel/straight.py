@@ -16,8 +16,8 @@ import numpy as np
 from pymbolic.mapper import WalkMapper
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
-from ...formats.functions import FUNCTIONS, IN_KERNELS
-from ...formats.reductions import ADD, REDUCTIONS
+from ...formats.language.functions import FUNCTIONS, IN_KERNELS
+from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place, statements
 from ..processor import DIVISION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...formats.functions import FUNCTIONS
+from ...formats.language.functions import FUNCTIONS
 from ..target import Quirks
 from .operations import SHORTEST, WIDEST, Operation
 

@@ -11,7 +11,7 @@ from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, Lo
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.functions import IN_KERNELS, Function
+from ...formats.language.functions import IN_KERNELS, Function
 from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from .operations import WIDEST

@@ -12,7 +12,7 @@ from pymbolic.primitives import Comparison, If
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.reductions import REDUCTIONS
+from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..steps.vector_steps import lane_axis
 from ..tree.nest import For, Nest, Place, Statement

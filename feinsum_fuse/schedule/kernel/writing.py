@@ -21,8 +21,8 @@ from pymbolic.typing import Expression
 from ...cascades.kernel.tags import EinsumTag, TensorTag
 from ...formats.affine import Affine
 from ...formats.integer_sets import basic_set, within
+from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace, FanoutKind
-from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..errors import NestOrderError
 from ..target import Quirks

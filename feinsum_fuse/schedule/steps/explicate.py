@@ -19,8 +19,8 @@ from ...cascades.kernel.callables import reduction_of
 from ...cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
 from ...formats.affine import Affine, read_affine
 from ...formats.integer_sets import conditions_of
-from ...formats.reductions import SYMBOLS, truth
-from ...formats.reductions import Reduction as ReductionRow
+from ...formats.language.reductions import SYMBOLS, truth
+from ...formats.language.reductions import Reduction as ReductionRow
 from ...formats.workload import operand_name
 from ..errors import NormalFormError
 from ..kernel.surroundings import variables_of

@@ -10,7 +10,7 @@ import numpy as np
 from constantdict import constantdict
 
 from ...formats.affine import Affine
-from ...formats.reductions import REDUCTIONS
+from ...formats.language.reductions import REDUCTIONS
 from ..errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
 from ..step import Keyword, Step
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body

@@ -15,7 +15,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.maps import variables_in
 from ...formats.affine import Affine
-from ...formats.reductions import ADD, MAX, MUL
+from ...formats.language.reductions import ADD, MAX, MUL
 from ...formats.workload import operand_name
 from ..errors import IncompleteReductionError, NestOrderError
 from ..step import EinsumName, Step

@@ -15,8 +15,8 @@ from pymbolic.mapper.substitutor import make_subst_func
 
 from ...cascades.kernel.typed_map import cast_to
 from ...formats.affine import Affine
+from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace, level_of
-from ...formats.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Keyword, Step, TensorName

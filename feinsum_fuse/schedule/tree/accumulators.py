@@ -11,7 +11,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.matching.array_types import Types
 from ...cascades.matching.refusal import Refusal
-from ...formats.reductions import REDUCTIONS
+from ...formats.language.reductions import REDUCTIONS
 from ..errors import NormalFormError
 
 

@@ -20,9 +20,9 @@ from loopy.symbolic import DependencyMapper, TypeCast
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
-from ...formats.functions import IN_KERNELS
 from ...formats.integer_sets import NotAffineError, integer_set
-from ...formats.reductions import REDUCTIONS, Reduction
+from ...formats.language.functions import IN_KERNELS
+from ...formats.language.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
 from .nest import For, Nest, Place, Statement, statements
 from .polyhedra import points, relation

@@ -18,8 +18,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from ...cascades.names import identifier
 from ...formats.affine import Affine
+from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import AddressSpace, FanoutKind
-from ...formats.reductions import REDUCTIONS
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression

@@ -14,7 +14,7 @@ import numpy as np
 from pymbolic import var
 from pymbolic.primitives import Call, Comparison, ExpressionNode, If, LogicalAnd, LogicalNot, LogicalOr, Product, Sum
 
-from ..errors import UnsupportedTypeError
+from ...errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
