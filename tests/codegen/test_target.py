@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from loopy.tools import LoopyKeyBuilder
 
+from feinsum_fuse.cascades.kernel.tags import EinsumTag, KeptTag, RankVariableTag, TensorTag
 from feinsum_fuse.codegen import target
 from feinsum_fuse.schedule.kernel.remarks import Description
+from feinsum_fuse.schedule.kernel.tags import OwnedTag
 from feinsum_fuse.schedule.target import ANY_DEVICE, Quirks
 
 
@@ -28,3 +32,12 @@ def test_what_is_written_is_part_of_the_key() -> None:
     """Remarks and quirks make another text of the same kernel."""
     keys = {key(Description(), Quirks()), key(Description(), ANY_DEVICE.quirks), key(Description(remarks={"m": "m (T)"}), Quirks())}
     assert len(keys) == 3
+
+
+@pytest.mark.parametrize("tag", [EinsumTag("Z"), RankVariableTag("Z", "m"), TensorTag("A"), OwnedTag()], ids=lambda tag: type(tag).__name__)
+def test_tags_of_another_module_are_others(tag: KeptTag, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel with tags of a release that had them elsewhere cannot be read back."""
+    ours = LoopyKeyBuilder()(tag)
+    assert LoopyKeyBuilder()(dataclasses.replace(tag)) == ours
+    monkeypatch.setattr(type(tag), "__module__", "feinsum_fuse.elsewhere")
+    assert LoopyKeyBuilder()(dataclasses.replace(tag)) != ours

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pytools.tag import Tag, tag_dataclass
+
+if TYPE_CHECKING:
+    from pytools.persistent_dict import Hash, KeyBuilder
+
+
+class KeptTag(Tag):  # type: ignore[misc]
+    """A tag of ours. loopy keeps kernels on disk, under keys that leave modules out: one that another release has kept is not ours."""
+
+    def update_persistent_hash(self, key_hash: Hash, key_builder: KeyBuilder) -> None:
+        """What loopy asks for a key."""
+        key_builder.rec(key_hash, type(self).__module__)
+        key_builder.update_for_dataclass(key_hash, self)
 
 
 @tag_dataclass
-class EinsumTag(Tag):  # type: ignore[misc]
+class EinsumTag(KeptTag):
     """On an instruction: it computes (a part of) this Einsum."""
 
     einsum: str
 
 
 @tag_dataclass
-class RankVariableTag(Tag):  # type: ignore[misc]
+class RankVariableTag(KeptTag):
     """On an iname: it runs over this rank variable of this Einsum."""
 
     einsum: str
@@ -21,7 +35,7 @@ class RankVariableTag(Tag):  # type: ignore[misc]
 
 
 @tag_dataclass
-class TensorTag(Tag):  # type: ignore[misc]
+class TensorTag(KeptTag):
     """On an array: it holds this tensor of the cascade."""
 
     tensor: str
