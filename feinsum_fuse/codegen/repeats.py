@@ -21,10 +21,11 @@ _DIGITS = "0123456789"
 class _Use:
     """Arithmetic that occurs somewhere, and the array whose elements it chooses: empty for a part of an index, or a condition.
 
-    ``condition``: the comparison of which it is one side.
+    ``condition``: the comparison of which it is one side. ``names``: its variables.
     """
 
     value: Expression
+    names: frozenset[str]
     array: str = ""
     condition: Expression | None = None
 
@@ -59,43 +60,75 @@ def sums_within(value: Expression) -> Iterator[Expression]:
 
 def with_names(body: Sequence[Statement], fixed: frozenset[str], taken: set[str]) -> tuple[Statement, ...]:
     """The statements with declarations of what they repeat; ``fixed`` are the variables that keep their values, ``taken`` all names."""
-    result = tuple(body)
-    while (found := _repeated(result, fixed)) is not None:
-        value, arrays, first = found
-        name = _name(value, arrays, taken)
-        declared = Declaration("bool" if isinstance(value, p.Comparison) else "int", name, value=value)
-        replacement = SumReplacement({value: p.Variable(name)})
-        result = tuple(changed(s, replacement) for s in result)
-        result = (*result[:first], declared, *result[first:])
-        fixed |= {name}
-    constants = {s.name for s in result if isinstance(s, Declaration) and s.value is not None}
-    return tuple(_inside(statement, fixed | constants, taken) for statement in result)
+    return _Naming().named(body, fixed, taken)
 
 
-def _inside(statement: Statement, fixed: frozenset[str], taken: set[str]) -> Statement:
-    known = fixed | {statement.name} if isinstance(statement, Loop) else fixed
-    return with_bodies(statement, lambda body: with_names(body, known, set(taken)))
+class _Naming:
+    """Names what statements repeat. What it has found in an expression it remembers: each is seen from every block around it."""
 
+    def __init__(self) -> None:
+        self.uses_in: dict[Expression, tuple[_Use, ...]] = {}
+        self.parts_in: dict[Expression, frozenset[Expression]] = {}
 
-def _repeated(body: Sequence[Statement], fixed: frozenset[str]) -> tuple[Expression, frozenset[str], int] | None:
-    """The longest arithmetic that occurs more than once and belongs here, its arrays, and the first statement with it."""
-    found: dict[Expression, list[tuple[_Use, tuple[int, ...]]]] = {}
-    known = fixed | {s.name for s in body if isinstance(s, Declaration) and s.value is not None}
-    for position, statement in enumerate(body):
-        for use, place in _uses(statement, (position,)):
-            if variables(use.value) <= known:
-                found.setdefault(use.value, []).append((use, place[:2]))
-    values = [value for value, uses in found.items() if _is_shared([use for use, _ in uses]) and _is_scattered({p for _, p in uses})]
-    if not values:
-        return None
-    best = max(values, key=lambda value: (not isinstance(value, p.Comparison), operations(value)))
-    everywhere = [
-        i for i, s in enumerate(body) for inner in all_statements((s,)) for e in expressions(inner) if best in sums_within(e)
-    ]
-    names = variables(best)
-    declared = [i + 1 for i, s in enumerate(body) if isinstance(s, Declaration) and s.name in names]
-    leading = next((i for i, s in enumerate(body) if not isinstance(s, Declaration) or s.value is not None), len(body))
-    return best, frozenset(use.array for use, _ in found[best]), max([min(everywhere), leading, *declared])
+    def named(self, body: Sequence[Statement], fixed: frozenset[str], taken: set[str]) -> tuple[Statement, ...]:
+        """The statements of a block with declarations of what they repeat."""
+        result = tuple(body)
+        while (found := self.repeated(result, fixed)) is not None:
+            value, arrays, first = found
+            name = _name(value, arrays, taken)
+            declared = Declaration("bool" if isinstance(value, p.Comparison) else "int", name, value=value)
+            replacement = SumReplacement({value: p.Variable(name)})
+            result = tuple(changed(s, replacement) for s in result)
+            result = (*result[:first], declared, *result[first:])
+            fixed |= {name}
+        constants = {s.name for s in result if isinstance(s, Declaration) and s.value is not None}
+        return tuple(self.inside(statement, fixed | constants, taken) for statement in result)
+
+    def inside(self, statement: Statement, fixed: frozenset[str], taken: set[str]) -> Statement:
+        """A statement with declarations in its blocks."""
+        known = fixed | {statement.name} if isinstance(statement, Loop) else fixed
+        return with_bodies(statement, lambda body: self.named(body, known, set(taken)))
+
+    def repeated(self, body: Sequence[Statement], fixed: frozenset[str]) -> tuple[Expression, frozenset[str], int] | None:
+        """The longest arithmetic that occurs more than once and belongs here, its arrays, and the first statement with it."""
+        found: dict[Expression, list[tuple[_Use, tuple[int, ...]]]] = {}
+        known = fixed | {s.name for s in body if isinstance(s, Declaration) and s.value is not None}
+        for position, statement in enumerate(body):
+            for use, place in self.uses(statement, (position,)):
+                if use.names <= known:
+                    found.setdefault(use.value, []).append((use, place[:2]))
+        values = [v for v, uses in found.items() if _is_shared([use for use, _ in uses]) and _is_scattered({place for _, place in uses})]
+        if not values:
+            return None
+        best = max(values, key=lambda value: (not isinstance(value, p.Comparison), operations(value)))
+        everywhere = (
+            i for i, s in enumerate(body) for inner in all_statements((s,)) for e in expressions(inner) if best in self.parts(e)
+        )
+        names = variables(best)
+        declared = [i + 1 for i, s in enumerate(body) if isinstance(s, Declaration) and s.name in names]
+        leading = next((i for i, s in enumerate(body) if not isinstance(s, Declaration) or s.value is not None), len(body))
+        return best, frozenset(use.array for use, _ in found[best]), max([next(everywhere), leading, *declared])
+
+    def parts(self, value: Expression) -> frozenset[Expression]:
+        """What may have a name in an expression."""
+        if value not in self.parts_in:
+            self.parts_in[value] = frozenset(sums_within(value))
+        return self.parts_in[value]
+
+    def uses(self, statement: Statement, place: tuple[int, ...]) -> Iterator[tuple[_Use, tuple[int, ...]]]:
+        """What might get a name, with the path of blocks to it."""
+        for expression in expressions(statement):
+            if expression not in self.uses_in:
+                self.uses_in[expression] = tuple(_of_expression(expression))
+            for use in self.uses_in[expression]:
+                yield use, place
+        if isinstance(statement, Declaration) and statement.value is not None and not isinstance(statement.value, p.Comparison):
+            for part in _parts(statement.value):
+                yield _Use(part, variables(part)), place
+        for number, block in enumerate(bodies(statement)):
+            for position, inner in enumerate(block):
+                for use, below in self.uses(inner, (position,)):
+                    yield use, (*place, number, *below)
 
 
 def _is_shared(uses: Sequence[_Use]) -> bool:
@@ -108,33 +141,19 @@ def _is_scattered(places: set[tuple[int, ...]]) -> bool:
     return len(places) > 1 or any(len(place) == 1 for place in places)
 
 
-def _uses(statement: Statement, place: tuple[int, ...]) -> Iterator[tuple[_Use, tuple[int, ...]]]:
-    """What might get a name, with the path of blocks to it."""
-    for expression in expressions(statement):
-        for use in _of_expression(expression):
-            yield use, place
-    if isinstance(statement, Declaration) and statement.value is not None and not isinstance(statement.value, p.Comparison):
-        for part in _parts(statement.value):
-            yield _Use(part), place
-    for number, block in enumerate(bodies(statement)):
-        for position, inner in enumerate(block):
-            for use, below in _uses(inner, (position,)):
-                yield use, (*place, number, *below)
-
-
 def _of_expression(value: Expression) -> Iterator[_Use]:
     for part in within(value):
         if isinstance(part, p.Subscript):
             index = without_constant(part.index)
             array = array_of(part)
             for position, candidate in enumerate(_parts(index)):
-                yield _Use(candidate, array if position == 0 else "")
+                yield _Use(candidate, variables(candidate), array if position == 0 else "")
         elif isinstance(part, p.Comparison) and _is_plain(part):
             for side in (part.left, part.right):
                 for candidate in _parts(side):
-                    yield _Use(candidate, condition=part)
+                    yield _Use(candidate, variables(candidate), condition=part)
             if operations(part) >= REPEATED:
-                yield _Use(part)
+                yield _Use(part, variables(part))
 
 
 def without_constant(index: Expression) -> Expression:
