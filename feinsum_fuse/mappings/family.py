@@ -35,7 +35,7 @@ KINDS = constantdict(
         "block": "iterations of the longest reduction between two sums in memory",
         "copied": "operands of which a tile is copied to local memory",
         "accumulator": "the memory in which sums are held",
-        "spread": "the rank variable and tile that a fanout gets which is neither groups nor lanes",
+        "spread": "the rank variable and tile of a fanout that is neither groups nor lanes",
         "order": "the order of the outer loops",
         "reductions": "the order of the loops that reduce",
     }

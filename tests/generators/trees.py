@@ -1,4 +1,4 @@
-"""Random LoopTrees that are legal by construction, for tests and for the search."""
+"""Random LoopTrees that are legal by construction: every node in every memory, whether it makes sense or not."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -137,6 +138,14 @@ def test_compile_without_a_mapping() -> None:
     program = ff.compile(ff.spec(cascade))
     arrays = {name: np.ones(shape, "float32") for name, shape in program.input_shapes.items()}
     np.testing.assert_allclose(program(arrays)["Z"], np.full((130, 20), 17 * 35), rtol=1e-6)
+
+
+def test_golden_trees_of_the_examples(root: Path) -> None:
+    """For the neutral target, whatever machine this is."""
+    found = []
+    for file in sorted(root.glob("examples/*/workload.yaml")):
+        found.append(f"{file.parent.name}\n{default_mapping(ff.cascade(ff.load(file)))}")
+    assert "\n\n".join(found) + "\n" == (root / "tests" / "golden" / "default_mappings.txt").read_text()
 
 
 def test_long_cascades_are_lowered_branch_by_branch(monkeypatch: pytest.MonkeyPatch) -> None:
