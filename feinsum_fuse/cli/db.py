@@ -65,7 +65,7 @@ def best(
     if not facts:
         emit("nothing is recorded about this workload on this device, or on one of its family")
         return
-    table(["fact", "found", "median", "date", "device"], [_row(fact) for fact in facts])
+    table(["fact", "found", "trust", "median", "date", "device"], [_row(fact) for fact in facts])
     if schedule:
         emit(f"\n{facts[0].schedule}")
 
@@ -75,7 +75,8 @@ def _row(fact: Fact) -> list[str]:
 
     known = fact.known
     found = f"{fact.found}{f' ({fact.detail})' if fact.detail else ''}"
-    return [known.id[:12], found, time_text(known.measurement.median), known.measurement.provenance.date, str(known.device)]
+    measured = known.measurement
+    return [known.id[:12], found, str(fact.trust), time_text(measured.median), measured.provenance.date, str(known.device)]
 
 
 def _fact_data(fact: Fact) -> dict[str, object]:
@@ -85,6 +86,8 @@ def _fact_data(fact: Fact) -> dict[str, object]:
         "found": str(fact.found),
         "detail": fact.detail,
         "source": fact.source,
+        "trust": str(fact.trust),
+        "origin": known.origin,
         "median_s": known.measurement.median,
         "date": known.measurement.provenance.date,
         "device": str(known.device),

@@ -256,8 +256,8 @@ def test_a_kernel_that_is_transformed_wrongly_is_not_handed_out(known: str, devi
     fact = retrieve(product(m=72), device, known)
     honest = Schedule.apply
 
-    def wrong(self: Schedule, kernel: lp.TranslationUnit, names: object = None) -> lp.TranslationUnit:
-        result = honest(self, kernel, names)  # type: ignore[arg-type]
+    def wrong(self: Schedule, kernel: lp.TranslationUnit, names: object = None, **others: object) -> lp.TranslationUnit:
+        result = honest(self, kernel, names, **others)  # type: ignore[arg-type]
         inner = result.default_entrypoint
         update = next(insn for insn in inner.instructions if insn.id.endswith("update"))
         changed = [i.copy(expression=i.expression * 2) if i is update else i for i in inner.instructions]

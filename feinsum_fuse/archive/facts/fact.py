@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import ArchiveError
 from .application import apply_record
-from .question import Answer, Found, Question
+from .question import Answer, Found, Question, Trust, trust_in
 from .record import Record
 
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ class Fact:
         """The answer to a question."""
         given = answer.record, answer.schedule, answer.source, answer.sizes, asked.instructions
         return cls(answer.found, answer.detail, asked.device, *given)
+
+    @property
+    def trust(self) -> Trust:
+        """Who measured it."""
+        return trust_in(self.known, self.source)
 
     def __bool__(self) -> bool:
         return self.record is not None
@@ -82,4 +87,5 @@ class Fact:
         if self.record is None:
             return f"nothing known: {self.detail}"
         measurement = self.record.measurement
-        return f"{self.found}{f' ({self.detail})' if self.detail else ''}: {measurement}"
+        trust = f", {self.trust} from {self.record.origin}" if self.record.origin else ""
+        return f"{self.found}{f' ({self.detail})' if self.detail else ''}{trust}: {measurement}"

@@ -43,6 +43,25 @@ class Found(StrEnum):
     nothing = "nothing"
 
 
+SHIPPED = "shipped with feinsum_fuse"
+"""The source of a record that lies in the package."""
+
+
+class Trust(StrEnum):
+    """Who says that a schedule takes a time."""
+
+    own = "measured here"
+    """By whoever keeps the database."""
+    shipped = "shipped with feinsum_fuse"
+    imported = "imported"
+    """By somebody else. Such a fact is handed out only where nothing else is known at these sizes, and where its times are possible."""
+
+
+def trust_in(record: Record, source: str) -> Trust:
+    """Who measured a record that lies in this source."""
+    return Trust.imported if record.origin else Trust.shipped if source == SHIPPED else Trust.own
+
+
 @dataclass(frozen=True)
 class Answer:
     """A record as an answer to a question, in the asker's names."""
@@ -58,6 +77,11 @@ class Answer:
     schedule: Schedule | None
     sizes: tuple[int | None, ...]
     """The lengths that were asked about, in the order of the record's; ``None`` where they are symbolic."""
+
+    @property
+    def trust(self) -> Trust:
+        """Who measured it."""
+        return trust_in(self.record, self.source)
 
     @property
     def rank(self) -> tuple[int, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NewType
 
 from ...device.timing.outcome import Outcome
@@ -57,6 +57,9 @@ class Record:
     applicable: str = ""
     """The sizes for which the schedule is legal: an ISL set over lengths in the order of ``key.sizes``; empty where a fact
     was recorded before such sets were."""
+
+    origin: str = field(default="", compare=False)
+    """The file from which it was imported; empty for what was measured by whoever keeps the database, or ships with the package."""
 
     @property
     def device(self) -> DeviceInfo:

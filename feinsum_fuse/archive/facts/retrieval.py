@@ -21,10 +21,11 @@ from ..tables.rows import CascadeRow, MeasurementRow
 from ..tables.schema import ask
 from ..tables.storage import record_of
 from .fact import Fact
-from .question import Answer, Askable, Found, Question, about_match, question
+from .plausibility import is_plausible
+from .question import SHIPPED, Answer, Askable, Found, Question, Trust, about_match, question
 from .record import FactKey, Record
 from .recording import record_from
-from .shipped import SHIPPED, shipped_records
+from .shipped import shipped_records
 
 FAULTS = frozenset({Outcome.wrong_result, Outcome.crashed, Outcome.timeout})
 """After one of these a schedule is not handed out any more, until it has been measured successfully again."""
@@ -53,7 +54,9 @@ def retrieve(x: Askable, device: Device, url: Url | None = None) -> Fact:
     """The best known schedule that applies to ``x`` on ``device``; the fact says how it was found, and may be ``nothing``.
 
     Schedules are compared by the median of their medians at equal sizes on equal devices. One whose latest measurement there was wrong,
-    crashed or hung is passed over. At sizes or on a device other than recorded, a schedule must be legal for ``x``. Reads only.
+    crashed or hung is passed over. What somebody else measured (:class:`~.question.Trust`) comes after what was measured here, or ships
+    with the package, at the same sizes; it says nothing about schedules that were measured here, and is passed over if its times are
+    impossible. At sizes or on a device other than recorded, a schedule must be legal for ``x``. Reads only.
 
     If nothing is known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
     """
@@ -83,9 +86,10 @@ def _best(asked: Question, url: Url | None) -> Fact:
     groups: dict[tuple[tuple[int, float], FactKey], list[Answer]] = defaultdict(list)
     for answer in _answers(asked, url):
         groups[answer.rank, answer.record.key].append(answer)
-    rated = [(rank, *_rating(answers)) for (rank, _), answers in groups.items() if _trusted(answers)]
+    believed = [(rank, _believed(answers)) for (rank, _), answers in groups.items()]
+    rated = [(rank, *_rating(answers)) for rank, answers in believed if _trusted(answers)]
     refused = ""
-    for *_, best in sorted(rated, key=lambda entry: entry[:3]):
+    for *_, best in sorted(rated, key=lambda entry: entry[:4]):
         try:
             asked.require(best)
         except ScheduleError as error:
@@ -157,6 +161,12 @@ def _order(record: Record) -> tuple[bool, float, str, str]:
     return measurement.cache_state == "cold", float("inf"), newest_first, record.id
 
 
+def _believed(answers: list[Answer]) -> list[Answer]:
+    """Of the records of one schedule at one size on one device, those that count: none from elsewhere beside own ones, none impossible."""
+    known = [answer for answer in answers if answer.trust is not Trust.imported]
+    return known or [answer for answer in answers if is_plausible(answer.record)]
+
+
 def _trusted(answers: list[Answer]) -> bool:
     """Whether there is a time, and no fault after it."""
     times = [answer.record.measurement.provenance.date for answer in answers if answer.record.measurement.outcome is Outcome.ok]
@@ -164,10 +174,10 @@ def _trusted(answers: list[Answer]) -> bool:
     return bool(times) and all(max(times) > fault for fault in faults) and answers[0].schedule is not None
 
 
-def _rating(answers: list[Answer]) -> tuple[bool, float, Answer]:
-    """Cold or warm, the median of medians, and the answer nearest to it, of one schedule at one size on one device."""
+def _rating(answers: list[Answer]) -> tuple[bool, bool, float, Answer]:
+    """From elsewhere or not, cold or warm, the median of medians, and the answer nearest to it, of one schedule at one size."""
     good = [answer for answer in answers if answer.record.measurement.outcome is Outcome.ok]
     warm = [answer for answer in good if answer.record.measurement.cache_state == "warm"] or good
     middle = statistics.median(answer.record.measurement.median for answer in warm)
     best = min(warm, key=lambda answer: (abs(answer.record.measurement.median - middle), answer.record.id))
-    return best.record.measurement.cache_state == "cold", middle, best
+    return best.trust is Trust.imported, best.record.measurement.cache_state == "cold", middle, best

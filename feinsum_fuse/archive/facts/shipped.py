@@ -11,7 +11,6 @@ from ..text.lines import read_facts
 from .record import Record
 
 PACKAGE = "feinsum_fuse.database"
-SHIPPED = "shipped with feinsum_fuse"
 
 
 def shipped_files() -> tuple[Traversable, ...]:

@@ -68,7 +68,7 @@ class MeasurementRow(Base):
     """One measurement, failed ones included; times in nanoseconds, raw samples kept; ``error`` and ``tolerance`` of the check.
 
     ``mapping`` is the LoopTree that asked for the schedule, in YAML and in the names of whoever measured it; empty where there was none.
-    ``applicable`` is the ISL set of sizes for which the schedule is legal.
+    ``applicable`` is the ISL set of sizes for which the schedule is legal. ``origin`` is the file from which it was imported, or empty.
     """
 
     __tablename__ = "measurements"
@@ -93,6 +93,7 @@ class MeasurementRow(Base):
     date: Mapped[str] = mapped_column(String(40))
     mapping: Mapped[AddedText]
     applicable: Mapped[AddedText]
+    origin: Mapped[AddedText]
     document: Mapped[LongText]
 
     cascade: Mapped[CascadeRow] = relationship(lazy="joined", innerjoin=True)

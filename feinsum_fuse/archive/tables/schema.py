@@ -14,7 +14,7 @@ from .address import Address, Url, locate
 from .database import back_up, copy_in_memory, read, reporting, writing
 
 T = TypeVar("T")
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """All versions of the schema, oldest first; the last is what this package reads and writes."""
 
 _VERSION_TABLE = "alembic_version"

@@ -64,6 +64,7 @@ def insert(session: Session, record: Record) -> None:
         date=date,
         mapping=record.mapping,
         applicable=record.applicable,
+        origin=record.origin,
         document=compact(fields),
     )
     if record.prediction is not None:
@@ -133,4 +134,5 @@ def record_of(row: MeasurementRow) -> Record:
         None if row.prediction is None else Prediction.from_json(row.prediction.document),
         row.mapping,
         row.applicable,
+        row.origin,
     )

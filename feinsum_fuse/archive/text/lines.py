@@ -7,19 +7,22 @@ cascade and schedule in canonical names; whoever reads it computes its keys anew
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TextIO
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
 from ...device.timing.measurement import MeasurementText, Subject
+from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error, Location, ScheduleError
 from ...formats.validation.adapter import Adapter, StrictModel
 from ...model.prediction import PredictionText
@@ -33,6 +36,10 @@ from .cascade_text import CascadeText, cascade_of, cascade_to_json
 
 LONGEST_LINE = 16 << 20
 """Characters; a longer line is no fact of ours."""
+MOST_LINES = 1_000_000
+MOST_SECONDS = 600
+MOST_EINSUMS = 200
+"""Of a fact from elsewhere: what makes its names canonical takes half a minute for a hundred Einsums that are all alike."""
 _LONGEST_TEXT = 300
 
 
@@ -80,6 +87,8 @@ def line_of(record: Record) -> str:
 
 def record_from_line(line: FactLine) -> Record:
     """The record in a line, its keys computed anew; an :class:`~feinsum_fuse.errors.Error` or ``ValueError`` if its parts do not fit."""
+    if len(line.cascade.einsums) > MOST_EINSUMS:
+        raise ArchiveError(f"it has {len(line.cascade.einsums)} Einsums, more than {MOST_EINSUMS}")
     schedule = schedule_from_text(json.dumps(line.schedule))
     prediction = None if line.prediction is None else line.prediction.prediction()
     measurement = dataclasses.replace(line.measurement, subject=Subject(cascade_of(line.cascade), schedule))
@@ -163,15 +172,46 @@ def _same(first: Record, second: Record) -> bool:
 def import_facts(path: str | os.PathLike[str], url: Url | None = None) -> Merge:
     """Add the facts of a file of JSON lines to a database, all or none; facts that are there already are left alone.
 
-    Raises :class:`ArchiveError` for a line that is no fact, and for a fact that is there with another content.
+    Raises :class:`ArchiveError` for a line that is no fact, for a schedule that is not legal on its own cascade, for a fact that is there
+    with another content, and for more than :data:`MOST_LINES` lines or :data:`MOST_SECONDS` seconds of reading.
     """
+    name = os.fspath(path)
     try:
         with Path(path).open(encoding="utf-8") as stream:
-            records = list(read_facts(stream, os.fspath(path)))
+            records = [dataclasses.replace(record, origin=name) for record in _checked(read_facts(_bounded(stream, name), name), name)]
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ArchiveError(f"cannot read {os.fspath(path)}: {reason}") from error
     return merge(records, url)
+
+
+def _bounded(stream: TextIO, name: str) -> Iterator[str]:
+    """The lines of a file that may have no end, or a line that has none."""
+    started = time.monotonic()
+    for number in itertools.count(1):
+        line = stream.readline(LONGEST_LINE + 1)
+        if not line:
+            return
+        if number > MOST_LINES or time.monotonic() - started > MOST_SECONDS:
+            limit = f"{MOST_LINES} lines" if number > MOST_LINES else f"{MOST_SECONDS} s of reading"
+            raise ArchiveError(f"the import has not ended after {limit}", location=Location(name, number), hint="Split the file.")
+        yield line
+
+
+def _checked(records: Iterable[Record], name: str) -> Iterator[Record]:
+    """The records, each of whose schedules is legal on its own cascade, unless it says itself that it was rejected."""
+    legal: set[tuple[str, str]] = set()
+    for record in records:
+        about = record.cascade_key, record.key.schedule
+        schedule = None if record.measurement.outcome is Outcome.rejected or about in legal else record.schedule
+        if schedule is not None and schedule.steps:
+            try:
+                schedule.nest(record.cascade.kernel())
+            except Error as error:
+                text = f"the schedule of fact {record.id} is not legal on its own cascade: {_shortened(error.message)}"
+                raise ArchiveError(text, location=Location(name), hint="Remove the fact; a measurement cannot have run it.") from error
+            legal.add(about)
+        yield record
 
 
 def merge(records: Iterable[Record], url: Url | None = None) -> Merge:
