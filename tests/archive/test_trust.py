@@ -14,6 +14,7 @@ from feinsum_fuse.archive.facts.plausibility import is_plausible, least_seconds
 from feinsum_fuse.archive.facts.question import Trust
 from feinsum_fuse.archive.facts.recording import record_from
 from feinsum_fuse.archive.text import lines as texts
+from feinsum_fuse.device.timing.measurement import Measurement
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
@@ -26,12 +27,10 @@ SLOW = 1e6
 """A time in ns that is possible for a small product."""
 
 
-def exported(folder: Path, *measurements: object) -> Path:
+def exported(folder: Path, *measurements: Measurement) -> Path:
     """A file of facts that somebody else has recorded."""
-    for made in measurements:
-        record(made, url=folder / "theirs")  # type: ignore[arg-type]
     file = folder / "facts.jsonl"
-    file.write_text("".join(f"{line}\n" for line in export_facts(folder / "theirs")), encoding="utf-8")
+    file.write_text("".join(f"{line}\n" for line in texts.lines_of(map(record_from, measurements))), encoding="utf-8")
     return file
 
 
@@ -43,7 +42,7 @@ def test_where_a_fact_is_from_is_visible(url: str, tmp_path: Path) -> None:
     assert found.keys() == {Trust.imported, Trust.own}
     assert found[Trust.imported].known.origin == str(file)
     assert str(found[Trust.imported]).startswith(f"exact, imported from {file}: ")
-    assert next(export_facts(tmp_path / "theirs")) in list(export_facts(url))
+    assert file.read_text(encoding="utf-8").strip() in list(export_facts(url))
 
 
 def test_what_is_known_here_comes_before_what_others_say(url: str, tmp_path: Path) -> None:
