@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ...cascades.cascade import Cascade
-from ...cascades.functions import variables_in
+from ...cascades.maps import variables_in
 from .record import Record
 
 POINTS_PER_UNIT = 4e12
