@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from feinsum_fuse import ModelError, SpecError, loads, predict
+from feinsum_fuse.errors import SpecWarning
 from feinsum_fuse.formats.spec import Spec
 from tests.model.specs import arch, chain, product
 
@@ -216,6 +217,38 @@ def test_a_copy_between_widths_writes_the_destination_in_its_own() -> None:
         found = {f"{m} {a}": prediction.actions["I", m, "J", a] for m in ("Main", "Buffer") for a in ("read", "write")}
         assert {name: count for name, count in found.items() if count} == moved
         assert prediction.occupancy["I", where, "J"] == taken
+
+
+def test_hops_of_a_network_are_not_left_out_silently() -> None:
+    text = array().replace("  - !Container", "  - !Network {name: Mesh}\n  - !Container")
+    spread = "- !Spatial {rank_variable: m, tile_shape: 1, name: X, component: PE}"
+    with pytest.warns(SpecWarning, match="the network Mesh"):
+        assert predict(spec(WHOLE, ONES, END, architecture=text, m=4, k=2, n=3)).energy > 0
+        with pytest.raises(ModelError, match="spreads m beyond the network Mesh, whose hops are not modelled"):
+            predict(spec(WHOLE, spread, ONES, END, architecture=text, m=4, k=2, n=3))
+
+
+TWO = """
+workload: {rank_sizes: {M: 4, K: 2, N: 3}, bits_per_value: {All: 8}, einsums: ["T[m, n] = A[m, k] * B[k, n]", "Z[m] = T[m, n] * C[n]"]}
+"""
+TWO_BRANCHES = """
+mapping:
+  nodes:
+  - !Storage {tensors: [A, B, C, Z], component: Main}
+  - !Sequential
+    nodes:
+    - !Nested {nodes: [!Storage {tensors: [T], component: FIRST}, ONES, LAST, !Compute {einsum: T, component: MAC}]}
+    - !Nested {nodes: [!Storage {tensors: [T], component: SECOND}, ONES, !Compute {einsum: Z, component: MAC}]}
+"""
+for place, variables in (("ONES", "mn"), ("LAST", "k")):
+    TWO_BRANCHES = TWO_BRANCHES.replace(place, ", ".join(f"!Temporal {{rank_variable: {v}, tile_shape: 1}}" for v in variables))
+
+
+@pytest.mark.parametrize("memories", [("Main", "Buffer"), ("Buffer", "Buffer")])
+def test_what_one_branch_writes_no_other_finds_in_a_place_of_its_own(memories: tuple[str, str]) -> None:
+    mapping = TWO_BRANCHES.replace("FIRST", memories[0]).replace("SECOND", memories[1])
+    with pytest.raises(ModelError, match=f"hold T as if it lived in each: in {memories[0]} and in {memories[1]}"):
+        predict(loads(TWO + arch() + mapping))
 
 
 def test_a_window_counts_its_halo() -> None:

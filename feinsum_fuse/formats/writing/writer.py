@@ -6,7 +6,7 @@ from collections.abc import Mapping as Table
 from dataclasses import MISSING, fields
 
 from ...errors import SpecError
-from ..arch import Action, Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Network
+from ..arch import Action, Arch, ArchNode, Array, Component, Container, Fanout, Fork, Hierarchical, Network
 from ..language.map_text import operand_texts, operation_fields
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..opencl import OpenCL
@@ -141,7 +141,8 @@ def _arch_node(node: ArchNode) -> Tagged:
 
 
 def _component(node: Component) -> Data:
-    keep = ("name", "leak_power", "size", "direction")
+    # AccelForge wants the leakage of what has any; its containers have none.
+    keep = ("name", "size", "direction") if isinstance(node, Container) else ("name", "leak_power", "size", "direction")
     plain = _without_defaults(node, keep)
     result: Data = {"name": plain.pop("name")} | plain
     if node.actions:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...formats.arch import Action, Arch, Memory, Toll
+from ...formats.arch import Action, Arch, Memory, Network, Toll
 from ...formats.spec import Spec
 from ..quantity import Number, largest, product, total, value
 from .component import actions_per_value, energy_per_action
@@ -66,6 +66,7 @@ class EinsumModel:
         """The model, its tile shapes checked."""
         tiles = tiling(nest, tile_shapes)
         check_tiles(nest, tiles, legality)
+        check_networks(nest, tiles, legality)
         return cls(spec, arch, nest, tiles, legality, core)
 
     @property
@@ -219,3 +220,18 @@ def check_tiles(nest: EinsumNest, tiles: Tiling, legality: Legality) -> None:
             lambda variable=variable: f"Missing loop with tile shape 1 for rank variable {variable} in Einsum {name}.",  # type: ignore[misc]
         )
 
+
+def check_networks(nest: EinsumNest, tiles: Tiling, legality: Legality) -> None:
+    """No loop in space spreads what crosses a network: its hops cost energy and time, which are not modelled."""
+    networks = [component for component in nest.components if isinstance(component, Network)]
+    for network in networks[:1]:
+        for loop in nest.loops:
+            if loop.fanout is None or nest.depth(loop.fanout[0]) < nest.depth(network.name):
+                continue
+            legality.require(
+                tiles.outer[loop.index] <= tiles.tiles[loop.index],
+                lambda network=network, loop=loop: (  # type: ignore[misc]
+                    f"Einsum {nest.einsum.name} spreads {loop.variable} beyond the network {network.name}, whose hops are not modelled."
+                ),
+                hint="Take the network out of the architecture to leave its energy and time out of the figures.",
+            )

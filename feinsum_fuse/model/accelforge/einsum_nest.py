@@ -50,6 +50,8 @@ class Holder:
     persistent: bool = False
     by_hardware: bool = False
     """Whether the mapping does not say so, but a cache or the compiler will keep it there."""
+    position: tuple[int, ...] = field(default=(), compare=False)
+    """Its place in the mapping's tree."""
     also: tuple[TensorAccess, ...] = field(default=(), compare=False)
     """All tensors of a copy that this memory holds; one stands for them."""
 
@@ -77,6 +79,17 @@ NestNode = NestLoop | Holder | Reservation | Operation
 
 
 @dataclass(frozen=True)
+class Home:
+    """Where a tensor lives: its outermost holder."""
+
+    component: str
+    loops: int
+    """How many loops are above it."""
+    position: tuple[int, ...]
+    """Its place in the mapping's tree; paths that share the holder share the position."""
+
+
+@dataclass(frozen=True)
 class EinsumNest:
     """The nest of one Einsum on the way through an architecture to its compute unit."""
 
@@ -84,8 +97,8 @@ class EinsumNest:
     components: tuple[Leaf, ...]
     """The hierarchy from the outermost component to the compute unit."""
     nodes: tuple[NestNode, ...]
-    homes: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """Tensor -> the component of its backing holder and how many loops are above that."""
+    homes: Mapping[str, Home] = field(default_factory=dict)
+    """Tensor -> where it lives."""
 
     @property
     def bounds(self) -> dict[str, int]:
@@ -150,13 +163,13 @@ def einsum_nest(spec: Spec, path: tuple[Placed, ...]) -> EinsumNest:
     return EinsumNest(einsum, components, reserved(bare, nodes), homes)
 
 
-def _homes(nodes: list[NestNode]) -> dict[str, tuple[str, int]]:
-    result: dict[str, tuple[str, int]] = {}
+def _homes(nodes: list[NestNode]) -> dict[str, Home]:
+    result: dict[str, Home] = {}
     loops = 0
     for node in nodes:
         loops += isinstance(node, NestLoop)
         if isinstance(node, Holder) and node.backing:
-            result[node.tensor] = (node.component.name, loops)
+            result[node.tensor] = Home(node.component.name, loops, node.position)
     return result
 
 
@@ -184,7 +197,7 @@ def _nodes(spec: Spec, bare: EinsumNest, placed: Placed, above: list[NestNode]) 
         if tensor in einsum.tensors:
             persistent = isinstance(node, Storage) and node.persistent
             by_hardware = isinstance(node, KeptByHardware)
-            result.append(Holder(index + len(result), tensor, leaf, tensor not in held, persistent, by_hardware))
+            result.append(Holder(index + len(result), tensor, leaf, tensor not in held, persistent, by_hardware, position=placed.position))
             held.add(tensor)
     return result
 
@@ -199,7 +212,7 @@ def _spatial(spec: Spec, bare: EinsumNest, position: tuple[int, ...], node: Spat
     raise ModelError(f"{owner.name} has no spatial dimension {node.name}.", hint=f"Its dimensions: {known}.")
 
 
-def _check(spec: Spec, bare: EinsumNest, nodes: list[NestNode], homes: Mapping[str, tuple[str, int]]) -> None:
+def _check(spec: Spec, bare: EinsumNest, nodes: list[NestNode], homes: Mapping[str, Home]) -> None:
     """Every tensor has a holder, none twice in one component; what is shared lives in a memory, and above all loops if it persists."""
     seen: set[tuple[str, str]] = set()
     for node in nodes:
@@ -213,7 +226,7 @@ def _check(spec: Spec, bare: EinsumNest, nodes: list[NestNode], homes: Mapping[s
         if isinstance(node, Holder) and node.backing and node.tensor in shared:
             if isinstance(node.component, Toll):
                 raise ModelError(f"Toll {node.component.name} cannot be the outermost holder of {node.tensor}, which Einsums share.")
-            if node.persistent and homes[node.tensor][1]:
+            if node.persistent and homes[node.tensor].loops:
                 message = f"{node.tensor} is persistent in {node.component.name} below a loop."
                 raise ModelError(message, hint="Put its Storage node above all loops.")
     held = {tensor for tensor, _ in seen}

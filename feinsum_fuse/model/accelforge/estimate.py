@@ -13,7 +13,7 @@ from ...formats.arch import Memory
 from ...formats.spec import Spec
 from ..quantity import Number, total
 from .einsum_model import CoreTerm, EinsumEstimate, EinsumModel, TileShapes, check_size
-from .einsum_nest import einsum_nest
+from .einsum_nest import Home, einsum_nest
 from .legality import Legality
 from .peak import EinsumReservations, peaks
 
@@ -53,11 +53,13 @@ def estimate(spec: Spec, tile_shapes: TileShapes | None = None, core: CoreTerm |
     legality = Legality()
     results: dict[str, EinsumEstimate] = {}
     branches: list[EinsumReservations] = []
+    homes: dict[str, Home] = {}
     for path in spec.mapping.paths():
         model = EinsumModel.of(spec, spec.arch, einsum_nest(spec, path), tile_shapes or {}, legality, core)
         name = model.nest.einsum.name
         if name in results:
             raise ModelError(f"The mapping computes Einsum {name} twice.")
+        _check_homes(spec, model, homes)
         results[name] = model.estimate()
         branches.append(_branch(model, results[name]))
     absent = [einsum.name for einsum in spec.workload.einsums if einsum.name not in results]
@@ -71,7 +73,18 @@ def estimate(spec: Spec, tile_shapes: TileShapes | None = None, core: CoreTerm |
     return Estimate(results, peak, legality.legal)
 
 
+def _check_homes(spec: Spec, model: EinsumModel, homes: dict[str, Home]) -> None:
+    """An intermediate lives in one place: what one branch writes no other branch finds in a place of its own."""
+    for tensor, home in model.nest.homes.items():
+        other = homes.setdefault(tensor, home)
+        if tensor in spec.workload.intermediates and other.position != home.position:
+            raise ModelError(
+                f"Separate branches hold {tensor} as if it lived in each: in {other.component} and in {home.component}.",
+                hint=f"Put one Storage node of {tensor} above the branches that share it.",
+            )
+
+
 def _branch(model: EinsumModel, result: EinsumEstimate) -> EinsumReservations:
     """What the Einsum reserves and shares, for the peak over the tree."""
-    depths = {tensor: depth for tensor, (_, depth) in model.nest.homes.items()}
+    depths = {tensor: home.loops for tensor, home in model.nest.homes.items()}
     return EinsumReservations(result.reserved, frozenset(model.nest.einsum.tensors), depths)

@@ -44,4 +44,4 @@ def _backs(tensor: TensorNest, holder: Holder) -> frozenset[str]:
     """The tensors that a holder backs: its own, or for a copy each that lives in its memory."""
     if not tensor.nest.einsum.is_copy_operation:
         return frozenset({holder.tensor}) if holder.backing else frozenset()
-    return frozenset(name for name, (component, _) in tensor.nest.homes.items() if component == holder.component.name)
+    return frozenset(name for name, home in tensor.nest.homes.items() if home.component == holder.component.name)
