@@ -19,7 +19,16 @@ from .archive.facts.retrieval import retrieve
 from .archive.tables.address import Url
 from .cascades.cascade import Cascade
 from .cascades.reading.reader import cascade as cascade_of
-from .cascades.reading.subscripts import Order, Subscripts, einsums, label_sizes, products, rank_sizes, read_arguments, read_subscripts
+from .cascades.reading.subscripts import (
+    ContractionOrder,
+    Subscripts,
+    einsums,
+    label_sizes,
+    products,
+    rank_sizes,
+    read_arguments,
+    read_subscripts,
+)
 from .compilation import compile
 from .device.catalogue import find_device
 from .device.program.program import Program, build
@@ -44,7 +53,7 @@ class _Signature:
     dtype: str
     """The type of the real tensors."""
     logical: bool
-    order: Order
+    order: ContractionOrder
     device: int
     url: str
 
@@ -173,7 +182,7 @@ def _is_column_major(operand: Array) -> bool:
     return bool(operand.flags.f_contiguous)
 
 
-def _order(optimize: object) -> Order:
+def _order(optimize: object) -> ContractionOrder:
     """What ``optimize`` says about the order of contraction."""
     if isinstance(optimize, bool):
         return None
@@ -222,7 +231,13 @@ def _without_ones(subscripts: Subscripts, operands: Sequence[Array], sizes: dict
 
 
 def cascade_for(
-    subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence[bool], dtype: str, *, logical: bool = False, order: Order = None
+    subscripts: Subscripts,
+    sizes: dict[str, int],
+    is_complex: Sequence[bool],
+    dtype: str,
+    *,
+    logical: bool = False,
+    order: ContractionOrder = None,
 ) -> Cascade:
     """The cascade of an einsum: inputs ``A0``, ``A1``, ..., imaginary parts ``A0i``, ..., result ``Z`` (and ``Zi``)."""
     steps = products(subscripts, sizes, is_complex, order)

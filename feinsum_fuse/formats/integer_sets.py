@@ -68,7 +68,7 @@ def integer_set(
 
 def basic_set(names: Sequence[str], conditions: Iterable[Affine], *, parameters: Sequence[str] | None = None) -> isl.BasicSet:
     """The points that satisfy all conditions, as one set without alternatives."""
-    text = _Text(names, (), parameters, tuple(conditions), (), {})
+    text = _SetText(names, (), parameters, tuple(conditions), (), {})
     found = isl.BasicSet(f"{text.parameters} -> {{ [{', '.join(text.own)}] : {text.condition} }}")
     return _named(found, isl.dim_type.set, names, text.parameter_names)
 
@@ -89,14 +89,14 @@ def _set(
     values: tuple[tuple[str, Affine], ...],
 ) -> isl.Set:
     """The same few sets are asked for over and over, and ISL takes longer to read one than to work with it."""
-    text = _Text(names, hidden, parameters, conditions, (), dict(values))
+    text = _SetText(names, hidden, parameters, conditions, (), dict(values))
     found = _read_set(f"{text.parameters} -> {{ [{', '.join(text.own)}] : {text.condition} }}")
     return _named(found, isl.dim_type.set, names, text.parameter_names)
 
 
 @lru_cache(4096)
 def _map(names: tuple[str, ...], indices: tuple[Index, ...], conditions: tuple[Condition, ...], hidden: tuple[str, ...]) -> isl.Map:
-    text = _Text(names, hidden, None, conditions, indices, {})
+    text = _SetText(names, hidden, None, conditions, indices, {})
     found = _read_map(f"{text.parameters} -> {{ [{', '.join(text.own)}] -> {text.targets} : {text.condition} }}")
     return _named(found, isl.dim_type.in_, names, text.parameter_names)
 
@@ -111,7 +111,7 @@ def _read_map(text: str) -> isl.Map:
     return isl.Map(text)
 
 
-class _Text:
+class _SetText:
     """A set's parts as ISL reads them, with numbered names."""
 
     def __init__(

@@ -10,7 +10,7 @@ import islpy as isl
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, value_on
-from ...formats.language.bounds import iteration_space, rank_ranges
+from ...formats.language.extents import iteration_space, rank_ranges
 from ...formats.workload import TensorAccess, Workload, WorkloadEinsum
 
 

@@ -17,7 +17,7 @@ LETTERS = "".join(map(get_symbol, range(LABELS)))
 EXHAUSTIVE = 5
 """Up to so many operands the best order of contraction is searched for; beyond that it is chosen greedily."""
 
-Order = str | tuple[tuple[int, ...], ...] | None
+ContractionOrder = str | tuple[tuple[int, ...], ...] | None
 """The operands multiplied next, one pair after the other, or how opt_einsum chooses them; ``None`` leaves that to :func:`products`."""
 
 
@@ -91,7 +91,7 @@ def label_sizes(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> di
 
 
 @dataclass(frozen=True)
-class Factor:
+class LabelledTensor:
     """A tensor in a product: its axes' labels, and whether it has an imaginary part."""
 
     name: str
@@ -107,16 +107,16 @@ class Factor:
 class Product:
     """``output = sum over the other labels of the product of the factors``."""
 
-    output: Factor
-    factors: tuple[Factor, ...]
+    output: LabelledTensor
+    factors: tuple[LabelledTensor, ...]
 
 
-def products(subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence[bool], order: Order = None) -> list[Product]:
+def products(subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence[bool], order: ContractionOrder = None) -> list[Product]:
     """The einsum as products in a given order, or of at most two factors in the best order by operations.
 
     Raises :class:`CascadeError` for an order that does not fit the operands.
     """
-    todo = [Factor(f"A{k}", labels, c) for k, (labels, c) in enumerate(zip(subscripts.inputs, is_complex, strict=True))]
+    todo = [LabelledTensor(f"A{k}", labels, c) for k, (labels, c) in enumerate(zip(subscripts.inputs, is_complex, strict=True))]
     result: list[Product] = []
     for position, pair in enumerate(_path(todo, subscripts.output, sizes, order)):
         chosen = tuple(todo[k] for k in sorted(pair))
@@ -125,13 +125,13 @@ def products(subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence
         labels = "".join(dict.fromkeys(label for factor in chosen for label in factor.labels if label in needed))
         last = not todo
         name = "Z" if last else f"B{position}"
-        product = Product(Factor(name, subscripts.output if last else labels, any(f.is_complex for f in chosen)), chosen)
+        product = Product(LabelledTensor(name, subscripts.output if last else labels, any(f.is_complex for f in chosen)), chosen)
         result.append(product)
         todo.append(product.output)
     return result
 
 
-def _path(factors: Sequence[Factor], output: str, sizes: dict[str, int], order: Order) -> list[tuple[int, ...]]:
+def _path(factors: Sequence[LabelledTensor], output: str, sizes: dict[str, int], order: ContractionOrder) -> list[tuple[int, ...]]:
     if isinstance(order, tuple):
         return _checked(order, len(factors))
     if len(factors) <= 2:
@@ -166,7 +166,7 @@ def einsums(steps: Sequence[Product], *, logical: bool = False) -> Iterator[str]
             yield f"{_access(name, step.output.labels)} = {f'max({text})' if logical else text}"
 
 
-def _expanded(factors: tuple[Factor, ...]) -> tuple[list[str], list[str]]:
+def _expanded(factors: tuple[LabelledTensor, ...]) -> tuple[list[str], list[str]]:
     """The terms of the real and of the imaginary part."""
     real, imaginary = [""], list[str]()
     for factor in factors:

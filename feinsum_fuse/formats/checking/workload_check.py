@@ -8,7 +8,7 @@ from dataclasses import replace
 from constantdict import constantdict
 
 from ...errors import Location, SpecError
-from ..language.bounds import extents, rank_ranges
+from ..language.extents import extents, rank_ranges
 from ..sets import tensor_set
 from ..workload import Workload, WorkloadEinsum
 

@@ -15,7 +15,7 @@ from pymbolic.primitives import Call, Comparison, LogicalAnd, LogicalNot, Logica
 
 from ...errors import SpecError
 from ..affine import Affine, read_affine
-from ..workload import Operation, operand_name
+from ..workload import Operation, WorkloadEinsum, operand_name
 from .caps import MAX_BITS, shortened
 from .expressions import MAX_TEXT, nearest, parse_expression
 from .functions import FUNCTIONS
@@ -227,6 +227,26 @@ class MapNames:
     operands: Mapping[str, Expression]
     count: int | None = None
     """How many operands ``input(k)`` may choose from; ``None`` where that form is not available."""
+
+
+def operand_scope(einsum: WorkloadEinsum) -> MapNames:
+    """What a map of this Einsum may name: its input tensors (with indices where one is read twice), ``input(k)``, and rank variables."""
+    inputs = einsum.inputs
+    counts = {access.name: sum(other.name == access.name for other in inputs) for access in inputs}
+    operands: dict[str, Expression] = {
+        access.name: Variable(operand_name(k)) for k, access in enumerate(inputs) if counts[access.name] == 1
+    }
+
+    def subscript(node: ast.Subscript) -> Expression:
+        name = ast.unparse(node.value)
+        indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        projection = parse_projection(list(indices), name)
+        for k, access in enumerate(inputs):
+            if access.name == name and access.projection == projection:
+                return Variable(operand_name(k))
+        raise SpecError(f"{ast.unparse(node)!r} is no access of Einsum {einsum.name}.")
+
+    return MapNames(set(einsum.rank_variables) - set(operands), subscript, operands, len(inputs))
 
 
 def parse_map(tree: ast.expr, names: MapNames) -> Operation:

@@ -12,7 +12,7 @@ from ..validation.complaints import Path
 from .numbers import scalar
 
 
-class Scope(Mapping[str, object]):
+class NameScope(Mapping[str, object]):
     """Names that expressions see: fields of the object at hand, evaluated when asked for, over those of what surrounds it."""
 
     def __init__(self, own: Mapping[str, object], outer: Mapping[str, object]) -> None:
@@ -54,7 +54,7 @@ def read_variables(document: Document, path: Path, outer: Mapping[str, object]) 
         if isinstance(value.content, list) or value.quoted:
             literals[name] = value.plain()
     expressions = {name: value.content for name, value in table.content.items() if name not in literals}
-    scope = Scope(expressions, {**outer, **literals})
+    scope = NameScope(expressions, {**outer, **literals})
     result: dict[str, object] = {}
     for name in table.content:
         with document.blame((*path, name)):

@@ -30,12 +30,12 @@ from ..arch import (
 )
 from ..language.expressions import CONSTANTS, FUNCTIONS, names_in, nearest, parse_expression
 from ..language.numbers import at_least, number, whole
-from ..language.variables import Scope, numbers_of, read_variables
+from ..language.variables import NameScope, numbers_of, read_variables
 from ..sets import Symbols
 from ..validation.complaints import Path
 from ..workload import Workload
 from .document import ARCH_TAGS, TYPE_KEYS, Document
-from .inputs import (
+from .fields import (
     ActionInput,
     ArchInput,
     BranchInput,
@@ -155,7 +155,7 @@ class ArchReader:
 
     def _component(self, kind: str, given: ComponentInput, path: Path) -> Leaf:
         own = {name: getattr(given, name) for name in type(given).model_fields if name not in ("name", "type", "enabled", "total_latency")}
-        scope = Scope(own, {**self.variables, **self.components})
+        scope = NameScope(own, {**self.variables, **self.components})
 
         def value(name: str, read: NumberReader = _NOT_NEGATIVE) -> float:
             with self.document.blame((*path, name)):
@@ -216,7 +216,7 @@ class ArchReader:
         scale = value("latency_scale")
         return 1 / scale if scale else math.inf
 
-    def _number(self, value: object, scope: Scope, what: str, read: NumberReader) -> float:
+    def _number(self, value: object, scope: NameScope, what: str, read: NumberReader) -> float:
         """A number; an expression may also use the sets of the Einsums (``weight.bits_per_value if weight else 0``).
 
         If Einsums disagree the largest holds, with a warning: a component has one size here.
@@ -229,14 +229,14 @@ class ArchReader:
             found = []
             for einsum in self.workload.einsums:
                 try:
-                    found.append(read(value, Scope(scope.own, ChainMap(dict(scope.outer), dict(Symbols(self.workload, einsum)))), what))
+                    found.append(read(value, NameScope(scope.own, ChainMap(dict(scope.outer), dict(Symbols(self.workload, einsum)))), what))
                 except SpecError as inner:
                     raise (inner if any(name in Symbols(self.workload, einsum) for name in names_in(value)) else error) from None
         if len(set(found)) > 1:
             warnings.warn(f"{what} differs between Einsums; the largest value, {max(found):g}, is used for all.", SpecWarning, stacklevel=2)
         return max(found)
 
-    def _holding(self, given: HolderInput, path: Path, scope: Scope) -> dict[str, object]:
+    def _holding(self, given: HolderInput, path: Path, scope: NameScope) -> dict[str, object]:
         def table(field: str, read: NumberReader) -> dict[str, float]:
             result = {}
             for key, item in getattr(given, field).items():
@@ -272,7 +272,7 @@ class ArchReader:
                     raise SpecError(f"{name!r} is not known in total_latency.", hint=hint)
         return text
 
-    def _actions(self, kind: str, given: ComponentInput, path: Path, scope: Scope) -> tuple[Action, ...]:
+    def _actions(self, kind: str, given: ComponentInput, path: Path, scope: NameScope) -> tuple[Action, ...]:
         dummy = given.component_class == DUMMY
         result: dict[str, Action] = {}
         for index, item in enumerate(given.actions):
@@ -288,8 +288,8 @@ class ArchReader:
                 raise self.document.error(path, f"{given.name} has no action {name!r}.", hint)
         return tuple(result.values()) or tuple(Action(name) for name in _ACTIONS.get(kind, ()))
 
-    def _action(self, item: ActionInput, path: Path, outer: Scope, what: str, dummy: bool) -> Action:
-        scope = Scope({name: getattr(item, name) for name in type(item).model_fields if name != "name"}, outer)
+    def _action(self, item: ActionInput, path: Path, outer: NameScope, what: str, dummy: bool) -> Action:
+        scope = NameScope({name: getattr(item, name) for name in type(item).model_fields if name != "name"}, outer)
 
         def value(name: str, read: NumberReader = _NOT_NEGATIVE) -> float:
             with self.document.blame((*path, name)):
@@ -327,7 +327,7 @@ class ArchReader:
         result: dict[str, Fanout] = {}
         for index, item in enumerate(given):
             where = (*path, "spatial", index)
-            scope = Scope({name: getattr(item, name) for name in ("fanout", "min_usage", "usage_scale")}, outer)
+            scope = NameScope({name: getattr(item, name) for name in ("fanout", "min_usage", "usage_scale")}, outer)
             if item.name in result:
                 raise self.document.error((*where, "name"), f"Two fanout dimensions are called {item.name}.")
             if item.loop_bounds:

@@ -16,7 +16,7 @@ from ruamel.yaml.scanner import Scanner, ScannerError
 from ...errors import Location, MappingError, SpecError
 from ..language.caps import MAX_BITS, clipped, shortened
 from ..language.expressions import nearest
-from ..templates.source import Source
+from ..templates.placed_text import PlacedText
 from ..validation.complaints import Path, path_text
 
 Scalar = str | int | float | bool | None
@@ -40,12 +40,12 @@ class Value:
     """One value of a document: a scalar, a list of values or a mapping of texts to values, and where it stood."""
 
     content: Scalar | list[Value] | dict[str, Value]
-    source: Source = field(repr=False)
+    source: PlacedText = field(repr=False)
     offset: int
     tag: str = ""
     quoted: bool = False
     nodes: int = 1
-    key_offsets: dict[str, tuple[Source, int]] = field(default_factory=dict, repr=False)
+    key_offsets: dict[str, tuple[PlacedText, int]] = field(default_factory=dict, repr=False)
 
     def location(self, path: str = "") -> Location:
         """Where this value stood in the user's file."""
@@ -64,7 +64,7 @@ class Value:
 class Document:
     """The union of the top keys of all files, as values with places."""
 
-    def __init__(self, root: dict[str, Value], file: str, keys: dict[str, tuple[Source, int]]) -> None:
+    def __init__(self, root: dict[str, Value], file: str, keys: dict[str, tuple[PlacedText, int]]) -> None:
         self.root = root
         self.file = file
         self.keys = keys
@@ -128,10 +128,10 @@ def _scalar(node: ScalarNode) -> Scalar:
     return str(text)
 
 
-class _Reader:
+class _ValueReader:
     """Turns one file's composed YAML nodes into values, resolving tags, aliases and merges."""
 
-    def __init__(self, source: Source, include: Include) -> None:
+    def __init__(self, source: PlacedText, include: Include) -> None:
         self.source = source
         self.include = include
         self.done: dict[int, Value] = {}
@@ -187,7 +187,7 @@ class _Reader:
 
     def _mapping(self, node: MappingNode, tag: str, depth: int) -> Value:
         content: dict[str, Value] = {}
-        keys: dict[str, tuple[Source, int]] = {}
+        keys: dict[str, tuple[PlacedText, int]] = {}
         merges: list[tuple[str, Value]] = []
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
@@ -240,7 +240,7 @@ class _LimitedScanner(Scanner):
         super().fetch_flow_collection_start(TokenClass, to_push)
 
 
-def read_yaml(source: Source, include: Include) -> Value:
+def read_yaml(source: PlacedText, include: Include) -> Value:
     """The document in a rendered text; :class:`SpecError` with the place for what is not YAML, too deep or too large."""
     if sum(map(source.text.count, (",", ":", "\n"))) > MAX_SEPARATORS:
         raise SpecError(f"The file has more than {MAX_SEPARATORS} lines and values.", location=Location(source.file))
@@ -258,4 +258,4 @@ def read_yaml(source: Source, include: Include) -> Value:
         raise SpecError(f"This is not YAML: {shortened(str(error))}", location=Location(source.file)) from None
     if node is None:
         return Value({}, source, 0)
-    return _Reader(source, include).read(node)
+    return _ValueReader(source, include).read(node)

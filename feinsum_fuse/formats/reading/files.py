@@ -10,9 +10,9 @@ from pathlib import Path
 from ...errors import Location, SpecError
 from ..language.caps import shortened
 from ..language.expressions import nearest
+from ..templates.placed_text import PlacedText
 from ..templates.rendering import RenderedText, Renderer, visible_data
 from ..templates.sandbox import BASE_HELPERS, Budget, Helper
-from ..templates.source import Source
 from ..validation.complaints import path_text
 from .document import Document, Value, read_yaml
 
@@ -126,7 +126,7 @@ class _Includes:
             "include_text": Helper(self.include_text, scoped=True),
         }
 
-    def render(self, text: str) -> Source:
+    def render(self, text: str) -> PlacedText:
         return Renderer(self.shown, text, self.helpers, self.loader.budget).render(self.variables)
 
     def _folder(self) -> Path:
@@ -185,7 +185,7 @@ class _Includes:
 
     def _reference(self, path: Path, variables: Mapping[str, object]) -> str:
         name = f"document{len(self.loader.loaded)}"
-        self.loader.loaded[name] = Value(None, Source(self.shown, ""), 0)
+        self.loader.loaded[name] = Value(None, PlacedText(self.shown, ""), 0)
         self.loader.loaded[name] = self.loader.file(path, self._shown(path), variables, self.depth + 1)
         return f"!include_loaded {name}"
 
@@ -253,7 +253,7 @@ def _expand(file: str | Path, paths: dict[Path, Path]) -> None:
 def _united(parts: Sequence[tuple[str, Value]]) -> Document:
     root: dict[str, Value] = {}
     origin: dict[str, str] = {}
-    places: dict[str, tuple[Source, int]] = {}
+    places: dict[str, tuple[PlacedText, int]] = {}
     for file, value in parts:
         if value.content is None:
             continue

@@ -24,7 +24,7 @@ from ..mapping import (
 )
 from ..validation.complaints import Path
 from .document import MAPPING_TAGS, TYPE_KEYS, Document
-from .inputs import (
+from .fields import (
     ComputeNodeInput,
     Input,
     MappingInput,

@@ -13,7 +13,7 @@ from ..opencl import FANOUT_KINDS, MEMORY_KINDS, OpenCL
 from ..validation.complaints import Path
 from ..workload import Workload
 from .document import Document
-from .inputs import OpenCLInput, read_input
+from .fields import OpenCLInput, read_input
 
 K = TypeVar("K", bound=str)
 

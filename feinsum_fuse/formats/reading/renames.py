@@ -17,7 +17,7 @@ from ..spec import EinsumRename
 from ..validation.complaints import Path
 from ..workload import Workload, WorkloadEinsum
 from .document import Document
-from .inputs import RenameInput, Renames, RenamesInput, read_input
+from .fields import RenameInput, Renames, RenamesInput, read_input
 
 DEFAULT = "default"
 Rename = tuple[str, str, int | str | None]

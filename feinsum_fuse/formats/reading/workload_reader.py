@@ -10,7 +10,6 @@ from constantdict import constantdict
 
 from ...errors import SpecError, SpecWarning
 from ..checking.workload_check import check_ranks, resolved_bounds, with_persistence
-from ..language.bounds import check_constraint
 from ..language.einsum_text import (
     RANK_VARIABLE,
     ParsedEinsum,
@@ -18,6 +17,7 @@ from ..language.einsum_text import (
     check_rank,
     check_rank_variable,
     check_tensor,
+    operand_scope,
     parse_affine,
     parse_einsum,
     parse_map,
@@ -25,16 +25,16 @@ from ..language.einsum_text import (
     simplified,
 )
 from ..language.expressions import nearest, parse_expression
+from ..language.extents import check_constraint
 from ..language.numbers import at_least, number, whole
-from ..language.operations import operand_scope
 from ..language.reductions import NONE, REDUCTIONS
-from ..language.variables import Scope
+from ..language.variables import NameScope
 from ..language.widths import resolved_widths
 from ..spec import EinsumRename
 from ..validation.complaints import Path
 from ..workload import Operation, TensorAccess, Workload, WorkloadEinsum
 from .document import Document
-from .inputs import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
+from .fields import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
 from .renames import einsum_renames, read_renames
 
 _RESERVED_EINSUM = "Total"
@@ -142,7 +142,7 @@ class WorkloadReader:
 
     def _sizes(self, given: Mapping[str, object], path: Path) -> dict[str, int]:
         """Rank -> size; the expression for one size may use the others."""
-        scope = Scope(given, self.variables)
+        scope = NameScope(given, self.variables)
         result = {}
         for rank, value in given.items():
             with self.document.blame((*path, rank), key=True):

@@ -14,7 +14,7 @@ from jinja2.visitor import NodeTransformer
 
 from ...errors import SpecError
 from ..language.expressions import nearest
-from .operations import FILTERS, TESTS
+from .vocabulary import FILTERS, TESTS
 
 STEPS, ELEMENTS, DATA, BUILT, PART, JOINED, VERBATIM, PRINTED = (
     f"counted {what}" for what in ("steps", "elements", "data", "literal", "part", "text", "verbatim", "print")

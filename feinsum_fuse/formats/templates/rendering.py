@@ -16,9 +16,9 @@ from ...errors import Location, SpecError
 from ..language.caps import MAX_TEXT, clipped, shown
 from . import instrumentation as counted
 from .instrumentation import Instrumentation, PlacedError
-from .operations import text_of
+from .placed_text import PlacedPiece, PlacedText
 from .sandbox import AbsentError, Budget, Helper, Sandbox, absent
-from .source import Segment, Source
+from .vocabulary import text_of
 
 MAX_TAGS = 4_000
 MAX_TAG_TEXT = 60_000
@@ -45,7 +45,7 @@ _EXTENSIONS = ("jinja2.ext.do", "jinja2.ext.loopcontrols", _Assert)
 class RenderedText(str):
     """Text that another file was rendered to, with its places."""
 
-    source: Source
+    source: PlacedText
 
 
 @dataclass
@@ -53,12 +53,12 @@ class _Output:
     """Pieces of text, with the place of each."""
 
     pieces: list[str] = field(default_factory=list)
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[PlacedPiece] = field(default_factory=list)
     length: int = 0
 
-    def add(self, text: str, segments: tuple[Segment, ...]) -> None:
+    def add(self, text: str, segments: tuple[PlacedPiece, ...]) -> None:
         """Append text whose segments count from its own beginning."""
-        self.segments += [Segment(s.start + self.length, s.file, s.line, s.column, s.verbatim) for s in segments]
+        self.segments += [PlacedPiece(s.start + self.length, s.file, s.line, s.column, s.verbatim) for s in segments]
         self.pieces.append(text)
         self.length += len(text)
         if self.length > MAX_TEXT:
@@ -100,12 +100,12 @@ class Renderer:
         }
         self.sandbox.filters |= {name: _with_context(function) for name, function in counting.items()}
         self.texts: list[tuple[str, int, int]] = []
-        self.segments: tuple[Segment, ...] = ()
+        self.segments: tuple[PlacedPiece, ...] = ()
 
-    def render(self, variables: Mapping[str, object]) -> Source:
+    def render(self, variables: Mapping[str, object]) -> PlacedText:
         """The text with every tag and expression replaced, and where each piece came from."""
         if not any(mark in self.text for mark in ("{{", "{%", "{#")):
-            return Source(self.file, self.text, (Segment(0, self.file, 1, 1, True),))
+            return PlacedText(self.file, self.text, (PlacedPiece(0, self.file, 1, 1, True),))
         _check_tags(self.file, self.text)
         template = self._compiled()
         output = _Output()
@@ -122,7 +122,7 @@ class Renderer:
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             message = clipped(f"The template cannot be evaluated: {str(error).removesuffix('.')}.")
             raise SpecError(message, location=self._location(_line(template, error))) from None
-        return Source(self.file, "".join(output.pieces), tuple(output.segments))
+        return PlacedText(self.file, "".join(output.pieces), tuple(output.segments))
 
     def _compiled(self) -> Template:
         """The template as Jinja compiles it, with the counting put in."""
@@ -179,7 +179,7 @@ class Renderer:
         """A piece of plain text."""
         text, line, column = self.texts[index]
         self.budget.allocate(text)
-        self.segments = (Segment(0, self.file, line, column, True),)
+        self.segments = (PlacedPiece(0, self.file, line, column, True),)
         return text
 
     def _printed(self, value: object, line: int, column: int) -> str:
@@ -187,7 +187,7 @@ class Renderer:
         text = text_of(value)
         self.budget.spend(1)
         self.budget.allocate(text)
-        self.segments = value.source.segments if isinstance(value, RenderedText) else (Segment(0, self.file, line, column, False),)
+        self.segments = value.source.segments if isinstance(value, RenderedText) else (PlacedPiece(0, self.file, line, column, False),)
         return text
 
     def _elements(self, values: object, steps: int) -> list[object]:

@@ -23,14 +23,14 @@ from jinja2.utils import Namespace
 from ...errors import SpecError
 from ..language.caps import MAX_TEXT, MAX_WEIGHT, shown
 from ..language.expressions import bounded_range, checked, nearest
-from .operations import (
+from .vocabulary import (
     FILTERS,
     LOOP_DATA,
     METHODS,
     NUMBER_TESTS,
     OPERATORS,
     TESTS,
-    Size,
+    SizeBound,
     bounded,
     known,
     number,
@@ -198,7 +198,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         finally:
             self.depth -= 1
 
-    def _filter(self, name: str, size: Size) -> Callable[..., object]:
+    def _filter(self, name: str, size: SizeBound) -> Callable[..., object]:
         """Jinja's filter, its operands and result counted, its result bounded before it is computed."""
         function: Callable[..., object] = JINJA_FILTERS[name]
 

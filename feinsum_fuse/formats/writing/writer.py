@@ -16,13 +16,13 @@ from ..workload import TensorAccess, Workload, WorkloadEinsum
 from . import presentation
 from .yaml_text import Tagged, YamlData, yaml_text
 
-Data = dict[str, YamlData]
+YamlBlock = dict[str, YamlData]
 
 
 @presentation.yaml.register
 def spec_text(spec: Spec) -> str:
     """The whole Spec, one block for each top key that it has."""
-    data: Data = {}
+    data: YamlBlock = {}
     if spec.variables:
         data["variables"] = dict(spec.variables)
     if spec.workload.einsums:
@@ -44,9 +44,9 @@ def mapping_text(mapping: Mapping) -> str:
     return yaml_text({"mapping": mapping_data(mapping)})
 
 
-def _without_defaults(item: object, keep: tuple[str, ...] = ()) -> Data:
+def _without_defaults(item: object, keep: tuple[str, ...] = ()) -> YamlBlock:
     """The fields of a dataclass that differ from their defaults; nested values are left to the caller."""
-    result: Data = {}
+    result: YamlBlock = {}
     for field in fields(item):  # type: ignore[arg-type]
         value = getattr(item, field.name)
         default = field.default_factory() if field.default_factory is not MISSING else field.default
@@ -55,9 +55,9 @@ def _without_defaults(item: object, keep: tuple[str, ...] = ()) -> Data:
     return result
 
 
-def workload_data(workload: Workload) -> Data:
+def workload_data(workload: Workload) -> YamlBlock:
     """The ``workload`` block."""
-    data: Data = {}
+    data: YamlBlock = {}
     for name in ("rank_sizes", "iteration_space_shape", "bits_per_value"):
         if getattr(workload, name):
             data[name] = dict(getattr(workload, name))
@@ -69,12 +69,12 @@ def workload_data(workload: Workload) -> Data:
     return data
 
 
-def _einsum(workload: Workload, einsum: WorkloadEinsum) -> Data:
+def _einsum(workload: Workload, einsum: WorkloadEinsum) -> YamlBlock:
     try:
         table = resolve(workload.bits_per_value, workload, einsum.name)
     except SpecError:
         table = {}
-    data: Data = {"name": einsum.name}
+    data: YamlBlock = {"name": einsum.name}
     if einsum.is_copy_operation:
         data["is_copy_operation"] = True
     data["tensor_accesses"] = [_access(access, table.get(access.name)) for access in einsum.tensor_accesses]
@@ -96,10 +96,10 @@ def _set_text(elements: frozenset[str], of_variables: bool) -> str:
     return " | ".join(sorted(elements)) or ("Nothing.rank_variables" if of_variables else "Nothing")
 
 
-def _access(access: TensorAccess, bits: int | None) -> Data:
+def _access(access: TensorAccess, bits: int | None) -> YamlBlock:
     simple = all(index.bare and index.bare.upper() == rank for rank, index in access.projection.items())
     indices = {rank: str(index) for rank, index in access.projection.items()}
-    data: Data = {"name": access.name, "projection": list(indices.values()) if simple else indices}
+    data: YamlBlock = {"name": access.name, "projection": list(indices.values()) if simple else indices}
     if access.output:
         data["output"] = True
     if access.persistent:
@@ -111,8 +111,8 @@ def _access(access: TensorAccess, bits: int | None) -> Data:
     return data
 
 
-def _top_level_rename(item: EinsumRename) -> Data:
-    data: Data = {"name": item.name}
+def _top_level_rename(item: EinsumRename) -> YamlBlock:
+    data: YamlBlock = {"name": item.name}
     for field in ("tensor_accesses", "rank_variables"):
         rows: tuple[tuple[str, str, int | str | None], ...] = getattr(item, field)
         if rows:
@@ -122,16 +122,16 @@ def _top_level_rename(item: EinsumRename) -> Data:
     return data
 
 
-def arch_data(arch: Arch) -> Data:
+def arch_data(arch: Arch) -> YamlBlock:
     """The ``arch`` block."""
-    data: Data = {"variables": dict(arch.variables)} if arch.variables else {}
+    data: YamlBlock = {"variables": dict(arch.variables)} if arch.variables else {}
     data["nodes"] = [_arch_node(node) for node in arch.nodes]
     return data
 
 
 def _arch_node(node: ArchNode) -> Tagged:
     if isinstance(node, Hierarchical | Fork | Array):
-        data: Data = {}
+        data: YamlBlock = {}
         if isinstance(node, Array):
             data = ({"name": node.name} if node.name else {}) | ({"spatial": [_fanout(f) for f in node.spatial]} if node.spatial else {})
         return Tagged(type(node).__name__, data | {"nodes": [_arch_node(child) for child in node.nodes]})
@@ -140,11 +140,11 @@ def _arch_node(node: ArchNode) -> Tagged:
     return Tagged(type(node).__name__, _component(node))
 
 
-def _component(node: Component) -> Data:
+def _component(node: Component) -> YamlBlock:
     # AccelForge wants the leakage of what has any; its containers have none.
     keep = ("name", "size", "direction") if isinstance(node, Container) else ("name", "leak_power", "size", "direction")
     plain = _without_defaults(node, keep)
-    result: Data = {"name": plain.pop("name")} | plain
+    result: YamlBlock = {"name": plain.pop("name")} | plain
     if node.actions:
         result["actions"] = [_action(action) for action in node.actions]
     if node.spatial:
@@ -152,23 +152,23 @@ def _component(node: Component) -> Data:
     return result
 
 
-def _action(action: Action) -> Data:
+def _action(action: Action) -> YamlBlock:
     return _without_defaults(action, ("name", "energy", "throughput"))
 
 
-def _fanout(fanout: Fanout) -> Data:
+def _fanout(fanout: Fanout) -> YamlBlock:
     return _without_defaults(fanout, ("name", "fanout"))
 
 
-def mapping_data(mapping: Mapping) -> Data:
+def mapping_data(mapping: Mapping) -> YamlBlock:
     """The ``mapping`` block."""
-    data: Data = {"title": mapping.title} if mapping.title is not None else {}
+    data: YamlBlock = {"title": mapping.title} if mapping.title is not None else {}
     data["nodes"] = [_node(node) for node in mapping.nodes]
     return data
 
 
 def _node(node: Node) -> Tagged:
-    data: Data
+    data: YamlBlock
     if isinstance(node, Storage | Toll):
         data = {"tensors": list(node.tensors), "component": node.component}
         if isinstance(node, Storage) and node.persistent:
@@ -190,6 +190,6 @@ def _node(node: Node) -> Tagged:
     return Tagged(type(node).__name__, ({"text": node.text} if node.text is not None else {}) | data)
 
 
-def opencl_data(opencl: OpenCL) -> Data:
+def opencl_data(opencl: OpenCL) -> YamlBlock:
     """The ``opencl`` block."""
     return {field.name: dict(getattr(opencl, field.name)) for field in fields(opencl) if getattr(opencl, field.name)}

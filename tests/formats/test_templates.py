@@ -6,9 +6,9 @@ import pytest
 from jinja2 import Environment, StrictUndefined
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.templates.placed_text import PlacedText
 from feinsum_fuse.formats.templates.rendering import Renderer
 from feinsum_fuse.formats.templates.sandbox import BASE_HELPERS, Budget
-from feinsum_fuse.formats.templates.source import Source
 
 VARIABLES = {"n": 3, "name": "T", "sizes": [4, 5, 6], "table": {"a": 1, "b": [2, 3]}, "text": "some text", "x": 0.5, "yes": True}
 
@@ -66,7 +66,7 @@ TEMPLATES = [
 ]
 
 
-def rendered(text: str, **variables: object) -> Source:
+def rendered(text: str, **variables: object) -> PlacedText:
     return Renderer("file.yaml", text, BASE_HELPERS, Budget()).render(variables or VARIABLES)
 
 

@@ -9,7 +9,7 @@ from ...errors import Location
 
 
 @dataclass(frozen=True)
-class Segment:
+class PlacedPiece:
     """Rendered characters from ``start`` on came from this place; copied character by character if ``verbatim``, else computed there."""
 
     start: int
@@ -20,12 +20,12 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Source:
+class PlacedText:
     """The text of one file after templates, with its origin."""
 
     file: str
     text: str
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[PlacedPiece, ...] = ()
     _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -43,8 +43,3 @@ class Source:
         newlines = before.count("\n")
         column = len(before) - before.rfind("\n") if newlines else segment.column + len(before)
         return Location(segment.file, segment.line + newlines, column, path)
-
-
-def plain_source(file: str, text: str) -> Source:
-    """Text that no template touched."""
-    return Source(file, text, (Segment(0, file, 1, 1, True),))

@@ -61,7 +61,7 @@ def _listed(value: object) -> object:
 Number = Annotated[int | float | str, BeforeValidator(_number)]
 """A number or the text of an expression."""
 Text = Annotated[str, BeforeValidator(_text)]
-Condition = Annotated[bool | str, BeforeValidator(_condition)]
+Switch = Annotated[bool | str, BeforeValidator(_condition)]
 Texts = Annotated[list[str], BeforeValidator(_listed)]
 
 
@@ -152,7 +152,7 @@ class ComponentInput(Input):
     component_model: Any = None
     actions: list[ActionInput] = Field(default_factory=list)
     spatial: list[FanoutInput] = Field(default_factory=list)
-    enabled: Condition = True
+    enabled: Switch = True
     area: Number | None = None
     leak_power: Number | None = None
     area_scale: Number = 1.0

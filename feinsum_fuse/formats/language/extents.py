@@ -21,7 +21,7 @@ _WORDS = frozenset(("and", "or", "not", "exists", "mod", "floor", "floord", "cei
 
 
 @dataclass(frozen=True)
-class Range:
+class IndexRange:
     """``low <= index < high``; either end may be open."""
 
     index: Affine
@@ -34,13 +34,13 @@ class Range:
         return f"{left}{self.index}{right}"
 
 
-def parse_constraint(text: str) -> Range | None:
+def parse_constraint(text: str) -> IndexRange | None:
     """The constraint, if it bounds one rank variable by two numbers."""
     match = _BOX.fullmatch(text)
     if match is None or len(match[1]) > 18 or len(match[5]) > 18:
         return None
     low, high = int(match[1]) + (match[2] == "<"), int(match[5]) + (match[4] == "<=")
-    return Range(Affine.variable(match[3]), low, high)
+    return IndexRange(Affine.variable(match[3]), low, high)
 
 
 def check_constraint(text: str, variables: Iterable[str]) -> None:
@@ -78,7 +78,7 @@ def _check_words(text: str, variables: Iterable[str]) -> None:
         raise SpecError(f"The constraint {shown!r} has more than {MAX_ALTERNATIVES} alternatives.")
 
 
-def _box(variables: Iterable[str], ranges: Iterable[Range]) -> dict[str, tuple[int, int]] | None:
+def _box(variables: Iterable[str], ranges: Iterable[IndexRange]) -> dict[str, tuple[int, int]] | None:
     """Least and largest value of each variable, if every range bounds a single bare variable."""
     box: dict[str, tuple[int | None, int | None]] = dict.fromkeys(variables, (None, None))
     for bound in ranges:
@@ -106,7 +106,7 @@ def unbounded(variable: str) -> SpecError:
     )
 
 
-def iteration_space(variables: Iterable[str], ranges: Iterable[Range], constraints: Iterable[str]) -> isl.Set:
+def iteration_space(variables: Iterable[str], ranges: Iterable[IndexRange], constraints: Iterable[str]) -> isl.Set:
     """The points of an Einsum as an ISL set over its rank variables, in their order; :class:`SpecError` if ISL cannot read it in bounds."""
     names, constraints = list(variables), list(constraints)
     context = isl.Context()
@@ -121,7 +121,7 @@ def iteration_space(variables: Iterable[str], ranges: Iterable[Range], constrain
         raise SpecError(f"ISL cannot read {shortened(shown)!r}, or takes too long over it.", hint=hint) from None
 
 
-def extents(variables: Iterable[str], ranges: Iterable[Range], constraints: Iterable[str]) -> dict[str, tuple[int, int]]:
+def extents(variables: Iterable[str], ranges: Iterable[IndexRange], constraints: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Least and largest value of each rank variable over all points that satisfy the ranges and ISL constraints.
 
     Raises :class:`SpecError` if a variable is unbounded, if no point is left, or if ISL needs more than :data:`MAX_OPERATIONS` operations.
@@ -138,7 +138,7 @@ def extents(variables: Iterable[str], ranges: Iterable[Range], constraints: Iter
     return found
 
 
-def _extents_by_isl(names: list[str], ranges: list[Range], constraints: list[str]) -> dict[str, tuple[int, int]]:
+def _extents_by_isl(names: list[str], ranges: list[IndexRange], constraints: list[str]) -> dict[str, tuple[int, int]]:
     for text in constraints:
         _check_words(text, names)
     if sum(len(re.findall(r"\bor\b|\bnot\b|!=|\bmod\b|%|\bexists\b|/", text)) for text in constraints) > 2 * MAX_ALTERNATIVES:
@@ -158,7 +158,7 @@ def _extents_by_isl(names: list[str], ranges: list[Range], constraints: list[str
     return result
 
 
-def rank_ranges(projections: Iterable[Mapping[str, Affine]], sizes: Mapping[str, int]) -> list[Range]:
+def rank_ranges(projections: Iterable[Mapping[str, Affine]], sizes: Mapping[str, int]) -> list[IndexRange]:
     """``0 <= index < size`` for every index into a rank whose size is known; each once."""
-    found = {Range(index, 0, sizes[rank]): None for projection in projections for rank, index in projection.items() if rank in sizes}
+    found = {IndexRange(index, 0, sizes[rank]): None for projection in projections for rank, index in projection.items() if rank in sizes}
     return list(found)
