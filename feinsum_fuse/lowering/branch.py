@@ -113,7 +113,7 @@ class Branch:
 
 
 def _runs_over_variables(einsum: Einsum) -> bool:
-    """Whether the loops over the output's elements are loops over rank variables (:mod:`feinsum_fuse.cascades.kernel.nests`)."""
+    """Whether the loops over the output's elements are loops over rank variables (:mod:`feinsum_fuse.cascades.kernel.kernel`)."""
     alone = [index.variables[0] for index in einsum.output.indices if [factor for _, factor in index.terms] == [1]]
     return len(alone) == len(einsum.output.indices) and len(set(alone)) == len(alone)
 

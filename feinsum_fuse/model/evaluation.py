@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..cascades.rewriting.expansion import expanded
+from ..cascades.reading.reader import expanded
 from ..errors import CascadeError, LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.arch import Memory
 from ..formats.mapping import Temporal

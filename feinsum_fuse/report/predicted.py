@@ -9,7 +9,7 @@ import numpy as np
 from constantdict import constantdict
 
 from ..cascades.cascade import Cascade
-from ..cascades.rewriting.expansion import expanded
+from ..cascades.reading.reader import expanded
 from ..formats.arch import Action, Memory
 from ..formats.opencl import CACHE_KINDS, MAIN_KINDS
 from ..formats.spec import Spec

@@ -12,8 +12,7 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.canonical.canonical import canonical
-from feinsum_fuse.cascades.canonical.renaming import Renaming
+from feinsum_fuse.cascades.canonical.canonical import Renaming, canonical
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.batched import array, batched_einsum
 from feinsum_fuse.cascades.terms import Access, Einsum, Tensor

@@ -10,7 +10,7 @@ from constantdict import constantdict
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from ...cascades.canonical.renaming import Renaming
+from ...cascades.canonical.canonical import Renaming
 from ...cascades.cascade import Cascade
 from ...cascades.terms import Size, SizeParam
 from ...codegen.executable import Argument

@@ -18,8 +18,7 @@ from constantdict import constantdict
 from pymbolic import var
 from pymbolic.mapper.substitutor import substitute
 
-from ...cascades.canonical.canonical import Canonical, canonical
-from ...cascades.canonical.renaming import Renaming
+from ...cascades.canonical.canonical import Canonical, Renaming, canonical
 from ...cascades.cascade import Cascade
 from ...cascades.terms import Access, Einsum, SizeParam
 from ...formats.workload import operand_name

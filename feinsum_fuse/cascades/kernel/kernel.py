@@ -29,7 +29,8 @@ and loops of the reduction have a domain each. An Einsum takes one of three form
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import islpy as isl
@@ -55,9 +56,112 @@ from ..sequence import EinsumSequence
 from ..terms import Access, Einsum, Size, SizeParam
 from ..validation import validate
 from .callables import loopy_operation, registered
-from .nests import Nest, nest_of
 from .tags import EinsumTag, RankVariableTag, TensorTag
 from .typed_map import Reads, cast_to, number, typed_map
+
+_IS_INAME = "="
+"""Marks inames in affine expressions while rank variables, whose names may be the same, are being replaced by them."""
+
+
+@dataclass
+class _Loops:
+    """Loops and conditions over inames."""
+
+    outer: dict[str, Size] = field(default_factory=dict)
+    """Iname -> extent, one per axis of the output."""
+    inner: dict[str, Size] = field(default_factory=dict)
+    """Iname -> extent of the reduction's loops."""
+    values: dict[str, Affine] = field(default_factory=dict)
+    """Rank variable -> its value over inames."""
+    conditions: list[Affine] = field(default_factory=list)
+    """Expressions over inames that must be >= 0."""
+    bounds: list[tuple[Affine, Size]] = field(default_factory=list)
+    """Expressions over inames that must be below a size."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """Iname -> rank variable."""
+
+    def at(self, index: Affine) -> Affine:
+        """An expression over rank variables, rewritten over inames."""
+        return _substituted(index, self.values)
+
+
+def _loops_of(einsum: Einsum, shape: tuple[Size, ...], inames: Mapping[str, str], fresh: Callable[[str], str]) -> _Loops:
+    """The loops that compute an output of this shape; ``inames``: rank variable -> iname, ``fresh`` makes others.
+
+    An axis that a variable indexes, alone or shifted by a constant, is run over by that variable's iname; other axes get inames of their
+    own, and the points that reach an element are those that solve the equations between them.
+    """
+    nest = _Loops()
+    equations: list[Affine] = []
+    shifted: list[str] = []
+    for axis, (index, size) in enumerate(zip(einsum.output.indices, shape, strict=True)):
+        variable = index.variables[0] if [factor for _, factor in index.terms] == [1] else None
+        if variable is not None and variable not in nest.values:
+            iname = inames[variable]
+            nest.tags[iname] = variable
+            nest.values[variable] = Affine(((_IS_INAME + iname, 1),), -index.constant)
+            if einsum.sizes[variable] != size or index.constant:
+                shifted.append(variable)
+        else:
+            iname = fresh(f"o{axis}_{einsum.name}")
+            equations.append(Affine.of({**index.coefficients, _IS_INAME + iname: -1}, index.constant))
+        nest.outer[iname] = size
+    equations = [_substituted(equation, nest.values) for equation in equations]
+    for variable in einsum.variables:
+        if variable not in nest.values and _solve(variable, equations, nest.values):
+            shifted.append(variable)
+    for variable in einsum.variables:
+        if variable not in nest.values:
+            nest.tags[inames[variable]] = variable
+            nest.values[variable] = Affine.variable(_IS_INAME + inames[variable])
+            nest.inner[inames[variable]] = einsum.sizes[variable]
+    nest.values = {variable: _unmarked(_substituted(value, nest.values)) for variable, value in nest.values.items()}
+    for variable in shifted:
+        nest.conditions.append(nest.values[variable])
+        nest.bounds.append((nest.values[variable], einsum.sizes[variable]))
+    for equation in equations:
+        closed = _unmarked(_substituted(equation, {v: _marked(value) for v, value in nest.values.items()}))
+        nest.conditions += [closed, _scaled(closed, -1)]
+    nest.conditions += [nest.at(guard) for guard in einsum.guards]
+    return nest
+
+
+def _solve(variable: str, equations: list[Affine], values: dict[str, Affine]) -> bool:
+    """Find an equation that determines the variable with a coefficient of 1 or -1, take it out, and put its solution everywhere."""
+    for position, equation in enumerate(equations):
+        factor = equation.coefficients.get(variable, 0)
+        if abs(factor) == 1:
+            del equations[position]
+            solution = _scaled(Affine.of({v: c for v, c in equation.terms if v != variable}, equation.constant), -factor)
+            equations[:] = [_substituted(other, {variable: solution}) for other in equations]
+            for known, value in values.items():
+                values[known] = _substituted(value, {variable: solution})
+            values[variable] = solution
+            return True
+    return False
+
+
+def _substituted(index: Affine, values: Mapping[str, Affine]) -> Affine:
+    result: dict[str, int] = {}
+    constant = index.constant
+    for name, factor in index.terms:
+        value = values.get(name) or Affine.variable(name)
+        constant += factor * value.constant
+        for other, other_factor in value.terms:
+            result[other] = result.get(other, 0) + factor * other_factor
+    return Affine.of(result, constant)
+
+
+def _scaled(index: Affine, factor: int) -> Affine:
+    return Affine.of({name: factor * old for name, old in index.terms}, factor * index.constant)
+
+
+def _unmarked(index: Affine) -> Affine:
+    return index.renamed({name: name.removeprefix(_IS_INAME) for name in index.variables})
+
+
+def _marked(index: Affine) -> Affine:
+    return index.renamed({name: _IS_INAME + name for name in index.variables})
 
 
 def base_kernel(cascade: EinsumSequence) -> lp.TranslationUnit:
@@ -131,7 +235,7 @@ class _Builder:
 
     def instruction(self, einsum: Einsum) -> lp.Assignment:
         inames = {variable: self.names.inames[einsum.name, variable] for variable in einsum.variables}
-        nest = nest_of(einsum, self.cascade.tensors[einsum.output.tensor].shape, inames, self.fresh)
+        nest = _loops_of(einsum, self.cascade.tensors[einsum.output.tensor].shape, inames, self.fresh)
         if nest.outer:
             self.domains.append(self.domain(nest.outer, ()))
         if nest.inner:
@@ -152,7 +256,7 @@ class _Builder:
             tags=frozenset({EinsumTag(einsum.name)}),
         )
 
-    def domain(self, loops: Mapping[str, Size], parameters: tuple[str, ...], nest: Nest | None = None) -> isl.BasicSet:
+    def domain(self, loops: Mapping[str, Size], parameters: tuple[str, ...], nest: _Loops | None = None) -> isl.BasicSet:
         """The set of loops' values; a nest's conditions, over its outer loops as parameters, cut points off."""
         conditions = [condition for iname, size in loops.items() for condition in within(iname, self._length(size))]
         mentioned = {str(self.size(size)) for size in loops.values() if isinstance(size, SizeParam)}
@@ -164,7 +268,7 @@ class _Builder:
         used = [name for name in (*self.names.sizes.values(), *parameters) if name in mentioned]
         return basic_set(list(loops), conditions, parameters=used)
 
-    def has_gaps(self, nest: Nest) -> bool:
+    def has_gaps(self, nest: _Loops) -> bool:
         """Whether an equality such as ``2*v = o`` holds in a reduction's domain: loopy 2025.2 solves it for ``v``, for odd ``o`` too."""
         if not nest.inner or not (nest.conditions or nest.bounds):
             return False
@@ -175,7 +279,7 @@ class _Builder:
                 return True
         return False
 
-    def value(self, einsum: Einsum, nest: Nest) -> Expression:
+    def value(self, einsum: Einsum, nest: _Loops) -> Expression:
         """The right-hand side: the map, reduced and combined with ``populate``, or the initial value where no point reaches."""
         dtypes = tuple(self.cascade.tensors[operand.tensor].dtype for operand in einsum.operands)
         computing = computing_type(dtypes, einsum.accumulate, is_fractional(primitive(einsum.map)))
@@ -212,7 +316,7 @@ class _Builder:
             )
         return loopy_operation(reduction)
 
-    def guarded(self, nest: Nest, value: Expression, otherwise: Expression, loops: tuple[str, ...]) -> Expression:
+    def guarded(self, nest: _Loops, value: Expression, otherwise: Expression, loops: tuple[str, ...]) -> Expression:
         """The value where the nest's conditions on these loops hold, else another one."""
         known = frozenset(loops)
         conditions = [p.Comparison(affine_expression(low), ">=", 0) for low in nest.conditions if known >= set(low.variables)]
@@ -222,7 +326,7 @@ class _Builder:
             return value
         return p.If(conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions)), value, otherwise)
 
-    def read(self, einsum: Einsum, position: int, operand: Access, nest: Nest) -> Expression:
+    def read(self, einsum: Einsum, position: int, operand: Access, nest: _Loops) -> Expression:
         """A call of the operand's rule with bare inames; makes the rule, and the tensor's own where the access is not bare."""
         indices = [nest.at(index) for index in operand.indices]
         inames = tuple(dict.fromkeys(name for index in indices for name in index.variables))

@@ -1,4 +1,4 @@
-"""The element types in a kernel, as loopy infers them."""
+"""The element types in a kernel, as loopy infers them, and the exception for all that keeps an instruction from being an Einsum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from loopy.type_inference import TypeReader
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
-from .refusal import Refusal
+
+class Refusal(Exception):
+    """A reason that :func:`feinsum_fuse.cascades.matching.match.match` turns into a :class:`~feinsum_fuse.errors.MatchError`; it never
+    escapes."""
 
 
 class Types:

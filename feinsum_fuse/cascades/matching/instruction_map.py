@@ -18,8 +18,7 @@ from ...formats.affine import Affine
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.workload import operand_name
 from ..kernel.typed_map import Integers
-from .array_types import Types
-from .refusal import Refusal
+from .array_types import Refusal, Types
 from .rule import Computed, Element, affine, arrays_in, called_rule, element
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from loopy.symbolic import TypeCast, UncachedWalkMapper
 from pymbolic.typing import Expression
 
-from ...cascades.matching.array_types import Types
-from ...cascades.matching.refusal import Refusal
+from ...cascades.matching.array_types import Refusal, Types
 from ...formats.language.reductions import REDUCTIONS
 from ..errors import NormalFormError
 
