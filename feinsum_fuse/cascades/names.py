@@ -8,20 +8,9 @@ from dataclasses import dataclass, field
 
 from constantdict import constantdict
 
-from ..formats.language.functions import IN_KERNELS
-from ..formats.language.reductions import SYMBOLS
+from .reserved import is_reserved
 from .sequence import EinsumSequence
 
-_WORDS = (
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict "
-    "return short signed sizeof static struct switch typedef union unsigned void volatile while bool half uchar ushort uint ulong "
-    "size_t ptrdiff_t intptr_t uintptr_t kernel global local constant private read_only write_only read_write image1d_t image2d_t "
-    "image3d_t sampler_t event_t and or not true false product reduce simul_reduce argmax argmin segmented_sum segmented_product where "
-    "select fma mad clamp ceil lambda None True False "
-    "inf nan gid lid M_PI M_E INFINITY NAN HUGE_VAL MAXFLOAT "
-)
-_CALLED = frozenset(name for f in IN_KERNELS.values() for name in (f.opencl, f.opencl_integers) if name)
-_RESERVED = frozenset((*_WORDS.split(), *IN_KERNELS, *_CALLED, *SYMBOLS))
 _CONSTANTS = ("M_", "FLT_", "DBL_", "INT_", "LONG_")
 """loopy takes every name that starts like this for a constant of OpenCL's."""
 
@@ -29,9 +18,9 @@ _CONSTANTS = ("M_", "FLT_", "DBL_", "INT_", "LONG_")
 def identifier(name: str) -> str:
     """A valid C and loopy identifier made from any name: the name itself if it is one."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    if not text or text[0].isdigit() or text.startswith(("__", "_lp", *_CONSTANTS)):
+    if not text or text[0].isdigit() or text.startswith(("_", *_CONSTANTS)):
         text = f"x{text}"
-    return f"{text}_" if text in _RESERVED or re.fullmatch(r"(u?(char|short|int|long)|float|double|half)\d+", text) else text
+    return f"{text}_" if is_reserved(text) else text
 
 
 class Identifiers:
