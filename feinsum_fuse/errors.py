@@ -5,7 +5,17 @@ A message says what is wrong, where (``file:line:column``, or the step and loop)
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+"""What terminals obey or hide instead of showing it: controls but line feed and tabulator, marks of direction and of no width, and halves
+of characters, which cannot be printed."""
+
+
+def shown(text: str) -> str:
+    """The text with what a terminal would obey written out: ``\\x1b`` for an escape. For all that comes from files and devices."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class Error(Exception):
 
     def __str__(self) -> str:
         text = f"{self.location}: {self.message}" if self.location else self.message
-        return f"{text}\n  {self.hint}" if self.hint else text
+        return shown(f"{text}\n  {self.hint}" if self.hint else text)
 
 
 class SpecError(Error):

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import Error
+from ..errors import shown
 
 WIDE = 10_000
 """The width where output is no terminal: lines are never wrapped."""
@@ -28,13 +29,14 @@ def _console() -> Console:
 
 
 def emit(text: object) -> None:
-    """Print text as it stands."""
-    print(str(text))
+    """Print text; what a terminal would obey is shown instead, here as everywhere."""
+    print(shown(str(text)))
 
 
 def emit_json(value: object) -> None:
     """Print a value as indented JSON; infinities and NaN become strings, since JSON has none."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
+    print("".join(c if shown(c) == c or c == "\n" else f"\\u{ord(c):04x}" for c in text) if shown(text) != text else text)
 
 
 def _plain(value: object) -> object:
@@ -53,9 +55,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     result = Table(box=box.SIMPLE_HEAD if terminal else PLAIN, show_edge=False, pad_edge=False)
     for position, name in enumerate(header):
         figures = all(row[position][:1].isdigit() for row in rows)
-        result.add_column(escape(name), justify="right" if figures else "left", no_wrap=not terminal, overflow="fold")
+        result.add_column(escape(shown(name)), justify="right" if figures else "left", no_wrap=not terminal, overflow="fold")
     for row in rows:
-        result.add_row(*map(escape, row))
+        result.add_row(*(escape(shown(cell)) for cell in row))
     console = _console()
     with console.capture() as capture:
         console.print(result)
@@ -64,7 +66,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def fail(message: str) -> None:
     """Print one error to stderr."""
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {shown(message)}", file=sys.stderr)
 
 
 def draw(file: Path, picture: str) -> None:
@@ -78,14 +80,14 @@ def draw(file: Path, picture: str) -> None:
 
 def note(message: str) -> None:
     """Print one remark to stderr, so that stdout stays the result alone."""
-    print(message, file=sys.stderr)
+    print(shown(message), file=sys.stderr)
 
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
     """Say on stderr what is being done; on a terminal the line vanishes afterwards. Nothing moves meanwhile: times are being taken."""
     terminal = sys.stderr.isatty()
-    print(f"{what} ...", end="" if terminal else "\n", file=sys.stderr, flush=True)
+    print(f"{shown(what)} ...", end="" if terminal else "\n", file=sys.stderr, flush=True)
     try:
         yield
     finally:
