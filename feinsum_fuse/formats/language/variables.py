@@ -9,7 +9,7 @@ from constantdict import constantdict
 from ...errors import SpecError
 from ..reading.document import Document
 from ..validation.complaints import Path
-from .numbers import scalar
+from .expressions import scalar
 
 
 class NameScope(Mapping[str, object]):

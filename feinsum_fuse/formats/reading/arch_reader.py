@@ -28,8 +28,7 @@ from ..arch import (
     Network,
     Toll,
 )
-from ..language.expressions import CONSTANTS, FUNCTIONS, names_in, nearest, parse_expression
-from ..language.numbers import at_least, number, whole
+from ..language.expressions import CONSTANTS, FUNCTIONS, at_least, names_in, nearest, number, parse_expression, whole
 from ..language.variables import NameScope, numbers_of, read_variables
 from ..sets import Symbols
 from ..validation.complaints import Path

@@ -16,8 +16,7 @@ from ..workload import Workload
 from .arch_reader import ArchReader
 from .document import Document
 from .files import read_files, read_string
-from .mapping_reader import MappingReader
-from .opencl_reader import read_opencl
+from .mapping_reader import MappingReader, read_opencl
 from .renames import check_top_level, read_top_level
 from .workload_reader import WorkloadReader
 

@@ -1,28 +1,21 @@
-"""Reading the ``mapping`` key: a LoopTree, its nodes given by tags or by ``type`` fields."""
+"""Reading the ``mapping`` key, a LoopTree whose nodes are given by tags or ``type`` fields, and the ``opencl`` key that binds it."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping as Table
+from typing import TypeVar
 
 from constantdict import constantdict
 
 from ...errors import SpecWarning
+from ..arch import Arch
+from ..checking.opencl_check import problems
 from ..language.expressions import nearest
-from ..mapping import (
-    Compute,
-    Mapping,
-    Nested,
-    Node,
-    Pipeline,
-    Sequential,
-    Spatial,
-    Split,
-    Storage,
-    Temporal,
-    TextBox,
-    Toll,
-)
+from ..mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, TextBox, Toll
+from ..opencl import FANOUT_KINDS, MEMORY_KINDS, OpenCL
 from ..validation.complaints import Path
+from ..workload import Workload
 from .document import MAPPING_TAGS, TYPE_KEYS, Document
 from .fields import (
     ComputeNodeInput,
@@ -30,6 +23,7 @@ from .fields import (
     MappingInput,
     NodeInput,
     NodesInput,
+    OpenCLInput,
     SpatialInput,
     StorageInput,
     TemporalInput,
@@ -117,3 +111,26 @@ class MappingReader:
             nodes = self._nodes(given.nodes, (*path, "nodes"), position, branches=branch is not None)
             return branch(nodes, text=given.text) if branch else Nested(nodes, text=given.text)
         return TextBox(text=given.text if isinstance(given, NodeInput) else None)
+
+
+K = TypeVar("K", bound=str)
+
+
+def read_opencl(document: Document, workload: Workload, arch: Arch | None) -> OpenCL:
+    """The bindings, checked against the architecture and the workload."""
+    path: Path = ("opencl",)
+    given = read_input(OpenCLInput, document.root["opencl"].plain() or {}, document, path)
+    tables = {"memories": given.memories, "fanouts": given.fanouts, "dtypes": given.dtypes, "accumulate": given.accumulate}
+    for problem in problems(tables, workload, arch):
+        raise document.error((*path, *problem.path), problem.message, problem.hint, key=problem.key)
+    return OpenCL(
+        memories=_typed(given.memories, MEMORY_KINDS),
+        fanouts=_typed(given.fanouts, FANOUT_KINDS),
+        dtypes=constantdict(given.dtypes),
+        accumulate=constantdict(given.accumulate),
+    )
+
+
+def _typed(table: Table[str, str], kinds: tuple[K, ...]) -> constantdict[str, K]:
+    by_name = {str(kind): kind for kind in kinds}
+    return constantdict({name: by_name[kind] for name, kind in table.items()})

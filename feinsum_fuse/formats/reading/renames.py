@@ -10,8 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...errors import SpecError
 from ..language.caps import shown
-from ..language.expressions import evaluate, nearest
-from ..language.numbers import scalar
+from ..language.expressions import evaluate, nearest, scalar
 from ..sets import ElementSet, Symbols
 from ..spec import EinsumRename
 from ..validation.complaints import Path

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from constantdict import constantdict
 
-from ...errors import SpecError, SpecWarning
+from ...errors import Location, SpecError, SpecWarning
 from ..checking.workload_check import check_ranks, resolved_bounds, with_persistence
 from ..language.einsum_text import (
     RANK_VARIABLE,
@@ -24,12 +24,11 @@ from ..language.einsum_text import (
     parse_projection,
     simplified,
 )
-from ..language.expressions import nearest, parse_expression
+from ..language.expressions import at_least, nearest, number, parse_expression, whole
 from ..language.extents import check_constraint
-from ..language.numbers import at_least, number, whole
 from ..language.reductions import NONE, REDUCTIONS
 from ..language.variables import NameScope
-from ..language.widths import resolved_widths
+from ..sets import resolve
 from ..spec import EinsumRename
 from ..validation.complaints import Path
 from ..workload import Operation, TensorAccess, Workload, WorkloadEinsum
@@ -309,3 +308,40 @@ def _check_recurrence(einsum: WorkloadEinsum, read: TensorAccess) -> None:
             f"The recurrence {einsum.name} has no initial value.",
             hint="Give operations: {populate: 0}, the value that is read before the first index.",
         )
+
+
+def resolved_widths(workload: Workload, locate: Callable[[int | None], Location], own: dict[tuple[int, str], int]) -> Workload:
+    """The workload with the width of every access filled in; a tensor has one width in all Einsums.
+
+    ``own`` holds widths that accesses give themselves, by Einsum index and tensor; one access's own width holds for the tensor everywhere.
+    ``locate`` gives the place of an Einsum, or of the workload's table for ``None``.
+    """
+    overrides: dict[str, int] = {}
+    for (index, tensor), bits in own.items():
+        if overrides.setdefault(tensor, bits) != bits:
+            message = f"Tensor {tensor} has {overrides[tensor]} bits per value in one Einsum and {bits} in another."
+            raise SpecError(message, location=locate(index))
+    found: dict[str, int] = {}
+    einsums = []
+    for index, einsum in enumerate(workload.einsums):
+        try:
+            table = resolve(workload.bits_per_value, workload, einsum.name)
+        except SpecError as error:
+            raise SpecError(f"For Einsum {einsum.name}: {error.message}", location=locate(None), hint=error.hint) from None
+        accesses = []
+        for access in einsum.tensor_accesses:
+            width = overrides.get(access.name, table.get(access.name))
+            if width is None:
+                raise SpecError(
+                    f"Tensor {access.name} of Einsum {einsum.name} has no bits per value.",
+                    location=locate(index),
+                    hint="Give bits_per_value: {All: 8} in the workload, or bits_per_value in the tensor access.",
+                )
+            if found.setdefault(access.name, width) != width:
+                raise SpecError(
+                    f"Tensor {access.name} has {width} bits per value in Einsum {einsum.name}, but {found[access.name]} in an earlier one.",
+                    location=locate(index),
+                )
+            accesses.append(replace(access, bits_per_value=width))
+        einsums.append(replace(einsum, tensor_accesses=tuple(accesses)))
+    return replace(workload, einsums=tuple(einsums))
