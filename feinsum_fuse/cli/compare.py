@@ -99,11 +99,12 @@ def _given(
 def _with_random(mappings: dict[str, Spec], keep: bool, count: int, seed: int, device: cl.Device) -> dict[str, Spec]:
     """The mappings, if ``keep``, and random ones of the first one's workload and architecture."""
     from ..device.catalogue import target
-    from ..report.random_sample import random_sample
+    from ..mappings.random import random_mappings
+    from ..model.evaluation import predict
 
     first = next(iter(mappings.values()))
     with progress(f"drawing {count} random mappings"):
-        drawn = random_sample(first, count, seed, target(device))
+        drawn = random_mappings(first, count, seed, target=target(device), check=predict)
     if len(drawn) < count:
         note(f"only {len(drawn)} different random mappings were found, of {count}")
     named = {f"random {number}": spec for number, spec in enumerate(drawn)}

@@ -3,17 +3,69 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Iterator
 
 from ..cascades.cascade import Cascade
 from ..errors import LoweringError, MappingError, ScheduleError
-from ..formats.mapping import Mapping
+from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.opencl import OpenCL
 from ..formats.reading.building import spec as spec_of
 from ..formats.spec import Spec
+from ..lowering.lowering import lower
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from .components import default_architecture
 from .family import Family, table_of
-from .legality import check_lowering
+
+LONG = 32
+"""Einsums up to which a mapping is lowered as a whole: the time to lower grows with the square of their number."""
+_WORD = re.compile(r"\w+")
+
+
+def check_lowering(spec: Spec, target: Target) -> None:
+    """Raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises.
+
+    Of a long cascade each branch of the root, which is a kernel of its own, is lowered alone, and branches that are the same but for names
+    are lowered once.
+    """
+    if len(spec.workload.einsums) <= LONG:
+        lower(spec, target=target)
+        return
+    seen: set[str] = set()
+    for part in branches(spec):
+        signature = _signature(part)
+        if signature not in seen:
+            lower(part, target=target)
+            seen.add(signature)
+
+
+def branches(spec: Spec) -> Iterator[Spec]:
+    """The Spec cut along the branches of its mapping's root, each with the Einsums below it and the tensors that they touch."""
+    assert spec.mapping is not None
+    *above, last = spec.mapping.nodes
+    if not isinstance(last, Sequential) or not all(isinstance(node, Storage) for node in above):
+        yield spec
+        return
+    einsums = {einsum.name: einsum for einsum in spec.workload.einsums}
+    for child in last.nodes:
+        nodes = child.nodes if isinstance(child, Nested) else (child,)
+        names = [compute.einsum for compute in Mapping(nodes).computes]
+        workload = dataclasses.replace(spec.workload, einsums=tuple(einsums[name] for name in names))
+        touched = set(workload.tensors)
+        held = [Storage(tuple(t for t in n.tensors if t in touched), n.component) for n in above if isinstance(n, Storage)]
+        yield dataclasses.replace(spec, workload=workload, mapping=Mapping((*(node for node in held if node.tensors), *nodes)))
+
+
+def _signature(spec: Spec) -> str:
+    """A text that two Specs with the same architecture share if they differ in no more than names."""
+    einsums = spec.workload.einsums
+    names = {e.name for e in einsums} | set(spec.workload.tensors) | {v for e in einsums for v in e.rank_variables}
+    names |= {rank for e in einsums for access in e.tensor_accesses for rank in access.projection}
+    texts = [f"{e.name} {e.tensor_accesses} {e.operation} {e.is_copy_operation} {e.bounds}" for e in einsums]
+    numbers: dict[str, str] = {}
+    named = _WORD.sub(lambda word: numbers.setdefault(word[0], f"#{len(numbers)}") if word[0] in names else word[0], "\n".join(texts))
+    nodes = _WORD.sub(lambda word: numbers.get(word[0], word[0]), repr(spec.mapping))
+    return f"{named}\n{nodes}\n{spec.opencl}"
 
 
 def default_mapping(

@@ -43,8 +43,6 @@ KINDS = constantdict(
 """Kind of decision -> what is decided, in the order in which decisions are taken."""
 BUDGET = 512 << 10
 """Bytes of tiles in a group, which should stay in the cache that belongs to a core."""
-LEAST_ROWS = 16
-"""Rows of intermediates that fit the budget, or Einsums are not fused."""
 SHORT_ROW = 8
 """Work-items along shorter rows would be too few; they go along the longest axis instead."""
 VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32"})
@@ -72,7 +70,7 @@ class Family:
         """The tree that these decisions make; by default the rules'."""
         chooser = chooser or Rules()
         plan = self._plan(chooser)
-        parts = list(segments(self.cascade, self.spec.workload, plan.budget, LEAST_ROWS))
+        parts = list(segments(self.cascade, self.spec.workload, plan.budget))
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)
         branches = [Branch(plan, part, chooser).nodes() for part in parts]

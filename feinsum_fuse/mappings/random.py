@@ -1,4 +1,4 @@
-"""Random mappings of a workload for a device: a sample to judge a model by.
+"""Random mappings of a workload for an architecture of any kind: a sample to judge a model by.
 
 Every decision of the family is left to the rules or drawn anew. One seed gives the same mappings everywhere.
 """
@@ -6,6 +6,7 @@ Every decision of the family is left to the rules or drawn anew. One seed gives 
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from random import Random
 
@@ -34,13 +35,17 @@ def random_mappings(
 ) -> tuple[Spec, ...]:
     """``count`` different Specs with mappings that can be lowered, fewer if the workload has no more within reach.
 
-    ``spec``: workload, architecture and ``opencl`` key, as ``calibrate`` writes them; its mapping is not looked at. ``check`` may refuse a
-    mapping by raising one of our errors. Raises :class:`LoweringError` for a Spec without an architecture, a memory or a Compute.
+    ``spec``: workload, architecture and ``opencl`` key; its mapping is not looked at. ``check`` may refuse a mapping by raising one of our
+    errors, as ``ff.predict`` does. Raises :class:`LoweringError` for a Spec without an architecture, a memory or a Compute.
     """
     if limits is not None:
         target = dataclasses.replace(target, limits=limits)
-    family = Family(spec, fitted(target, spec))
-    random = Random(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of trees that nobody keeps, and of the workload, which the given mapping warned of
+        return _drawn(Family(spec, fitted(target, spec)), count, Random(seed), check or (lambda _: None))
+
+
+def _drawn(family: Family, count: int, random: Random, check: Callable[[Spec], object]) -> tuple[Spec, ...]:
     found: dict[str, Spec] = {}
     for _ in range(ATTEMPTS * count):
         if len(found) == count:
@@ -50,9 +55,8 @@ def random_mappings(
             drawn = family.spec.replace(mapping=family.mapping(chooser))
             if str(drawn.mapping) in found:
                 continue
-            lower(drawn, target=target)
-            if check is not None:
-                check(drawn)
+            lower(drawn, target=family.target)
+            check(drawn)
         except (LoweringError, ScheduleError, MappingError, ModelError):
             continue
         found[str(drawn.mapping)] = drawn

@@ -1,8 +1,8 @@
-"""Which Einsums of a cascade run well under common loops over independent rows."""
+"""Which rank variables of several Einsums one loop may run over, and which Einsums run well under such loops over independent rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -11,13 +11,103 @@ import numpy as np
 
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Access, Einsum
-from ..formats.workload import Workload
-from .shared_loops import extensions, touched_by
+from ..formats.affine import Affine
+from ..formats.workload import Workload, WorkloadEinsum
+
+Item = tuple[str, str]
+
+
+def shareable(workload: Workload, names: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    """Einsum -> rank variable, for each loop that these Einsums can run under in order.
+
+    The variables are tied to one another by axes of tensors that the Einsums exchange or read in common: one loop advances all of them
+    along the same axis. A variable over which a producer reduces what another of the Einsums reads is left out.
+    """
+    einsums = [workload.einsum(name) for name in names]
+    found = [{names[0]: variable} for variable in einsums[0].bounds]
+    for count, einsum in enumerate(einsums[1:], 1):
+        touching = touched_by(einsum, einsums[:count])
+        found = [{**chosen, einsum.name: variable} for chosen in found for variable in extensions(chosen, einsum, touching)]
+    yield from (chosen for chosen in found if not _reduces_too_early(einsums, chosen))
+
+
+def touched_by(einsum: WorkloadEinsum, others: Iterable[WorkloadEinsum]) -> dict[str, WorkloadEinsum]:
+    """Those of the others that have a tensor in common with this one, by name."""
+    mine = {access.name for access in einsum.tensor_accesses}
+    return {other.name: other for other in others if not mine.isdisjoint(access.name for access in other.tensor_accesses)}
+
+
+def extensions(chosen: Mapping[str, str], einsum: WorkloadEinsum, touching: Mapping[str, WorkloadEinsum]) -> list[str]:
+    """The variables of an Einsum over which a loop can run that runs over the ``chosen`` ones (Einsum -> variable) of those before it.
+
+    ``touching``: those of them that have a tensor in common with it. The others are tied by name.
+    """
+    tied: dict[str, None] = {}
+    for name, variable in chosen.items():
+        if name in touching:
+            tied.update(dict.fromkeys(ties(touching[name], variable, einsum)))
+        elif variable in einsum.bounds:
+            tied[variable] = None
+    exchanging = [other for other in touching.values() if common(other, einsum)]
+    return [v for v in tied if all(v in ties(other, chosen[other.name], einsum) for other in exchanging)]
+
+
+def common(one: WorkloadEinsum, other: WorkloadEinsum) -> set[str]:
+    """Tensors that one of the two writes and the other reads."""
+    wrote = {a.name for e in (one, other) for a in e.outputs}
+    return wrote & set(one.tensors) & set(other.tensors)
+
+
+def ties(one: WorkloadEinsum, variable: str, other: WorkloadEinsum) -> list[str]:
+    """The variables of ``other`` that index the same axis of a common tensor as ``variable`` of ``one``.
+
+    Einsums that exchange no tensor are tied by name, and by the axes of what both read.
+    """
+    tensors = common(one, other) or set(one.tensors) & set(other.tensors)
+    found: list[str] = [variable] if not common(one, other) and variable in other.bounds else []
+    for mine in one.tensor_accesses:
+        for theirs in other.tensor_accesses:
+            if mine.name != theirs.name or mine.name not in tensors:
+                continue
+            for rank, index in mine.projection.items():
+                if index.bare == variable and theirs.projection[rank].terms:
+                    found.append(theirs.projection[rank].bare or _moving(other, theirs.projection[rank]))
+    return list(dict.fromkeys(found))
+
+
+def _moving(einsum: WorkloadEinsum, index: Affine) -> str:
+    """The variable that moves a window: one of the output if there is one; the others stay inside it."""
+    kept = {v for access in einsum.outputs for v in access.rank_variables}
+    return max(index.terms, key=lambda term: (term[0] in kept, abs(term[1])))[0]
+
+
+def windows(workload: Workload, chosen: dict[str, str]) -> set[str]:
+    """The tensors that one of these Einsums reads in windows while the loop over these variables moves them."""
+    found = set()
+    for producer in map(workload.einsum, chosen):
+        for consumer in map(workload.einsum, chosen):
+            for access in consumer.inputs:
+                if access.name in {a.name for a in producer.outputs}:
+                    index = next((i for i in access.projection.values() if chosen[consumer.name] in i.variables), None)
+                    found |= {access.name} if index is not None and index.bare is None else set()
+    return found
+
+
+def _reduces_too_early(einsums: list[WorkloadEinsum], chosen: dict[str, str]) -> bool:
+    for producer in einsums:
+        written = {v for access in producer.outputs for v in access.rank_variables}
+        read = any(common(producer, e) & {a.name for a in producer.outputs} for e in einsums if e is not producer)
+        if read and chosen[producer.name] not in written:
+            return True
+    return False
+
 
 Rows = dict[str, str]
 """Einsum -> the rank variable that a common loop runs over."""
 BATCH_POINTS = 4096
 """A problem of fewer points is no group of its own."""
+LEAST_ROWS = 16
+"""Rows of a group at least; if so many rows of intermediates do not fit the budget, Einsums are not fused."""
 MOST_FUSED = 16
 """Einsums of one kernel: the time to lower and to build it grows faster than their number."""
 
@@ -185,8 +275,8 @@ def points(einsum: Einsum) -> int:
     return prod(size for size in einsum.sizes.values() if isinstance(size, int))
 
 
-def segments(cascade: Cascade, workload: Workload, budget: int, least_rows: int) -> Iterator[Segment]:
-    """The cascade cut into runs of Einsums that are chained and share independent rows, ``least_rows`` of which fit ``budget`` bytes."""
+def segments(cascade: Cascade, workload: Workload, budget: int) -> Iterator[Segment]:
+    """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes."""
     around = Surroundings(cascade, workload)
     segment: Segment | None = None
     for einsum in cascade.einsums:
@@ -194,7 +284,7 @@ def segments(cascade: Cascade, workload: Workload, budget: int, least_rows: int)
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
             rows = next(iter(longer.rows), None)
-            if rows is not None and longer.row_bytes(rows) * min(least_rows, longer.extent(rows)) <= budget:
+            if rows is not None and longer.row_bytes(rows) * min(LEAST_ROWS, longer.extent(rows)) <= budget:
                 segment = longer
                 continue
         if segment is not None:

@@ -15,7 +15,7 @@ from feinsum_fuse.formats.mapping import Compute, Mapping, Nested, Node, Pipelin
 from feinsum_fuse.formats.opencl import FanoutKind, MemoryKind, OpenCL
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.formats.workload import Workload
-from feinsum_fuse.mappings.shared_loops import shareable, windows
+from feinsum_fuse.mappings.segments import shareable, windows
 
 from .workloads import KINDS, WorkloadKind
 

@@ -15,7 +15,8 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
 from feinsum_fuse.formats.mapping import Spatial, Storage
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.mappings import legality, shared_loops
+from feinsum_fuse.mappings import default_mapping as defaults
+from feinsum_fuse.mappings import segments
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.schedule.steps.explicate import Explicate
@@ -151,7 +152,7 @@ def test_golden_trees_of_the_examples(root: Path) -> None:
 def test_long_cascades_are_lowered_branch_by_branch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred products are cut into kernels of at most sixteen; those that differ in names alone are lowered once."""
     lowered: list[int] = []
-    monkeypatch.setattr(legality, "lower", lambda spec, target: lowered.append(len(spec.workload.einsums)))
+    monkeypatch.setattr(defaults, "lower", lambda spec, target: lowered.append(len(spec.workload.einsums)))
     chain = [f"T{k + 1}[m, n{k + 1}] = T{k}[m, n{k}] * W{k}[n{k}, n{k + 1}]" for k in range(100)]
     cascade = ff.cascade(chain, sizes={"M": 64, **{f"N{k}": 16 for k in range(101)}})
     mapping = default_mapping(cascade)
@@ -163,7 +164,7 @@ def test_branches_of_a_mapping_are_mappings_of_their_own() -> None:
     """Each lowers to the steps that it has in the whole; the first step and the one on vectors are of all Einsums together."""
     chain = [f"T{k + 1}[m, n{k + 1}] = T{k}[m, n{k}] * W{k}[n{k}, n{k + 1}]" for k in range(20)]
     spec = default_spec(ff.cascade(chain, sizes={"M": 64, **{f"N{k}": 16 for k in range(21)}}))
-    parts = list(legality.branches(spec))
+    parts = list(defaults.branches(spec))
     assert [len(part.workload.einsums) for part in parts] == [16, 4]
     whole = Counter(str(step) for step in ff.lower(spec).steps if not isinstance(step, Explicate | Vectorize))
     assert Counter(str(s) for part in parts for s in ff.lower(part.replace()).steps if not isinstance(s, Explicate | Vectorize)) == whole
@@ -184,6 +185,6 @@ def test_segments_grow_in_steps_that_do_not_look_at_everything(monkeypatch: pyte
         Family(default_space(ff.cascade([f"T{k + 1}[m] = T{k}[m] + {k}" for k in range(count)], sizes={"M": 100}))).mapping()
         return asked
 
-    ties = shared_loops.ties
-    monkeypatch.setattr(shared_loops, "ties", counted)
+    ties = segments.ties
+    monkeypatch.setattr(segments, "ties", counted)
     assert 0 < ties_asked(96) <= 5 * ties_asked(24)

@@ -7,8 +7,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Sequential, Spatial, Storage
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.report.random_sample import random_sample
-from feinsum_fuse.schedule.target import ANY_DEVICE
+from feinsum_fuse.mappings.random import random_mappings
 from tests.report.test_predicted import CHAIN
 
 ARRAY = """
@@ -28,7 +27,7 @@ opencl:
 
 @pytest.fixture(scope="module")
 def drawn() -> tuple[Spec, ...]:
-    return random_sample(ff.loads(CHAIN + ARRAY), 12, 3, ANY_DEVICE)
+    return random_mappings(ff.loads(CHAIN + ARRAY), 12, 3, check=ff.predict)
 
 
 def test_the_sample_is_of_different_legal_mappings(drawn: tuple[Spec, ...]) -> None:
@@ -48,17 +47,17 @@ def test_the_sample_uses_what_the_architecture_has(drawn: tuple[Spec, ...]) -> N
 
 def test_one_seed_gives_the_same_sample(drawn: tuple[Spec, ...]) -> None:
     spec = ff.loads(CHAIN + ARRAY)
-    assert random_sample(spec, 3, 3, ANY_DEVICE) == drawn[:3]
-    assert random_sample(spec, 3, 4, ANY_DEVICE) != drawn[:3]
+    assert random_mappings(spec, 3, 3, check=ff.predict) == drawn[:3]
+    assert random_mappings(spec, 3, 4, check=ff.predict) != drawn[:3]
 
 
 def test_a_workload_with_few_mappings_gives_fewer() -> None:
     """One operation on one core: no loops, and any of three tensors held in the buffer or not."""
     text = "workload:\n  rank_sizes: {M: 1, K: 1, N: 1}\n  bits_per_value: {All: 32}\n  einsums: ['Z[m, n] = A[m, k] * B[k, n]']\n"
-    assert len(random_sample(ff.loads(text + ARRAY), 20, 0, ANY_DEVICE)) == 8
+    assert len(random_mappings(ff.loads(text + ARRAY), 20)) == 8
 
 
 def test_an_architecture_is_needed() -> None:
     with pytest.raises(ff.LoweringError) as raised:
-        random_sample(ff.loads(CHAIN[: CHAIN.index("mapping:")]), 1, 0, ANY_DEVICE)
+        random_mappings(ff.loads(CHAIN[: CHAIN.index("mapping:")]), 1)
     assert str(raised.value) == "random mappings need an architecture\n  `feinsum-fuse calibrate` writes one."
