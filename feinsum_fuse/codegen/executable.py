@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from ..errors import DeviceError
-from ..formats.validation.field_types import FEW, Count, Integer, Word
+from ..field_types import FEW, Count, Integer, Word
 
 Role = Literal["input", "output", "temporary"]
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import pyopencl as cl
 
 from ..errors import DeviceError
-from ..formats.validation.field_types import Count, Word
+from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import DeviceLimits, Quirks, Target
 from .runtime import forks, runtimes

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import AfterValidator, model_validator
 
 from ..errors import ModelError
+from ..field_types import Bounded, Word
 from ..formats.language.caps import shortened
 from ..formats.language.expressions import nearest
 from ..formats.validation.adapter import Adapter, StrictModel
-from ..formats.validation.field_types import Bounded, Word
 from ..formats.writing.columns import table
 
 Key = tuple[str | None, ...]

@@ -19,10 +19,10 @@ from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...cascades.terms import Access, Einsum, Size, SizeParam, Tensor
 from ...errors import ArchiveError
+from ...field_types import Integer
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.validation.adapter import Adapter, StrictModel
-from ...formats.validation.field_types import Integer
 from ...formats.workload import operand_name
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pydantic_core import core_schema
 
 from ...codegen.executable import Argument
 from ...errors import DeviceError
+from ...field_types import Bounded, Count, Finite, Nanoseconds, Word
 from ...formats.validation.adapter import Adapter, Partly
-from ...formats.validation.field_types import Bounded, Count, Finite, Nanoseconds, Word
 from ..catalogue import DeviceInfo
 from .outcome import Outcome
 from .timing import CacheState
