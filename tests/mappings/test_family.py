@@ -80,6 +80,12 @@ def test_lanes_are_those_of_the_target() -> None:
     assert "n in tiles of 8\n" in str(default_mapping(doubles, target=WIDE))
 
 
+def test_long_vectors_run() -> None:
+    """Compiling verifies against the reference."""
+    program = ff.compile(default_spec(ff.cascade(PRODUCT, sizes={"M": 67, "N": 45, "K": 300}), target=WIDE))
+    assert "float16" in program.source
+
+
 def test_a_register_tile_takes_half_of_the_registers() -> None:
     def down(registers: int) -> object:
         target = replace(ANY_DEVICE, vector_registers=registers)
