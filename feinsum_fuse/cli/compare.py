@@ -164,9 +164,8 @@ def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:
 
 def _draw(comparison: Comparison, svg: Path | None, png: Path | None, html: Path | None) -> None:
     """The pictures that are asked for; a remark if there is nothing to draw."""
-    from ..report.bitmap import bitmap
     from ..report.page import page
-    from ..report.scatter import scatter
+    from ..report.scatter import bitmap, scatter
 
     wanted = [file for file in (svg, png, html) if file is not None]
     if wanted and not comparison.judged:

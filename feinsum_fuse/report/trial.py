@@ -1,7 +1,11 @@
-"""Trials: mappings of one workload predicted, verified, measured in turns with NumPy, and recorded."""
+"""Trials: mappings of one workload predicted, verified, measured in turns with NumPy, and recorded.
+
+A trial knows what the archive already holds of the very thing that was measured.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,6 +15,7 @@ from typing import Protocol, TypeVar
 import pyopencl as cl
 
 from ..archive.facts.recording import record
+from ..archive.facts.retrieval import history
 from ..archive.tables.address import Url, locate
 from ..archive.tables.schema import tell
 from ..cascades.cascade import Cascade
@@ -25,11 +30,34 @@ from ..device.timing.measurement import Measurement
 from ..device.timing.outcome import Outcome
 from ..errors import CascadeError, Error, LoweringError, ModelError
 from ..formats.spec import Spec
-from .history import Earlier, earlier
 from .operations import operations
 from .peer import NumpyPeer
 from .predicted import Predicted
 from .side_by_side import side_by_side
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Earlier measurements of the same schedule, cascade and device."""
+
+    median: float
+    """Seconds: the median of the latest."""
+    count: int
+    since: str
+    """The date of the first."""
+    latest: str
+    """The date of the latest."""
+
+
+def earlier(measurement: Measurement, url: str | os.PathLike[str] | None = None) -> Earlier | None:
+    """What was recorded before of what this measurement measured; ``None`` for a failure and for something new."""
+    if measurement.outcome is not Outcome.ok or measurement.subject is None:
+        return None
+    known = history(measurement, url)
+    if not known:
+        return None
+    return Earlier(known[-1].median, len(known), known[0].provenance.date, known[-1].provenance.date)
+
 
 T = TypeVar("T")
 

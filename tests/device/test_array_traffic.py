@@ -11,8 +11,7 @@ import pytest
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 from feinsum_fuse.cascades.reading.reader import cascade
-from feinsum_fuse.device.checking.array_traffic import ArrayTraffic, intermediate_bytes, traffic
-from feinsum_fuse.device.checking.counting import count_points
+from feinsum_fuse.device.checking.array_traffic import ArrayTraffic, count_points, intermediate_bytes, traffic
 from feinsum_fuse.errors import LoweringError
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.lowering import lower

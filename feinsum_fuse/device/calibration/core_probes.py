@@ -14,8 +14,7 @@ import numpy as np
 from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
 from ...model.processor import DIVISION
-from ..runtime.contexts import queue_of
-from ..runtime.loaded import Loaded
+from ..runtime.loaded import Loaded, queue_of
 from .caches import caches
 from .probes import ACCUMULATORS, Bench, Probe, source_of
 

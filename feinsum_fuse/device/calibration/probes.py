@@ -13,8 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...codegen.executable import Executable
-from ..runtime.contexts import queue_of
-from ..runtime.loaded import Loaded
+from ..runtime.loaded import Loaded, queue_of
 from .caches import line_bytes
 
 SAMPLE = 2e-3

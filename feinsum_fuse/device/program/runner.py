@@ -16,8 +16,7 @@ import pyopencl.tools as cl_tools
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
 from ..runtime import forks
-from ..runtime.contexts import context_of, queue_of
-from ..runtime.loaded import Loaded, Value
+from ..runtime.loaded import Loaded, Value, context_of, queue_of
 
 Array: TypeAlias = "np.ndarray | cla.Array"
 MOST_QUEUES = 8

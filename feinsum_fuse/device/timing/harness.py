@@ -1,9 +1,15 @@
-"""Measuring: verified programs timed together, and failures as results."""
+"""Measuring: verified programs timed together, and failures as results.
+
+A measurement says how much of the processors other processes used meanwhile; for times that are to be cold the caches are emptied before
+each sample.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,21 +19,85 @@ import numpy as np
 import pyopencl as cl
 
 from ...cascades.reading.reader import cascade as cascade_of
+from ...codegen.executable import Argument, Executable, Launch
 from ...errors import LoweringError, MappingError, ScheduleError, UnsupportedTypeError
+from ..calibration.caches import caches
 from ..catalogue import DeviceInfo, find_device
 from ..checking.verification import verify
 from ..program.program import Program, build, lowered
-from ..runtime.contexts import queue_of
 from ..runtime.isolation import TIMEOUT
-from ..runtime.loaded import Loaded, Value
-from .eviction import Eviction
-from .interference import Interference
+from ..runtime.loaded import Loaded, Value, queue_of
 from .measurement import Measurement, Provenance, Subject
 from .outcome import KernelError, Outcome
 from .timing import CacheState, Samples, time_together
 
 if TYPE_CHECKING:
     from ...formats.spec import Spec
+
+
+TIMES_THE_CACHE = 3
+_SOURCE = """
+__kernel void evict(__global float4 *x)
+{
+    for (size_t i = get_global_id(0); i < ELEMENTS; i += get_global_size(0))
+        x[i] += 1.0f;
+}
+"""
+
+
+class Eviction:
+    """Calling it reads and writes three times as much memory as the device's largest cache holds, on all compute units."""
+
+    def __init__(self, device: cl.Device) -> None:
+        self._queue = queue_of(device)
+        elements = max(1, TIMES_THE_CACHE * max([1 << 20, *[cache.size for cache in caches(device)]]) // 16)
+        items = 64 * 4 * int(device.max_compute_units)
+        argument = Argument("x", "float32", (elements, 4), "temporary")
+        launch = Launch("evict", (items,), (64,), ("x",))
+        self._loaded = Loaded(Executable(_SOURCE, (f"-DELEMENTS={elements}",), (argument,), (launch,)), self._queue.context)
+        self._buffer = self._loaded.buffer("x")
+        cl.enqueue_fill_buffer(self._queue, self._buffer, np.float32(0), 0, argument.nbytes)
+        self._loaded.bind({"x": self._buffer})
+
+    def __call__(self) -> None:
+        self._loaded.enqueue(self._queue)
+        self._queue.finish()
+
+
+_STAT = Path("/proc/stat")
+_IDLE = (3, 4)
+"""The positions of idle and waiting time among the numbers of a processor's line."""
+
+
+class Interference:
+    """Watches from its making on; :meth:`share` is what other processes had of all processors since, from 0 to 1."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._busy = _busy_seconds()
+        self._own = _own_seconds()
+
+    def share(self) -> float | None:
+        """The others' share, ``None`` where the system does not say or too little time has passed to tell (0.2 s)."""
+        elapsed = time.perf_counter() - self._start
+        busy = _busy_seconds()
+        if self._busy is None or busy is None or elapsed < 0.2:
+            return None
+        others = (busy - self._busy) - (_own_seconds() - self._own)
+        return round(min(1.0, max(0.0, others / (elapsed * (os.cpu_count() or 1)))), 3)
+
+
+def _busy_seconds() -> float | None:
+    """Seconds that all processors together have worked since the system started."""
+    if not _STAT.exists():
+        return None
+    fields = [int(number) for number in _STAT.read_text().splitlines()[0].split()[1:9]]
+    return sum(number for position, number in enumerate(fields) if position not in _IDLE) / float(os.sysconf("SC_CLK_TCK"))
+
+
+def _own_seconds() -> float:
+    """Seconds that this process has worked, its threads included."""
+    return time.process_time()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The model of one Einsum: its nest, evaluated."""
+"""The model of one Einsum: its nest, evaluated; with what it reserves in memories (accelforge.md, section 5.6).
+
+A condition on tile shapes that one mapping breaks is an error; one that some of many assignments break is a mask.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,69 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ModelError
 from ...formats.arch import Action, Arch, Memory, Network, Toll
 from ...formats.spec import Spec
 from ..quantity import Number, largest, product, total, value
-from .component import actions_per_value, energy_per_action
-from .einsum_nest import EinsumNest, Holder
+from .component import actions_per_value, bits_per_value, energy_per_action
+from .einsum_nest import EinsumNest, Holder, NestLoop, Reservation
 from .energy import leak_energy
 from .latency import component_latency
-from .legality import Legality
-from .occupancy import Reserved, occupancy
 from .tile import Tiling, tiling
 from .value_traffic import TensorNest, ValueTraffic, traffic
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Space taken in a memory for one tensor of one Einsum."""
+
+    component: str
+    tensor: str
+    depth: int
+    """Loops above the reservation; -1 for a persistent tensor, which outlives them all."""
+    bits: Number
+    backs: frozenset[str] = frozenset()
+    """The tensors that live here."""
+
+
+def occupancy(tensor: TensorNest, n_instances: int) -> Iterator[Reserved]:
+    """The reservations of one tensor: ``tile at the reservation point * bits_per_value``; persistent ones for all instances.
+
+    Two tensors of a copy that share a memory are one space there, of the smaller width (section 5.7).
+    """
+    for place, node in enumerate(tensor.nodes):
+        if isinstance(node, Reservation) and isinstance(node.holder.component, Memory):
+            accesses = node.holder.also or (tensor.access,)
+            size = tensor.tile(place) * min(bits_per_value(node.holder.component, a.name, a.bits_per_value) for a in accesses)
+            depth = sum(1 for above in tensor.nodes[:place] if isinstance(above, NestLoop))
+            if node.holder.persistent:
+                depth, size = -1, size * n_instances
+            yield Reserved(node.holder.component.name, tensor.access.name, depth, size, _backs(tensor, node.holder))
+
+
+def _backs(tensor: TensorNest, holder: Holder) -> frozenset[str]:
+    """The tensors that a holder backs: its own, or for a copy each that lives in its memory."""
+    if not tensor.nest.einsum.is_copy_operation:
+        return frozenset({holder.tensor}) if holder.backing else frozenset()
+    return frozenset(name for name, home in tensor.nest.homes.items() if home.component == holder.component.name)
+
+
+@dataclass
+class Legality:
+    """What is still legal after the conditions so far."""
+
+    legal: bool | NDArray[np.bool_] = True
+
+    def require(self, condition: bool | NDArray[np.bool_], message: Callable[[], str], hint: str = "") -> None:
+        """Demand a condition: one truth value, or one for each assignment. Raises :class:`ModelError` if the one is false."""
+        if isinstance(condition, np.ndarray):
+            self.legal = self.legal & condition
+        elif not condition:
+            raise ModelError(message(), hint=hint)
+
 
 TileShapes = Mapping[tuple[int, ...], Number]
 """A loop's position in the tree -> the tile shape that replaces the mapping's."""
