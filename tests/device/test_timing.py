@@ -85,7 +85,7 @@ def test_no_repeats_are_refused() -> None:
 def measurement(**changes: object) -> Measurement:
     """A success with known samples."""
     device = DeviceInfo("Platform", "Chip", 0, "Maker", "1.0", "OpenCL 3.0", "cpu", 2, 1, 1, 1)
-    provenance = Provenance(device, constantdict(loopy="2025.2"), "abc", ("-cl-mad-enable",), 2, "2026-01-01T00:00:00+00:00")
+    provenance = Provenance(device, constantdict(loopy="2025.2"), "ab" * 32, ("-cl-mad-enable",), 2, "2026-01-01T00:00:00+00:00")
     values = {"samples_ns": (1e6, 2e6, 4e6), "event_ns": (0.9e6, 1.9e6, 3.9e6), "error": 1e-7, "tolerance": 1e-5}
     success = Measurement(Outcome.ok, "done", "", provenance, **values)  # type: ignore[arg-type]
     return replace(success, **changes)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """How many bytes a generated kernel reads and writes of each array in main memory, counted exactly from its loops and guards.
 
-The integer points of ISL sets are counted exactly, without barvinok: a basic set falls apart into groups of variables that no constraint links; their counts multiply. Within a group one variable is counted in
-closed form, as the length of an interval, for all values of the others at once; if those are too many, one of them is fixed in turn, which
-usually takes the group apart.
+The integer points of ISL sets are counted exactly, without barvinok: a basic set falls apart into groups of variables that no constraint
+links; their counts multiply. Within a group one variable is counted in closed form, as the length of an interval, for all values of the
+others at once; if those are too many, one of them is fixed in turn, which usually takes the group apart.
 """
 
 from __future__ import annotations

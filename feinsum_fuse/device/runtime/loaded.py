@@ -1,6 +1,7 @@
 """An executable built for one OpenCL context, with its arguments bound; imports nothing but NumPy and pyopencl.
 
-A device has one context and one profiling queue, kept for the life of the process. Intel's runtime fails with INVALID_CONTEXT once a context has been collected, so they are never given up.
+A device has one context and one profiling queue, kept for the life of the process. Intel's runtime fails with INVALID_CONTEXT once a
+context has been collected, so they are never given up.
 """
 
 from __future__ import annotations

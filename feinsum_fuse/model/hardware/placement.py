@@ -7,7 +7,7 @@ A least-recently-used cache keeps what one iteration of a loop touches until the
 for each cache the outermost loop is sought whose body fits; tensors that the loop does not move are kept from above it, the others are
 refilled by each of its iterations.
 
-Whole cache lines: what a tile that is not contiguous costs the memory that it is fetched from.
+A tile that is not contiguous costs the memory that it is fetched from whole lines.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Wanted = dict[tuple[str, str], list[Place]]
 def place_caches(spec: Spec, *, cold: bool = False) -> Spec:
     """The spec with storage nodes for its memories bound as ``cache``, and for operands that fit into registers.
 
-    Memories count the whole lines that they move (:mod:`.whole_lines`). ``cold`` says that no cache holds anything at
+    Memories count the whole lines that they move (:func:`whole_lines`). ``cold`` says that no cache holds anything at
     first; else what a run before left in a cache that all units share is found there, if everything that the mapping touches fits.
 
     A spec without such bindings, or whose mapping names its caches itself, is returned as it is. The result is for the model: lowering
