@@ -13,7 +13,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.names import identifier
 from feinsum_fuse.cascades.reserved import is_reserved
 from feinsum_fuse.device.catalogue import devices, find_device
-from feinsum_fuse.device.runtime.contexts import context_of
+from feinsum_fuse.device.runtime.loaded import context_of
 
 WORDS = """
     NULL _Complex _Imaginary _Bool _Atomic _Generic _Float16 _BitInt __kernel __attribute__ vec_step pipe addrspace_cast generic uniform
