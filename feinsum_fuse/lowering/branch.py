@@ -1,27 +1,36 @@
-"""A mapping as seen by one Einsum: its loops as parts of rank variables, and where its tensors are held."""
+"""A mapping as seen by one Einsum: its loops as parts of rank variables, and where its tensors are held.
+
+Einsums that the cascade has and the mapping does not name, the parts of a softmax, get a branch beside that of the whole; copies within one
+memory are aliases, which have none.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingType
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from constantdict import constantdict
+
+from ..cascades.cascade import Cascade
 from ..cascades.terms import Einsum
 from ..errors import LoweringError
-from ..formats.mapping import PathNode, Placed, Spatial, Storage, Temporal, Toll
+from ..formats.mapping import Mapping, PathNode, Placed, Spatial, Storage, Temporal, Toll
 from ..formats.relevance import Relevance, relevance, sunk, window
-from ..formats.workload import TensorAccess
+from ..formats.workload import TensorAccess, Workload
 from ..schedule.step import Step
 from ..schedule.steps.loop_steps import Split
 from ..schedule.tree.nest import LoopRef
 from .binding import Bindings
 
 Position = tuple[int, ...]
+Path = tuple[Placed, ...]
 
 
 @dataclass(frozen=True)
-class Branch:
+class EinsumBranch:
     """The path from the root to the Compute of one Einsum."""
 
     einsum: Einsum
@@ -35,7 +44,7 @@ class Branch:
     """How the workload says that the Einsum touches its tensors."""
 
     @classmethod
-    def of(cls, einsum: Einsum, path: tuple[Placed, ...], accesses: tuple[TensorAccess, ...]) -> Branch:
+    def of(cls, einsum: Einsum, path: tuple[Placed, ...], accesses: tuple[TensorAccess, ...]) -> EinsumBranch:
         """The branch of this Einsum; tiles are those of the loop nodes, each cutting the tile of the one above.
 
         An output that sums of variables index (``Z[p + r]``) is computed element by element: its loops are not the Einsum's, so that
@@ -118,7 +127,7 @@ def _runs_over_variables(einsum: Einsum) -> bool:
     return len(alone) == len(einsum.output.indices) and len(set(alone)) == len(alone)
 
 
-def stored_axes(tensor: str, users: Sequence[Branch], bindings: Bindings) -> tuple[int, ...]:
+def stored_axes(tensor: str, users: Sequence[EinsumBranch], bindings: Bindings) -> tuple[int, ...]:
     """The order in which a tile that work-items share stores its axes: that along which neighbouring work-items lie comes last, so that
     they meet in different banks of the memory. Row-major (empty) where no such axis is common to the Einsums.
     """
@@ -139,7 +148,7 @@ def stored_axes(tensor: str, users: Sequence[Branch], bindings: Bindings) -> tup
     return (*(axis for axis in range(rank) if axis not in found), *found)
 
 
-def check_order(branches: list[Branch]) -> None:
+def check_order(branches: list[EinsumBranch]) -> None:
     """Refuse a mapping in which an Einsum reads what a later one writes."""
     for position, branch in enumerate(branches):
         for later in branches[position:]:
@@ -149,3 +158,93 @@ def check_order(branches: list[Branch]) -> None:
                     f"{branch.einsum.name} reads {written} before {later.einsum.name} writes it",
                     hint="Put the producer's branch first in the Sequential.",
                 )
+
+
+def parts_of(cascade: Cascade, name: str) -> Iterator[str]:
+    """The Einsums or tensors of the cascade that are parts of this one, in order: those whose name continues it after a dot."""
+    names = dict.fromkeys((*(e.name for e in cascade.einsums), *cascade.tensors))
+    yield from (part for part in names if part.startswith(f"{name}."))
+
+
+def paths_of(mapping: Mapping, cascade: Cascade) -> dict[str, Path]:
+    """Einsum -> its path, in order of execution.
+
+    Parts of an Einsum that the mapping does not name run just before it, each under a copy of the nodes that are its own.
+    """
+    paths = {compute.einsum: mapping.path(compute.einsum) for compute in mapping.computes}
+    result: dict[str, Path] = {}
+    for name, path in paths.items():
+        others = {placed.position for other, p in paths.items() if other != name for placed in p}
+        missing = [e.name for e in cascade.einsums if e.name not in paths and e.name.startswith(f"{name}.")]
+        for number, part in enumerate(missing):
+            result[part] = tuple(p if p.position in others else Placed((*p.position, number), p.node) for p in path)
+        if name in {e.name for e in cascade.einsums}:
+            result[name] = path
+    return result
+
+
+def accesses_of(einsum: Einsum, workload: Workload) -> tuple[TensorAccess, ...]:
+    """How the workload says that an Einsum touches its tensors; of a part that it does not name, how the cascade does."""
+    named = next((e for e in workload.einsums if e.name == einsum.name), None)
+    if named is not None:
+        return named.tensor_accesses
+    touched = (*((a, False) for a in einsum.operands), (einsum.output, True))
+    return tuple(TensorAccess(a.tensor, constantdict({f"R{k}": i for k, i in enumerate(a.indices)}), output) for a, output in touched)
+
+
+def aliased(branches: list[EinsumBranch], cascade: Cascade) -> tuple[list[EinsumBranch], tuple[str, ...]]:
+    """The branches of what is computed, and the copy Einsums that are aliases: what reads the copy reads its source there.
+
+    A copy moves data where its destination is an output, has other indices, another shape or another element type than the source, is
+    backed by another memory, or outlives the source's tile (it is held further out).
+    """
+    copies: list[str] = []
+    for branch in branches:
+        # An earlier alias may have renamed this branch's source.
+        branch = next(b for b in branches if b.einsum.name == branch.einsum.name)
+        if _is_alias(branch, cascade):
+            copies.append(branch.einsum.name)
+            old, new = branch.einsum.output.tensor, branch.einsum.operands[0].tensor
+            branches = [_renamed(b, old, new) for b in branches if b is not branch]
+    return branches, tuple(copies)
+
+
+def _is_alias(branch: EinsumBranch, cascade: Cascade) -> bool:
+    einsum = branch.einsum
+    if not einsum.is_copy or einsum.output.tensor not in cascade.intermediates or einsum.guards:
+        return False
+    source, copy = cascade.tensors[einsum.operands[0].tensor], cascade.tensors[einsum.output.tensor]
+    bare = [index.bare for index in einsum.output.indices]
+    if einsum.operands[0].indices != einsum.output.indices or None in bare or len(set(bare)) < len(bare):
+        return False
+    if (source.shape, source.dtype) != (copy.shape, copy.dtype):
+        return False
+    held, kept = branch.storages(source.name), branch.storages(copy.name)
+    if not held or not kept:
+        return False
+    nodes = [branch.path[position].node for position in (held[0], kept[0])]
+    loops = [[p for p in branch.path[:position] if p.position in branch.refs] for position in (held[0], kept[0])]
+    return len({node.component for node in nodes if isinstance(node, Storage)}) == 1 and len(loops[0]) <= len(loops[1])
+
+
+def _renamed(branch: EinsumBranch, old: str, new: str) -> EinsumBranch:
+    """The branch with one tensor under another's name; the copy's backing Storage holds nothing of its own."""
+    if not branch.touches(old):
+        return branch
+    backing = branch.storages(old)[:1]
+    operands = tuple(dataclasses.replace(a, tensor=new) if a.tensor == old else a for a in branch.einsum.operands)
+    path = tuple(_without(p, old) if i in backing else _placed(p, old, new) for i, p in enumerate(branch.path))
+    accesses = tuple(dataclasses.replace(a, name=new) if a.name == old else a for a in branch.accesses)
+    return dataclasses.replace(branch, einsum=dataclasses.replace(branch.einsum, operands=operands), path=path, accesses=accesses)
+
+
+def _placed(placed: Placed, old: str, new: str) -> Placed:
+    if not isinstance(placed.node, Storage):
+        return placed
+    tensors = dict.fromkeys(new if tensor == old else tensor for tensor in placed.node.tensors)
+    return Placed(placed.position, dataclasses.replace(placed.node, tensors=tuple(tensors)))
+
+
+def _without(placed: Placed, tensor: str) -> Placed:
+    assert isinstance(placed.node, Storage)
+    return Placed(placed.position, dataclasses.replace(placed.node, tensors=tuple(t for t in placed.node.tensors if t != tensor)))

@@ -1,15 +1,21 @@
-"""From a LoopTree to a schedule."""
+"""From a LoopTree to a schedule, with a warning of what a mapping hardly means: copies under a function's name, loops in space that run one
+after another.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import warnings
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import pairwise
 
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
 from ..cascades.rewriting.online import Online
-from ..errors import LoweringError
+from ..errors import LoweringError, SpecWarning
+from ..formats.language.functions import FUNCTIONS
 from ..formats.mapping import PathNode, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..formats.spec import Spec
@@ -26,15 +32,9 @@ from ..schedule.steps.vector_steps import Vectorize
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from ..schedule.tree.nest import LoopRef, Nest
 from ..schedule.tree.sizes import check_limits
-from .accumulators import rounded_sums, with_accumulators
 from .binding import Bindings, followed
-from .branch import Branch, Position, check_order, stored_axes
-from .copies import aliased
-from .expansion import accesses_of, parts_of, paths_of
-from .factoring import factored
-from .registers import unrolled
-from .skipping import skipped
-from .warnings import warn_of_plain_copies, warn_of_unbound_loops
+from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
+from .implied_steps import factored, rounded_sums, skipped, unrolled, with_accumulators
 
 
 def lower(spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE) -> Schedule:
@@ -62,7 +62,7 @@ class Lowering:
         if missing:
             raise LoweringError(f"the mapping has no Compute for {', '.join(missing)}")
         einsums = {name: self.cascade.einsum(name) for name in paths}
-        self.branches = [Branch.of(einsum, paths[name], accesses_of(einsum, spec.workload)) for name, einsum in einsums.items()]
+        self.branches = [EinsumBranch.of(einsum, paths[name], accesses_of(einsum, spec.workload)) for name, einsum in einsums.items()]
         check_order(self.branches)
         self.order = tuple(einsums)
         self.branches, self.copies = aliased(self.branches, self.cascade)
@@ -76,7 +76,6 @@ class Lowering:
             steps += [Reorder(branch.einsum.name, branch.order)] if branch.order else []
         steps += skipped(Schedule(tuple(steps)).nest(self.cascade.kernel()), self.branches, self.bindings)
         steps += self.shared()
-        self.rolled = {step.maximum for step in steps if isinstance(step, RollingUpdate)}
         added = self._added(Schedule(tuple(steps)).nest(self.cascade.kernel()), apart=True) if self.rolled else []
         steps += [step for given in self.bound() for step in followed(given, added)]
         steps += self._held(Schedule(tuple(steps)), target)
@@ -91,9 +90,9 @@ class Lowering:
         check_limits(nest, target.limits)
         return schedule
 
-    def _by_loop(self) -> dict[Position, list[tuple[Branch, LoopRef | None]]]:
+    def _by_loop(self) -> dict[Position, list[tuple[EinsumBranch, LoopRef | None]]]:
         """Loop node -> the branches below it with their part of a rank variable, outermost loops first."""
-        found: dict[Position, list[tuple[Branch, LoopRef | None]]] = {}
+        found: dict[Position, list[tuple[EinsumBranch, LoopRef | None]]] = {}
         for branch in self.branches:
             for placed in branch.path:
                 if isinstance(placed.node, Temporal):
@@ -115,6 +114,11 @@ class Lowering:
             if len(refs) > 1:
                 maximum = self._rolling(refs)
                 yield ShareLoop(tuple(refs)) if maximum is None else RollingUpdate(tuple(refs), maximum)
+
+    @cached_property
+    def rolled(self) -> frozenset[str]:
+        """The maxima that are still being taken over a loop which their readers share."""
+        return frozenset(step.maximum for step in self.shared() if isinstance(step, RollingUpdate))
 
     def _rolling(self, refs: list[LoopRef]) -> str | None:
         """The maximum that is still being taken over a loop which Einsums that read it share, if the cascade allows one pass."""
@@ -199,7 +203,7 @@ class Lowering:
                     axes.setdefault(name, set()).add(free[0])
                 yield Bind(refs[0], free[0])
 
-    def _has_groups_below(self, branch: Branch, position: Position) -> bool:
+    def _has_groups_below(self, branch: EinsumBranch, position: Position) -> bool:
         start = next(i for i, placed in enumerate(branch.path) if placed.position == position)
         below = [placed.node for placed in branch.path[start + 1 :]]
         return any(isinstance(node, Spatial) and self.bindings.fanout(node).startswith("group.") for node in below)
@@ -247,7 +251,7 @@ class Lowering:
         for tensor in node.tensors:
             yield from (part for part in parts_of(self.cascade, tensor) if part not in named)
 
-    def _storage(self, position: Position, node: Storage, tensor: str, users: list[Branch]) -> Iterator[Step]:
+    def _storage(self, position: Position, node: Storage, tensor: str, users: list[EinsumBranch]) -> Iterator[Step]:
         kind = self.bindings.memory(node.component)
         memory = MEMORIES[kind]
         index = {b.einsum.name: next(i for i, placed in enumerate(b.path) if placed.position == position) for b in users}
@@ -278,7 +282,7 @@ class Lowering:
         axes = stored_axes(tensor, users, self.bindings) if memory.is_shared_by_items else ()
         readers: dict[LoopRef | None, list[str]] = {}
         places: dict[LoopRef | None, LoopRef | None] = {}
-        served: dict[LoopRef | None, Branch] = {}
+        served: dict[LoopRef | None, EinsumBranch] = {}
         for branch in users:
             start = index[branch.einsum.name]
             first = branch.storages(tensor)[0] == start
@@ -295,7 +299,7 @@ class Lowering:
             at = places[leader] if self._is_over_items(leader) else leader
             yield CacheRead(tuple(einsums), tensor, at, kind, axes)
 
-    def _has_partial_results(self, branch: Branch) -> bool:
+    def _has_partial_results(self, branch: EinsumBranch) -> bool:
         """Whether a loop over a reduction variable of the Einsum runs in parallel."""
         spatial = [(p.node, branch.refs[p.position]) for p in branch.path if isinstance(p.node, Spatial) and p.position in branch.refs]
         parallel = [ref for node, ref in spatial if self.bindings.fanout(node).startswith(("local.", "vector"))]
@@ -306,7 +310,7 @@ class Lowering:
         nodes = (placed.node for b in self.branches for placed in b.path if ref is not None and b.refs.get(placed.position) == ref)
         return any(isinstance(node, Spatial) and self.bindings.fanout(node).startswith("local.") for node in nodes)
 
-    def _interleaved(self, producer: Branch, consumer: Branch, position: Position) -> bool:
+    def _interleaved(self, producer: EinsumBranch, consumer: EinsumBranch, position: Position) -> bool:
         """Whether the two share a loop below a node: then the consumer runs before the producer's tile is written back, and reads it."""
         below = {placed.position for placed in producer.path if placed.position in producer.refs and placed.position > position}
         return any(placed.position in below and placed.position in consumer.refs for placed in consumer.path)
@@ -318,3 +322,49 @@ class Lowering:
             if at in refs:
                 return refs[0]
         return at
+
+
+_ACTIVATIONS = frozenset(["softmax", "relu", "gelu", "silu", "sigmoid", "tanh", "norm", "layernorm", "rmsnorm", "dropout"])
+_NAMES = _ACTIVATIONS | {"mean"} | {f.name for f in FUNCTIONS.values() if f.arity == 1 or f.is_associative}
+
+
+def warn_of_plain_copies(spec: Spec) -> None:
+    """Warn of Einsums that copy their only input under a name such as ``QK_softmax``: AccelForge's files give no operation."""
+    for einsum in spec.workload.einsums:
+        words = re.split(r"[^a-z]+", einsum.name.lower())
+        named = next((word for word in words if word in _NAMES), None)
+        plain = einsum.operation.map is None and len(einsum.inputs) == 1 and not einsum.is_copy_operation
+        reduces = any(set(einsum.rank_variables) - set(access.rank_variables) for access in einsum.outputs)
+        if named and plain and not reduces:
+            source = einsum.inputs[0].name
+            warnings.warn(
+                f"Einsum {einsum.name} has no operation and copies {source}, although its name says {named}. "
+                f'Give it one, for example operations: {{map: "{named}({source})"}}, or is_copy_operation: True.',
+                SpecWarning,
+                stacklevel=3,
+            )
+
+
+def warn_of_unbound_loops(spec: Spec) -> None:
+    """Warn if a mapping has loops in space and nothing says of any of them what it is on the device: all run one after another."""
+    assert spec.mapping is not None
+    placed = {node.position: node.node for path in spec.mapping.paths() for node in path}
+    nodes = [node for _, node in sorted(placed.items()) if isinstance(node, Spatial)]
+    bound = spec.opencl.fanouts if spec.opencl is not None else {}
+    if not nodes or any(key in bound for node in nodes for key in (f"{node.component}.{node.name}", node.component)):
+        return
+    components = list(dict.fromkeys(node.component for node in nodes))
+    loops = ", ".join(dict.fromkeys(f"{_variables(node)} over {node.component}" for node in nodes))
+    lacking = "there is no opencl key" if spec.opencl is None else f"the opencl key binds {', '.join(bound) or 'no fanout'}"
+    example = ", ".join(f"{name}: {kind}" for name, kind in zip(components, ("group.0", "local.0", "vector"), strict=False))
+    warnings.warn(
+        f"Every loop in space of the mapping runs one after another, in one work-item ({loops}): {lacking}. Load it with a file that says "
+        f"what the components are on the device, for example opencl: {{fanouts: {{{example}}}}}; loop says that it is meant.",
+        SpecWarning,
+        stacklevel=3,
+    )
+
+
+def _variables(node: Spatial) -> str:
+    names = (node.rank_variable,) if isinstance(node.rank_variable, str) else node.rank_variable.values()
+    return " and ".join(dict.fromkeys(names))

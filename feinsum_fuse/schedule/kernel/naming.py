@@ -15,7 +15,7 @@ from ..tree.loops import guarded
 from ..tree.nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
 from ..tree.parallel import distributed
 from .surroundings import inames_of
-from .tags import OwnedTag
+from .tagging import OwnedTag
 
 
 def named(nest: Nest, taken: set[str]) -> Nest:

@@ -12,7 +12,7 @@ from constantdict import constantdict
 from ...cascades.names import identifier
 from ..tree.nest import For, Nest, fused_chain, statements, walk
 from .naming import chains, final_form, moved, wishes
-from .tags import NormalFormTag
+from .tagging import NormalFormTag
 
 Axis = tuple[str, int]
 """A device axis, such as ``("gid", 0)``."""

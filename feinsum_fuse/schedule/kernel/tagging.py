@@ -1,17 +1,31 @@
-"""Saying what the entities of a caller's kernel are."""
+"""The loopy tags by which a kernel carries its normal form, and those that say what the entities of a caller's kernel are."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 import loopy as lp
-from pytools.tag import Taggable
+from pytools.tag import Taggable, UniqueTag, tag_dataclass
 
-from ...cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
+from ...cascades.kernel.tags import EinsumTag, KeptTag, RankVariableTag, TensorTag
 from ...cascades.names import Names
-from .tags import NormalFormTag, OwnedTag
+from ..tree.nest import Nest
 
 Entity = TypeVar("Entity", bound=Taggable)
+
+
+@tag_dataclass
+class NormalFormTag(KeptTag, UniqueTag):  # type: ignore[misc]
+    """On a kernel: its instructions of ours are written from this tree."""
+
+    nest: Nest
+
+
+@tag_dataclass
+class OwnedTag(KeptTag):
+    """On an instruction, iname or array: it is written from the tree, and is replaced when the tree changes."""
+
+
 _OURS = (EinsumTag, RankVariableTag, TensorTag, NormalFormTag, OwnedTag)
 
 

@@ -32,7 +32,7 @@ from ..tree.parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .intrinsics import registered, vector_dtype
 from .naming import final_form
 from .surroundings import apart, disjoint, foreign_instructions, inames_of, surrounded, variables_of
-from .tags import NormalFormTag, OwnedTag
+from .tagging import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
 
 _SPACES: dict[AddressSpace, lp.AddressSpace] = {

@@ -16,7 +16,7 @@ from ...formats.affine import Affine
 from ...formats.integer_sets import Condition, Index, below, equal, integer_map, integer_set, within
 from ...formats.opencl import MEMORIES
 from ..errors import IteratorBindingError, NormalFormError, ProducerConsumerError, ReductionBindingError, ScopeError
-from ..kernel.tags import NormalFormTag
+from ..kernel.tagging import NormalFormTag
 from ..steps.explicate import Explicate
 from .loops import is_reduction
 from .nest import For, Nest, Place, Statement, pretty_statement, statements

@@ -2,7 +2,7 @@
 
 A schedule step takes a kernel in normal form and returns one. The tree says what a loopy kernel can only imply: the order of loops and of
 statements, which loop is which part of which rank variable, and which array holds a tile of which tensor. It travels with the kernel
-(:mod:`feinsum_fuse.schedule.kernel.tags`), and the kernel's instructions are written from it.
+(:mod:`feinsum_fuse.schedule.kernel.tagging`), and the kernel's instructions are written from it.
 """
 
 from __future__ import annotations

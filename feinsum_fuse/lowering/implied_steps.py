@@ -1,0 +1,211 @@
+"""Steps that no node of a mapping asks for and that follow from what stands there.
+
+Sums that are taken in another type than they are stored in are held in a tile until they are finished. Loops end early where a mask
+excludes what is left of them. A reduction that runs on work-items or lanes has partial results. Loops over private tiles are written out,
+so that these can live in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from ..cascades.cascade import Cascade
+from ..errors import ScheduleError
+from ..formats.mapping import Spatial, Storage
+from ..formats.opencl import MEMORIES, nearest_space
+from ..schedule.errors import NothingMaskedError
+from ..schedule.kernel.writing import FULLY_UNROLLED
+from ..schedule.step import Step
+from ..schedule.steps.factor_steps import RFactor
+from ..schedule.steps.loop_steps import Unroll
+from ..schedule.steps.skip_steps import SkipTiles
+from ..schedule.steps.tile_steps import CacheWrite
+from ..schedule.target import Target
+from ..schedule.tree.accumulators import rounds
+from ..schedule.tree.loops import chain_of, is_reduction
+from ..schedule.tree.masks import has_masks
+from ..schedule.tree.nest import For, LoopRef, Nest, Statement, statements
+from ..schedule.tree.parallel import check_kernels
+from ..schedule.tree.sizes import check_limits
+from .binding import Bindings
+from .branch import EinsumBranch, Position
+
+LOCAL_SHARE = 4
+"""Tiles of unfinished sums take at most this part of a device's local memory; larger ones are held in global memory."""
+KERNEL_STATEMENTS = 256
+"""A kernel of more unrolled statements takes seconds to generate; beyond it loops stay loops."""
+
+
+def rounded_sums(cascade: Cascade) -> frozenset[str]:
+    """The Einsums whose unfinished sums lose something in the type that they are stored in."""
+    return frozenset(e.name for e in cascade.einsums if e.reduces and _rounds(cascade, e.name))
+
+
+def _rounds(cascade: Cascade, name: str) -> bool:
+    einsum = cascade.einsum(name)
+    stored = cascade.tensors[einsum.output.tensor].dtype
+    return not np.can_cast(einsum.accumulate, stored) and rounds(einsum.reduce, stored, einsum.accumulate)
+
+
+def with_accumulators(steps: Iterable[Step], nest: Nest, sums: frozenset[str], target: Target) -> Iterator[Step]:
+    """The steps that place tiles, with a tile around the whole reduction for each of these sums that has none there.
+
+    What a mapping spills from a tile to the output's own array would be rounded to the stored type each time, and so would a sum without
+    any tile. The tile is private if it is small, else local, else global; a sum for which none of them is legal stays as it is.
+    """
+    waiting = set(sums & nest.accumulators.keys())
+    for step in steps:
+        if isinstance(step, CacheWrite) and step.einsum in waiting:
+            waiting.remove(step.einsum)
+            if not _is_around(nest, step):
+                for extra in _accumulator(nest, step.einsum, target):
+                    yield extra
+                    nest = extra.apply(nest)
+        yield step
+        nest = step.apply(nest)
+    for einsum in sorted(waiting):
+        for extra in _accumulator(nest, einsum, target):
+            yield extra
+            nest = extra.apply(nest)
+
+
+def _above_reductions(nest: Nest, einsum: str, step: Step | None = None) -> tuple[For, ...]:
+    """The loops around an Einsum that stand outside all of its reduction loops."""
+    chain = chain_of(nest, einsum, step or CacheWrite(einsum, None, "private"))
+    reductions = [is_reduction(nest, loop, einsum) for loop in chain]
+    return chain[: reductions.index(True)] if True in reductions else chain
+
+
+def _is_around(nest: Nest, step: CacheWrite) -> bool:
+    """Whether no reduction loop of the Einsum stands above the place of this tile."""
+    return step.at is None or any(step.at in loop.refs for loop in _above_reductions(nest, step.einsum, step))
+
+
+def _accumulator(nest: Nest, einsum: str, target: Target) -> Iterator[CacheWrite]:
+    """The first legal tile around the whole reduction, if there is one."""
+    at = _place(nest, einsum)
+    for step, most in (
+        (CacheWrite(einsum, at, "private"), FULLY_UNROLLED * np.dtype(nest.accumulators[einsum]).itemsize),
+        (CacheWrite(einsum, at, "local"), target.limits.local_bytes // LOCAL_SHARE),
+        (CacheWrite(einsum, None, "global"), None),
+    ):
+        try:
+            after = step.apply(nest)
+            check_kernels(after)
+            check_limits(after, target.limits)
+        except ScheduleError:
+            continue
+        (name,) = after.tiles.keys() - nest.tiles.keys()
+        if most is None or prod(after.tiles[name].shape) * np.dtype(after.tiles[name].dtype).itemsize <= most:
+            yield step
+            return
+
+
+def _place(nest: Nest, einsum: str) -> LoopRef | None:
+    """The innermost loop of the Einsum's own outside its reductions; none if they are outermost."""
+    own = [ref for loop in _above_reductions(nest, einsum) for ref in loop.refs if ref.einsum == einsum]
+    return own[-1] if own else None
+
+
+def skipped(nest: Nest, branches: Sequence[EinsumBranch], bindings: Bindings) -> Iterator[SkipTiles]:
+    """One step for each Einsum that a mask allows to do less, consumers first: its outermost loop in time that can end early.
+
+    The end depends on loops in time and on groups, never on work-items or lanes: all of a group's work-items run a loop equally often.
+    """
+    if not has_masks(nest):
+        return
+    for branch in reversed(branches):
+        for loop, per in _candidates(branch, bindings):
+            step = SkipTiles(loop, per)
+            try:
+                nest = step.apply(nest)
+            except NothingMaskedError:
+                continue
+            yield step
+            break
+
+
+def _candidates(branch: EinsumBranch, bindings: Bindings) -> Iterator[tuple[LoopRef, tuple[LoopRef, ...]]]:
+    """The Einsum's loops in time, outermost first, each with the loops around it that do not run on work-items or lanes."""
+    around: tuple[LoopRef, ...] = ()
+    for placed in branch.path:
+        ref = branch.refs.get(placed.position)
+        if ref is None:
+            continue
+        kind = bindings.fanout(placed.node) if isinstance(placed.node, Spatial) else "loop"
+        if kind == "loop":
+            yield ref, around
+        if kind == "loop" or kind.startswith("group."):
+            around += (ref,)
+
+
+def factored(branch: EinsumBranch, position: Position, bindings: Bindings, shared: Container[Position]) -> Iterator[RFactor]:
+    """The step that a Spatial over work-items or lanes needs if it runs over a reduction variable of the Einsum; none otherwise.
+
+    Partial results are combined as seldom as possible: they are held above the outermost reduction loop, unless another Einsum runs under a
+    loop further in (the positions ``shared``), the output's own tile lies there, or the memory is not seen across a loop in between.
+    """
+    spatial = next(placed.node for placed in branch.path if placed.position == position)
+    ref = branch.refs[position]
+    assert isinstance(spatial, Spatial)
+    if ref.variable not in branch.einsum.reduction_variables:
+        return
+    memory = nearest_space({bindings.fanout(spatial)})
+    above = [placed for placed in branch.path if placed.position in branch.refs and placed.position < position]
+    reductions = [branch.refs[placed.position].variable in branch.einsum.reduction_variables for placed in above]
+    depth = reductions.index(True) if True in reductions else len(above)
+    for number, placed in enumerate(above, 1):
+        is_hidden = isinstance(placed.node, Spatial) and MEMORIES[memory].is_hidden_from(bindings.fanout(placed.node))
+        if is_hidden or placed.position in shared:
+            depth = max(depth, number)
+    depth = max(depth, _tile_depth(branch, position, bindings))
+    yield RFactor(ref, branch.refs[above[depth - 1].position] if depth else None, memory)
+
+
+def _tile_depth(branch: EinsumBranch, position: Position, bindings: Bindings) -> int:
+    """How many loops lie around the innermost tile of the output that lies above this position."""
+    tensor = branch.einsum.output.tensor
+    depth = 0
+    for start in branch.storages(tensor):
+        node = branch.path[start].node
+        assert isinstance(node, Storage)
+        if branch.path[start].position < position and MEMORIES[bindings.memory(node.component)].holds_copies:
+            end = start if start == branch.storages(tensor)[0] else branch.reservation(start, tensor)
+            depth = sum(placed.position in branch.refs for placed in branch.path[:end])
+    return depth
+
+
+def unrolled(nest: Nest) -> Iterator[Unroll]:
+    """Steps that unroll the loops over private tiles which a statement updates, innermost Einsums' budgets permitting."""
+    total = 0
+    done: set[str] = set()
+    for above, statement in statements(nest.body):
+        if statement.role not in {"update", "map"}:
+            continue
+        loops = _over_private(nest, above, statement)
+        count = prod(loop.extent or FULLY_UNROLLED + 1 for loop in loops)
+        if 1 < count <= FULLY_UNROLLED and total + count <= KERNEL_STATEMENTS:
+            total += count
+            for loop in loops:
+                if (loop.extent or 0) > 1 and loop.name not in done:
+                    done.add(loop.name)
+                    yield Unroll(loop.refs[0])
+
+
+def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> list[For]:
+    """The loops that index a private tile written by the statement, and stand at the bottom with no other loop inside."""
+    tile = nest.tiles.get(statement.target.source)
+    if tile is None or not MEMORIES[tile.memory].is_register:
+        return []
+    names = {v for index in statement.target.indices for v in index.variables}
+    found: list[For] = []
+    for loop in reversed(above):
+        if loop.binding == "vector" or loop.binding.startswith("local."):
+            continue
+        if loop.name not in names or loop.binding != "loop" or not loop.refs:
+            break
+        found.insert(0, loop)
+    return found
