@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from feinsum_fuse.schedule.kernel.tags import OwnedTag
 from loopy.tools import LoopyKeyBuilder
 
 from feinsum_fuse.cascades.kernel.tags import EinsumTag, KeptTag, RankVariableTag, TensorTag
 from feinsum_fuse.codegen import target
 from feinsum_fuse.schedule.kernel.remarks import Description
+from feinsum_fuse.schedule.kernel.tagging import OwnedTag
 from feinsum_fuse.schedule.target import ANY_DEVICE, Quirks
 
 
