@@ -224,3 +224,24 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:
     url.write_bytes(content)
     with pytest.raises(ArchiveError, match=f"cannot read {url}: the file is damaged\n  restore a backup"):
         query(product(), HERE, url=url)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("measurements", "document", "{"),
+        ("measurements", "document", "[]"),
+        ("measurements", "samples_ns", '["fast"]'),
+        ("measurements", "sizes", "5"),
+        ("measurements", "outcome", "fine"),
+        ("devices", "document", '{"platform": 3}'),
+        ("provenance", "document", "null"),
+        ("cascades", "document", '{"einsums": 3}'),
+    ],
+)
+def test_a_damaged_row_is_one_clear_error(table: str, column: str, value: str, tmp_path: Path) -> None:
+    record(measurement(), url=tmp_path / "facts")
+    with closing(sqlite3.connect(tmp_path / "facts")) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    with pytest.raises(ArchiveError, match=r"fact [0-9a-f]{32} is damaged in the database: "):
+        query(product(), HERE, url=tmp_path / "facts")

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from ...device.timing.measurement import Measurement
+from ...errors import ArchiveError, Error, ScheduleError
 from ...model.prediction import Prediction
 from ...schedule.schedule import Schedule
 from ..facts.record import FactId, FactKey, Record
@@ -29,7 +30,7 @@ def compact(data: object) -> str:
 
 def schedule_to_text(schedule: Schedule | None) -> str:
     """The document of a schedule, on one line."""
-    return NO_SCHEDULE if schedule is None else compact(json.loads(schedule.to_json()))
+    return NO_SCHEDULE if schedule is None else compact([step.to_json() for step in schedule.steps])
 
 
 def schedule_from_text(text: str) -> Schedule | None:
@@ -123,7 +124,21 @@ def measurement_of(row: MeasurementRow) -> Measurement:
 
 
 def record_of(row: MeasurementRow) -> Record:
-    """The record behind a row; :class:`~feinsum_fuse.errors.Error` if it is damaged or holds steps of another version."""
+    """The record behind a row.
+
+    Raises :class:`~feinsum_fuse.errors.ScheduleError` for steps that this version does not know, and
+    :class:`~feinsum_fuse.errors.ArchiveError` for a row that is damaged.
+    """
+    try:
+        return _record_of(row)
+    except ScheduleError:
+        raise
+    except (Error, ValueError, TypeError, KeyError) as error:
+        hint = "Restore a backup, or remove the row from the table 'measurements'."
+        raise ArchiveError(f"fact {row.fact} is damaged in the database: {error}", hint=hint) from error
+
+
+def _record_of(row: MeasurementRow) -> Record:
     return Record(
         FactId(row.fact),
         key_of(row),
