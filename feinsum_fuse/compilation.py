@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyopencl as cl
 
 from .cascades.reading.reader import cascade as cascade_of
 from .device.catalogue import find_device
 from .device.program.program import Program, build, lowered
 from .device.runtime.isolation import TIMEOUT
-
-if TYPE_CHECKING:
-    from .formats.spec import Spec
+from .formats.spec import Spec, expect_spec
 
 
 def compile(spec: Spec, device: cl.Device | str | None = None, *, timeout_s: float = TIMEOUT) -> Program:
@@ -23,5 +19,5 @@ def compile(spec: Spec, device: cl.Device | str | None = None, *, timeout_s: flo
     for a kernel that fails or computes something else within ``timeout_s`` seconds.
     """
     chosen = device if isinstance(device, cl.Device) else find_device(device)
-    mapped, schedule = lowered(spec, chosen)
+    mapped, schedule = lowered(expect_spec(spec), chosen)
     return build(cascade_of(mapped), schedule, chosen, spec=mapped, timeout_s=timeout_s)

@@ -71,10 +71,19 @@ def main() -> None:
         _discard_output()
         sys.exit(1)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno == errno.ENOSPC and error.filename is None:
+            _discard_output()
+            fail(f"cannot write the output: {error.strerror}")
+        else:
+            fail(f"{error.filename}: {error.strerror}" if error.filename else f"{type(error).__name__}: {error}")
+        sys.exit(1)
+    except MemoryError:
+        fail("this machine has not enough memory for it\n  Take smaller sizes: --set NAME=VALUE if the workload has variables.")
+        sys.exit(1)
+    except ImportError as error:
+        if "pyopencl" not in str(error.name) and "OpenCL" not in str(error):
             raise
-        _discard_output()
-        fail(f"cannot write the output: {error.strerror}")
+        fail(f"the OpenCL loader cannot be used: {error}\n  Install the package pyopencl anew: pip install --force-reinstall pyopencl")
         sys.exit(1)
 
 

@@ -105,6 +105,8 @@ def find_device(name: str | None = None) -> cl.Device:
         raise DeviceError("no OpenCL device was found", hint="Install the package pocl-binary-distribution, or a driver for your device.")
     if name is None:
         return available[0]
+    if not isinstance(name, str):
+        raise DeviceError(f"{name!r:.80} is no name of a device", hint="Give part of a platform's or device's name, or a pyopencl.Device.")
     wanted = name.casefold()
     for device in available:
         if any(wanted in text.casefold() for text in (device.platform.name, device.platform.vendor, device.name)):

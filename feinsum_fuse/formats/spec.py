@@ -88,3 +88,10 @@ class Spec:
 
     def _repr_svg_(self) -> str:
         return presentation.svg(self)
+
+
+def expect_spec(value: object) -> Spec:
+    """The value, which must be a Spec; raises :class:`~feinsum_fuse.errors.SpecError` otherwise."""
+    if not isinstance(value, Spec):
+        raise SpecError(f"a Spec is expected, not {type(value).__name__}", hint="ff.load reads one from files, ff.spec makes one.")
+    return value

@@ -18,7 +18,7 @@ from ..errors import LoweringError, SpecWarning
 from ..formats.language.functions import FUNCTIONS
 from ..formats.mapping import PathNode, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
-from ..formats.spec import Spec
+from ..formats.spec import Spec, expect_spec
 from ..schedule.errors import ScopeError
 from ..schedule.schedule import Schedule
 from ..schedule.step import Step
@@ -43,7 +43,7 @@ def lower(spec: Spec, limits: DeviceLimits | None = None, *, target: Target = AN
     ``limits`` are checked before anything is built, in place of the target's if they are given. Raises :class:`LoweringError` for what
     cannot be lowered, and the :class:`ScheduleError` of the step that is not legal.
     """
-    if spec.mapping is None:
+    if expect_spec(spec).mapping is None:
         raise LoweringError("there is no mapping to lower", hint="Add a mapping, or take ff.default_mapping(cascade).")
     warn_of_plain_copies(spec)
     warn_of_unbound_loops(spec)

@@ -36,6 +36,8 @@ def record(measurement: Measurement, prediction: Prediction | None = None, url: 
     returns, the fact is on disk. Raises :class:`~feinsum_fuse.errors.ArchiveError` if it cannot be written, or if the measurement does
     not say what was measured.
     """
+    if not isinstance(measurement, Measurement):
+        raise ArchiveError(f"a measurement is expected, not {type(measurement).__name__}", hint="ff.measure returns one.")
     spec = measurement.subject.spec if measurement.subject else None
     mapping = mapping_text(spec.mapping) if spec is not None and spec.mapping is not None else ""
     made = record_from(measurement, prediction, mapping=mapping)

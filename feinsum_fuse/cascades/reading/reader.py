@@ -19,7 +19,7 @@ from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, value_on
 from ...formats.language.extents import iteration_space, rank_ranges
 from ...formats.language.reductions import NONE, REDUCTIONS
-from ...formats.spec import Spec
+from ...formats.spec import Spec, expect_spec
 from ...formats.workload import TensorAccess, Workload, WorkloadEinsum, operand_name
 from ..cascade import Cascade
 from ..element_types import accumulators, tensor_types
@@ -35,6 +35,7 @@ def expanded(spec: Spec) -> Spec:
     A mapping may name the Einsums that a softmax expands to; then the workload becomes the expanded cascade's. Otherwise the Spec stays as
     it is: one Einsum, as AccelForge models it.
     """
+    expect_spec(spec)
     if spec.mapping is None or {c.einsum for c in spec.mapping.computes} <= {e.name for e in spec.workload.einsums}:
         return spec
     workload = replace(cascade(spec).workload, n_instances=spec.workload.n_instances)
@@ -161,12 +162,21 @@ def _from_strings(
     symbols = {rank: SizeParam(size) if isinstance(size, str) else size for rank, size in sizes.items() if not isinstance(size, int)}
     stand_ins = {symbol: _FIRST_STAND_IN + 10**6 * k for k, symbol in enumerate(dict.fromkeys(symbols.values()))}
     numbers = {rank: stand_ins[symbols[rank]] if rank in symbols else size for rank, size in sizes.items()}
-    bits = {key: np.dtype(dtype).itemsize * 8 for key, dtype in (dtypes or {}).items()}
+    if wrong := [rank for rank, size in sizes.items() if isinstance(size, bool) or not isinstance(size, int | str | SizeParam)]:
+        raise CascadeError(f"the size of {wrong[0]} is {sizes[wrong[0]]!r:.80}", hint="A size is an integer, or the name of one.")
+    bits = {key: 8 * _itemsize(dtype) for key, dtype in (dtypes or {}).items()}
     if not {"All", "Tensors", "Other"} & bits.keys():
         bits |= {"Other": 32} if bits else {"All": 32}
     document = {"workload": {"rank_sizes": numbers, "bits_per_value": bits, "einsums": list(einsums)}}
     result = _from_workload(loads(json.dumps(document)).workload, dtypes, accumulate)
     return _with_symbols(result, {number: symbol for symbol, number in stand_ins.items()}) if stand_ins else result
+
+
+def _itemsize(dtype: str) -> int:
+    try:
+        return np.dtype(dtype).itemsize
+    except TypeError as error:
+        raise CascadeError(f"{dtype!r:.80} is no element type", hint="Such as float32, complex64 or int8, by NumPy's names.") from error
 
 
 def _with_symbols(cascade: Cascade, symbols: Mapping[int, SizeParam]) -> Cascade:

@@ -422,9 +422,15 @@ def scalar(value: object, names: Mapping[str, object]) -> object:
     return evaluate(value, names) if found is None else found
 
 
+_FLOAT_BITS = 1023
+"""Integers of so many bits become floating-point numbers; with one more they overflow."""
+
+
 def number(value: object, names: Mapping[str, object], what: str) -> float:
     """A number; :class:`SpecError` if the value is none or not a number at all (nan)."""
     found = scalar(value, names)
+    if isinstance(found, int) and found.bit_length() > _FLOAT_BITS:
+        raise SpecError(f"{what} has {found.bit_length()} bits; a number that float64 can hold is expected.")
     if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
         raise SpecError(f"{what} is {shown(found)}; a number is expected.")
     return found

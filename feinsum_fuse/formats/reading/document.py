@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from ruamel.yaml import YAML
@@ -124,7 +124,8 @@ def _scalar(node: ScalarNode) -> Scalar:
         digits = text.replace("_", "")
         return int(digits, 0) if re.match(r"[-+]?0[box]", digits) else int(digits)
     if kind == "float":
-        return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
+        with suppress(ValueError):  # a tag may stand before anything, and YAML 1.1 writes 1:30.5 for 90.5: such text stays text
+            return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
     return str(text)
 
 

@@ -286,6 +286,8 @@ def read_files(files: Sequence[str | Path], variables: Mapping[str, object] | No
 
 def read_string(text: str, variables: Mapping[str, object] | None, base: str | Path | None = None) -> Document:
     """The document in a text; ``base`` is the folder that its includes are relative to and stay below."""
+    if not isinstance(text, str):
+        raise SpecError(f"text is expected, not {type(text).__name__}", hint="ff.load reads files, ff.loads their text.")
     if len(text) > MAX_FILE:
         raise SpecError(f"The text has more than {MAX_FILE} characters.", location=Location(TEXT_NAME))
     folder = None if base is None else Path(base).resolve()

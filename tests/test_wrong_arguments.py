@@ -1,0 +1,88 @@
+"""Wrong arguments of public functions, and values at the edge of what files can say: errors of ours, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cli import main
+from tests.cli.conftest import Invoke, invoke
+
+WORKLOAD = "workload: {rank_sizes: {M: %s}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[m]']}"
+TEXTS = {
+    "a float that is none": "!!float x",
+    "an integer that is none": "!!int x",
+    "a time that is none": "!!timestamp x",
+    "bytes that are none": "!!binary '====x'",
+    "a set": "!!set x",
+    "sixties": "1:30",
+    "sixties with a fraction": "1:30.5",
+    "many sixties": "1" + ":59" * 2000,
+    "more digits than Python reads": "9" * 5000,
+    "an integer beyond float64": "9" * 400,
+    "an expression beyond float64": "'2**2000'",
+    "a quotient beyond float64": "'2**2000/3'",
+    "no number": ".nan",
+    "NUL": '"a\\0b"',
+}
+
+
+def plain(size: object) -> ff.Cascade:
+    return ff.cascade(["Z[m] = A[m]"], sizes={"M": size}, dtypes={"All": "float32"})  # type: ignore[dict-item]
+
+
+CALLS: dict[str, Callable[[], object]] = {
+    **{f"a size: {name}": lambda text=text: ff.cascade(ff.loads(WORKLOAD % text)) for name, text in TEXTS.items()},
+    "a variable beyond float64": lambda: ff.loads("{% set M = M|default(3) %}" + WORKLOAD % "{{M}}", variables={"M": 10**400}),
+    "NUL in a path": lambda: ff.load("a\0b.yaml"),
+    "half a character in a text": lambda: ff.loads("workload: \ud800"),
+    "bytes instead of text": lambda: ff.loads(b"workload"),  # type: ignore[arg-type]
+    "nothing instead of text": lambda: ff.loads(None),  # type: ignore[arg-type]
+    "a number instead of a file": lambda: ff.load(3),  # type: ignore[arg-type]
+    "sizes with a fraction": lambda: plain(1.5),
+    "negative sizes": lambda: plain(-1),
+    "sizes beyond ISL": lambda: plain(10**30),
+    "a type that NumPy lacks": lambda: ff.cascade(["Z[m] = A[m]"], sizes={"M": 3}, dtypes={"All": "float99"}),
+    "cascade of nothing": lambda: ff.cascade(None),  # type: ignore[arg-type]
+    "predict nothing": lambda: ff.predict(None),  # type: ignore[arg-type]
+    "lower nothing": lambda: ff.lower(None),  # type: ignore[arg-type]
+    "compile nothing": lambda: ff.compile(None),  # type: ignore[arg-type]
+    "record nothing": lambda: ff.record(None),  # type: ignore[arg-type]
+    "calibrate a number": lambda: ff.calibrate(3),  # type: ignore[arg-type]
+    "compile for a number": lambda: ff.compile(ff.loads(WORKLOAD % 3), device=3),  # type: ignore[arg-type]
+    "einsum of nothing": lambda: ff.einsum(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_only_errors_of_ours(call: Callable[[], object]) -> None:
+    with pytest.raises(ff.Error):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(13, "Permission denied", "/home/x/.local"), "error: /home/x/.local: Permission denied\n"),
+        (OSError(30, "Read-only file system", "/home/x"), "error: /home/x: Read-only file system\n"),
+        (ImportError("libOpenCL.so.1: cannot open shared object file"), "error: the OpenCL loader cannot be used: libOpenCL.so.1: "),
+        (MemoryError(), "error: this machine has not enough memory for it\n"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_the_system_refuses_is_one_line(
+    invoke: Invoke, root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def refuse() -> None:
+        raise error
+
+    monkeypatch.setattr(main, "app", refuse)
+    ended = invoke("check", root / "examples" / "matmul" / "workload.yaml")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(said)
+
+
+__all__ = ["invoke"]
