@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from tests.sweeps import SEED, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = ROOT / "tests" / "golden"
 
 settings.register_profile(
     "feinsum_fuse", deadline=None, derandomize=not SLOW, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -50,3 +52,21 @@ def slow() -> bool:
 def root() -> Path:
     """The root of the checkout."""
     return ROOT
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--update-golden`` writes what the tests see into ``tests/golden`` instead of comparing."""
+    parser.addoption("--update-golden", action="store_true", default=False, help="rewrite the golden texts")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden(name, text)`` compares a text with ``tests/golden/<name>``, by default a ``.txt``."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / (name if "." in name else f"{name}.txt")
+        if request.config.getoption("--update-golden", default=False):
+            path.write_text(text + "\n")
+        assert text + "\n" == path.read_text(), f"{path.name} differs; pytest --update-golden rewrites it"
+
+    return check

@@ -1,0 +1,290 @@
+#define gid(N) ((int) get_group_id(N))
+
+#ifdef __clang__
+typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(float)), may_alias));
+#define get_float8(space, at) ((float8)*(space const float8_anywhere *)(at))
+#define set_float8(space, at, value) (*(space float8_anywhere *)(at) = (value))
+#else
+#define get_float8(space, at) vload8(0, at)
+#define set_float8(space, at, value) vstore8(value, 0, at)
+#endif
+
+#define lane0_float8(x) ((x).s0)
+#define lane1_float8(x) ((x).s1)
+#define lane2_float8(x) ((x).s2)
+#define lane3_float8(x) ((x).s3)
+#define lane4_float8(x) ((x).s4)
+#define lane5_float8(x) ((x).s5)
+#define lane6_float8(x) ((x).s6)
+#define lane7_float8(x) ((x).s7)
+#define splat_float8(x) ((float8)(x))
+#define vdiv_float8(x, y) ((float8)(x) / (float8)(y))
+#define vload_local_float8(x) get_float8(__local, &(x))
+#define vmax_float8(x, y) fmax((float8)(x), (float8)(y))
+
+static inline float vstore_local_float8_at(__local float *at, float8 value)
+{
+  set_float8(__local, at, value);
+  return value.s0;
+}
+#define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
+
+// gid(2): h (S, X, N, L, A, O)
+// gid(1): m in tiles of 128 (S, X, N, L, A, O)
+// gid(0): m in tiles of 64 (S, X, N, L, A, O)
+__kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
+    __global float const *__restrict__ Q,
+    __global float const *__restrict__ K,
+    __global float const *__restrict__ V,
+    __global float *__restrict__ O)
+{
+  int const m_start = 128 * gid(1) + 64 * gid(0);
+  __local float A_local[64 * 64];
+  float8 A_private[4 * 2];
+  __local float L_local[64];
+  float8 L_private[4];
+  __local float N_local[64 * 64];
+  float8 O_vector;
+  __local float Q_local[64 * 64];
+  __local float S_local[64 * 64];
+  float8 S_private[4 * 2];
+  __local float X_local[64];
+  float8 X_private[4];
+  __local float X_scale_local[64];
+
+  // Storage of Q: fetch m (S)
+  for (int m_Q = 0; m_Q < 64; ++m_Q)
+    // Storage of Q: fetch e (S)
+    for (int e_Q = 0; e_Q < 64; ++e_Q)
+      Q_local[m_Q + 64 * e_Q] = Q[65536 * gid(2) + 64 * (m_start + m_Q) + e_Q];
+  // p in tiles of 64 (S, X, N, L, A)
+  for (int p_0 = 0; p_0 < 16; ++p_0)
+  {
+    if (p_0 > 0)
+      // m in tiles of 32 (X.before)
+      for (int m_2 = 0; m_2 < 2; ++m_2)
+        // m in tiles of 8 (X.before)
+        for (int m_3 = 0; m_3 < 4; ++m_3)
+        {
+          int const at_m = 32 * m_2 + 8 * m_3;
+          vstore_local_float8(X_scale_local[at_m], vload_local_float8(X_local[at_m]));
+        }
+    // m in tiles of 16 (S)
+    for (int m_2 = 0; m_2 < 4; ++m_2)
+      // p in tiles of 4 (S)
+      for (int p_1 = 0; p_1 < 16; ++p_1)
+      {
+        S_private[0] = splat_float8(0.0f);
+        S_private[1] = splat_float8(0.0f);
+        S_private[2] = splat_float8(0.0f);
+        S_private[3] = splat_float8(0.0f);
+        S_private[4] = splat_float8(0.0f);
+        S_private[5] = splat_float8(0.0f);
+        S_private[6] = splat_float8(0.0f);
+        S_private[7] = splat_float8(0.0f);
+        // e (S)
+        for (int e = 0; e < 64; ++e)
+        {
+          int const Q_local_at = 16 * m_2 + 64 * e;
+          float8 const Q_local_0 = vload_local_float8(Q_local[Q_local_at]);
+          int const K_at = 65536 * gid(2) + 64 * (64 * p_0 + 4 * p_1) + e;
+          float const K_0 = K[K_at];
+          float8 const Q_local_1 = vload_local_float8(Q_local[Q_local_at + 8]);
+          float const K_1 = K[K_at + 64];
+          float const K_2 = K[K_at + 128];
+          float const K_3 = K[K_at + 192];
+          S_private[0] += Q_local_0 * K_0;
+          S_private[1] += Q_local_1 * K_0;
+          S_private[2] += Q_local_0 * K_1;
+          S_private[3] += Q_local_1 * K_1;
+          S_private[4] += Q_local_0 * K_2;
+          S_private[5] += Q_local_1 * K_2;
+          S_private[6] += Q_local_0 * K_3;
+          S_private[7] += Q_local_1 * K_3;
+        }
+        int const S_local_at = 16 * m_2 + 256 * p_1;
+        vstore_local_float8(S_local[S_local_at], 0.125f * S_private[0]);
+        vstore_local_float8(S_local[S_local_at + 8], 0.125f * S_private[1]);
+        vstore_local_float8(S_local[S_local_at + 64], 0.125f * S_private[2]);
+        vstore_local_float8(S_local[S_local_at + 72], 0.125f * S_private[3]);
+        vstore_local_float8(S_local[S_local_at + 128], 0.125f * S_private[4]);
+        vstore_local_float8(S_local[S_local_at + 136], 0.125f * S_private[5]);
+        vstore_local_float8(S_local[S_local_at + 192], 0.125f * S_private[6]);
+        vstore_local_float8(S_local[S_local_at + 200], 0.125f * S_private[7]);
+      }
+    // m in tiles of 32 (X)
+    for (int m_2 = 0; m_2 < 2; ++m_2)
+    {
+      if (p_0 == 0)
+      {
+        X_private[0] = splat_float8(-3.4028235e+38f);
+        X_private[1] = splat_float8(-3.4028235e+38f);
+        X_private[2] = splat_float8(-3.4028235e+38f);
+        X_private[3] = splat_float8(-3.4028235e+38f);
+      }
+      else
+      {
+        X_private[0] = vload_local_float8(X_local[32 * m_2]);
+        X_private[1] = vload_local_float8(X_local[32 * m_2 + 8]);
+        X_private[2] = vload_local_float8(X_local[32 * m_2 + 16]);
+        X_private[3] = vload_local_float8(X_local[32 * m_2 + 24]);
+      }
+      // p (X)
+      for (int p_1 = 0; p_1 < 64; ++p_1)
+      {
+        int const S_local_at = 32 * m_2 + 64 * p_1;
+        X_private[0] = vmax_float8(X_private[0], vload_local_float8(S_local[S_local_at]));
+        X_private[1] = vmax_float8(X_private[1], vload_local_float8(S_local[S_local_at + 8]));
+        X_private[2] = vmax_float8(X_private[2], vload_local_float8(S_local[S_local_at + 16]));
+        X_private[3] = vmax_float8(X_private[3], vload_local_float8(S_local[S_local_at + 24]));
+      }
+      vstore_local_float8(X_local[32 * m_2], X_private[0]);
+      vstore_local_float8(X_local[32 * m_2 + 8], X_private[1]);
+      vstore_local_float8(X_local[32 * m_2 + 16], X_private[2]);
+      vstore_local_float8(X_local[32 * m_2 + 24], X_private[3]);
+    }
+    if (p_0 > 0)
+    {
+      // m in tiles of 32 (X.scale)
+      for (int m_2 = 0; m_2 < 2; ++m_2)
+        // m in tiles of 8 (X.scale)
+        for (int m_3 = 0; m_3 < 4; ++m_3)
+        {
+          int const at_m = 32 * m_2 + 8 * m_3;
+          vstore_local_float8(X_scale_local[at_m], exp(vload_local_float8(X_scale_local[at_m]) - vload_local_float8(X_local[at_m])));
+        }
+      // m in tiles of 32 (L.rescale)
+      for (int m_2 = 0; m_2 < 2; ++m_2)
+        // m in tiles of 8 (L.rescale)
+        for (int m_3 = 0; m_3 < 4; ++m_3)
+        {
+          int const at_m = 32 * m_2 + 8 * m_3;
+          vstore_local_float8(L_local[at_m], vload_local_float8(L_local[at_m]) * vload_local_float8(X_scale_local[at_m]));
+        }
+      // m in tiles of 16 (A.rescale)
+      for (int m_2 = 0; m_2 < 4; ++m_2)
+        // f in tiles of 4 (A.rescale)
+        for (int f_0 = 0; f_0 < 16; ++f_0)
+          // f (A.rescale)
+          for (int f_1 = 0; f_1 < 4; ++f_1)
+            // m in tiles of 8 (A.rescale)
+            for (int m_3 = 0; m_3 < 2; ++m_3)
+            {
+              int const A_local_at = 16 * m_2 + 256 * f_0 + 64 * f_1 + 8 * m_3;
+              vstore_local_float8(A_local[A_local_at], vload_local_float8(A_local[A_local_at]) * vload_local_float8(X_scale_local[16 * m_2 + 8 * m_3]));
+            }
+    }
+    // p (N)
+    for (int p_1 = 0; p_1 < 64; ++p_1)
+      // m in tiles of 8 (N)
+      for (int m_2 = 0; m_2 < 8; ++m_2)
+      {
+        int const at_p_m = 64 * p_1 + 8 * m_2;
+        vstore_local_float8(N_local[at_p_m], exp(vload_local_float8(S_local[at_p_m]) - vload_local_float8(X_local[8 * m_2])));
+      }
+    // m in tiles of 32 (L)
+    for (int m_2 = 0; m_2 < 2; ++m_2)
+    {
+      if (p_0 == 0)
+      {
+        L_private[0] = splat_float8(0.0f);
+        L_private[1] = splat_float8(0.0f);
+        L_private[2] = splat_float8(0.0f);
+        L_private[3] = splat_float8(0.0f);
+      }
+      else
+      {
+        L_private[0] = vload_local_float8(L_local[32 * m_2]);
+        L_private[1] = vload_local_float8(L_local[32 * m_2 + 8]);
+        L_private[2] = vload_local_float8(L_local[32 * m_2 + 16]);
+        L_private[3] = vload_local_float8(L_local[32 * m_2 + 24]);
+      }
+      // p (L)
+      for (int p_1 = 0; p_1 < 64; ++p_1)
+      {
+        int const N_local_at = 32 * m_2 + 64 * p_1;
+        L_private[0] += vload_local_float8(N_local[N_local_at]);
+        L_private[1] += vload_local_float8(N_local[N_local_at + 8]);
+        L_private[2] += vload_local_float8(N_local[N_local_at + 16]);
+        L_private[3] += vload_local_float8(N_local[N_local_at + 24]);
+      }
+      vstore_local_float8(L_local[32 * m_2], L_private[0]);
+      vstore_local_float8(L_local[32 * m_2 + 8], L_private[1]);
+      vstore_local_float8(L_local[32 * m_2 + 16], L_private[2]);
+      vstore_local_float8(L_local[32 * m_2 + 24], L_private[3]);
+    }
+    // m in tiles of 16 (A)
+    for (int m_2 = 0; m_2 < 4; ++m_2)
+      // f in tiles of 4 (A)
+      for (int f_0 = 0; f_0 < 16; ++f_0)
+      {
+        int const A_local_at = 16 * m_2 + 256 * f_0;
+        if (p_0 == 0)
+        {
+          A_private[0] = splat_float8(0.0f);
+          A_private[1] = splat_float8(0.0f);
+          A_private[2] = splat_float8(0.0f);
+          A_private[3] = splat_float8(0.0f);
+          A_private[4] = splat_float8(0.0f);
+          A_private[5] = splat_float8(0.0f);
+          A_private[6] = splat_float8(0.0f);
+          A_private[7] = splat_float8(0.0f);
+        }
+        else
+        {
+          A_private[0] = vload_local_float8(A_local[A_local_at]);
+          A_private[1] = vload_local_float8(A_local[A_local_at + 8]);
+          A_private[2] = vload_local_float8(A_local[A_local_at + 64]);
+          A_private[3] = vload_local_float8(A_local[A_local_at + 72]);
+          A_private[4] = vload_local_float8(A_local[A_local_at + 128]);
+          A_private[5] = vload_local_float8(A_local[A_local_at + 136]);
+          A_private[6] = vload_local_float8(A_local[A_local_at + 192]);
+          A_private[7] = vload_local_float8(A_local[A_local_at + 200]);
+        }
+        // p (A)
+        for (int p_1 = 0; p_1 < 64; ++p_1)
+        {
+          int const N_local_at = 16 * m_2 + 64 * p_1;
+          float8 const N_local_0 = vload_local_float8(N_local[N_local_at]);
+          int const V_at = 65536 * gid(2) + 64 * (64 * p_0 + p_1) + 4 * f_0;
+          float const V_0 = V[V_at];
+          float8 const N_local_1 = vload_local_float8(N_local[N_local_at + 8]);
+          float const V_1 = V[V_at + 1];
+          float const V_2 = V[V_at + 2];
+          float const V_3 = V[V_at + 3];
+          A_private[0] += N_local_0 * V_0;
+          A_private[1] += N_local_1 * V_0;
+          A_private[2] += N_local_0 * V_1;
+          A_private[3] += N_local_1 * V_1;
+          A_private[4] += N_local_0 * V_2;
+          A_private[5] += N_local_1 * V_2;
+          A_private[6] += N_local_0 * V_3;
+          A_private[7] += N_local_1 * V_3;
+        }
+        vstore_local_float8(A_local[A_local_at], A_private[0]);
+        vstore_local_float8(A_local[A_local_at + 8], A_private[1]);
+        vstore_local_float8(A_local[A_local_at + 64], A_private[2]);
+        vstore_local_float8(A_local[A_local_at + 72], A_private[3]);
+        vstore_local_float8(A_local[A_local_at + 128], A_private[4]);
+        vstore_local_float8(A_local[A_local_at + 136], A_private[5]);
+        vstore_local_float8(A_local[A_local_at + 192], A_private[6]);
+        vstore_local_float8(A_local[A_local_at + 200], A_private[7]);
+      }
+  }
+  // f (O)
+  for (int f = 0; f < 64; ++f)
+    // m in tiles of 8 (O)
+    for (int m_2 = 0; m_2 < 8; ++m_2)
+    {
+      O_vector = vdiv_float8(vload_local_float8(A_local[64 * f + 8 * m_2]), vload_local_float8(L_local[8 * m_2]));
+      int const O_at = 65536 * gid(2) + 64 * (m_start + 8 * m_2) + f;
+      O[O_at] = lane0_float8(O_vector);
+      O[O_at + 64] = lane1_float8(O_vector);
+      O[O_at + 128] = lane2_float8(O_vector);
+      O[O_at + 192] = lane3_float8(O_vector);
+      O[O_at + 256] = lane4_float8(O_vector);
+      O[O_at + 320] = lane5_float8(O_vector);
+      O[O_at + 384] = lane6_float8(O_vector);
+      O[O_at + 448] = lane7_float8(O_vector);
+    }
+}

@@ -1,0 +1,237 @@
+#define gid(N) ((int) get_group_id(N))
+
+#ifdef __clang__
+typedef float float4_anywhere __attribute__((ext_vector_type(4), aligned(sizeof(float)), may_alias));
+#define get_float4(space, at) ((float4)*(space const float4_anywhere *)(at))
+#define set_float4(space, at, value) (*(space float4_anywhere *)(at) = (value))
+#else
+#define get_float4(space, at) vload4(0, at)
+#define set_float4(space, at, value) vstore4(value, 0, at)
+#endif
+
+#ifdef __clang__
+typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(float)), may_alias));
+#define get_float8(space, at) ((float8)*(space const float8_anywhere *)(at))
+#define set_float8(space, at, value) (*(space float8_anywhere *)(at) = (value))
+#else
+#define get_float8(space, at) vload8(0, at)
+#define set_float8(space, at, value) vstore8(value, 0, at)
+#endif
+
+#define splat_float8(x) ((float8)(x))
+#define vload_global_float8(x) get_float8(__global, &(x))
+#define vload_local_float8(x) get_float8(__local, &(x))
+
+/* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */
+static inline float8 vloadupto_global_float8_at(__global float const *at, int count)
+{
+  if (count >= 8) return get_float8(__global, at);
+  float8 some = 0;
+  if (count >= 4)
+  {
+    some.s0123 = get_float4(__global, at);
+    if (count > 4) some.s4 = at[4];
+    if (count > 5) some.s5 = at[5];
+    if (count > 6) some.s6 = at[6];
+  }
+  else
+  {
+    if (count > 0) some.s0 = at[0];
+    if (count > 1) some.s1 = at[1];
+    if (count > 2) some.s2 = at[2];
+  }
+  return some;
+}
+#define vloadupto_global_float8(x, count) vloadupto_global_float8_at(&(x), count)
+
+/* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */
+static inline float8 vloadupto_local_float8_at(__local float const *at, int count)
+{
+  if (count >= 8) return get_float8(__local, at);
+  float8 some = 0;
+  if (count >= 4)
+  {
+    some.s0123 = get_float4(__local, at);
+    if (count > 4) some.s4 = at[4];
+    if (count > 5) some.s5 = at[5];
+    if (count > 6) some.s6 = at[6];
+  }
+  else
+  {
+    if (count > 0) some.s0 = at[0];
+    if (count > 1) some.s1 = at[1];
+    if (count > 2) some.s2 = at[2];
+  }
+  return some;
+}
+#define vloadupto_local_float8(x, count) vloadupto_local_float8_at(&(x), count)
+
+static inline float vstore_local_float8_at(__local float *at, float8 value)
+{
+  set_float8(__local, at, value);
+  return value.s0;
+}
+#define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
+
+static inline float vstoreupto_local_float8_at(__local float *at, float8 value, int count)
+{
+  if (count >= 8)
+  {
+    set_float8(__local, at, value);
+    return value.s0;
+  }
+  if (count >= 4)
+  {
+    set_float4(__local, at, value.s0123);
+    if (count > 4) at[4] = value.s4;
+    if (count > 5) at[5] = value.s5;
+    if (count > 6) at[6] = value.s6;
+  }
+  else
+  {
+    if (count > 0) at[0] = value.s0;
+    if (count > 1) at[1] = value.s1;
+    if (count > 2) at[2] = value.s2;
+  }
+  return value.s0;
+}
+#define vstoreupto_local_float8(x, value, count) vstoreupto_local_float8_at(&(x), value, count)
+
+// gid(1): i in tiles of 16 (T, Y)
+// gid(0): i in tiles of 8 (T, Y)
+__kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
+    __global float const *__restrict__ X,
+    __global float const *__restrict__ C,
+    __global float const *__restrict__ B,
+    __global float *__restrict__ Y)
+{
+  int const i_start = 16 * gid(1) + 8 * gid(0);
+  __local float T_local[8 * 40];
+  float8 T_private[2 * 4];
+  __local float Y_local[35];
+  float8 Y_private[4];
+
+  if (2 * gid(1) + gid(0) <= 2)
+    // i (T, Y)
+    for (int i_2 = 0; i_2 <= (gid(0) == 0 && gid(1) == 1 ? 2 : 7); ++i_2)
+    {
+      // j in tiles of 8 (T, Y)
+      for (int j_0 = 0; j_0 < 3; ++j_0)
+      {
+        // j in tiles of 2 (T)
+        for (int j_1 = 0; j_1 <= (j_0 == 2 ? 1 : 3); ++j_1)
+          // r in tiles of 32 (T)
+          for (int r_0 = 0; r_0 < 2; ++r_0)
+          {
+            T_private[0] = splat_float8(0.0f);
+            if (r_0 == 0)
+            {
+              T_private[1] = splat_float8(0.0f);
+              T_private[2] = splat_float8(0.0f);
+              T_private[3] = splat_float8(0.0f);
+            }
+            bool const inside_j = j_1 + 4 * j_0 <= 8;
+            if (inside_j)
+            {
+              T_private[4] = splat_float8(0.0f);
+              if (r_0 == 0)
+              {
+                T_private[5] = splat_float8(0.0f);
+                T_private[6] = splat_float8(0.0f);
+                T_private[7] = splat_float8(0.0f);
+              }
+            }
+            // k (T)
+            for (int k = 0; k < 19; ++k)
+            {
+              int const X_at = 361 * (i_start + i_2) + 19 * (8 * j_0 + 2 * j_1) + k;
+              int const C_at = 32 * r_0 + 35 * k;
+              T_private[0] += X[X_at] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
+              if (r_0 == 0)
+              {
+                float const X_0 = X[X_at];
+                T_private[1] += X_0 * vload_global_float8(C[C_at + 8]);
+                T_private[2] += X_0 * vload_global_float8(C[C_at + 16]);
+                T_private[3] += X_0 * vload_global_float8(C[C_at + 24]);
+              }
+              if (inside_j)
+              {
+                T_private[4] += X[X_at + 19] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
+                if (r_0 == 0)
+                {
+                  float const X_0 = X[X_at + 19];
+                  T_private[5] += X_0 * vload_global_float8(C[C_at + 8]);
+                  T_private[6] += X_0 * vload_global_float8(C[C_at + 16]);
+                  T_private[7] += X_0 * vload_global_float8(C[C_at + 24]);
+                }
+              }
+            }
+            int const T_local_at = 80 * j_1 + 32 * r_0;
+            vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
+            if (r_0 == 0)
+            {
+              vstore_local_float8(T_local[T_local_at + 8], T_private[1]);
+              vstore_local_float8(T_local[T_local_at + 16], T_private[2]);
+              vstore_local_float8(T_local[T_local_at + 24], T_private[3]);
+            }
+            if (inside_j)
+            {
+              vstoreupto_local_float8(T_local[T_local_at + 40], T_private[4], 35 - 32 * r_0);
+              if (r_0 == 0)
+              {
+                vstore_local_float8(T_local[T_local_at + 48], T_private[5]);
+                vstore_local_float8(T_local[T_local_at + 56], T_private[6]);
+                vstore_local_float8(T_local[T_local_at + 64], T_private[7]);
+              }
+            }
+          }
+        // r in tiles of 32 (Y)
+        for (int r_0 = 0; r_0 < 2; ++r_0)
+        {
+          if (j_0 == 0)
+          {
+            Y_private[0] = splat_float8(0.0f);
+            if (r_0 == 0)
+            {
+              Y_private[1] = splat_float8(0.0f);
+              Y_private[2] = splat_float8(0.0f);
+              Y_private[3] = splat_float8(0.0f);
+            }
+          }
+          else
+          {
+            Y_private[0] = vloadupto_local_float8(Y_local[32 * r_0], 35 - 32 * r_0);
+            if (r_0 == 0)
+            {
+              Y_private[1] = vload_local_float8(Y_local[32 * r_0 + 8]);
+              Y_private[2] = vload_local_float8(Y_local[32 * r_0 + 16]);
+              Y_private[3] = vload_local_float8(Y_local[32 * r_0 + 24]);
+            }
+          }
+          // j (Y)
+          for (int j_1 = 0; j_1 <= (j_0 == 2 ? 2 : 7); ++j_1)
+          {
+            int const B_at = 280 * j_0 + 32 * r_0 + 35 * j_1;
+            int const T_local_at = 32 * r_0 + 40 * j_1;
+            Y_private[0] += vload_local_float8(T_local[T_local_at]) * vloadupto_global_float8(B[B_at], 35 - 32 * r_0);
+            if (r_0 == 0)
+            {
+              Y_private[1] += vload_local_float8(T_local[T_local_at + 8]) * vload_global_float8(B[B_at + 8]);
+              Y_private[2] += vload_local_float8(T_local[T_local_at + 16]) * vload_global_float8(B[B_at + 16]);
+              Y_private[3] += vload_local_float8(T_local[T_local_at + 24]) * vload_global_float8(B[B_at + 24]);
+            }
+          }
+          vstoreupto_local_float8(Y_local[32 * r_0], Y_private[0], 35 - 32 * r_0);
+          if (r_0 == 0)
+          {
+            vstore_local_float8(Y_local[32 * r_0 + 8], Y_private[1]);
+            vstore_local_float8(Y_local[32 * r_0 + 16], Y_private[2]);
+            vstore_local_float8(Y_local[32 * r_0 + 24], Y_private[3]);
+          }
+        }
+      }
+      // Storage of Y: write back r (Y)
+      for (int r_Y_6 = 0; r_Y_6 < 35; ++r_Y_6)
+        Y[35 * (i_start + i_2) + r_Y_6] = Y_local[r_Y_6];
+    }
+}
