@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -46,7 +47,7 @@ def serve(root: Path, requests: IO[str]) -> None:
         moments.append(time.process_time())
         executable(kernel)
         moments.append(time.process_time())
-        return [after - before for before, after in zip(moments, moments[1:], strict=False)]
+        return [after - before for before, after in pairwise(moments)]
 
     run(0)
     print("ready", flush=True)
