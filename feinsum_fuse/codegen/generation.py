@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 import islpy as isl
 import loopy as lp
 import numpy as np
+from cgen import Collection as FunctionCollection
+from cgen import Generable
 from loopy.check import WriteRaceConditionWarning
+from loopy.codegen import TranslationUnitCodeGenerationResult
+from loopy.codegen.result import process_preambles
 from loopy.diagnostic import LoopyError
 from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag
@@ -22,11 +26,16 @@ from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 from pyopencl import cltypes
 
 from ..errors import LoweringError, UnsupportedTypeError
+from ..schedule.kernel.definitions import definitions
+from ..schedule.kernel.intrinsics import Intrinsic
 from ..schedule.kernel.remarks import described
-from ..schedule.target import ANY_DEVICE, Target
+from ..schedule.target import ANY_DEVICE, Quirks, Target
+from .arithmetic import function_of
 from .executable import Argument, Executable, Launch, Role
+from .expressions import VectorCall, within
 from .half import PRAGMA, uses_half, with_half_constants
-from .source import source_of
+from .quirks import AGREED, AGREED_DEFINITION
+from .statements import Head, Kernel, all_statements, expressions
 from .target import TreeTarget, looped
 
 OPTIONS = ("-cl-mad-enable",)
@@ -156,3 +165,48 @@ def _shares(array: TemporaryVariable | None, tag: ConcurrentTag) -> bool:
     if array is None or array.address_space == AddressSpace.GLOBAL:
         return True
     return array.address_space == AddressSpace.LOCAL and isinstance(tag, lp.kernel.data.LocalInameTag)
+
+
+_AXES_PREAMBLE = "00_declare_gid_lid"
+"""loopy's own name for the macros of the device's axes."""
+_FIRST_PREAMBLE = "00_agreed"
+_AXES = {"lid": "get_local_id", "gid": "get_group_id"}
+
+
+def source_of(generated: TranslationUnitCodeGenerationResult, unit: lp.TranslationUnit, quirks: Quirks) -> str:
+    """The OpenCL C of what loopy has generated of a program."""
+    functions = [function for program in generated.device_programs for function in functions_of(program.ast)]
+    ours = {tag for f in unit.callables_table.values() if isinstance(f, Intrinsic) for tag, _ in f.generate_preambles(unit.target)}
+    preambles = [(tag, text) for tag, text in generated.device_preambles if tag not in ours and tag != _AXES_PREAMBLE]
+    texts = ["".join(f"{line}\n" for line in function.generate()) for function in functions]
+    return _head(functions, preambles, quirks) + "\n".join(texts)
+
+
+def functions_of(tree: Generable) -> Iterator[Kernel | Head]:
+    """The functions and their declarations in what loopy has put together."""
+    if isinstance(tree, FunctionCollection):
+        for part in tree.contents:
+            yield from functions_of(part)
+    else:
+        assert isinstance(tree, Kernel | Head)
+        yield tree
+
+
+def _head(functions: Sequence[Kernel | Head], preambles: Sequence[tuple[str, str]], quirks: Quirks) -> str:
+    """What stands before the kernels: loopy's functions, and the functions and macros that the kernels use."""
+    bodies = [function.body for function in functions if isinstance(function, Kernel)]
+    parts = [part for body in bodies for s in all_statements(body) for e in expressions(s) for part in within(e)]
+    used = {function_of(part) for part in parts}
+    texts = dict(preambles)
+    for operation in {part.operation for part in parts if isinstance(part, VectorCall)}:
+        texts |= definitions(operation, quirks)
+    axes = [f"#define {axis}(N) ((int) {function}(N))" for axis, function in _AXES.items() if axis in used]
+    texts |= {_AXES_PREAMBLE: "\n".join(axes)} if axes else {}
+    texts |= {_FIRST_PREAMBLE: AGREED_DEFINITION} if AGREED in used else {}
+    head: list[str] = []
+    was_long = False
+    for text in (text.strip("\n") for text in process_preambles(list(texts.items()))):
+        is_long = "\n" in text
+        head += ["", text] if head and (is_long or was_long) else [text]
+        was_long = is_long
+    return "".join(f"{text}\n" for text in [*head, ""]) if head else ""

@@ -14,11 +14,9 @@ import pymbolic.primitives as p
 from ..schedule.kernel.remarks import Description
 from .arithmetic import Known, Linear, Range, function_of, is_axis
 from .expressions import Substitution, VectorCall, array_of, variables, within
-from .operands import loop_names, with_loads, with_starts
-from .repeats import with_names
-from .simplification import joined, shortened
+from .repeats import loop_names, with_loads, with_names, with_starts
+from .simplification import joined, shortened, unrolled
 from .statements import Assignment, Foreign, Kernel, all_statements, changed, expressions, renamed
-from .unrolling import unrolled
 
 
 def legible(kernel: Kernel, description: Description) -> Kernel:

@@ -1,16 +1,20 @@
-"""A kernel's statements without what says nothing: conditions that are known, loops of one iteration, whole vectors that are counted."""
+"""A kernel's statements without what says nothing: conditions that are known, loops of one iteration, whole vectors that are counted.
+
+Loops that are to be unrolled are written out: loopy, which would generate the code of each iteration anew, has seen an ordinary loop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
 from .arithmetic import Known, both, conjuncts, integer, is_axis, negated, simplified
 from .expressions import Rewriter, Substitution, VectorCall, is_negative, negative, within
-from .statements import Assignment, Barrier, Branch, Declaration, Evaluation, Loop, Scope, Statement, changed, with_bodies
+from .statements import Assignment, Barrier, Branch, Declaration, Evaluation, Loop, Scope, Statement, bodies, changed, with_bodies
 
 
 def shortened(body: Sequence[Statement], known: Known) -> tuple[Statement, ...]:
@@ -183,3 +187,37 @@ def _one_condition(statement: Statement) -> Statement:
             parts = [part for test in (statement.condition, inner.condition) for part in conjuncts(test, p.LogicalAnd)]
             return Branch(both(parts), inner.body)
     return statement
+
+
+def unrolled(body: Sequence[Statement]) -> tuple[Statement, ...]:
+    """The statements with every loop that is to be unrolled written out, each iteration under its conditions."""
+    return tuple(_unrolled(body, {}))
+
+
+def _unrolled(body: Sequence[Statement], values: Mapping[str, int]) -> Iterator[Statement]:
+    for statement in body:
+        if isinstance(statement, Loop) and statement.unrolled:
+            yield from _iterations(statement, values)
+            continue
+        # A statement's own expressions are changed once, whatever the depth of the loops around it.
+        bare = with_bodies(statement, lambda _: ())
+        blocks = iter([tuple(_unrolled(part, values)) for part in bodies(statement)])
+        yield with_bodies(changed(bare, Substitution(dict(values))) if values else bare, partial(_next, blocks))
+
+
+def _next(blocks: Iterator[tuple[Statement, ...]], _: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    return next(blocks)
+
+
+def _iterations(loop: Loop, values: Mapping[str, int]) -> Iterator[Statement]:
+    assert isinstance(loop.first, int) and isinstance(loop.last, int)
+    for value in range(loop.first, loop.last + 1):
+        here = {**values, loop.name: value}
+        conditions = loop.bounds.at(here) if loop.bounds else ()
+        if conditions is None:
+            continue
+        copy = tuple(_unrolled(loop.body, here))
+        if conditions:
+            yield Branch(both(conditions), copy)
+        else:
+            yield from copy

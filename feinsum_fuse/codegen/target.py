@@ -44,7 +44,6 @@ from ..schedule.kernel.operations import Operation
 from ..schedule.kernel.remarks import Description
 from ..schedule.target import Quirks
 from .arithmetic import both, conjuncts, function_of
-from .bounds import Bounds
 from .expressions import Cast, VectorCall, is_whole_number, within
 from .legibility import legible
 from .quirks import with_hidden_agreement
@@ -53,6 +52,7 @@ from .statements import (
     Assignment,
     Barrier,
     Block,
+    Bounds,
     Branch,
     Comment,
     Declaration,

@@ -15,8 +15,7 @@ import pytest
 from pymbolic.typing import Expression
 
 import feinsum_fuse as ff
-from feinsum_fuse.codegen.expressions import array_of, children, is_number, is_whole_number, operations, variables, within
-from feinsum_fuse.codegen.printing import written
+from feinsum_fuse.codegen.expressions import array_of, children, is_number, is_whole_number, operations, variables, within, written
 from feinsum_fuse.codegen.repeats import REPEATED, without_constant
 from feinsum_fuse.codegen.statements import Assignment, Branch, Declaration, Kernel, Loop, Statement, all_statements, expressions
 from feinsum_fuse.formats.spec import Spec

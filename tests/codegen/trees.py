@@ -10,7 +10,7 @@ from pymbolic import parse
 from pymbolic.typing import Expression
 
 from feinsum_fuse.codegen.expressions import Rewriter, VectorCall
-from feinsum_fuse.codegen.source import functions_of, source_of
+from feinsum_fuse.codegen.generation import functions_of, source_of
 from feinsum_fuse.codegen.statements import Argument, Assignment, Declaration, Evaluation, Head, Kernel, Statement, Variable
 from feinsum_fuse.codegen.target import TreeTarget, looped
 from feinsum_fuse.schedule.kernel.operations import Operation
