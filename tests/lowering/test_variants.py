@@ -11,6 +11,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.checking.verification import verify
 from tests.schedule.runs import run
+from tests.sweeps import SLOW
 
 CHAIN = """
 {% set LAST = COUNT if ENDING else COUNT - 1 %}
@@ -97,16 +98,18 @@ WORDS = [
 """What OpenCL, loopy or the text around our kernels call something else."""
 
 
-@pytest.mark.parametrize("shift", [14, 21])
+SHIFTED = [
+    ("matmul", "mapping_packed", {"M": 67, "K": 300, "N": 45}, 14),
+    ("dg_divergence", "mapping_fused", {"E": 133, "N": 19}, 21),
+    ("attention", "mapping_one_pass", {"H": 2, "M": 75, "P": 69, "E": 11}, 14),
+    ("perceptron", "mapping_fused", {"M": 67, "A": 19, "F": 75, "B": 21, "FT": 32}, 21),
+    ("mttkrp", "mapping_fused", {"N": 19, "R": 35, "JT": 8}, 14),
+]
+"""Each with one half of the words; with the other in the slow suite."""
+
+
 @pytest.mark.parametrize(
-    ("folder", "mapping", "sizes"),
-    [
-        ("matmul", "mapping_packed", {"M": 67, "K": 300, "N": 45}),
-        ("dg_divergence", "mapping_fused", {"E": 133, "N": 19}),
-        ("attention", "mapping_one_pass", {"H": 2, "M": 75, "P": 69, "E": 11}),
-        ("perceptron", "mapping_fused", {"M": 67, "A": 19, "F": 75, "B": 21, "FT": 32}),
-        ("mttkrp", "mapping_fused", {"N": 19, "R": 35, "JT": 8}),
-    ],
+    ("folder", "mapping", "sizes", "shift"), [*SHIFTED, *((*case, 35 - shift) for *case, shift in SHIFTED if SLOW)]
 )
 def test_names_that_mean_something_else_to_opencl(root: Path, folder: str, mapping: str, sizes: dict[str, int], shift: int) -> None:
     """Tensors, Einsums and rank variables may have them, and the kernel is built and right (``ff.compile`` verifies it)."""
