@@ -42,6 +42,7 @@ from pytools.tag import UniqueTag, tag_dataclass
 from ..schedule.kernel.intrinsics import Intrinsic
 from ..schedule.kernel.operations import Operation
 from ..schedule.kernel.remarks import Description
+from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import Quirks
 from .arithmetic import both, conjuncts, function_of
 from .expressions import Cast, VectorCall, is_whole_number, within
@@ -120,7 +121,9 @@ def looped(t_unit: lp.TranslationUnit) -> lp.TranslationUnit:
         name: iname.copy(tags=frozenset(UnrolledTag() if isinstance(tag, UnrollTag) else tag for tag in iname.tags))
         for name, iname in kernels[0].inames.items()
     }
-    return t_unit.with_kernel(kernels[0].copy(inames=inames))
+    # loopy hashes kernels again and again; the tree that this one is written from is not asked for any more.
+    tags = frozenset(tag for tag in kernels[0].tags if not isinstance(tag, NormalFormTag))
+    return t_unit.with_kernel(kernels[0].copy(inames=inames, tags=tags))
 
 
 def _is_plain(kernel: LoopKernel) -> bool:
