@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 import feinsum_fuse as ff
-from feinsum_fuse.formats.writing.columns import table
+from feinsum_fuse.formats.writing.presentation import table
 from feinsum_fuse.model import place_caches, predicted_seconds
 from feinsum_fuse.model.accelforge.estimate import estimate
 from feinsum_fuse.model.hardware.incore import core_term

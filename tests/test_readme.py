@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.cli.main import VERBS
+from feinsum_fuse.cli.__main__ import VERBS
 from tests.conftest import ROOT
 
 PAGES = sorted(page for page in (ROOT / "README.rst", *(ROOT / "doc").glob("*.rst")))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cli import main
+from feinsum_fuse.cli import __main__ as main
 from tests.cli.conftest import Invoke, invoke
 
 WORKLOAD = "workload: {rank_sizes: {M: %s}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[m]']}"

@@ -1,4 +1,9 @@
-"""What the entities of a cascade are called in a loopy kernel."""
+"""What the entities of a cascade are called in a loopy kernel.
+
+No entity is called by a word that means something to OpenCL C, its headers, a compiler or loopy. Those words are collected from the
+specification of OpenCL C 3.0 (sections 6.1 to 6.15) and the headers ``opencl-c.h`` and ``opencl-c-base.h`` of Clang, with the extensions
+of Khronos, Intel, AMD, Arm and PoCL. Families of names (``convert_...``, ``float16``) are patterns.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,8 @@ from dataclasses import dataclass, field
 
 from constantdict import constantdict
 
-from .reserved import is_reserved
+from ..formats.language.functions import IN_KERNELS
+from ..formats.language.reductions import SYMBOLS
 from .sequence import EinsumSequence
 
 _CONSTANTS = ("M_", "FLT_", "DBL_", "INT_", "LONG_")
@@ -76,3 +82,51 @@ def chosen_names(cascade: EinsumSequence) -> Names:
         for position, operand in enumerate(einsum.operands):
             rules[einsum.name, position] = fresh(f"{operand.tensor}_{position}_{einsum.name}")
     return Names(constantdict(instructions), constantdict(inames), constantdict(arrays), constantdict(rules), constantdict(sizes))
+
+
+_LANGUAGE = """
+    alignas alignof and asm auto bool break case char class complex const constexpr continue default defined delete do double elif else enum
+    explicit export extern false float for friend generic global goto half if imaginary import inline int intptr_t kernel local long
+    module mutable namespace new not nullptr operator or pipe private protected ptrdiff_t public register restrict return short signed
+    size_t sizeof static static_assert struct switch template this thread_local true try catch throw typedef typeid typename typeof
+    uchar uint uintptr_t ulong uniform union unsigned unroll ushort using vec_step vec_type_hint virtual void volatile wchar_t while
+    constant addrspace_cast compl bitand bitor xor and_eq or_eq xor_eq not_eq const_cast static_cast dynamic_cast reinterpret_cast
+    decltype noexcept concept requires co_await co_return co_yield char8_t char16_t char32_t
+    event_t sampler_t queue_t clk_event_t clk_profiling_info reserve_id_t ndrange_t kernel_enqueue_flags_t kernel_exec ext_vector_type
+    NULL INFINITY NAN HUGE_VAL HUGE_VALF MAXFLOAT MAX_WORK_DIM EOF OPENCL EXTENSION INTTYPE linux unix i386 main
+"""
+_BUILT_IN = """
+    abs abs_diff acos acosh acospi add_sat all any args asin asinh asinpi atan atan2 atan2pi atanh atanpi barrier bit_reverse bitselect
+    capture_event_profiling_info cbrt ceil clamp clz copysign cos cosh cospi create_user_event cross ctz degrees distance dot erf erfc exp
+    exp10 exp2 expm1 fabs fast_distance fast_length fast_normalize fdim floor fma fmax fmin fmod fract frexp hadd hypot ilogb
+    is_valid_event is_valid_reserve_id isequal isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal
+    isnotequal isordered isunordered ldexp length lgamma lgamma_r log log10 log1p log2 logb mad mad24 mad_hi mad_sat max maxmag min minmag
+    mix modf mul24 mul_hi nan nextafter normalize popcount pow pown powr prefetch printf radians release_event remainder remquo
+    retain_event rhadd rint rootn rotate round rsqrt select set_user_event_status shuffle shuffle2 sign signbit sin sincos sinh sinpi
+    smoothstep sqrt step sub_sat tan tanh tanpi tgamma trunc upsample memcpy memmove memset
+"""
+_LOOPY = """
+    sum prod product reduce simul_reduce argmax argmin segmented_sum segmented_product where gid lid lambda None True False inf
+"""
+_WORDS = frozenset(
+    (
+        *_LANGUAGE.split(),
+        *_BUILT_IN.split(),
+        *_LOOPY.split(),
+        *SYMBOLS,
+        *IN_KERNELS,
+        *(name for function in IN_KERNELS.values() for name in (function.opencl, function.opencl_integers) if name),
+    )
+)
+_FAMILIES = re.compile(
+    r"(u?(char|short|int|long)|float|double|half|bool|quad|size_t)\d+(x\d+)?"
+    r"|(as|convert|atomic|atom|intel|sub_group|work_group|work|native|half|get|read|write|memory|mem|async|wait_group|enqueue|event"
+    r"|ndrange|bitfield|dot|arm|amd|cl|clk|pocl|spir|reqd|max_constant|vload|vloada|vstore|vstorea)_\w+"
+    r"|v(load|store)a?\d*|vload_half\w*|vstorea?_half\w*|image(1|2|3)d\w*"
+    r"|(CLK|CL|CLANG|ATOMIC|FP|ENQUEUE|SPIR|LLVM|POCL|IMG)_\w+|(S|U)?(CHAR|SHRT|INT|LONG)_(BIT|MAX|MIN)|USHRT_MAX|(LLVM|POCL)\w*"
+)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether an identifier means something else already; those that start with an underscore are compilers', none ends with one."""
+    return name.startswith("_") or name in _WORDS or (not name.endswith("_") and _FAMILIES.fullmatch(name) is not None)

@@ -1,5 +1,96 @@
-"""``python -m feinsum_fuse.cli``: the command line where the console script is not on the path."""
+"""``feinsum-fuse``, or ``python -m feinsum_fuse.cli``: the entry point, and what exit codes mean.
 
-from .main import main
+0 ok; 1 the user's input is wrong; 2 usage; 3 a kernel failed or was wrong; 130 interrupted.
+"""
 
-main()
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import TextIO
+
+import typer
+
+from .. import Error
+from .console import fail, note
+
+HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified OpenCL kernel, its measured time, and the model's prediction.
+
+Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong, 130 interrupted.
+"""
+
+VERBS = ("check", "show", "predict", "run", "compare", "calibrate", "devices", "db")
+
+app = typer.Typer(
+    name="feinsum-fuse",
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _register() -> None:
+    for verb in VERBS:
+        module = import_module(f".{verb}", __package__)
+        if isinstance(module.command, typer.Typer):
+            app.add_typer(module.command, name=verb)
+        else:
+            app.command(verb)(module.command)
+
+
+_register()
+
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def _show(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+) -> None:
+    """Our own warnings as one line on stderr; what libraries say to their developers is left out."""
+    if issubclass(category, UserWarning) and PACKAGE in Path(filename).resolve().parents:
+        note(f"warning: {message}")
+
+
+def main() -> None:
+    """Run the command line and exit with a documented code."""
+    warnings.showwarning = _show
+    try:
+        app()
+    except Error as error:
+        fail(str(error))
+        sys.exit(1)
+    except BrokenPipeError:
+        _discard_output()
+        sys.exit(1)
+    except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:
+            _discard_output()
+            fail(f"cannot write the output: {error.strerror}")
+        else:
+            fail(f"{error.filename}: {error.strerror}" if error.filename else f"{type(error).__name__}: {error}")
+        sys.exit(1)
+    except MemoryError:
+        fail("this machine has not enough memory for it\n  Take smaller sizes: --set NAME=VALUE if the workload has variables.")
+        sys.exit(1)
+    except ImportError as error:
+        if "pyopencl" not in str(error.name) and "OpenCL" not in str(error):
+            raise
+        fail(f"the OpenCL loader cannot be used: {error}\n  Install the package pyopencl anew: pip install --force-reinstall pyopencl")
+        sys.exit(1)
+
+
+def _discard_output() -> None:
+    """Nothing may be flushed at exit to a reader that is gone, or to a disk that is full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

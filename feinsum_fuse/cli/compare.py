@@ -164,8 +164,7 @@ def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:
 
 def _draw(comparison: Comparison, svg: Path | None, png: Path | None, html: Path | None) -> None:
     """The pictures that are asked for; a remark if there is nothing to draw."""
-    from ..report.page import page
-    from ..report.scatter import bitmap, scatter
+    from ..report.scatter import bitmap, page, scatter
 
     wanted = [file for file in (svg, png, html) if file is not None]
     if wanted and not comparison.judged:

@@ -13,7 +13,7 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import DeviceLimits, Quirks, Target
-from .runtime import forks, runtimes
+from .runtime import runtimes
 
 POCL = "Portable Computing Language"
 QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL}
@@ -80,7 +80,7 @@ KINDS = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU, "accelerator": cl
 
 def devices() -> tuple[cl.Device, ...]:
     """All OpenCL devices, PoCL's first (they are the default); empty if there is none."""
-    forks.enter()
+    runtimes.enter()
     runtimes.prepare()
     try:
         platforms = cl.get_platforms()

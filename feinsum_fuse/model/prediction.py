@@ -15,7 +15,7 @@ from ..field_types import Bounded, Word
 from ..formats.language.caps import shortened
 from ..formats.language.expressions import nearest
 from ..formats.validation.adapter import Adapter, StrictModel
-from ..formats.writing.columns import table
+from ..formats.writing.presentation import table
 
 Key = tuple[str | None, ...]
 

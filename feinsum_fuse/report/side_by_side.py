@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..device.timing.measurement import BUSY, Measurement, time_text
-from ..formats.writing import columns
+from ..formats.writing import presentation
 
 if TYPE_CHECKING:
     from .trial import Trial, Trials
@@ -16,7 +16,7 @@ def side_by_side(trials: Trials) -> str:
     """The table, what went wrong, and where the records are."""
     lines = [f"{trials.device}, {trials.state}", ""]
     rows = [[name, *cells] for name, cells in table(trials)]
-    lines.append(columns.table(["", *header(trials)], rows, numbers=len(header(trials))))
+    lines.append(presentation.table(["", *header(trials)], rows, numbers=len(header(trials))))
     lines += remarks(trials)
     return "\n".join(lines)
 

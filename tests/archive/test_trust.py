@@ -10,9 +10,9 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive import Found, export_facts, import_facts, query, record, retrieve
-from feinsum_fuse.archive.facts.plausibility import is_plausible, least_seconds
 from feinsum_fuse.archive.facts.question import Trust
 from feinsum_fuse.archive.facts.recording import record_from
+from feinsum_fuse.archive.facts.retrieval import is_plausible, least_seconds
 from feinsum_fuse.archive.text import lines as texts
 from feinsum_fuse.device.timing.measurement import Measurement
 from feinsum_fuse.errors import ArchiveError

@@ -10,8 +10,7 @@ import pyopencl as cl
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.names import identifier
-from feinsum_fuse.cascades.reserved import is_reserved
+from feinsum_fuse.cascades.names import identifier, is_reserved
 from feinsum_fuse.device.catalogue import devices, find_device
 from feinsum_fuse.device.runtime.loaded import context_of
 

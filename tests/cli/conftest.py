@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from feinsum_fuse.cli.main import main
+from feinsum_fuse.cli.__main__ import main
 from feinsum_fuse.device.calibration import calibration
 from tests.device.small_caches import small_caches
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from feinsum_fuse.cli import options
-from feinsum_fuse.cli.main import VERBS
+from feinsum_fuse.cli.__main__ import VERBS
 from tests.cli.conftest import Invoke
 
 

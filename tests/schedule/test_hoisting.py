@@ -21,7 +21,7 @@ from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Reorder
 from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
-from feinsum_fuse.schedule.tree.hoisting import SUM, hoisted
+from feinsum_fuse.schedule.tree.accumulators import SUM, hoisted
 
 from .runs import run, whole_numbers
 from .scripts import ref, refs, split

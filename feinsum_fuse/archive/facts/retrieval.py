@@ -1,8 +1,13 @@
-"""Asking the archive: what is known about a cascade on a device, best first."""
+"""Asking the archive: what is known about a cascade on a device, best first.
+
+A fact that claims less than the time below which nothing can have run was not measured, or not what it says. The rates behind that time are
+far above those of any device, since a fact that is doubted wrongly is lost until it is measured anew.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,6 +16,8 @@ import loopy as lp
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
+from ...cascades.cascade import Cascade
+from ...cascades.maps import variables_in
 from ...device.timing.measurement import Measurement
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, MatchError, ScheduleError
@@ -21,7 +28,6 @@ from ..tables.rows import CascadeRow, MeasurementRow
 from ..tables.schema import ask
 from ..tables.storage import record_of
 from .fact import Fact
-from .plausibility import is_plausible
 from .question import SHIPPED, Answer, Askable, Found, Question, Trust, about_match, question
 from .record import FactKey, Record
 from .recording import record_from
@@ -181,3 +187,32 @@ def _rating(answers: list[Answer]) -> tuple[bool, bool, float, Answer]:
     middle = statistics.median(answer.record.measurement.median for answer in warm)
     best = min(warm, key=lambda answer: (abs(answer.record.measurement.median - middle), answer.record.id))
     return best.trust is Trust.imported, best.record.measurement.cache_state == "cold", middle, best
+
+
+POINTS_PER_UNIT = 4e12
+"""Points of an iteration space that a compute unit takes in a second. A core with two multiply-adds of 64 bytes at 6 GHz takes 0.8e12
+of one byte each (Intel 64 and IA-32 Architectures Optimization Reference Manual, 2.1), an H100's multiprocessor 0.25e12 of 32 bits without
+matrix units (NVIDIA H100 Tensor Core GPU Architecture, table 3), which OpenCL C cannot reach."""
+LEAST_SECONDS = 1e-8
+"""Of a launch with the host's clock around it; an enqueueing call alone takes longer."""
+
+
+def least_seconds(record: Record) -> float:
+    """Seconds that the record's cascade takes at the least on its device."""
+    return max(LEAST_SECONDS, _points(record.cascade) / (POINTS_PER_UNIT * max(1, record.device.units)))
+
+
+def is_plausible(record: Record) -> bool:
+    """Whether the times that a record claims can be true; a failure claims none."""
+    return not record.measurement.samples_ns or record.measurement.minimum >= least_seconds(record)
+
+
+def _points(cascade: Cascade) -> float:
+    """Points that every schedule computes: none of a cascade that may mask some, nor of Einsums that repeat what a compiler may merge."""
+    if any(einsum.guards or variables_in(einsum.map) & set(einsum.sizes) for einsum in cascade.einsums):
+        return 0.0
+    return math.fsum(
+        math.prod(float(size) for size in einsum.sizes.values() if isinstance(size, int))
+        for einsum in cascade.einsums
+        if set(einsum.sizes) <= {variable for operand in einsum.operands for variable in operand.variables}
+    )

@@ -3,6 +3,8 @@
 The canonical names are those of the *skeleton*, the cascade without maps and lengths, so that one schedule can be read on cascades of
 other maps and other sizes. Where the skeleton has symmetries, the lengths decide between them: the cascade is brought to its own
 canonical form first, and that form alone determines the names.
+
+The skeleton is what cascades that can share a schedule have in common.
 """
 
 from __future__ import annotations
@@ -20,10 +22,9 @@ from pymbolic.mapper.substitutor import substitute
 
 from ...cascades.canonical.canonical import Canonical, Renaming, canonical
 from ...cascades.cascade import Cascade
-from ...cascades.terms import Access, Einsum, SizeParam
+from ...cascades.terms import Access, Einsum, Size, SizeParam
 from ...formats.workload import operand_name
 from ...schedule.schedule import Schedule
-from .skeleton import Dimension, skeleton
 
 MOST_SYMMETRIES = 100
 """How many symmetries are looked through one by one, for the least schedule or the nearest sizes."""
@@ -204,3 +205,85 @@ def _renamed_einsum(einsum: Einsum, renaming: Renaming) -> Einsum:
         sizes=constantdict({names[variable]: size for variable, size in einsum.sizes.items()}),
         guards=tuple(guard.renamed(names) for guard in einsum.guards),
     )
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Something that has a length: a rank variable of an Einsum, or an axis of a tensor by its number."""
+
+    owner: str
+    which: str | int
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """A cascade whose lengths are parameters, and the lengths that the parameters stand for."""
+
+    cascade: Cascade
+    sizes: constantdict[str, Size]
+    """Parameter -> the length in the original cascade."""
+    axes: constantdict[str, Dimension]
+    """Parameter -> one of the axes that have this length."""
+
+
+class _Classes:
+    """Axes grouped by what must be equally long (a union-find)."""
+
+    def __init__(self) -> None:
+        self.parent: dict[Dimension, Dimension] = {}
+
+    def find(self, axis: Dimension) -> Dimension:
+        root = self.parent.setdefault(axis, axis)
+        while root != self.parent[root]:
+            root = self.parent[root]
+        while axis != root:
+            self.parent[axis], axis = root, self.parent[axis]
+        return root
+
+    def join(self, first: Dimension, second: Dimension) -> None:
+        self.parent[self.find(second)] = self.find(first)
+
+
+def skeleton(cascade: Cascade) -> Skeleton:
+    """The skeleton of a cascade, in the cascade's own names.
+
+    Two lengths share a parameter exactly when an access forces them to be equal: an axis that a rank variable alone indexes belongs to
+    that variable. An axis that is longer than its variable (a halo, or padding) stays its own.
+    """
+    classes = _Classes()
+    for einsum in cascade.einsums:
+        for variable in einsum.variables:
+            classes.find(Dimension(einsum.name, variable))
+        for access in (einsum.output, *einsum.operands):
+            for position, index in enumerate(access.indices):
+                axis = Dimension(access.tensor, position)
+                if index.bare is not None and einsum.sizes[index.bare] == cascade.tensors[access.tensor].shape[position]:
+                    classes.join(Dimension(einsum.name, index.bare), axis)
+    for tensor in cascade.tensors.values():
+        for position in range(len(tensor.shape)):
+            classes.find(Dimension(tensor.name, position))
+    roots = list(dict.fromkeys(classes.find(axis) for axis in classes.parent))
+    parameters = {root: SizeParam(f"size_{number}") for number, root in enumerate(roots)}
+    return Skeleton(
+        _generalised(cascade, {axis: parameters[classes.find(axis)] for axis in list(classes.parent)}),
+        constantdict({parameter.name: _length(cascade, root) for root, parameter in parameters.items()}),
+        constantdict({parameter.name: root for root, parameter in parameters.items()}),
+    )
+
+
+def _length(cascade: Cascade, axis: Dimension) -> Size:
+    if isinstance(axis.which, int):
+        return cascade.tensors[axis.owner].shape[axis.which]
+    return cascade.einsum(axis.owner).sizes[axis.which]
+
+
+def _generalised(cascade: Cascade, parameters: dict[Dimension, SizeParam]) -> Cascade:
+    einsums = tuple(
+        dataclasses.replace(einsum, sizes=constantdict({v: parameters[Dimension(einsum.name, v)] for v in einsum.variables}))
+        for einsum in cascade.einsums
+    )
+    tensors = {
+        name: dataclasses.replace(tensor, shape=tuple(parameters[Dimension(name, axis)] for axis in range(len(tensor.shape))))
+        for name, tensor in cascade.tensors.items()
+    }
+    return dataclasses.replace(cascade, einsums=einsums, tensors=constantdict(tensors))

@@ -15,7 +15,7 @@ import pyopencl.tools as cl_tools
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
-from ..runtime import forks
+from ..runtime import runtimes
 from ..runtime.loaded import Loaded, Value, context_of, queue_of
 
 Array: TypeAlias = "np.ndarray | cla.Array"
@@ -83,7 +83,7 @@ class Runner:
         out = out or {}
         wanted = [name for name in self._written if self._written[name].role == "output" or name in outputs or name in out]
         self._check(arrays, out, outputs)
-        forks.enter()
+        runtimes.enter()
         given = [array for array in (*arrays.values(), *out.values()) if isinstance(array, cla.Array)]
         with self._lock:
             try:

@@ -15,7 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...codegen.executable import Executable
-from . import forks
+from . import runtimes
 
 Value: TypeAlias = "cl.Buffer | np.generic"
 
@@ -61,13 +61,13 @@ class Loaded:
 
 def context_of(device: cl.Device) -> cl.Context:
     """Our context on this device; raises :class:`~feinsum_fuse.errors.DeviceError` in a fork of a process that used OpenCL."""
-    forks.enter()
+    runtimes.enter()
     return _context(device)
 
 
 def queue_of(device: cl.Device) -> cl.CommandQueue:
     """Our in-order queue on this device, whose events carry times; raises as :func:`context_of` does."""
-    forks.enter()
+    runtimes.enter()
     return _queue(device)
 
 

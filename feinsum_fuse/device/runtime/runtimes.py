@@ -16,6 +16,8 @@ from pathlib import Path
 
 import platformdirs
 
+from ...errors import DeviceError
+
 VENDORS = "OCL_ICD_VENDORS"
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 NVIDIA = "libnvidia-opencl.so.1"
@@ -114,3 +116,18 @@ def _write(files: dict[str, str], cache: Path) -> Path:
             scratch.write_text(text)
             scratch.replace(path)
     return directory
+
+
+_user: int | None = None
+
+
+def enter() -> None:
+    """Before OpenCL is used: raises :class:`~feinsum_fuse.errors.DeviceError` in a fork of a process that used it."""
+    global _user
+    if _user is None:
+        _user = os.getpid()
+    elif _user != os.getpid():
+        raise DeviceError(
+            f"this process was forked from one that had used OpenCL (process {_user}), whose runtime does not survive that",
+            hint="Start processes with multiprocessing.get_context('spawn'), or fork before the first use of a device.",
+        )

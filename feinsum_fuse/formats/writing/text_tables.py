@@ -10,7 +10,7 @@ from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Stora
 from ..opencl import OpenCL
 from ..workload import Workload, WorkloadEinsum
 from . import presentation
-from .columns import table
+from .presentation import table
 
 SEQUENTIAL_TEXTS = {"Sequential": "one after another", "Pipeline": "as a pipeline", "Split": "split"}
 

@@ -20,8 +20,7 @@ from ...formats.opencl import MEMORIES, AddressSpace, level_of
 from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Keyword, Step, TensorName
-from ..tree.accumulators import started
-from ..tree.hoisting import hoisted
+from ..tree.accumulators import hoisted, started
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, rebuilt, statements, walk
