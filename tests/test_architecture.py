@@ -18,18 +18,6 @@ ORDER = (
 )
 """Each imports those before it only."""
 
-UPWARD: frozenset[tuple[str, str]] = frozenset()
-"""Imports of what comes later that are still there."""
-CIRCLES: frozenset[frozenset[str]] = frozenset(
-    {
-        frozenset({"mappings.branches", "mappings.nests"}),
-        frozenset({"report.side_by_side", "report.trial"}),
-    }
-)
-"""Circles of files that are still there, or parts of these."""
-CROWDED: Mapping[str, int] = {"cli": 13, "codegen": 16}
-"""Folders that still have more modules, and how many."""
-
 
 def modules() -> dict[str, Path]:
     """Name without the package's own -> file."""
@@ -80,7 +68,7 @@ def circles(edges: Mapping[str, set[str]]) -> set[frozenset[str]]:
 
 
 def test_no_circles_of_files() -> None:
-    assert [sorted(circle) for circle in circles(graph()) if not any(circle <= known for known in CIRCLES)] == []
+    assert [sorted(circle) for circle in circles(graph())] == []
 
 
 def test_packages_import_what_comes_before_them() -> None:
@@ -89,12 +77,12 @@ def test_packages_import_what_comes_before_them() -> None:
         for other in others:
             if ORDER.index(other.split(".")[0]) > ORDER.index(module.split(".")[0]):
                 found.add((module, other))
-    assert found - UPWARD == set()
+    assert found == set()
 
 
 def test_folders_hold_a_dozen_modules_at_most() -> None:
     counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in modules().values() if path.name != "__init__.py")
-    assert {folder: count for folder, count in counts.items() if count > CROWDED.get(folder, MOST_MODULES)} == {}
+    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
 
 
 def test_the_graph_sees_every_way_of_importing(tmp_path: Path) -> None:

@@ -46,9 +46,9 @@ def test_the_readme_has_a_python_example_of_ten_lines_or_so() -> None:
 
 
 def test_the_readme_shows_the_rows_that_the_demo_prints() -> None:
-    from feinsum_fuse.report import side_by_side
+    from feinsum_fuse.report import trial
 
-    source = Path(side_by_side.__file__).read_text()
+    source = Path(trial.__file__).read_text()
     names = re.findall(r'row\("([^"]+)"', source)
     text = (ROOT / "README.rst").read_text()
     always = [name for name in names if "recorded" not in name]

@@ -36,8 +36,7 @@ def command(
     Without a mapping, the default one runs.
     """
     from ..device.catalogue import find_device
-    from ..report.side_by_side import side_by_side
-    from ..report.trial import run
+    from ..report.trial import run, side_by_side
 
     chosen = find_device(device)
     mappings, theirs = specs(files, variables(set_), device=chosen, dtypes=dtypes(dtype), measure_now=calibrate)
