@@ -72,7 +72,7 @@ def dying_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         module = command.index("-m") + 1
         assert command[module] == worker.__name__
-        return popen([*command[:module], dying_worker.__name__, *command[module + 1 :]], **options)
+        return popen([*command[: module - 1], dying_worker.__file__, *command[module + 1 :]], **options)
 
     monkeypatch.setattr(isolation.subprocess, "Popen", start)
     monkeypatch.setenv(dying_worker.STAGE, "launch")

@@ -192,10 +192,6 @@ def main(directory: str) -> None:
     os._exit(0)  # runtimes have crashed in their own tear-down, which would hide the result
 
 
-if __name__ == "__main__":
-    main(sys.argv[1])
-
-
 _BYTE = (0xA5, 0x5A, 0xC3, 0x3C)
 _QUIET_NAN = {
     2: (0x7FA5, 0x7F5A, 0x7FC3, 0x7F3C),
@@ -225,3 +221,7 @@ def is_poison(array: np.ndarray, which: int = 0) -> np.ndarray:
     same = np.equal(array.reshape(-1).view(words), pattern)
     whole: np.ndarray = same.reshape(-1, per_element).all(axis=1)
     return whole.reshape(array.shape)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
