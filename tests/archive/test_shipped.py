@@ -56,6 +56,11 @@ def one_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     shipped.forget()
 
 
+def test_facts_of_a_checkout_are_found_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setattr(shipped, "PACKAGE", "feinsum_fuse.no_such_package")
+    assert [Path(str(file)).resolve() for file in shipped.shipped_files()] == sorted((root / "database").glob("*.jsonl"))
+
+
 def test_shipped_facts_are_found_without_a_database(one_shipped: Path, tmp_path: Path) -> None:
     url = tmp_path / "none.sqlite3"
     fact = retrieve(product(), HERE, url)

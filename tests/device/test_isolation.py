@@ -154,6 +154,20 @@ def test_disk_that_is_full_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "No space left on device" in result.message
 
 
+def test_child_imports_the_package_of_its_parent(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    """Whatever is installed besides; and nothing that lies in the package counts as a module of its own."""
+    started: list[str] = []
+    popen = subprocess.Popen
+
+    def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        started.append(options["env"]["PYTHONPATH"].split(os.pathsep)[0])
+        return popen(command, **options)
+
+    monkeypatch.setattr(isolation.subprocess, "Popen", start)
+    assert run("C[i] = 2*A[i];").outcome is Outcome.ok
+    assert [Path(folder) for folder in started] == [root]
+
+
 def test_child_dies_with_its_parent(tmp_path: Path) -> None:
     code = (
         "import numpy as np\nfrom tests.device.test_isolation import run\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 
 from ..text.lines import read_facts
 from .record import Record
@@ -18,7 +17,7 @@ def shipped_files() -> tuple[Traversable, ...]:
     try:
         folder: Traversable = files(PACKAGE)
     except ModuleNotFoundError:
-        folder = Path(__file__).resolve().parents[2] / "database"
+        folder = files("feinsum_fuse").joinpath("..", "database")
     return tuple(sorted((file for file in folder.iterdir() if file.name.endswith(".jsonl")), key=lambda file: file.name))
 
 

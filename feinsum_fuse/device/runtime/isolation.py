@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
+from ... import __file__ as package
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
 from ..catalogue import DeviceInfo, quirks_of
@@ -105,8 +106,7 @@ def _identity(executable: Executable, info: DeviceInfo) -> str:
 def _run(directory: Path, timeout_s: float, program: str | None) -> Result:
     """Start the child, wait, and read off how it ended; ``program``: what compiles it into a cache of its own until it has survived."""
     runtimes.prepare()
-    root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(Path(package).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     # A child that is killed while it holds the lock of pyopencl's cache would block everybody else for a minute.
     environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYOPENCL_NO_CACHE": "1"}
     cache = directory / "cache"
