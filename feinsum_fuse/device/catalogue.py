@@ -14,6 +14,7 @@ from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import DeviceLimits, Quirks, Target
 from .runtime import runtimes
+from .vectors import vector_registers
 
 POCL = "Portable Computing Language"
 QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL}
@@ -124,13 +125,13 @@ def device_of(info: DeviceInfo) -> cl.Device:
 
 
 def target(device: cl.Device) -> Target:
-    """What kernels for this device are written for: its limits, what OpenCL says of its memory, and its quirks.
-
-    Of vectors nothing is asked: the length that a driver prefers is no guide to the one that it compiles for.
-    """
+    """What kernels for this device are written for: limits, vectors that its compiler writes for, what OpenCL says of memory, quirks."""
     is_gpu = bool(device.type & cl.device_type.GPU)
+    vectors = vector_registers(device)
     return Target(
         limits=_limits(device),
+        vector_bytes=vectors.size,
+        vector_registers=vectors.count,
         line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         quirks=quirks_of(device.platform.name),
