@@ -19,6 +19,7 @@ from .errors import (
     MatchError,
     ModelError,
     ScheduleError,
+    SearchError,
     SpecError,
     UnsupportedTypeError,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from .formats.reading.building import spec
     from .formats.reading.load import load, loads
     from .lowering import lower
+    from .mapper.driver import search
     from .mappings.default_mapping import default_mapping
     from .model.evaluation import predict, predict_many
     from .model.floor import bounds
@@ -51,6 +53,7 @@ __all__ = [
     "MatchError",
     "ModelError",
     "ScheduleError",
+    "SearchError",
     "SpecError",
     "UnsupportedTypeError",
     "array",
@@ -72,6 +75,7 @@ __all__ = [
     "query",
     "record",
     "retrieve",
+    "search",
     "spec",
 ]
 
@@ -95,6 +99,7 @@ _MODULES = {
     "query": "archive.facts.retrieval",
     "record": "archive.facts.recording",
     "retrieve": "archive.facts.retrieval",
+    "search": "mapper.driver",
     "spec": "formats.reading.building",
 }
 """Public name -> the module that defines it."""

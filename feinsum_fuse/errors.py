@@ -90,5 +90,9 @@ class ArchiveError(Error):
     """A database that cannot be read or written."""
 
 
+class SearchError(Error):
+    """A search for a mapping that cannot be made, or whose result contradicts the model."""
+
+
 class SpecWarning(UserWarning):
     """Something in a user's file is accepted and has no effect, or another one than it may seem."""

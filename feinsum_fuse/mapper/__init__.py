@@ -1,0 +1,8 @@
+"""The mapper: the best LoopTree for a workload on an architecture, with a proof."""
+
+from .driver import search
+from .errors import NoMappingError, UnprovedError, UnsearchedError
+from .options import Progress
+from .result import Found, Result, Space, Stage
+
+__all__ = ["Found", "NoMappingError", "Progress", "Result", "Space", "Stage", "UnprovedError", "UnsearchedError", "search"]

@@ -1,0 +1,89 @@
+"""What a caller may ask of a search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import UnsearchedError
+
+Objective = Literal["energy", "latency", "edp"]
+OBJECTIVES: tuple[Objective, ...] = ("energy", "latency", "edp")
+AXES = ("energy", "latency", "usage")
+"""What a front may be taken over; ``usage`` stands for the peak of each finite memory."""
+MAX_ROWS = 20_000_000
+"""Partial mappings held at once before a search gives up proving: some GB."""
+RULES = ("block", "free", "prefix", "budget", "dominance", "floor")
+"""The rules that cut the space; each may be switched off, and the optimum stays."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search stands."""
+
+    stage: str
+    floor: float
+    incumbent: float
+    rows: int
+
+    @property
+    def gap(self) -> float:
+        """How much better than the incumbent a mapping could still be, as a fraction of it."""
+        return gap(self.incumbent, self.floor)
+
+
+def gap(incumbent: float, floor: float) -> float:
+    """``1 - floor / incumbent``; 0 where both are 0, 1 where there is no incumbent."""
+    if math.isinf(incumbent):
+        return 1.0
+    return max(0.0, 1 - floor / incumbent) if incumbent > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """The arguments of :func:`feinsum_fuse.search`, checked."""
+
+    objective: Objective = "energy"
+    top: int = 1
+    pareto: tuple[str, ...] = ()
+    fused: int | Literal["ffmr"] | None = None
+    imperfect: bool = False
+    tolerance: float = 0.0
+    seconds: float | None = None
+    jobs: int = 1
+    cache: str | None = None
+    progress: Callable[[Progress], None] | None = None
+    even: bool = False
+    flip: bool = True
+    head_first: bool = False
+    head_is_tiled_fusion: bool = True
+    footprint: Literal["exact", "sum"] = "exact"
+    max_rows: int = MAX_ROWS
+    without: frozenset[str] = frozenset()
+    """Names among :data:`RULES` that are switched off."""
+
+    def __post_init__(self) -> None:
+        _among("objective", self.objective, OBJECTIVES)
+        _among("footprint", self.footprint, ("exact", "sum"))
+        for axis in self.pareto:
+            _among("pareto", axis, AXES)
+        for rule in sorted(self.without):
+            _among("without", rule, RULES)
+        if isinstance(self.fused, str):
+            _among("fused", self.fused, ("ffmr",))
+        elif self.fused is not None and self.fused < 0:
+            raise UnsearchedError(f"fused is {self.fused}; a largest number of fused loops is 0 or more.")
+        for name in ("top", "jobs", "max_rows"):
+            if getattr(self, name) < 1:
+                raise UnsearchedError(f"{name} is {getattr(self, name)}; it must be 1 or more.")
+        if not 0 <= self.tolerance < math.inf:
+            raise UnsearchedError(f"tolerance is {self.tolerance}; it must be a fraction of 0 or more.")
+        if self.seconds is not None and not self.seconds > 0:
+            raise UnsearchedError(f"seconds is {self.seconds}; a time limit must be positive.")
+
+
+def _among(name: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise UnsearchedError(f"{name} is {value!r}.", hint=f"It may be {', '.join(known)}.")

@@ -1,0 +1,188 @@
+"""What a search finds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import SearchError
+from ..formats.mapping import Mapping as LoopTree
+from ..formats.reading.load import loads
+from ..formats.spec import Spec
+from ..formats.writing.presentation import table, yaml
+from ..model.evaluation import predict
+from ..model.prediction import Prediction
+from .options import gap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARK = "# feinsum_fuse search: "
+"""Begins the comment that holds what of a result is no Spec, so that other readers load the file as the best mapping's."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One mapping with its figures, all instances together; units J, s, bits."""
+
+    spec: Spec
+    energy: float
+    latency: float
+    peak: Mapping[str, float]
+    """Memory -> the most bits alive at once; memories of finite size."""
+
+    @property
+    def mapping(self) -> LoopTree:
+        """The LoopTree."""
+        assert self.spec.mapping is not None
+        return self.spec.mapping
+
+    @property
+    def energy_delay_product(self) -> float:
+        """Energy times latency, J s."""
+        return self.energy * self.latency
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Everything that the model says of it."""
+        return predict(self.spec)
+
+
+@dataclass(frozen=True)
+class Space:
+    """How large the space is and how much of it was looked at."""
+
+    mappings: float = 0.0
+    """Decimal logarithm of the number of mappings, as AccelForge counts: orders of nodes times tile shapes, of all Einsums."""
+    evaluated: int = 0
+    """Places of holders evaluated."""
+    kept: int = 0
+    """Partial mappings of one Einsum that no other dominates, within budget."""
+    joined: int = 0
+    """Pairs of partial mappings that were joined."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a search: what was proved and found by its end."""
+
+    name: str
+    seconds: float
+    floor: float
+    incumbent: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """The best mapping, or a front, with what is proved of it."""
+
+    objective: str
+    front: tuple[Found, ...]
+    """The ``top`` best in order, or the Pareto set in order of its first axis."""
+    floor: float
+    """No mapping of the space has a lower objective; J, s or J s."""
+    proved: bool
+    """Whether the first of the front is optimal, up to the ``tolerance`` asked for, and the front complete."""
+    space: Space = Space()
+    log: tuple[Stage, ...] = ()
+    omitted: tuple[str, ...] = ()
+    """Parts of the architecture's own space that were not searched; with any of them nothing is called proved."""
+
+    @property
+    def best(self) -> Spec:
+        """The Spec with the best mapping."""
+        return self.front[0].spec
+
+    @property
+    def value(self) -> float:
+        """The objective of the best mapping."""
+        return value_of(self.objective, self.front[0])
+
+    @property
+    def gap(self) -> float:
+        """How much better a mapping could be than the best one, as a fraction of it."""
+        return 0.0 if self.proved else gap(self.value, self.floor)
+
+    def table(self) -> str:
+        """The front as text: one line a mapping."""
+        memories = sorted({name for found in self.front for name in found.peak})
+        head = ["", "energy / J", "latency / s", *(f"{name} / bits" for name in memories)]
+        rows = [
+            [str(number), f"{f.energy:.6g}", f"{f.latency:.6g}", *(f"{f.peak.get(name, 0):.6g}" for name in memories)]
+            for number, f in enumerate(self.front, 1)
+        ]
+        return table(head, rows)
+
+    def __repr__(self) -> str:
+        state = "optimal" if self.proved else f"gap {self.gap:.3g}"
+        return f"{self.objective} {self.value:.6g}, {state}\n{self.table()}\n{self.front[0].mapping}"
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """The front, latency against energy, into these axes of matplotlib's or new ones."""
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.figure().add_subplot()
+        axes.plot([f.energy for f in self.front], [f.latency for f in self.front], "o")
+        axes.set_xlabel("energy / J")
+        axes.set_ylabel("latency / s")
+        return axes
+
+    def to_yaml(self) -> str:
+        """YAML of the best Spec, which any reader of AccelForge's files loads; the rest stands in a comment, for :meth:`loads`."""
+        rest = {
+            "objective": self.objective,
+            "floor": _written(self.floor),
+            "proved": self.proved,
+            "omitted": self.omitted,
+            "space": vars(self.space),
+            "log": [{**vars(stage), "floor": _written(stage.floor), "incumbent": _written(stage.incumbent)} for stage in self.log],
+            "front": [{"energy": f.energy, "latency": f.latency, "peak": dict(f.peak), "mapping": yaml(f.mapping)} for f in self.front],
+        }
+        return f"{self.best.to_yaml()}\n{MARK}{json.dumps(rest)}\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write :meth:`to_yaml` to a file."""
+        Path(path).write_text(self.to_yaml(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Result:
+        """The result in a file that :meth:`save` wrote; :class:`SearchError` if there is none in it."""
+        return cls.loads(Path(path).read_text(encoding="utf-8"))
+
+    @classmethod
+    def loads(cls, text: str) -> Result:
+        """The result in a text of :meth:`to_yaml`."""
+        line = next((line for line in text.splitlines() if line.startswith(MARK)), None)
+        if line is None:
+            raise SearchError("The file holds no result of a search.", hint="ff.load reads its mapping, if it has one.")
+        bare = loads(text).replace(mapping=None).to_yaml()
+        try:
+            rest = json.loads(line.removeprefix(MARK))
+            front = tuple(
+                Found(loads(f"{bare}\n{item['mapping']}"), item["energy"], item["latency"], item["peak"]) for item in rest["front"]
+            )
+            log = tuple(Stage(s["name"], s["seconds"], _read(s["floor"]), _read(s["incumbent"]), s["rows"]) for s in rest["log"])
+            space = Space(**rest["space"])
+            return cls(rest["objective"], front, _read(rest["floor"]), rest["proved"], space, log, tuple(rest["omitted"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SearchError(f"The result in the file cannot be read: {error}.") from error
+
+
+def value_of(objective: str, found: Found) -> float:
+    """The objective of a mapping."""
+    return {"energy": found.energy, "latency": found.latency, "edp": found.energy_delay_product}[objective]
+
+
+def _written(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def _read(value: float | str) -> float:
+    return float(value)
