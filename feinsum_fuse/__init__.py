@@ -23,6 +23,9 @@ from .errors import (
     SpecError,
     UnsupportedTypeError,
 )
+from .progress import Progress
+
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .archive.facts.recording import record
@@ -52,6 +55,7 @@ __all__ = [
     "MappingError",
     "MatchError",
     "ModelError",
+    "Progress",
     "ScheduleError",
     "SearchError",
     "SpecError",

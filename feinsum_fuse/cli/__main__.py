@@ -11,12 +11,12 @@ import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import typer
 
-from .. import Error
-from .console import fail, note
+from .. import Error, __version__
+from .console import emit, fail, note
 
 HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified OpenCL kernel, its measured time, and the model's prediction.
 
@@ -34,6 +34,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        emit(f"feinsum-fuse {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    pass
 
 
 def _register() -> None:

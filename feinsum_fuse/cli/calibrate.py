@@ -31,8 +31,7 @@ def command(
 
     chosen = find_device(device)
     file = output or default_file(chosen)
-    with progress("measuring the device"):
-        spec = calibrated(chosen, file, quick=quick)
+    spec = calibrated(chosen, file, quick=quick)
     if as_json:
         emit_json({"file": str(file), "variables": dict(spec.arch.variables) if spec.arch else {}, "text": file.read_text()})
         return
@@ -62,7 +61,7 @@ def calibrated(device: cl.Device, file: Path, *, quick: bool) -> Spec:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DeviceError(f"cannot write {file}: there is no folder {file.parent}", hint="Give another place with --output.") from error
-    spec = calibrate(device, quick=quick)
+    spec = calibrate(device, quick=quick, progress=progress)
     assert spec.arch is not None and spec.opencl is not None
     text = f"# Measured by feinsum-fuse calibrate on {DeviceInfo.of(device)}.\n"
     text += "# Rates are bits and multiply-adds a second; energies are assumed.\n"

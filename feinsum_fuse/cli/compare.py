@@ -103,8 +103,7 @@ def _with_random(mappings: dict[str, Spec], keep: bool, count: int, seed: int, d
     from ..model.evaluation import predict
 
     first = next(iter(mappings.values()))
-    with progress(f"drawing {count} random mappings"):
-        drawn = random_mappings(first, count, seed, target=target(device), check=predict)
+    drawn = random_mappings(first, count, seed, target=target(device), check=predict, progress=progress)
     if len(drawn) < count:
         note(f"only {len(drawn)} different random mappings were found, of {count}")
     named = {f"random {number}": spec for number, spec in enumerate(drawn)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .. import Error
+from .. import Error, Progress
 from ..errors import shown
 
 WIDE = 10_000
@@ -83,13 +83,47 @@ def note(message: str) -> None:
     print(shown(message), file=sys.stderr)
 
 
-@contextmanager
-def progress(what: str) -> Iterator[None]:
-    """Say on stderr what is being done; on a terminal the line vanishes afterwards. Nothing moves meanwhile: times are being taken."""
-    terminal = sys.stderr.isatty()
-    print(f"{shown(what)} ...", end="" if terminal else "\n", file=sys.stderr, flush=True)
-    try:
-        yield
-    finally:
-        if terminal:
+LONG = 2.0
+"""Seconds from which on a stage's time is said."""
+OFTEN, SELDOM = 0.1, 10.0
+"""Seconds between two reports of one stage: on a terminal, and where every report is a line that stays."""
+
+
+class _Display:
+    """Shows on stderr where the command is. On a terminal it is one line, which vanishes at the end; elsewhere the outermost stages are
+    lines, a long one with its count now and then. Nothing moves between reports: times may be being taken."""
+
+    def __init__(self) -> None:
+        self._open: list[str] = []
+        self._last = 0.0
+
+    def __call__(self, now: Progress) -> None:
+        begins = not now.ended and now.done == 0
+        if begins:
+            self._open.append(now.stage)
+        outermost = self._open[:1] == [now.stage]
+        if now.ended and now.stage in self._open:
+            del self._open[self._open.index(now.stage) :]
+        if sys.stderr.isatty():
+            self._on_terminal(now, at_once=begins)
+        elif begins and outermost:
+            self._line(f"{now.stage} ...")
+        elif now.ended and outermost and now.seconds >= LONG:
+            self._line(str(now))
+        elif not begins and not now.ended and time.monotonic() - self._last > SELDOM:
+            self._line(f"{now} ...")
+
+    def _on_terminal(self, now: Progress, *, at_once: bool) -> None:
+        if now.ended and not self._open:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        elif at_once or time.monotonic() - self._last > OFTEN:
+            self._last = time.monotonic()
+            print(f"\r\x1b[K{shown(str(now))} ...", end="", file=sys.stderr, flush=True)
+
+    def _line(self, text: str) -> None:
+        self._last = time.monotonic()
+        print(shown(text), file=sys.stderr, flush=True)
+
+
+progress = _Display()
+"""The command line's hook."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..progress import Stage
 from .console import emit, emit_json, note, progress, table
 from .inputs import check_variables
 from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
@@ -57,7 +58,7 @@ def best(
     given = variables(set_)
     check_variables(files, given)
     spec = ff.load(*files, variables=given)
-    with progress("looking up"):
+    with Stage("looking up", progress):
         facts = ff.query(spec, find_device(device), limit=limit, url=url)
     if as_json:
         emit_json([_fact_data(fact) for fact in facts])
@@ -125,6 +126,6 @@ def import_(
     """Add the facts of a file, all or none; nothing in it is executed, and facts that are there already are left alone."""
     from ..archive.text.lines import import_facts
 
-    with progress("importing"):
+    with Stage("importing", progress):
         merged = import_facts(file, url)
     emit_json({"added": merged.added, "present": merged.present}) if as_json else emit(merged)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from .console import emit_json, table
 from .options import JsonOption
 
+if TYPE_CHECKING:
+    from ..device.catalogue import DeviceInfo
+
 
 def command(as_json: JsonOption = False) -> None:
-    """List the OpenCL devices; the first is the default, and --device takes any part of a platform's or device's name."""
+    """List the OpenCL devices; the first is the default. --device takes a number, part of a platform's name, or of a device's.
+
+    Where both could be meant: platform:NAME, vendor:NAME (who made it) and name:NAME.
+    """
     from ..device.catalogue import DeviceInfo, devices, find_device
 
     found = [DeviceInfo.of(device) for device in devices()]
@@ -19,10 +26,14 @@ def command(as_json: JsonOption = False) -> None:
         emit_json([asdict(info) for info in found])
         return
     rows = [
-        [info.name, info.platform, info.kind, str(info.units), _size(info.global_bytes), _size(info.cache_bytes), _size(info.local_bytes)]
-        for info in found
+        [str(number), info.name, info.platform, info.kind, str(info.units), *map(_size, _memories(info))]
+        for number, info in enumerate(found, 1)
     ]
-    table(["device", "platform", "kind", "units", "main memory", "cache", "local"], rows)
+    table(["", "device", "platform", "kind", "units", "main memory", "cache", "local"], rows)
+
+
+def _memories(info: DeviceInfo) -> tuple[int, int, int]:
+    return info.global_bytes, info.cache_bytes, info.local_bytes
 
 
 def _size(count: int) -> str:

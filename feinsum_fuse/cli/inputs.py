@@ -12,7 +12,7 @@ from constantdict import constantdict
 
 from .. import MappingError, SpecError
 from ..formats.language.expressions import nearest
-from .console import note, progress
+from .console import note
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -134,7 +134,6 @@ def device_file(device: str | cl.Device | None, *, measure_now: bool = False) ->
     chosen = find_device(device) if device is None or isinstance(device, str) else device
     file = default_file(chosen)
     if measure_now or not file.exists():
-        with progress("measuring the device"):
-            calibrated(chosen, file, quick=True)
+        calibrated(chosen, file, quick=True)
         note(f"device file: {file}")
     return file

@@ -16,7 +16,7 @@ SetOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", "-d", metavar="NAME", help="Choose the device by a part of its name; see `devices`.")
+    str | None, typer.Option("--device", "-d", metavar="NAME", help="Part of the name of a platform or a device, or a number of `devices`.")
 ]
 DtypeOption = Annotated[
     list[str] | None,

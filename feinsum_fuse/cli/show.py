@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import ScheduleError
+from ..progress import Stage
 from .console import draw, emit, emit_json, progress
 from .inputs import check_variables, specs, with_dtypes
 from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
@@ -85,7 +86,7 @@ def _schedule(spec: Spec, device: str | None, upto: int | None) -> Schedule:
 
     from ..schedule.schedule import Schedule
 
-    with progress("lowering"):
+    with Stage("lowering", progress):
         schedule = ff.lower(spec, target=_target(device))
     again = Schedule.from_json(schedule.to_json())
     if again != schedule:
@@ -106,7 +107,7 @@ def _generated(spec: Spec, steps: Schedule, wanted: list[str], target: Target) -
 
     from ..codegen.generation import executable
 
-    with progress("applying the schedule"):
+    with Stage("applying the schedule", progress):
         cascade = ff.cascade(spec)
         transformed = steps.apply(cascade.kernel(), target=target)
         parts: dict[str, object] = {}

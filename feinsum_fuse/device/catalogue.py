@@ -13,6 +13,7 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import DeviceLimits, Quirks, Target
+from .names import Names, hint, position_of
 from .runtime import runtimes
 from .vectors import vector_registers
 
@@ -97,23 +98,19 @@ def devices() -> tuple[cl.Device, ...]:
 
 
 def find_device(name: str | None = None) -> cl.Device:
-    """The first device whose platform or own name contains ``name``, ignoring case; without a name, the default.
+    """The one device that a text names, as :func:`~feinsum_fuse.device.names.position_of` reads it; without a text, the default.
 
-    Raises :class:`~feinsum_fuse.errors.DeviceError` listing what exists if there is no such device.
+    Raises :class:`~feinsum_fuse.errors.DeviceError` listing what exists for a text that names no device, or several.
     """
     available = devices()
     if not available:
         raise DeviceError("no OpenCL device was found", hint="Install the package pocl-binary-distribution, or a driver for your device.")
     if name is None:
         return available[0]
+    listed = [Names(d.platform.name, d.platform.vendor, d.vendor, d.name, str(DeviceInfo.of(d))) for d in available]
     if not isinstance(name, str):
-        raise DeviceError(f"{name!r:.80} is no name of a device", hint="Give part of a platform's or device's name, or a pyopencl.Device.")
-    wanted = name.casefold()
-    for device in available:
-        if any(wanted in text.casefold() for text in (device.platform.name, device.platform.vendor, device.name)):
-            return device
-    listing = "\n".join(f"    {DeviceInfo.of(device)}" for device in available)
-    raise DeviceError(f"no OpenCL device matches {name!r}", hint=f"Give part of the name of a platform or device. There are:\n{listing}")
+        raise DeviceError(f"{name!r:.80} is no name of a device, and no pyopencl.Device", hint=hint(listed))
+    return available[position_of(name, listed)]
 
 
 def device_of(info: DeviceInfo) -> cl.Device:

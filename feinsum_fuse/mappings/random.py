@@ -13,6 +13,7 @@ from random import Random
 from ..errors import LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
+from ..progress import Hook, Stage
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from .choices import Drawn
 from .components import fitted
@@ -32,6 +33,7 @@ def random_mappings(
     *,
     target: Target = ANY_DEVICE,
     check: Callable[[Spec], object] | None = None,
+    progress: Hook | None = None,
 ) -> tuple[Spec, ...]:
     """``count`` different Specs with mappings that can be lowered, fewer if the workload has no more within reach.
 
@@ -42,10 +44,11 @@ def random_mappings(
         target = dataclasses.replace(target, limits=limits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of trees that nobody keeps, and of the workload, which the given mapping warned of
-        return _drawn(Family(spec, fitted(target, spec)), count, Random(seed), check or (lambda _: None))
+        with Stage("drawing random mappings", progress, count) as drawing:
+            return _drawn(Family(spec, fitted(target, spec)), count, Random(seed), check or (lambda _: None), drawing)
 
 
-def _drawn(family: Family, count: int, random: Random, check: Callable[[Spec], object]) -> tuple[Spec, ...]:
+def _drawn(family: Family, count: int, random: Random, check: Callable[[Spec], object], drawing: Stage) -> tuple[Spec, ...]:
     found: dict[str, Spec] = {}
     for _ in range(ATTEMPTS * count):
         if len(found) == count:
@@ -60,4 +63,5 @@ def _drawn(family: Family, count: int, random: Random, check: Callable[[Spec], o
         except (LoweringError, ScheduleError, MappingError, ModelError):
             continue
         found[str(drawn.mapping)] = drawn
+        drawing.advance()
     return tuple(found.values())

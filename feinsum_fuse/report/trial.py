@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import pyopencl as cl
 
@@ -33,6 +32,7 @@ from ..device.timing.outcome import Outcome
 from ..errors import CascadeError, Error, LoweringError, ModelError
 from ..formats.spec import Spec
 from ..formats.writing import presentation
+from ..progress import Hook, Stage
 from .operations import operations
 from .peer import NumpyPeer
 from .predicted import Predicted
@@ -62,12 +62,6 @@ def earlier(measurement: Measurement, url: str | os.PathLike[str] | None = None)
 
 
 T = TypeVar("T")
-
-
-class Progress(Protocol):
-    """Says what is being done while the context lasts."""
-
-    def __call__(self, what: str) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -141,7 +135,7 @@ def run(
     recording: bool = True,
     must_predict: bool = False,
     together: int | None = None,
-    progress: Progress = lambda _: nullcontext(),
+    progress: Hook | None = None,
 ) -> Trials:
     """Compile, verify, measure in turns, predict and record mappings of one workload; ``specs``: label -> Spec.
 
@@ -167,8 +161,9 @@ def run(
     for start in range(0, len(specs), size):
         chunk = {label: specs[label] for label in labels[start : start + size]}
         with_numpy = " with NumPy" if peer is None else ""
-        with progress(f"lowering, building, verifying, and measuring in turns{with_numpy}{_which(start, len(chunk), len(specs))}"):
-            measured, peer = _measured(first, chunk, device, peer, repeats=repeats, cold=cold)
+        what = f"lowering, building, verifying, and measuring in turns{with_numpy}{_which(start, len(chunk), len(specs))}"
+        with Stage(what, progress):
+            measured, peer = _measured(first, chunk, device, peer, repeats=repeats, cold=cold, progress=progress)
         for label, found in measured.items():
             predicted, note = predictions[label]
             after = _After([])
@@ -204,16 +199,23 @@ def _which(start: int, count: int, total: int) -> str:
 
 
 def _measured(
-    cascade: Cascade, specs: Mapping[str, Spec], device: cl.Device, peer: Peer | None, *, repeats: int | None, cold: bool
+    cascade: Cascade,
+    specs: Mapping[str, Spec],
+    device: cl.Device,
+    peer: Peer | None,
+    *,
+    repeats: int | None,
+    cold: bool,
+    progress: Hook | None,
 ) -> tuple[dict[str, Measurement], Peer]:
     """Label -> measurement, all programs taken in turns, and NumPy among them if it was not measured before."""
     if peer is not None:
-        times = measure_together(list(specs.values()), repeats=repeats, device=device, cold=cold, labels=list(specs))
+        times = measure_together(list(specs.values()), repeats=repeats, device=device, cold=cold, labels=list(specs), progress=progress)
         return dict(zip(specs, times, strict=True)), peer
     trial = example(cascade)
     numpy = NumpyPeer(cascade, trial.inputs)
     items: Sequence[Spec | HostFunction] = [*specs.values(), HostFunction("NumPy", numpy)]
-    *found, host = measure_together(items, repeats=repeats, device=device, cold=cold, labels=[*specs, "NumPy"])
+    *found, host = measure_together(items, repeats=repeats, device=device, cold=cold, labels=[*specs, "NumPy"], progress=progress)
     check = verify(numpy(), trial.expected, cascade.tolerance())
     error = max((tensor.error for tensor in check.tensors), default=0.0)
     note = numpy.note if check.passed else "its result differs from the reference by more than rounding explains"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import feinsum_fuse as ff
 from feinsum_fuse.cli import options
 from feinsum_fuse.cli.__main__ import VERBS
 from tests.cli.conftest import Invoke
@@ -25,6 +27,12 @@ def test_every_verb_has_help_and_json(invoke: Invoke, verb: str) -> None:
     ended = invoke(verb, "--help")
     assert ended.code == 0
     assert "--json" in ended.out or "Commands:" in ended.out
+
+
+def test_version(invoke: Invoke) -> None:
+    ended = invoke("--version")
+    assert (ended.code, ended.out) == (0, f"feinsum-fuse {ff.__version__}\n")
+    assert ff.__version__ == importlib.metadata.version("feinsum_fuse")
 
 
 def test_no_verb_is_a_usage_error(invoke: Invoke) -> None:

@@ -29,8 +29,14 @@ def test_unknown_device_lists_what_exists() -> None:
     with pytest.raises(DeviceError) as caught:
         find_device("abacus")
     message = str(caught.value)
-    assert message.startswith("no OpenCL device matches 'abacus'\n  Give part of the name of a platform or device. There are:\n")
-    assert str(DeviceInfo.of(find_device())) in message
+    assert message.startswith("no OpenCL device matches 'abacus'\n  Give part of a platform's or device's name,")
+    assert f"There are:\n    1  {DeviceInfo.of(find_device())}" in message
+
+
+@pytest.mark.parametrize("text", [3, b"pocl", 1.0])
+def test_what_is_no_text_names_no_device(text: object) -> None:
+    with pytest.raises(DeviceError, match="is no name of a device"):
+        find_device(text)  # type: ignore[arg-type]
 
 
 def test_no_device_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

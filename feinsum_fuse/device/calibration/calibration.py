@@ -14,6 +14,7 @@ from ...formats.arch import DEFAULT_TOTAL_LATENCY, Action, Arch, ArchNode, Compu
 from ...formats.opencl import FanoutKind, MemoryKind, OpenCL
 from ...formats.spec import Spec
 from ...formats.workload import Workload
+from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from .caches import Cache, caches
 from .core_probes import CoreBench
@@ -33,7 +34,7 @@ ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratc
 """Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
 
 
-def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> Spec:
+def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, progress: Hook | None = None) -> Spec:
     """The architecture of a device as measured now, with its ``opencl`` key and an empty workload.
 
     MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
@@ -44,11 +45,15 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True) -> S
     what one unit does a second: exponentials, scalars loaded into all lanes, lines read for one element, and bytes alone at each level.
     Energies are assumed (``assumed_energies``), not measured.
 
-    About 8 s if quick, below 60 s if not. Warns if the samples of a probe disagree by more than 10 %.
+    About 8 s if quick, below 60 s if not; ``progress`` is told of stages. Warns if the samples of a probe disagree by more than 10 %.
     """
     chosen = device if isinstance(device, cl.Device) else find_device(device)
-    session = _Session(best_bench(chosen, "float32"), quick)
-    sample_in_turns(session.probes.values(), QUICK_SECONDS if quick else FULL_SECONDS)
+    with Stage("measuring the device", progress):
+        with Stage("building its probes", progress):
+            session = _Session(best_bench(chosen, "float32"), quick)
+        seconds = QUICK_SECONDS if quick else FULL_SECONDS
+        with Stage(f"sampling {len(session.probes)} probes in turns", progress) as sampling:
+            sample_in_turns(session.probes.values(), seconds, after_round=sampling.advance)
     noise, worst = max((session.rate(name).disagreement, name) for name in session.probes if not name.startswith("launch"))
     if noise > NOISY:
         text = f"calibrated on a busy machine: samples of {worst} disagree by {noise:.0%}; another calibration may differ as much"

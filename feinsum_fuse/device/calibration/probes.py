@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -191,7 +191,9 @@ def _fastest(seconds: list[float]) -> float:
     return statistics.fmean(times[: max(1, len(times) // 10)])
 
 
-def sample_in_turns(probes: Iterable[Probe], seconds: float, least: int = 5) -> None:
+def sample_in_turns(
+    probes: Iterable[Probe], seconds: float, least: int = 5, *, after_round: Callable[[], object] = lambda: None
+) -> None:
     """Sample all probes again and again for this long, so that each meets the quiet moments of a busy machine.
 
     Those whose samples turn out too short are lengthened and sampled again.
@@ -204,6 +206,7 @@ def sample_in_turns(probes: Iterable[Probe], seconds: float, least: int = 5) -> 
             for probe in every:
                 probe.sample()
             rounds += 1
+            after_round()
         every = [probe for probe in every if probe.lengthen()]
         seconds /= 2
 

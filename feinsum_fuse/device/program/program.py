@@ -27,6 +27,7 @@ from ...formats.workload import WorkloadEinsum
 from ...lowering import lower
 from ...mappings.components import fitted
 from ...mappings.default_mapping import default_spec
+from ...progress import Hook, Stage
 from ...schedule.schedule import Schedule
 from ...schedule.steps.explicate import Explicate
 from ..catalogue import target
@@ -179,7 +180,13 @@ def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
 
 
 def build(
-    cascade: Cascade, schedule: Schedule, device: cl.Device, *, spec: Spec | None = None, timeout_s: float = TIMEOUT
+    cascade: Cascade,
+    schedule: Schedule,
+    device: cl.Device,
+    *,
+    spec: Spec | None = None,
+    timeout_s: float = TIMEOUT,
+    progress: Hook | None = None,
 ) -> Program:
     """The cascade by a schedule on a device, built and verified once in a child process.
 
@@ -188,18 +195,21 @@ def build(
     kernel that fails or computes something else within ``timeout_s`` seconds.
     """
     found = target(device)
-    kernel = schedule.apply(cascade.kernel(), target=found)
-    arrays = chosen_names(cascade).arrays
-    generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs], target=found)
+    with Stage("generating OpenCL C", progress):
+        kernel = schedule.apply(cascade.kernel(), target=found)
+        arrays = chosen_names(cascade).arrays
+        generated = executable(kernel, outputs=[arrays[tensor] for tensor in cascade.outputs], target=found)
     generated = generated.renamed({array: tensor for tensor, array in arrays.items()})
     check_types(generated.arguments, device)
     try:
         check_room(cascade, device)
     except NoRoomError as error:
         raise KernelError(Outcome.launch_failed, "allocate", str(error), generated) from error
-    trial = example(cascade)
-    tolerance = cascade.tolerance()
-    result = run_isolated(generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance)
+    with Stage("computing the reference", progress):
+        trial = example(cascade)
+        tolerance = cascade.tolerance()
+    with Stage("building and verifying in a child process", progress):
+        result = run_isolated(generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance)
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, result.message, generated)
     return Program(cascade, schedule, kernel, generated, device, trial, result, spec)

@@ -21,6 +21,7 @@ import pyopencl as cl
 from ...cascades.reading.reader import cascade as cascade_of
 from ...codegen.executable import Argument, Executable, Launch
 from ...errors import LoweringError, MappingError, ScheduleError, UnsupportedTypeError
+from ...progress import Hook, Stage
 from ..calibration.caches import caches
 from ..catalogue import DeviceInfo, find_device
 from ..checking.verification import verify
@@ -161,9 +162,10 @@ def measure(
     cold: bool = False,
     label: str = "",
     timeout_s: float = TIMEOUT,
+    progress: Hook | None = None,
 ) -> Measurement:
     """Time a program, or compile a Spec and time it; see :func:`measure_together`."""
-    return measure_together([what], repeats=repeats, device=device, cold=cold, labels=[label], timeout_s=timeout_s)[0]
+    return measure_together([what], repeats=repeats, device=device, cold=cold, labels=[label], timeout_s=timeout_s, progress=progress)[0]
 
 
 def measure_together(
@@ -174,22 +176,28 @@ def measure_together(
     cold: bool = False,
     labels: Sequence[str] = (),
     timeout_s: float = TIMEOUT,
+    progress: Hook | None = None,
 ) -> tuple[Measurement, ...]:
     """Times of several programs, taken in turns in this process; one measurement for each item, in order.
 
     Every program was verified in a child process before, and its outputs are compared once more after the last sample. A kernel that fails
     and a mapping that cannot be lowered are no errors here: they end as measurements with that outcome. ``cold`` empties the caches before
-    each sample. Raises :class:`~feinsum_fuse.errors.DeviceError` for a device that does not exist and for times too short to be measured
-    cold.
+    each sample. ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.DeviceError` for a device that does not exist and for
+    times too short to be measured cold.
     """
     if device is None:
         device = next((item.device for item in items if isinstance(item, Program)), None)
     chosen = device if isinstance(device, cl.Device) else find_device(device)
-    attempts = [_attempt(item, chosen, timeout_s) for item in items]
+    attempts = []
+    with Stage("lowering, building and verifying", progress, len(items)) as preparing:
+        for item in items:
+            attempts.append(_attempt(item, chosen, timeout_s))
+            preparing.advance()
     timed = [attempt for attempt in attempts if not isinstance(attempt, Measurement)]
     evict = Eviction(chosen) if cold and timed else None
     watch = Interference()
-    samples = iter(time_together(timed, repeats=repeats, evict=evict) if timed else ())
+    with Stage("measuring in turns", progress, repeats) as sampling:
+        samples = iter(time_together(timed, repeats=repeats, evict=evict, after_round=sampling.advance) if timed else ())
     others = watch.share()
     names = [*labels, *[""] * (len(items) - len(labels))]
     results = []

@@ -59,13 +59,14 @@ def time_together(
     *,
     repeats: int | None = None,
     evict: Callable[[], None] | None = None,
+    after_round: Callable[[], object] = lambda: None,
 ) -> tuple[Samples, ...]:
     """Samples of all subjects, taken in turns after a warm-up, so that a machine that slows down slows all of them.
 
     ``repeats`` is the number of samples of each (default: 3 to 50, as time allows). With ``evict``, it is called before each sample, and a
     sample is one run (cold); without, short programs are run repeatedly in a sample, and once more before it, since the others' turns
-    have filled the caches with their data (warm). Raises :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the
-    clock.
+    have filled the caches with their data (warm). ``after_round`` is called when each subject has had one more. Raises
+    :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
     """
     if repeats is not None and repeats < 1:
         raise DeviceError(f"{repeats} repeats measure nothing", hint="Give at least 1.")
@@ -96,6 +97,7 @@ def time_together(
             if own:
                 event[position].append(statistics.fmean(own))
         count += 1
+        after_round()
     return tuple(Samples(tuple(h), tuple(e), r) for h, e, r in zip(host, event, runs, strict=True))
 
 

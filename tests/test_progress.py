@@ -1,0 +1,64 @@
+"""The hook that long computations call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.progress import Progress, Stage
+from tests.device.test_program import FUSED, chain
+
+
+def test_a_stage_tells_its_beginning_its_parts_and_its_end() -> None:
+    told: list[Progress] = []
+    with Stage("drawing", told.append, 3) as drawing:
+        drawing.advance()
+        drawing.advance(2)
+    assert [(now.stage, now.done, now.total, now.ended) for now in told] == [
+        ("drawing", 0, 3, False),
+        ("drawing", 1, 3, False),
+        ("drawing", 3, 3, False),
+        ("drawing", 3, 3, True),
+    ]
+    assert [now.seconds for now in told] == sorted(now.seconds for now in told)
+
+
+def test_texts() -> None:
+    assert str(Progress("drawing", 1, 3, 2.04)) == "drawing: 1 of 3, 2.0 s"
+    assert str(Progress("drawing", 4, None, 2.04)) == "drawing: 4, 2.0 s"
+    assert str(Progress("lowering", seconds=0.5)) == "lowering, 0.5 s"
+
+
+def test_a_stage_that_fails_ends() -> None:
+    told: list[Progress] = []
+    with pytest.raises(ZeroDivisionError), Stage("dividing", told.append):
+        raise ZeroDivisionError
+    assert told[-1].ended
+
+
+def test_compiling_and_measuring_tell_their_stages() -> None:
+    told: list[Progress] = []
+    program = ff.compile(chain(FUSED), progress=told.append)
+    ff.measure(program, repeats=2, progress=told.append)
+    ended = [(now.stage, now.done) for now in told if now.ended]
+    assert ended == [
+        ("lowering", 0),
+        ("generating OpenCL C", 0),
+        ("computing the reference", 0),
+        ("building and verifying in a child process", 0),
+        ("lowering, building and verifying", 1),
+        ("measuring in turns", 2),
+    ]
+
+
+def test_a_hook_that_raises_ends_the_computation() -> None:
+    def enough(now: Progress) -> None:
+        if now.stage == "measuring in turns" and now.done == 1:
+            raise StopIteration("enough")
+
+    program = ff.compile(chain(FUSED))
+    with pytest.raises(StopIteration, match="enough"):
+        ff.measure(program, repeats=5, progress=enough)
+    arrays = {name: np.ones(shape, np.float32) for name, shape in program.input_shapes.items()}
+    assert program(arrays)["Z"].shape == program.output_shapes["Z"]
