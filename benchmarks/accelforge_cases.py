@@ -24,13 +24,15 @@ from tests.generators.single_einsums import EINSUMS, WINDOWS, Draw
 from tests.generators.trees import random_tree
 
 DATA = Path(__file__).with_name("accelforge_data") / "figures.jsonl.gz"
-SINGLES, TREES, COPIES = 600, 200, 200
+SINGLES, TREES, COPIES, NETWORKS, NETWORKED_COPIES = 600, 200, 200, 300, 60
 TOLERANCE = 2e-5
 """AccelForge's tables are single precision, and sums of them less."""
 
 
 class Case(Draw):
     """A random case as text, with all that an architecture may say."""
+
+    networks = False
 
     def number(self, *choices: float) -> float:
         """One of some numbers."""
@@ -62,7 +64,21 @@ class Case(Draw):
         array = f"[{{name: X, fanout: 6, may_reuse: {reuse[0]}}}, {{name: Y, fanout: 6, may_reuse: {reuse[1]}}}]"
         array = f"  - !Container {{name: PE, spatial: {array}}}"
         unit = self.component("Compute", "MAC", "compute", f", skip_initial_output_write: {self._flag()}")
-        return "\n".join(["arch:", "  nodes:", self.memory("Main"), self.memory("Buffer"), array, self.memory("Register"), unit, ""])
+        nodes = [self.memory("Main"), self.memory("Buffer"), array, self.memory("Register"), unit]
+        if self.networks:
+            for number, place in enumerate(sorted(self.chance.sample(range(1, len(nodes)), self.chance.choice([1, 1, 2])), reverse=True)):
+                nodes.insert(place, self.network(f"Network{number}"))
+        return "\n".join(["arch:", "  nodes:", *nodes, ""])
+
+    def network(self, name: str) -> str:
+        """A network of any kind."""
+        widths = self.chance.choice(["", ", bits_per_action: 4", ", bits_per_action: 16", ", bits_per_value: {Inputs: 6}"])
+        scales = ["", "", ", actions_scale: 2", ", throughput_scale: 4", ", n_parallel_instances: 2", ", energy_scale: 3"]
+        scale = self.chance.choice(scales)
+        latency = self.chance.choice(["", "", ", total_latency: max_hops + max_link_traffic"])
+        kind = f"topology: {self.chance.choice(['mesh', 'mesh', 'all_to_all'])}, leak_power: {self.number(0, 0.5)}, area: 0"
+        hop = f"{{name: hop, energy: {self.number(0, 1, 3)}, latency: {self.number(0, 1, 3)}, throughput: {self.number(1, 4, 16)}}}"
+        return f"  - !Network {{name: {name}, {kind}{widths}{scale}{latency}, actions: [{hop}]}}"
 
     def single(self) -> str:
         """One Einsum, its tiles dividing or not."""
@@ -93,6 +109,8 @@ class Case(Draw):
         einsums += ', {einsum: "Z[m] = I[m, k]", renames: {input: I, output: Z, weight: Nothing}}' if reads else ""
         text = f"workload: {{rank_sizes: {json.dumps(size)}, bits_per_value: {json.dumps(widths)}, einsums: [{einsums}]}}\n"
         loops = "!Temporal {rank_variable: m, tile_shape: 1}, !Temporal {rank_variable: k, tile_shape: 1}"
+        if self.networks:
+            loops = f"!Spatial {{rank_variable: m, tile_shape: 1, name: X, component: PE}}, {loops}"
         where = self.chance.choice(["Buffer", "Buffer", "Main"])
         copied = f"{loops}, !Compute {{einsum: I, component: MAC}}"
         if reads:
@@ -102,9 +120,23 @@ class Case(Draw):
         return f"{text}{self.arch()}mapping: {{nodes: [{outer}, {copied}]}}\n"
 
 
+    def network_single(self) -> str:
+        """One Einsum, its tiles carried by networks."""
+        self.networks = True
+        return self.single()
+
+    def network_copy(self) -> str:
+        """A copy, its tiles carried by networks."""
+        self.networks = True
+        return self.copy()
+
+
+KINDS = {"single": SINGLES, "tree": TREES, "copy": COPIES, "network_single": NETWORKS, "network_copy": NETWORKED_COPIES}
+
+
 def cases() -> Iterator[tuple[str, str]]:
     """(name, text) of all."""
-    for kind, count in (("single", SINGLES), ("tree", TREES), ("copy", COPIES)):
+    for kind, count in KINDS.items():
         for number in range(count):
             draw = Case(random.Random(f"{kind} {number}"))
             yield f"{kind} {number}", getattr(draw, kind)()

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from constantdict import constantdict
 
 from .writing import presentation
 
 DEFAULT_TOTAL_LATENCY = "sum(a.n_calls / a.throughput for a in actions)"
+NETWORK_LATENCY = "max(max_hops * actions['hop'].latency, max_link_traffic / actions['hop'].throughput)"
+"""A network is as slow as its longest route, or as its busiest link."""
+Topology = Literal["mesh", "all_to_all"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Action:
     bits_per_action: float | None = None
     values_per_action: constantdict[str, float] = field(default_factory=constantdict)
     """Set expression -> values moved by one action; overrides ``bits_per_action``."""
+    latency: float | None = None
+    """Seconds of one hop of a network; other actions have a throughput alone."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,14 @@ class Container(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class Network(Component):
-    """Parsed; the model does not charge for it and a warning says so."""
+    """What carries tensors across the fanouts below it; its action is ``hop``, of ``bits_per_action`` bits across one link."""
+
+    topology: Topology = "mesh"
+    bits_per_value: constantdict[str, int] = field(default_factory=constantdict)
+    """Set expression -> bits of a value on the way; empty: the workload's."""
+    bits_per_action: float | None = None
+    total_latency: str = NETWORK_LATENCY
+    """May name ``max_hops``, the hops of the longest route, and ``max_link_traffic``, the actions on the busiest link."""
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,8 @@ def test_what_is_not_modelled_is_named_once() -> None:
     text = """
 arch:
   nodes:
-  - !Network {name: NoC, topology: mesh}
+  - !Network {name: NoC, topology: mesh, leak_power: 0, actions: [
+      {name: hop, energy: 1, latency: 0, throughput: 1}, {name: stall, energy: 1, throughput: 1}]}
   - !Array {name: Chips, spatial: [{name: N, fanout: 2, loop_bounds: [1]}], nodes: [
       !Memory {name: M, size: 8, component_class: SRAM, leak_power: 0, component_model: x, actions: [
         {name: read, energy: 0, throughput: 1}, {name: write, energy: 0, throughput: 1}, {name: refresh, energy: 0, throughput: 1}]},
@@ -123,7 +124,7 @@ arch:
     with pytest.warns(SpecWarning) as caught:
         read = arch(text)
     assert [str(warning.message).partition(": ")[2] for warning in caught] == [
-        "the network NoC, loop_bounds of fanout N, the action refresh of M, component_model of M, component_class SRAM of M."
+        "the action stall of NoC, loop_bounds of fanout N, the action refresh of M, component_model of M, component_class SRAM of M."
     ]
     assert isinstance(read.nodes[0], Network)
     array = read.nodes[1]

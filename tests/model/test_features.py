@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from feinsum_fuse import ModelError, SpecError, loads, predict
-from feinsum_fuse.errors import SpecWarning
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.model.prediction import Prediction
 from tests.model.specs import arch, chain, product
 
 WHOLE = "- !Storage {tensors: [A, B, Z], component: Main}"
@@ -219,13 +219,54 @@ def test_a_copy_between_widths_writes_the_destination_in_its_own() -> None:
         assert prediction.occupancy["I", where, "J"] == taken
 
 
-def test_hops_of_a_network_are_not_left_out_silently() -> None:
-    text = array().replace("  - !Container", "  - !Network {name: Mesh}\n  - !Container")
-    spread = "- !Spatial {rank_variable: m, tile_shape: 1, name: X, component: PE}"
-    with pytest.warns(SpecWarning, match="the network Mesh"):
-        assert predict(spec(WHOLE, ONES, END, architecture=text, m=4, k=2, n=3)).energy > 0
-        with pytest.raises(ModelError, match="spreads m beyond the network Mesh, whose hops are not modelled"):
-            predict(spec(WHOLE, spread, ONES, END, architecture=text, m=4, k=2, n=3))
+def network(more: str = "", hop: str = "latency: 3, throughput: 2") -> str:
+    """The array behind a network; a hop takes 1 J."""
+    mesh = f"  - !Network {{name: Mesh, leak_power: 0, actions: [{{name: hop, energy: 1, {hop}}}]{more}}}\n"
+    return array().replace("  - !Container", f"{mesh}  - !Container")
+
+
+def carried(variable: str, more: str = "", hop: str = "latency: 3, throughput: 2") -> Prediction:
+    """Four instances along one dimension, a loop of 4 trips spread over them; A is 4 x 2 and B is 2 x 4, a byte each value."""
+    spread = f"- !Spatial {{rank_variable: {variable}, tile_shape: 1, name: X, component: PE}}"
+    held = "- !Storage {tensors: [A, B, Z], component: Register}"
+    return predict(spec(WHOLE, spread, held, ONES, END, architecture=network(more, hop), m=4, k=2, n=4))
+
+
+def test_a_mesh_carries_what_is_shared_once_and_what_is_not_all_the_way() -> None:
+    hops = carried("m").actions
+    assert hops["Z", "Mesh", "B", "hop"] == 3 * 2 * 4 * 8  # all of B along three links
+    assert hops["Z", "Mesh", "A", "hop"] == (1 + 2 + 3) * 2 * 8  # a row of A each, over one link, two, three
+    assert hops["Z", "Mesh", "Z", "hop"] == (1 + 2 + 3) * 4 * 8
+
+
+def test_through_a_switch_each_instance_is_one_hop_away() -> None:
+    found = carried("m", ", topology: all_to_all")
+    assert found.actions["Z", "Mesh", "B", "hop"] == 3 * 2 * 4 * 8
+    assert found.actions["Z", "Mesh", "A", "hop"] == 3 * 2 * 8
+    assert found.action_energy["Z", "Mesh", "A", "hop"] == 3 * 2 * 8
+
+
+def test_a_network_takes_its_longest_route_or_its_busiest_link() -> None:
+    link = 8 * (2 * 4 + 3 * 2 + 3 * 4)  # B once, and three rows of A and of Z
+    assert carried("m").component_latency["Z", "Mesh"] == link / 2
+    assert carried("m", hop="latency: 300, throughput: 2").component_latency["Z", "Mesh"] == 4 * 300
+    assert carried("m", ", total_latency: max_hops").component_latency["Z", "Mesh"] == 4
+    with pytest.raises(ModelError, match="A hop of the network Mesh has no latency"):
+        carried("m", hop="throughput: 2")
+
+
+def test_a_network_counts_in_its_own_bits() -> None:
+    assert carried("m", ", bits_per_value: {A: 4}, bits_per_action: 2").actions["Z", "Mesh", "A", "hop"] == 6 * 2 * 2
+
+
+def test_windows_that_overlap_cross_no_network() -> None:
+    """AccelForge has no formula for them."""
+    space = "iteration_space_shape: {p: 0 <= p < 4, r: 0 <= r < 2}"
+    text = f'workload: {{bits_per_value: {{All: 8}}, {space}, einsums: ["O[p] = I[H: p + r] * F[r]"]}}'
+    nodes = "!Storage {tensors: [O, I, F], component: Main}, !Spatial {rank_variable: p, tile_shape: 1, name: X, component: PE}"
+    end = "!Temporal {rank_variable: r, tile_shape: 1}, !Compute {einsum: O, component: MAC}"
+    with pytest.raises(ModelError, match="windows of I that overlap: their hops are not modelled"):
+        predict(loads(f"{text}\n{network()}\nmapping: {{nodes: [{nodes}, {end}]}}"))
 
 
 TWO = """

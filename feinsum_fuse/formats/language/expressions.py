@@ -222,6 +222,17 @@ def parse_expression(text: str) -> ast.expr:
     return tree
 
 
+class NamedList(tuple[object, ...]):
+    """Objects with names: an expression may ask for one by its name, ``actions['read']``, as well as by its position."""
+
+    def named(self, name: str) -> object:
+        """The object of this name; :class:`SpecError` if there is none."""
+        for item in self:
+            if getattr(item, "name", None) == name:
+                return item
+        raise SpecError(f"There is no {name!r} here.", hint=nearest(name, (str(getattr(item, "name", "")) for item in self)))
+
+
 class Evaluator:
     """One evaluation: the names that are known and the steps that are left."""
 
@@ -318,6 +329,8 @@ class Evaluator:
         position = self.evaluate(node.slice, local)
         if isinstance(owner, Mapping):
             return owner[position]
+        if isinstance(owner, NamedList) and isinstance(position, str):
+            return owner.named(position)
         if not isinstance(position, int):
             raise SpecError(f"The position {shown(position)} is not a whole number.")
         return owner[position]

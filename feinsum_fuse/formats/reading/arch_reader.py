@@ -8,12 +8,14 @@ import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import get_args
 
 from constantdict import constantdict
 
 from ...errors import SpecError, SpecWarning
 from ..arch import (
     DEFAULT_TOTAL_LATENCY,
+    NETWORK_LATENCY,
     Action,
     Arch,
     ArchNode,
@@ -27,6 +29,7 @@ from ..arch import (
     Memory,
     Network,
     Toll,
+    Topology,
 )
 from ..language.expressions import CONSTANTS, FUNCTIONS, at_least, names_in, nearest, number, parse_expression, whole
 from ..language.variables import NameScope, numbers_of, read_variables
@@ -50,6 +53,7 @@ from .fields import (
     read_input,
 )
 
+TOPOLOGIES: tuple[str, ...] = get_args(Topology)
 DIRECTIONS = ("up", "down", "up_and_down")
 _INPUTS: dict[str, type[Input]] = {
     "Memory": MemoryInput,
@@ -61,7 +65,7 @@ _INPUTS: dict[str, type[Input]] = {
     "Fork": BranchInput,
     "Array": BranchInput,
 }
-_ACTIONS = {"Memory": ("read", "write"), "Toll": ("read",), "Compute": ("compute",)}
+_ACTIONS = {"Memory": ("read", "write"), "Toll": ("read",), "Compute": ("compute",), "Network": ("hop",)}
 _SCALES = ("area_scale", "energy_scale", "leak_power_scale", "actions_scale", "n_parallel_instances")
 _TENSORS = (
     "keep",
@@ -122,8 +126,6 @@ class ArchReader:
         if kind not in _INPUTS:
             hint = nearest(kind, ARCH_TAGS) if kind else f"Tags are {', '.join(sorted(ARCH_TAGS))}."
             raise self.document.error(path, f"{kind!r} is no kind of architecture node." if kind else "The node has no tag.", hint)
-        if kind == "Network":
-            data.pop("type")
         given = read_input(_INPUTS[kind], data, self.document, path)
         if isinstance(given, BranchInput):
             return self._branch(kind, given, path)
@@ -132,13 +134,8 @@ class ArchReader:
             raise self.document.error((*path, "name"), f"Two components are called {name}.")
         if not _NAME.fullmatch(name):
             raise self.document.error((*path, "name"), f"{name!r} cannot be a component's name.", "Use letters, digits and underscores.")
-        leaf: Leaf
-        if isinstance(given, NetworkInput):
-            leaf = Network(name=name, spatial=self._spatial(given.spatial, path, self.variables))
-            self.ignored[f"the network {name}"] = None
-        else:
-            assert isinstance(given, ComponentInput)
-            leaf = self._component(kind, given, path)
+        assert isinstance(given, ComponentInput)
+        leaf = self._component(kind, given, path)
         self.components[name] = leaf
         self.paths[name] = path
         return leaf
@@ -171,7 +168,7 @@ class ArchReader:
             **{name: value(name) for name in _SCALES},
             "throughput_scale": self._throughput_scale(given, path, f"{given.name}", value),
             "enabled": str(given.enabled),
-            "total_latency": self._total_latency(given, path),
+            "total_latency": self._total_latency(kind, given, path),
         }
         if given.leak_power is None and not dummy and kind != "Container":
             raise self.document.error(path, f"{given.name} has no leak_power.", f"Give leak_power: 0, or component_class: {DUMMY}.")
@@ -201,6 +198,8 @@ class ArchReader:
             return Toll(**common, direction=self._direction(given, path))  # type: ignore[arg-type]
         if isinstance(given, ComputeInput):
             return Compute(**common, skip_initial_output_write=given.skip_initial_output_write)  # type: ignore[arg-type]
+        if isinstance(given, NetworkInput):
+            return Network(**common, **self._carrying(given, path, scope))  # type: ignore[arg-type]
         return Container(**common)  # type: ignore[arg-type]
 
     def _throughput_scale(self, given: ComponentInput | ActionInput, path: Path, what: str, value: Callable[[str], float]) -> float:
@@ -236,20 +235,27 @@ class ArchReader:
         return max(found)
 
     def _holding(self, given: HolderInput, path: Path, scope: NameScope) -> dict[str, object]:
-        def table(field: str, read: NumberReader) -> dict[str, float]:
-            result = {}
-            for key, item in getattr(given, field).items():
-                with self.document.blame((*path, field, key)):
-                    result[key] = read(item, scope, f"{field} of {given.name}")
-            return result
+        counts = self._table(given.values_per_action, (*path, "values_per_action"), scope, given.name, _positive)
+        return {**self._widths(given, path, scope), "values_per_action": constantdict(counts)}
 
+    def _widths(self, given: HolderInput | NetworkInput, path: Path, scope: NameScope) -> dict[str, object]:
         with self.document.blame((*path, "bits_per_action")):
             bits = None if given.bits_per_action is None else _positive(given.bits_per_action, scope, f"bits_per_action of {given.name}")
-        return {
-            "bits_per_value": constantdict(table("bits_per_value", whole)),
-            "bits_per_action": bits,
-            "values_per_action": constantdict(table("values_per_action", _positive)),
-        }
+        widths = self._table(given.bits_per_value, (*path, "bits_per_value"), scope, given.name, whole)
+        return {"bits_per_value": constantdict(widths), "bits_per_action": bits}
+
+    def _table(self, given: Mapping[str, object], path: Path, scope: NameScope, owner: str, read: NumberReader) -> dict[str, float]:
+        result = {}
+        for key, item in given.items():
+            with self.document.blame((*path, key)):
+                result[key] = read(item, scope, f"{path[-1]} of {owner}")
+        return result
+
+    def _carrying(self, given: NetworkInput, path: Path, scope: NameScope) -> dict[str, object]:
+        if given.topology not in TOPOLOGIES:
+            hint = nearest(given.topology, TOPOLOGIES)
+            raise self.document.error((*path, "topology"), f"{given.topology!r} is no topology of a network.", hint)
+        return {**self._widths(given, path, scope), "topology": given.topology}
 
     def _direction(self, given: TollInput, path: Path) -> constantdict[str, str]:
         table = {"All": given.direction} if isinstance(given.direction, str) else given.direction
@@ -259,11 +265,12 @@ class ArchReader:
                 raise self.document.error(where, f"{direction!r} is no direction.", f"Directions are {', '.join(DIRECTIONS)}.")
         return constantdict(table)
 
-    def _total_latency(self, given: ComponentInput, path: Path) -> str:
+    def _total_latency(self, kind: str, given: ComponentInput, path: Path) -> str:
+        network = kind == "Network"
         if given.total_latency is None:
-            return DEFAULT_TOTAL_LATENCY
+            return NETWORK_LATENCY if network else DEFAULT_TOTAL_LATENCY
         text = " ".join(given.total_latency.split())
-        known = {"actions", *self.variables, *FUNCTIONS, *CONSTANTS}
+        known = {"actions", *(("max_hops", "max_link_traffic") if network else ()), *self.variables, *FUNCTIONS, *CONSTANTS}
         with self.document.blame((*path, "total_latency")):
             for name in names_in(text):
                 if name not in known:
@@ -280,23 +287,24 @@ class ArchReader:
                 raise self.document.error((*where, "name"), f"{given.name} has two actions called {item.name}.")
             if item.name not in _ACTIONS.get(kind, ()):
                 self.ignored[f"the action {item.name} of {given.name}"] = None
-            result[item.name] = self._action(item, where, scope, f"{item.name} of {given.name}", dummy)
+            result[item.name] = self._action(item, where, scope, f"{item.name} of {given.name}", dummy, kind == "Network")
         for name in _ACTIONS.get(kind, ()):
             if name not in result and not dummy:
                 hint = f"Add actions: [{{name: {name}, energy: ..., throughput: ...}}], or component_class: {DUMMY}."
                 raise self.document.error(path, f"{given.name} has no action {name!r}.", hint)
-        return tuple(result.values()) or tuple(Action(name) for name in _ACTIONS.get(kind, ()))
+        return tuple(result.values()) or tuple(Action(name, latency=0.0 if kind == "Network" else None) for name in _ACTIONS.get(kind, ()))
 
-    def _action(self, item: ActionInput, path: Path, outer: NameScope, what: str, dummy: bool) -> Action:
+    def _action(self, item: ActionInput, path: Path, outer: NameScope, what: str, dummy: bool, hops: bool) -> Action:
         scope = NameScope({name: getattr(item, name) for name in type(item).model_fields if name != "name"}, outer)
 
         def value(name: str, read: NumberReader = _NOT_NEGATIVE) -> float:
             with self.document.blame((*path, name)):
                 return read(getattr(item, name), scope, f"{name} of {what}")
 
-        if item.latency is not None and item.throughput is None:
-            warnings.warn(f"latency of {what} is deprecated; throughput = 1 / latency is used.", DeprecationWarning, stacklevel=2)
-            latency = value("latency")
+        latency = None if item.latency is None else value("latency")
+        if latency is not None and item.throughput is None:
+            if not hops:
+                warnings.warn(f"latency of {what} is deprecated; throughput = 1 / latency is used.", DeprecationWarning, stacklevel=2)
             throughput = float("inf") if latency == 0 else 1 / latency
         elif item.throughput is not None:
             throughput = value("throughput", _positive)
@@ -320,6 +328,7 @@ class ArchReader:
             self._throughput_scale(item, path, what, value),
             None if item.bits_per_action is None else value("bits_per_action", _positive),
             constantdict(values),
+            (0.0 if latency is None and dummy else latency) if hops else None,
         )
 
     def _spatial(self, given: list[FanoutInput], path: Path, outer: Mapping[str, object]) -> tuple[Fanout, ...]:

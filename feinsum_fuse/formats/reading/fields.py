@@ -191,10 +191,10 @@ class ContainerInput(ComponentInput):
     pass
 
 
-class NetworkInput(Input):
-    model_config = ConfigDict(extra="allow")
-    name: str
-    spatial: list[FanoutInput] = Field(default_factory=list)
+class NetworkInput(ComponentInput):
+    topology: str = "mesh"
+    bits_per_value: dict[str, Number] = Field(default_factory=dict)
+    bits_per_action: Number | None = None
 
 
 class BranchInput(Input):

@@ -6,7 +6,7 @@ from collections.abc import Mapping as Table
 from dataclasses import MISSING, fields
 
 from ...errors import SpecError
-from ..arch import Action, Arch, ArchNode, Array, Component, Container, Fanout, Fork, Hierarchical, Network
+from ..arch import Action, Arch, ArchNode, Array, Component, Container, Fanout, Fork, Hierarchical
 from ..language.map_text import operand_texts, operation_fields
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..opencl import OpenCL
@@ -135,8 +135,6 @@ def _arch_node(node: ArchNode) -> Tagged:
         if isinstance(node, Array):
             data = ({"name": node.name} if node.name else {}) | ({"spatial": [_fanout(f) for f in node.spatial]} if node.spatial else {})
         return Tagged(type(node).__name__, data | {"nodes": [_arch_node(child) for child in node.nodes]})
-    if isinstance(node, Network):
-        return Tagged("Network", {"name": node.name} | ({"spatial": [_fanout(f) for f in node.spatial]} if node.spatial else {}))
     return Tagged(type(node).__name__, _component(node))
 
 

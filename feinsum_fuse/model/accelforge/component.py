@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from constantdict import constantdict
 
 from ...errors import ModelError
-from ...formats.arch import Action, Component, Leaf, Memory, Toll
+from ...formats.arch import Action, Component, Leaf, Memory, Network, Toll
 from ...formats.sets import resolve
 from ...formats.spec import Spec
 from ...formats.workload import WorkloadEinsum
@@ -15,6 +15,8 @@ from ...formats.workload import WorkloadEinsum
 
 def localised(spec: Spec, einsum: WorkloadEinsum, leaf: Leaf) -> Leaf:
     """A component whose tables are keyed by tensor names instead of set expressions."""
+    if isinstance(leaf, Network):
+        return replace(leaf, bits_per_value=constantdict(resolve(leaf.bits_per_value, spec.workload, einsum.name)))
     if not isinstance(leaf, Memory | Toll):
         return leaf
     actions = tuple(
@@ -31,7 +33,7 @@ def localised(spec: Spec, einsum: WorkloadEinsum, leaf: Leaf) -> Leaf:
     return replace(leaf, actions=actions, bits_per_value=bits, values_per_action=counts)
 
 
-def bits_per_value(component: Memory | Toll, tensor: str, workload_bits: int) -> int:
+def bits_per_value(component: Memory | Toll | Network, tensor: str, workload_bits: int) -> int:
     """The width of a tensor's values at this level; ``component`` is localised."""
     return component.bits_per_value.get(tensor, workload_bits)
 
@@ -62,6 +64,7 @@ class ActionCalls:
     n_calls: float
     throughput: float
     energy: float
+    latency: float | None = None
 
 
 def energy_per_action(component: Component, action: Action) -> float:

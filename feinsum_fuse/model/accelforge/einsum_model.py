@@ -20,7 +20,8 @@ from ..quantity import Number, largest, product, total, value
 from .component import actions_per_value, bits_per_value, energy_per_action
 from .einsum_nest import EinsumNest, Holder, NestLoop, Reservation
 from .energy import leak_energy
-from .latency import component_latency
+from .latency import component_latency, network_latency
+from .network_traffic import Hops, network_hops
 from .tile import Tiling, tiling
 from .value_traffic import TensorNest, ValueTraffic, traffic
 
@@ -121,7 +122,6 @@ class EinsumModel:
         """The model, its tile shapes checked."""
         tiles = tiling(nest, tile_shapes)
         check_tiles(nest, tiles, legality)
-        check_networks(nest, tiles, legality)
         return cls(spec, arch, nest, tiles, legality, core)
 
     @property
@@ -160,6 +160,15 @@ class EinsumModel:
             computes=self.computes,
         )
 
+    @cached_property
+    def hops(self) -> tuple[tuple[Network, str, Hops], ...]:
+        """(network, tensor, hops) of whatever crosses a network; of a copy, each of its tensors crosses on its own."""
+        if not any(isinstance(component, Network) for component in self.nest.components):
+            return ()
+        nest = self.nest.apart or self.nest
+        views = [TensorNest.of(nest, name, self.tiles) for name in dict.fromkeys(holder.tensor for holder in nest.holders)]
+        return tuple((network, tensor.access.name, found) for tensor in views for network, found in network_hops(tensor))
+
     def _counts(self) -> tuple[ActionCounts, dict[tuple[str, str], Number]]:
         """Actions in total, and (component, action) -> calls per instance; ``actions_scale`` applied (sections 5.5 and 5.8)."""
         counts: ActionCounts = {}
@@ -170,6 +179,8 @@ class EinsumModel:
                 for action, all_, per_unit in self._actions(tensor, holder, moved):
                     counts[name, tensor.access.name, action] = all_
                     calls[name, action] = calls.get((name, action), 0) + per_unit
+        for network, name, hops in self.hops:
+            counts[network.name, name, "hop"] = hops.total * network.actions_scale
         unit = self.nest.compute
         idle = self.nest.einsum.is_copy_operation
         loops = self.nest.loops
@@ -206,6 +217,9 @@ class EinsumModel:
             for component in self.nest.components
             if component.name in active
         }
+        for network in dict.fromkeys(network for network, _, _ in self.hops):
+            crossing = [hops for other, _, hops in self.hops if other == network]
+            result[network.name] = network_latency(network, crossing, names)
         if self.core is not None:
             unit = self.nest.compute.name
             result[unit] = largest([result[unit], self.core(self.nest, self.tiles)])
@@ -274,19 +288,3 @@ def check_tiles(nest: EinsumNest, tiles: Tiling, legality: Legality) -> None:
             tile == 1,
             lambda variable=variable: f"Missing loop with tile shape 1 for rank variable {variable} in Einsum {name}.",  # type: ignore[misc]
         )
-
-
-def check_networks(nest: EinsumNest, tiles: Tiling, legality: Legality) -> None:
-    """No loop in space spreads what crosses a network: its hops cost energy and time, which are not modelled."""
-    networks = [component for component in nest.components if isinstance(component, Network)]
-    for network in networks[:1]:
-        for loop in nest.loops:
-            if loop.fanout is None or nest.depth(loop.fanout[0]) < nest.depth(network.name):
-                continue
-            legality.require(
-                tiles.outer[loop.index] <= tiles.tiles[loop.index],
-                lambda network=network, loop=loop: (  # type: ignore[misc]
-                    f"Einsum {nest.einsum.name} spreads {loop.variable} beyond the network {network.name}, whose hops are not modelled."
-                ),
-                hint="Take the network out of the architecture to leave its energy and time out of the figures.",
-            )

@@ -99,6 +99,8 @@ class EinsumNest:
     nodes: tuple[NestNode, ...]
     homes: Mapping[str, Home] = field(default_factory=dict)
     """Tensor -> where it lives."""
+    apart: EinsumNest | None = None
+    """Of a copy, the nest in which each tensor is held under its own name."""
 
     @property
     def bounds(self) -> dict[str, int]:
@@ -158,9 +160,10 @@ def einsum_nest(spec: Spec, path: tuple[Placed, ...]) -> EinsumNest:
     nodes.append(Operation(bare.compute))
     homes = _homes(nodes)
     _check(spec, bare, nodes, homes)
-    if einsum.is_copy_operation:
-        nodes = copied(bare, nodes)
-    return EinsumNest(einsum, components, reserved(bare, nodes), homes)
+    if not einsum.is_copy_operation:
+        return EinsumNest(einsum, components, reserved(bare, nodes), homes)
+    apart = EinsumNest(einsum, components, reserved(bare, down_to_backing(nodes)), homes)
+    return EinsumNest(einsum, components, reserved(bare, copied(bare, nodes)), homes, apart)
 
 
 def _homes(nodes: list[NestNode]) -> dict[str, Home]:
@@ -238,6 +241,12 @@ def _check(spec: Spec, bare: EinsumNest, nodes: list[NestNode], homes: Mapping[s
         )
 
 
+def down_to_backing(nodes: list[NestNode]) -> list[NestNode]:
+    """The nodes of a copy without the holders below the last backing one, between which nothing moves."""
+    last = max(node.index for node in nodes if isinstance(node, Holder) and node.backing)
+    return [node for node in nodes if not isinstance(node, Holder) or node.index <= last]
+
+
 def copied(bare: EinsumNest, nodes: list[NestNode]) -> list[NestNode]:
     """The nodes of a copy Einsum (section 5.7): one holder per memory, down to the last backing one, all in the source tensor's name.
 
@@ -245,10 +254,9 @@ def copied(bare: EinsumNest, nodes: list[NestNode]) -> list[NestNode]:
     """
     source = bare.einsum.inputs[0].name
     origin = next(node for node in nodes if isinstance(node, Holder) and node.tensor == source).component.name
-    last = max(node.index for node in nodes if isinstance(node, Holder) and node.backing)
     held: dict[str, tuple[TensorAccess, ...]] = {}
-    for node in nodes:
-        if isinstance(node, Holder) and node.index <= last:
+    for node in down_to_backing(nodes):
+        if isinstance(node, Holder):
             held[node.component.name] = (*held.get(node.component.name, ()), bare.access(node.tensor))
     result: list[NestNode] = []
     for node in nodes:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
 
 from ...errors import ModelError, SpecError
-from ...formats.arch import DEFAULT_TOTAL_LATENCY, Component
-from ...formats.language.expressions import evaluate
+from ...formats.arch import DEFAULT_TOTAL_LATENCY, NETWORK_LATENCY, Component, Network
+from ...formats.language.expressions import NamedList, evaluate
 from ..quantity import Number, largest, smallest, total
 from .component import ActionCalls, energy_per_action, throughput_of
+from .network_traffic import Hops
+
+
+def network_latency(network: Network, crossing: Sequence[Hops], names: Mapping[str, object]) -> Number:
+    """Seconds that a network is busy with all tensors that cross it.
+
+    The longest of their routes; and of all dimensions' busiest links, on which the tensors follow one another, the busiest.
+    """
+    dimensions = dict.fromkeys(name for hops in crossing for name in hops.link)
+    traffic = [total(hops.link.get(name, 0) for hops in crossing) for name in dimensions]
+    keywords = {"max_hops": largest(hops.longest for hops in crossing), "max_link_traffic": largest(traffic)}
+    hop = network.action("hop")
+    if network.total_latency == NETWORK_LATENCY and (hop is None or hop.latency is None):
+        message = f"A hop of the network {network.name} has no latency."
+        raise ModelError(message, hint="Give the action hop a latency in seconds, which may be 0.")
+    return component_latency(network, {}, {**names, **keywords})
 
 
 def component_latency(component: Component, calls: Mapping[str, Number], names: Mapping[str, object]) -> Number:
@@ -19,12 +35,12 @@ def component_latency(component: Component, calls: Mapping[str, Number], names: 
 
     ``calls``: action -> calls per instance, ``actions_scale`` applied. ``names``: what else the expression may use.
     """
-    actions = [
-        ActionCalls(a.name, cast(float, calls.get(a.name, 0)), throughput_of(component, a), energy_per_action(component, a))
+    actions = NamedList(
+        ActionCalls(a.name, cast(float, calls.get(a.name, 0)), throughput_of(component, a), energy_per_action(component, a), a.latency)
         for a in component.actions
-    ]
+    )
     if component.total_latency.strip() == DEFAULT_TOTAL_LATENCY:
-        return total(_seconds(component, action) for action in actions)
+        return total(_seconds(component, cast(ActionCalls, action)) for action in actions)
     table = {**names, "actions": actions, "max": _any(largest), "min": _any(smallest), "sum": _any(total), "name": component.name}
     try:
         result = evaluate(component.total_latency, table)
