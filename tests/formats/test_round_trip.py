@@ -55,6 +55,26 @@ def test_numbers_and_texts_survive() -> None:
     assert ff.loads(spec.to_yaml()) == spec
 
 
+DOTTED = """\
+workload:
+  rank_sizes: {M: 4, K: 4, N: 4}
+  bits_per_value: {All: 8}
+  einsums:
+  - name: Product
+    tensor_accesses:
+    - {name: A.b, projection: [m, k]}
+    - {name: A, projection: [k, n]}
+    - {name: Z, projection: [m, n], output: true}
+    renames: {input: A.b, weight: ~(A.b | Z)}
+"""
+
+
+def test_a_tensor_with_a_dotted_name_can_be_renamed() -> None:
+    spec = ff.loads(DOTTED)
+    assert spec.workload.einsums[0].renames["input"] == {"A.b"} and spec.workload.einsums[0].renames["weight"] == {"A"}
+    assert ff.loads(spec.to_yaml()) == spec
+
+
 COMMENTED = f"""\
 # What we compute
 {MATMUL}

@@ -311,6 +311,9 @@ class Evaluator:
         return self.charge(result)
 
     def _attribute(self, node: ast.Attribute, local: Mapping[str, object]) -> object:
+        dotted = ast.unparse(node)
+        if dotted in self.names:  # a tensor may have a dotted name, as those of an expanded softmax have (SM.max)
+            return self.names[dotted]
         owner = self.evaluate(node.value, local)
         if node.attr.startswith("_") or type(owner).__module__ == "builtins" or callable(getattr(type(owner), node.attr, None)):
             raise SpecError(f"There is no attribute {node.attr!r} to read here.")
