@@ -102,6 +102,22 @@ def test_reading_what_a_killed_writer_left_writes_nothing(address: Address, tmp_
     assert trace(tmp_path) == before
 
 
+def test_a_log_without_a_page_is_read_at_once_and_left_alone(address: Address, tmp_path: Path) -> None:
+    """As a writer leaves it that is killed between the log's header and its first page; SQLite would wait for its repair, in vain."""
+    add(address, "a")
+    writer = (
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "c.execute(\"INSERT INTO schedules (digest, document) VALUES ('b', '')\"); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", writer, str(address.file)], check=False)
+    os.truncate(f"{address.file}-wal", 32)
+    before = trace(tmp_path)
+    assert schema.ask(address, count) == 1
+    assert trace(tmp_path) == before
+    add(address, "c")
+    assert schema.ask(address, count) == 2
+
+
 def test_reading_while_another_process_holds_the_database_sees_what_is_committed(address: Address) -> None:
     add(address, "a")
     with closing(sqlite3.connect(str(address.file), isolation_level=None)) as writer:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
+import alembic.command
+import alembic.config  # noqa: F401 (once here, not once in each child that makes a database)
+
 from feinsum_fuse.archive import record
 from feinsum_fuse.errors import ArchiveError
 

@@ -7,7 +7,7 @@ import math
 import uuid
 
 from constantdict import constantdict
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
 from ...cascades.canonical.canonical import Renaming
@@ -24,6 +24,7 @@ from ..key.applicability import covers
 from ..key.device_identity import device_identity
 from ..key.identity import Identity, digest, identify, renamed_cascade, renamed_schedule
 from ..tables.address import Url, locate
+from ..tables.rows import MeasurementRow, storable
 from ..tables.schema import tell
 from ..tables.storage import insert, schedule_to_text
 from .record import FactId, FactKey, Record
@@ -36,8 +37,7 @@ def record(measurement: Measurement, prediction: Prediction | None = None, url: 
     returns, the fact is on disk. Raises :class:`~feinsum_fuse.errors.ArchiveError` if it cannot be written, or if the measurement does
     not say what was measured.
     """
-    if not isinstance(measurement, Measurement):
-        raise ArchiveError(f"a measurement is expected, not {type(measurement).__name__}", hint="ff.measure returns one.")
+    measurement = measurement_in(measurement)
     spec = measurement.subject.spec if measurement.subject else None
     mapping = mapping_text(spec.mapping) if spec is not None and spec.mapping is not None else ""
     made = record_from(measurement, prediction, mapping=mapping)
@@ -45,11 +45,20 @@ def record(measurement: Measurement, prediction: Prediction | None = None, url: 
     return made.id
 
 
+def measurement_in(given: object) -> Measurement:
+    """What a caller gave as a measurement; :class:`~feinsum_fuse.errors.ArchiveError` for anything else."""
+    if isinstance(given, Measurement):
+        return given
+    hint = "ff.measure returns one; a fact has it as .measurement."
+    raise ArchiveError(f"a measurement is expected, not {type(given).__name__}", hint=hint)
+
+
 def insert_all(connection: Connection, records: tuple[Record, ...]) -> None:
-    """Add records inside the caller's transaction."""
+    """Add records inside the caller's transaction, which may be one that is repeated because nobody knows whether it was committed."""
     with Session(connection) as session:
         for made in records:
-            insert(session, made)
+            if session.scalar(select(MeasurementRow.id).where(MeasurementRow.fact == made.id)) is None:
+                insert(session, made)
 
 
 def record_from(
@@ -74,7 +83,8 @@ def record_from(
     schedule = None if schedule is None else renamed_schedule(schedule, renaming)
     error = measurement.error if measurement.error is not None and math.isfinite(measurement.error) else None
     arguments = tuple(dataclasses.replace(argument, name=renaming.tensors[argument.name]) for argument in arguments)
-    stored = dataclasses.replace(measurement, arguments=arguments, error=error, subject=None)
+    message, label = storable(measurement.message), storable(measurement.label)
+    stored = dataclasses.replace(measurement, arguments=arguments, error=error, message=message, label=label, subject=None)
     key = key_from(identity, measurement, schedule)
     identifier = fact or FactId(uuid.uuid4().hex)
     named = renamed_cascade(cascade, renaming)

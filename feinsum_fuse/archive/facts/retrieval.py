@@ -30,7 +30,7 @@ from ..tables.storage import record_of
 from .fact import Fact
 from .question import SHIPPED, Answer, Askable, Found, Question, Trust, about_match, question
 from .record import FactKey, Record
-from .recording import record_from
+from .recording import measurement_in, record_from
 from .shipped import shipped_records
 
 FAULTS = frozenset({Outcome.wrong_result, Outcome.crashed, Outcome.timeout})
@@ -113,7 +113,7 @@ def history(measurement: Measurement, url: Url | None = None) -> tuple[Measureme
     Only successes in the same cache state and of the same harness count, and not ``measurement`` itself, nor what ships with the package:
     that was measured on another machine, if one of the same kind. Reads only.
     """
-    today = record_from(measurement)
+    today = record_from(measurement_in(measurement))
     same = [
         record.measurement
         for record, _ in _own_records(today.key.structure, url)

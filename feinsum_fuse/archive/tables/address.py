@@ -57,6 +57,8 @@ def locate(url: Url | None = None) -> Address:
 def _from_url(text: str) -> Address:
     try:
         url = make_url(text)
+        if url.drivername in ("postgresql", "postgres"):
+            url = url.set(drivername="postgresql+psycopg")
         url.get_dialect()
     except (ArgumentError, ImportError) as error:
         raise ArchiveError(
@@ -65,7 +67,7 @@ def _from_url(text: str) -> Address:
     try:
         url.get_dialect().import_dbapi()
     except ImportError as error:
-        raise ArchiveError(f"the driver of {url.drivername} is not installed: {error}", hint="install it with pip") from error
+        raise ArchiveError(f"the driver of {url.drivername} is not installed: {error}", hint=_install(url)) from error
     if url.get_backend_name() != "sqlite":
         return Address(url, None)
     if not url.database or url.database == ":memory:" or url.query:
@@ -74,3 +76,7 @@ def _from_url(text: str) -> Address:
         )
     file = Path(url.database).absolute()
     return Address(url.set(database=str(file)), file)
+
+
+def _install(url: URL) -> str:
+    return "pip install 'feinsum_fuse[postgresql]'" if url.drivername == "postgresql+psycopg" else "install it with pip"

@@ -20,18 +20,21 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from ...errors import ArchiveError
 from .address import Address
+from .server import transaction
 
 T = TypeVar("T")
 BUSY_SECONDS = 120.0
 """How long a writer waits for the others before it gives up."""
 
 _READ_ATTEMPTS = 20
+_LOG_HEADER = 32
+"""Bytes of a write-ahead log that holds no page (SQLite's file format, section 4.1), as a writer leaves it that is killed early: SQLite's
+read-only modes wait for somebody to repair it, in vain."""
 _REASONS = {
     "SQLITE_FULL": ("the disk is full", "free some space, or choose another place with FEINSUM_FUSE_DATABASE"),
     "SQLITE_IOERR": ("the file system refused the write (disk full, or over a size limit)", "free some space, or raise the limit"),
@@ -136,9 +139,7 @@ def _open_for_writing(file: Path) -> sqlite3.Connection:
 
 
 @lru_cache(maxsize=32)
-def _writing_engine(url: URL, file: Path | None) -> Engine:
-    if file is None:
-        return create_engine(url, poolclass=NullPool)
+def _writing_engine(file: Path) -> Engine:
     engine = create_engine("sqlite://", creator=lambda: _open_for_writing(file), poolclass=NullPool)
     return _own_transactions(engine, "BEGIN IMMEDIATE")
 
@@ -153,14 +154,17 @@ def _prepare_file(address: Address, file: Path) -> None:
         raise ArchiveError(f"cannot write {address}: {what}", hint=hint)
 
 
-@contextmanager
-def writing(address: Address) -> Iterator[Connection]:
-    """One transaction; on disk when the block ends, or nothing of it. Creates a SQLite file that is not there yet."""
+def write(address: Address, action: Callable[[Connection], T]) -> T:
+    """The result of ``action`` in one transaction: on disk when this returns, or nothing of it. Creates a SQLite file where there is none.
+
+    On a server, ``action`` may run more than once; see :func:`~feinsum_fuse.archive.tables.server.transaction`.
+    """
     with reporting(address, "write"):
-        if address.file is not None:
-            _prepare_file(address, address.file)
-        with _writing_engine(address.url, address.file).begin() as connection:
-            yield connection
+        if address.file is None:
+            return transaction(address.url, action)
+        _prepare_file(address, address.file)
+        with _writing_engine(address.file).begin() as connection:
+            return action(connection)
 
 
 def read(address: Address, question: Callable[[Connection], T]) -> T | None:
@@ -170,8 +174,7 @@ def read(address: Address, question: Callable[[Connection], T]) -> T | None:
     """
     with reporting(address, "read"):
         if address.file is None:
-            with create_engine(address.url, poolclass=NullPool).connect() as connection:
-                return question(connection)
+            return transaction(address.url, question)
         if not address.file.exists():
             return None
         return _read_file(address.file, question)
@@ -203,7 +206,7 @@ class _State(tuple[tuple[int, ...] | None, ...]):
 
     @property
     def has_log(self) -> bool:
-        return self[1] is not None and self[1][1] > 0
+        return self[1] is not None and self[1][1] > _LOG_HEADER
 
     @property
     def has_index(self) -> bool:

@@ -5,16 +5,42 @@ Rows that many facts share are found by ``digest``, the SHA-256 of their ``docum
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from sqlalchemy import Double, ForeignKey, Index, String, Text
+from sqlalchemy import Dialect, Double, ForeignKey, Index, String, Text, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+_NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """The text with what PostgreSQL or UTF-8 cannot hold written out: ``\\x00`` for NUL, ``\\udcff`` for half a character."""
+    return _NOT_STORABLE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+class Storable(TypeDecorator[str]):
+    """Text from compilers, drivers and file names, which may hold any character."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable(value)
+
+
+class StorableText(Storable):
+    """The same, of any length."""
+
+    impl = Text
+    cache_ok = True
+
 
 PrimaryKey = Annotated[int, mapped_column(primary_key=True)]
 HashText = Annotated[str, mapped_column(String(64))]
 ShortText = Annotated[str, mapped_column(String(32))]
-LongText = Annotated[str, mapped_column(Text)]
-AddedText = Annotated[str, mapped_column(Text, server_default="")]
+LongText = Annotated[str, mapped_column(StorableText)]
+AddedText = Annotated[str, mapped_column(StorableText, server_default="")]
 """A column that older schemas did not have."""
 DoubleColumn = Annotated[float, mapped_column(Double)]
 
@@ -48,8 +74,8 @@ class DeviceRow(SharedRow):
 
     __tablename__ = "devices"
 
-    identity: Mapped[str] = mapped_column(String(512), index=True)
-    family: Mapped[str] = mapped_column(String(255), index=True)
+    identity: Mapped[str] = mapped_column(Storable(512), index=True)
+    family: Mapped[str] = mapped_column(Storable(255), index=True)
 
 
 class ScheduleRow(SharedRow):
@@ -90,7 +116,7 @@ class MeasurementRow(Base):
     event_ns: Mapped[LongText]
     error: Mapped[DoubleColumn | None]
     tolerance: Mapped[DoubleColumn | None]
-    date: Mapped[str] = mapped_column(String(40))
+    date: Mapped[str] = mapped_column(Storable(40))
     mapping: Mapped[AddedText]
     applicable: Mapped[AddedText]
     origin: Mapped[AddedText]

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from ...errors import ArchiveError
 from .address import Address, Url, locate
-from .database import back_up, copy_in_memory, read, reporting, writing
+from .database import back_up, copy_in_memory, read, reporting, write
+from .server import lock_tables
 
 T = TypeVar("T")
 REVISIONS = ("0001", "0002", "0003", "0004")
@@ -71,11 +72,17 @@ def _migrate(address: Address) -> Path | None:
         backup = address.file.with_name(f"{address.file.name}.schema-{found}.{stamp}.backup")
         with reporting(address, "back up"):
             back_up(address.file, backup)
-    with writing(address) as connection:
-        # Another process may have come first while this one waited for its turn.
-        if revision(address, connection) == found:
-            upgrade(connection)
+    write(address, lambda connection: _upgrade_from(found, address, connection))
     return backup
+
+
+def _upgrade_from(found: str | None, address: Address, connection: Connection) -> str | None:
+    """Upgrade tables of the version ``found``; the version that they had, for another process may have come first."""
+    lock_tables(connection)
+    now = revision(address, connection)
+    if now == found:
+        upgrade(connection)
+    return now
 
 
 def tell(address: Address, action: Callable[[Connection], T]) -> T:
@@ -84,17 +91,19 @@ def tell(address: Address, action: Callable[[Connection], T]) -> T:
     Makes a database that is not there, migrates an older SQLite file after a backup, and refuses a newer schema and an older one on a
     server (:func:`migrate` is for its administrator).
     """
-    with writing(address) as connection:
+    def if_current(connection: Connection) -> tuple[T] | str:
         found = revision(address, connection)
         if found is None:
-            upgrade(connection)
-        if found in (None, REVISIONS[-1]):
-            return action(connection)
+            found = _upgrade_from(None, address, connection)
+        return (action(connection),) if found in (None, REVISIONS[-1]) else found
+
+    done = write(address, if_current)
+    if isinstance(done, tuple):
+        return done[0]
     if address.file is None:
-        raise _too_old(address, found)
+        raise _too_old(address, done)
     _migrate(address)
-    with writing(address) as connection:
-        return action(connection)
+    return write(address, action)
 
 
 def ask(address: Address, question: Callable[[Connection], T]) -> T | None:

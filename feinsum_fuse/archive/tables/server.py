@@ -1,0 +1,78 @@
+"""Databases that a server keeps: connections that do not hang, transactions that outlive a restart, tables that one writer makes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+T = TypeVar("T")
+CONNECT_SECONDS = 10
+"""How long a server may take to answer a connection."""
+RESTART_SECONDS = 60.0
+"""How long a transaction waits for a server that goes down or comes up, or for writers that stand in each other's way."""
+
+_PASSING = ("40001", "40P01", "57P01", "57P02", "57P03")
+"""PostgreSQL's states (its manual, appendix A) after which the same transaction may succeed: the conflicts of serializable transactions,
+deadlocks, and a server that shuts down, crashed, or is not up yet."""
+_CONNECTION_FAILED = "08"
+_TABLES_LOCK = 0x6665_696E_7375_6D66
+"""The number of the advisory lock that whoever makes or changes the tables holds: ``feinsumf`` in ASCII."""
+_reached: set[URL] = set()
+"""Servers that this process has spoken with: these are waited for, others may have a wrong address."""
+
+
+@lru_cache(maxsize=32)
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "postgresql":
+        return create_engine(url, poolclass=NullPool)
+    timeout = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS}
+    # What another writer has committed must be seen after waiting for it, whatever the server's own default is.
+    return create_engine(url, poolclass=NullPool, connect_args=timeout, isolation_level="READ COMMITTED")
+
+
+def transaction(url: URL, action: Callable[[Connection], T]) -> T:
+    """The result of ``action`` in one transaction that is committed, begun anew where the server was restarted or broke a deadlock.
+
+    Where the connection is lost during the commit, nobody knows whether it happened: ``action`` is run again and has to see for itself what
+    is there already.
+    """
+    deadline = time.monotonic() + RESTART_SECONDS
+    for attempt in itertools.count():
+        try:
+            with _engine(url).begin() as connection:
+                _reached.add(url)
+                return action(connection)
+        except DBAPIError as error:
+            if not _passes(error, url) or time.monotonic() > deadline:
+                raise
+        time.sleep(min(1.0, 0.02 * 2**attempt))
+    raise AssertionError("unreachable")
+
+
+def _passes(error: DBAPIError, url: URL) -> bool:
+    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+    if state in _PASSING:
+        return True
+    lost = error.connection_invalidated or state is None or state.startswith(_CONNECTION_FAILED)
+    return lost and url in _reached and isinstance(error.orig, _operational(url))
+
+
+def _operational(url: URL) -> type[Exception]:
+    """The driver's error for what is the connection's fault, not the statement's."""
+    kind = url.get_dialect().import_dbapi().OperationalError
+    assert issubclass(kind, Exception)
+    return kind
+
+
+def lock_tables(connection: Connection) -> None:
+    """Wait until nobody else makes or changes the tables, and keep them from it until this transaction ends."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _TABLES_LOCK})

@@ -1,0 +1,249 @@
+"""What every database behind the archive has to do: SQLite's file and a PostgreSQL server pass the same tests."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
+
+from feinsum_fuse.archive import Found, export_facts, import_facts, merge, migrate, query, record, retrieve
+from feinsum_fuse.archive.facts.recording import insert_all, record_from
+from feinsum_fuse.archive.facts.retrieval import history
+from feinsum_fuse.archive.tables import schema, server
+from feinsum_fuse.archive.tables.address import locate
+from feinsum_fuse.errors import ArchiveError
+from tests.sweeps import SEED, SLOW, sweep_size
+
+from .postgres import Server
+from .samples import HERE, measurement, product, tiled
+from .test_faults import Writers
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Addresses of databases that hold nothing."""
+    if request.param == "postgresql":
+        made: Server = request.getfixturevalue("postgres")
+        return made.new_schema
+    names = iter(range(1000))
+    return lambda: str(tmp_path / f"facts{next(names)}.sqlite3")
+
+
+@pytest.fixture
+def url(new_url: Callable[[], str]) -> str:
+    return new_url()
+
+
+@pytest.fixture
+def writers() -> Iterator[Writers]:
+    made = Writers()
+    yield made
+    made.close()
+
+
+def samples_in(url: str) -> set[tuple[float, ...]]:
+    return {tuple(json.loads(line)["measurement"]["samples_ns"]) for line in export_facts(url)}
+
+
+def execute(url: str, *statements: str) -> None:
+    schema.tell(locate(url), lambda connection: [connection.execute(text(statement)) for statement in statements])
+
+
+def test_nothing_is_found_where_nothing_is(url: str) -> None:
+    assert query(product(), HERE, url=url) == ()
+    assert retrieve(product(), HERE, url=url).found is Found.nothing
+    assert list(export_facts(url)) == []
+
+
+TEXTS = ["'; DROP TABLE measurements; --", "a\x00b", "half \ud800 a character", "\N{PILE OF POO} \u202e", "%s %(x)s :x ? {}", "x" * 100_000]
+
+
+def test_what_was_recorded_comes_back_whole(url: str) -> None:
+    for message in TEXTS:
+        record(dataclasses.replace(measurement(outcome="build_failed"), message=message, label=message), url=url)
+    record(measurement(samples=[3.0, 1.0, 2.0]), url=url)
+    best, *failed = query(product(), HERE, outcome=None, url=url)
+    assert best.measurement.samples_ns == (3.0, 1.0, 2.0)
+    shown = {message.replace("\x00", "\\x00").replace("\ud800", "\\ud800") for message in TEXTS}
+    assert {fact.measurement.message for fact in failed} == {fact.measurement.label for fact in failed} == shown
+    assert retrieve(product(), HERE, url=url).schedule == tiled()
+    assert len(history(measurement(), url=url)) == 1
+    with pytest.raises(ArchiveError, match="a measurement is expected, not Fact"):
+        history(best, url=url)  # type: ignore[arg-type]
+
+
+def test_facts_move_between_databases(new_url: Callable[[], str], tmp_path: Path) -> None:
+    first, second, file = new_url(), new_url(), tmp_path / "facts.jsonl"
+    for factor in (2, 4, 8):
+        record(measurement(schedule=tiled(factor=factor), median_ns=factor), url=first)
+    lines = list(export_facts(first))
+    file.write_text("\n".join(lines))
+    assert str(import_facts(file, second)) == "3 facts added, 0 were there already"
+    assert str(import_facts(file, second)) == "0 facts added, 3 were there already"
+    assert list(export_facts(second)) == lines
+    edited = json.loads(lines[1]) | {"fact": "0" * 32}
+    wrong = json.loads(lines[2])
+    wrong["measurement"]["samples_ns"] = [1.0]
+    file.write_text("\n".join(json.dumps(line) for line in (edited, wrong)))
+    with pytest.raises(ArchiveError, match="is in the database with another content"):
+        import_facts(file, second)
+    assert list(export_facts(second)) == lines
+
+
+def test_schemas_of_other_versions_and_other_peoples_tables(new_url: Callable[[], str]) -> None:
+    newer, older, foreign = new_url(), new_url(), new_url()
+    for url in (newer, older):
+        record(measurement(), url=url)
+    execute(newer, "UPDATE alembic_version SET version_num = '9999'")
+    for use in (lambda: query(product(), HERE, url=newer), lambda: record(measurement(), url=newer), lambda: migrate(newer)):
+        with pytest.raises(ArchiveError, match="its schema is 9999, newer than"):
+            use()
+    columns = ("mapping", "applicable", "origin")
+    execute(older, *(f"ALTER TABLE measurements DROP COLUMN {name}" for name in columns), "UPDATE alembic_version SET version_num = '0001'")
+    if locate(older).file is None:
+        for use in (lambda: query(product(), HERE, url=older), lambda: record(measurement(), url=older)):
+            with pytest.raises(ArchiveError, match=r"older than .*\n.*migrate with its URL"):
+                use()
+        migrate(older)
+    record(measurement(median_ns=5.0), url=older)
+    assert len(query(product(), HERE, url=older)) == 2
+    assert migrate(older) is None
+    execute(foreign, "DROP TABLE alembic_version")
+    for use in (lambda: query(product(), HERE, url=foreign), lambda: record(measurement(), url=foreign)):
+        with pytest.raises(ArchiveError, match="holds other tables"):
+            use()
+
+
+def test_a_damaged_row_is_one_clear_error(url: str) -> None:
+    record(measurement(), url=url)
+    execute(url, "UPDATE measurements SET document = '{'")
+    with pytest.raises(ArchiveError, match=r"fact [0-9a-f]{32} is damaged in the database: "):
+        query(product(), HERE, url=url)
+
+
+def test_many_writers_lose_nothing_and_one_makes_the_tables(new_url: Callable[[], str], writers: Writers) -> None:
+    """Each database is made by whichever of the writers comes first."""
+    for _ in range(sweep_size(20)):
+        url, count = new_url(), 2
+        writers.start(url, count, *range(4))
+        assert (writers.finish(), writers.errors) == ([0] * 4, [])
+        assert len(set(writers.facts)) == 4 * count
+        assert samples_in(url) == {(float(number), float(k)) for number in range(4) for k in range(count)}
+
+
+def test_killed_writers_lose_nothing_that_was_acknowledged(url: str, writers: Writers) -> None:
+    generator = random.Random(SEED)
+    acknowledged: set[str] = set()
+    kills = sweep_size(40)
+    for number in range(kills):
+        writers.start(url, 1_000_000, number)
+        while not (writers.children and writers.facts):
+            writers.line()
+        time.sleep(generator.uniform(0, 0.05))
+        os.kill(writers.children[0], signal.SIGKILL)
+        assert writers.finish() == [-signal.SIGKILL]
+        assert writers.errors == []
+        acknowledged |= set(writers.facts)
+    stored = {json.loads(line)["fact"] for line in export_facts(url)}
+    assert acknowledged <= stored
+    assert len(stored) <= len(acknowledged) + kills
+
+
+def test_a_commit_whose_answer_was_lost_is_not_repeated_twice(url: str) -> None:
+    made = record_from(measurement())
+    for _ in range(2):
+        schema.tell(locate(url), lambda connection: insert_all(connection, (made,)))
+    assert len(list(export_facts(url))) == 1
+
+
+def test_restarts_lose_nothing_that_was_acknowledged(postgres: Server, writers: Writers) -> None:
+    """Restarts, orderly and by crash, while three processes write; none of them has to know."""
+    url, generator = postgres.new_schema(), random.Random(SEED)
+    count = 20 * sweep_size(100)
+    writers.start(url, count, *range(3))
+    end = threading.Thread(target=writers.finish)
+    end.start()
+    for number in range(7 if SLOW else 2):
+        time.sleep(generator.uniform(0.05, 0.2))
+        postgres.stop("immediate" if number % 2 else "fast")
+        postgres.start()
+    end.join(120)
+    assert not end.is_alive()
+    assert writers.errors == []
+    assert len(set(writers.facts)) == 3 * count
+    assert {json.loads(line)["fact"] for line in export_facts(url)} == set(writers.facts)
+
+
+def test_writers_that_wait_for_each_other_both_write(postgres: Server) -> None:
+    """Two imports of the same new cascades in opposite orders: the server breaks the deadlock, and the loser begins anew."""
+    url = postgres.new_schema()
+    record(measurement(), url=url)
+    records = [record_from(measurement(product(m=m))) for m in range(1, 9)]
+    others = [record_from(measurement(product(m=m))) for m in range(8, 0, -1)]
+    gate = threading.Barrier(2)
+    tried: list[int] = []
+
+    def write(chosen: list[object]) -> None:
+        def add(connection: Connection) -> None:
+            tried.append(1)
+            insert_all(connection, (chosen[0],))  # type: ignore[arg-type]
+            if len(tried) <= 2:
+                gate.wait(20)
+            insert_all(connection, tuple(chosen[1:]))  # type: ignore[arg-type]
+
+        schema.tell(locate(url), add)
+
+    threads = [threading.Thread(target=write, args=(chosen,)) for chosen in (records, others)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(tried) > 2
+    assert len(list(export_facts(url))) == 17
+    assert str(merge(records, url)) == "0 facts added, 8 were there already"
+
+
+def test_a_wrong_address_is_one_clear_error_at_once(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url, reason in (
+        (f"postgresql://postgres:secret@/facts?host={postgres.folder}/nowhere", "No such file or directory"),
+        (postgres.url("nowhere"), 'database "nowhere" does not exist'),
+        ("postgresql://postgres:secret@127.0.0.1:1/facts", "Connection refused"),
+    ):
+        for use in (lambda url=url: query(product(), HERE, url=url), lambda url=url: record(measurement(), url=url)):
+            with pytest.raises(ArchiveError) as error:
+                use()
+            assert reason in str(error.value)
+            assert "secret" not in str(error.value)
+    assert locate("postgresql://x/y").url.drivername == "postgresql+psycopg"
+
+
+def test_a_server_that_stays_away_is_given_up(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = postgres.new_schema()
+    record(measurement(), url=url)
+    monkeypatch.setattr(server, "RESTART_SECONDS", 0.2)
+    attempts: list[int] = []
+
+    def away(connection: Connection) -> None:
+        attempts.append(1)
+        raise OperationalError("", {}, server._operational(locate(url).url)("server closed the connection"))
+
+    with pytest.raises(ArchiveError, match="server closed the connection"):
+        schema.ask(locate(url), away)
+    assert len(attempts) > 2
