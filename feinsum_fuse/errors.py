@@ -96,3 +96,7 @@ class SearchError(Error):
 
 class SpecWarning(UserWarning):
     """Something in a user's file is accepted and has no effect, or another one than it may seem."""
+
+
+class ConstraintWarning(SpecWarning):
+    """A mapping breaks a constraint of its architecture: no mapper returns it, and its figures hold all the same."""

@@ -8,8 +8,13 @@ from .options import DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, 
 
 
 def command(files: FilesArgument, set_: SetOption = None, dtype: DtypeOption = None, as_json: JsonOption = False) -> None:
-    """Load and validate files, and print the cascade and the LoopTree that they describe."""
+    """Load and validate files, and print the cascade and the LoopTree that they describe.
+
+    Constraints of the architecture that the mapping breaks are warnings: the model evaluates such a mapping, and no mapper returns it.
+    """
     import feinsum_fuse as ff
+
+    from ..formats.checking.constraint_check import broken_by
 
     given = variables(set_)
     check_variables(files, given)
@@ -25,6 +30,7 @@ def command(files: FilesArgument, set_: SetOption = None, dtype: DtypeOption = N
                 "intermediates": meaning.intermediates,
                 "has_arch": spec.arch is not None,
                 "has_mapping": spec.mapping is not None,
+                "violations": [str(one) for one in broken_by(spec)],
             }
         )
         return
@@ -32,4 +38,6 @@ def command(files: FilesArgument, set_: SetOption = None, dtype: DtypeOption = N
     if spec.mapping is not None:
         emit(f"\n{spec.mapping}")
     present = [name for name in ("arch", "mapping", "opencl") if getattr(spec, name) is not None]
-    emit(f"\nok: workload{''.join(f', {name}' for name in present)}")
+    broken = len(broken_by(spec))
+    but = f"; but the mapping breaks {broken} constraint{'s' if broken > 1 else ''} of arch" if broken else ""
+    emit(f"\nok: workload{''.join(f', {name}' for name in present)}{but}")

@@ -34,6 +34,36 @@ class Action:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A constraint on loops: each size of the rank variables of a set, or with ``product`` the product of all, compared with a value."""
+
+    expression: str
+    operator: str
+    """One of ``==``, ``<=``, ``>=``, ``<``, ``>``, or such a one after ``product``."""
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.expression} {self.operator} {self.value}"
+
+
+@dataclass(frozen=True)
+class TensorRules:
+    """Which tensors a memory or toll holds, and how: constraints on mappings, which no figure depends on (set expressions as written)."""
+
+    keep: str | None = None
+    may_keep: str | None = None
+    """What it may hold besides; if neither is given, anything."""
+    back: str = "Nothing"
+    """What lives there."""
+    tile_shape: tuple[Comparison, ...] = ()
+    no_refetch_from_above: str = "Nothing"
+    no_resend_to_below: str = "Nothing"
+    tensor_order_options: tuple[tuple[str, ...], ...] = ()
+    """Orders of its storage nodes from the outermost in, of which one must hold."""
+    force_memory_hierarchy_order: bool = True
+
+
+@dataclass(frozen=True)
 class Fanout:
     """One spatial dimension below a component; the set expressions are resolved per Einsum."""
 
@@ -44,6 +74,7 @@ class Fanout:
     min_usage: float = 0.0
     usage_scale: float = 1.0
     power_gateable: bool = False
+    loop_bounds: tuple[Comparison, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +112,7 @@ class Memory(Component):
     bits_per_action: float | None = None
     values_per_action: constantdict[str, float] = field(default_factory=constantdict)
     skip_initial_output_write: bool = True
-    tensors: constantdict[str, str] = field(default_factory=constantdict)
-    """The mapper's constraints (``keep``, ``may_keep``, ...), as written; the model does not read them."""
+    tensors: TensorRules = TensorRules()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +120,7 @@ class Toll(Component):
     """A pass-through with a cost; ``direction``: set expression -> ``up``, ``down`` or ``up_and_down``."""
 
     direction: constantdict[str, str] = field(default_factory=constantdict)
+    tensors: TensorRules = TensorRules()
     bits_per_value: constantdict[str, int] = field(default_factory=constantdict)
     bits_per_action: float | None = None
     values_per_action: constantdict[str, float] = field(default_factory=constantdict)

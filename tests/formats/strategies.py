@@ -7,7 +7,21 @@ from hypothesis import strategies as st
 from pymbolic.primitives import Call, Product, Sum, Variable
 
 from feinsum_fuse.formats.affine import Affine
-from feinsum_fuse.formats.arch import Action, Arch, ArchNode, Compute, Container, Fanout, Fork, Hierarchical, Memory, Toll
+from feinsum_fuse.formats.arch import (
+    Action,
+    Arch,
+    ArchNode,
+    Comparison,
+    Compute,
+    Container,
+    Fanout,
+    Fork,
+    Hierarchical,
+    Memory,
+    Network,
+    TensorRules,
+    Toll,
+)
 from feinsum_fuse.formats.mapping import Compute as ComputeNode
 from feinsum_fuse.formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox
 from feinsum_fuse.formats.opencl import OpenCL
@@ -79,15 +93,16 @@ def archs(draw: st.DrawFn) -> Arch:
     """Two memories, a fanout, and a compute unit, some of it in groups."""
     both = actions("read", "write")
     leak, scale = draw(FINITE), draw(st.sampled_from([1.0, 2.5]))
-    keep = constantdict({"keep": "~Intermediates"})
+    keep = TensorRules("~Intermediates", tile_shape=(Comparison("All", "product<=", 4),), tensor_order_options=(("All", "Nothing"),))
     outer = Memory(name="Outer", actions=draw(both), size=draw(NUMBERS), tensors=keep, leak_power=leak, energy_scale=scale)
     inner = Memory(name="Inner", actions=draw(both), size=draw(NUMBERS), bits_per_value=constantdict({"All": draw(st.integers(1, 64))}))
     rows = Container(name="Rows", spatial=(Fanout("X", 64), Fanout("Y", 64, may_reuse="Inputs", min_usage=0.25)))
     unit = Compute(name="Unit", actions=draw(actions("compute")), total_latency="sum(a.n_calls for a in actions)")
     link = Toll(name="Link", actions=draw(actions("read")), direction=constantdict({"All": draw(st.sampled_from(["up", "down"]))}))
+    mesh = Network(name="Mesh", actions=(Action("hop", 1.0, 2.0, latency=draw(NUMBERS)),), topology="all_to_all", leak_power=leak)
     dummy = Memory(name="Side", component_class="Dummy", actions=(Action("read"), Action("write")))
     side = Fork((dummy, Compute(name="Other", actions=(Action("compute"),))))
-    tail: tuple[ArchNode, ...] = (link, rows, unit)
+    tail: tuple[ArchNode, ...] = (link, mesh, rows, unit)
     nodes = draw(st.sampled_from([(outer, inner, *tail), (outer, side, Hierarchical((inner, *tail)))]))
     return Arch(nodes, constantdict(draw(st.dictionaries(st.sampled_from(["width", "depth"]), st.integers(1, 99)))))
 

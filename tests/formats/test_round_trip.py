@@ -19,6 +19,7 @@ from tests.sweeps import sweep_size
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.filterwarnings("ignore::feinsum_fuse.errors.ConstraintWarning")
 @settings(max_examples=sweep_size(1000))
 @given(specs())
 def test_random_specs(spec: Spec) -> None:

@@ -12,7 +12,7 @@ import difflib
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from ...errors import SpecError
 from .caps import MAX_BITS, shortened, shown, spend_steps, weight
@@ -341,6 +341,12 @@ class Evaluator:
     def _list(self, node: ast.List, local: Mapping[str, object]) -> object:
         return checked([self.evaluate(element, local) for element in node.elts])
 
+    def _set(self, node: ast.Set, local: Mapping[str, object]) -> object:
+        elements = [self.charge(self.evaluate(element, local)) for element in node.elts]
+        if any(isinstance(element, bool | int | float | str) or element is None for element in elements):
+            raise SpecError("Braces unite sets; numbers and texts are none.")
+        return reduce(operator.or_, elements)
+
     def _tuple(self, node: ast.Tuple, local: Mapping[str, object]) -> object:
         return checked(tuple(self.evaluate(element, local) for element in node.elts))
 
@@ -382,6 +388,7 @@ _NODES: dict[type[ast.expr], Callable[..., object]] = {
     ast.Subscript: Evaluator._subscript,
     ast.List: Evaluator._list,
     ast.Tuple: Evaluator._tuple,
+    ast.Set: Evaluator._set,
     ast.ListComp: Evaluator._comprehension,
     ast.GeneratorExp: Evaluator._comprehension,
 }

@@ -52,6 +52,7 @@ from .fields import (
     TollInput,
     read_input,
 )
+from .tensor_rules import read_comparisons, read_rules
 
 TOPOLOGIES: tuple[str, ...] = get_args(Topology)
 DIRECTIONS = ("up", "down", "up_and_down")
@@ -67,17 +68,6 @@ _INPUTS: dict[str, type[Input]] = {
 }
 _ACTIONS = {"Memory": ("read", "write"), "Toll": ("read",), "Compute": ("compute",), "Network": ("hop",)}
 _SCALES = ("area_scale", "energy_scale", "leak_power_scale", "actions_scale", "n_parallel_instances")
-_TENSORS = (
-    "keep",
-    "may_keep",
-    "back",
-    "tile_shape",
-    "no_refetch_from_above",
-    "no_resend_to_below",
-    "tensor_order_options",
-    "force_memory_hierarchy_order",
-)
-"""What a memory may say of tensors."""
 DUMMY = "Dummy"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_ /-]*")
 NumberReader = Callable[[object, Mapping[str, object], str], float]
@@ -142,6 +132,7 @@ class ArchReader:
 
     def _branch(self, kind: str, given: BranchInput, path: Path) -> ArchNode:
         if kind == "Array":
+            self.paths[given.name] = path
             spatial = self._spatial(given.spatial, path, self.variables)
             return Array(self._nodes(given.nodes, (*path, "nodes")), given.name, spatial)
         if given.spatial:
@@ -183,16 +174,10 @@ class ArchReader:
         if isinstance(given, HolderInput):
             common |= self._holding(given, path, scope)
         if isinstance(given, MemoryInput):
-            tensors = {key: _written(item) for key, item in given.tensors.items()}
-            for key in tensors:
-                if key not in _TENSORS:
-                    hint = nearest(key, _TENSORS) or f"There are {', '.join(_TENSORS)}."
-                    raise self.document.error((*path, "tensors", key), f"{key!r} is nothing that a memory says of tensors.", hint)
             return Memory(
                 **common,  # type: ignore[arg-type]
                 size=value("size"),
                 skip_initial_output_write=given.skip_initial_output_write,
-                tensors=constantdict(tensors),
             )
         if isinstance(given, TollInput):
             return Toll(**common, direction=self._direction(given, path))  # type: ignore[arg-type]
@@ -236,7 +221,8 @@ class ArchReader:
 
     def _holding(self, given: HolderInput, path: Path, scope: NameScope) -> dict[str, object]:
         counts = self._table(given.values_per_action, (*path, "values_per_action"), scope, given.name, _positive)
-        return {**self._widths(given, path, scope), "values_per_action": constantdict(counts)}
+        rules = read_rules(given.tensors, self.document, (*path, "tensors"), scope)
+        return {**self._widths(given, path, scope), "values_per_action": constantdict(counts), "tensors": rules}
 
     def _widths(self, given: HolderInput | NetworkInput, path: Path, scope: NameScope) -> dict[str, object]:
         with self.document.blame((*path, "bits_per_action")):
@@ -338,15 +324,15 @@ class ArchReader:
             scope = NameScope({name: getattr(item, name) for name in ("fanout", "min_usage", "usage_scale")}, outer)
             if item.name in result:
                 raise self.document.error((*where, "name"), f"Two fanout dimensions are called {item.name}.")
-            if item.loop_bounds:
-                self.ignored[f"loop_bounds of fanout {item.name}"] = None
             with self.document.blame((*where, "fanout")):
                 fanout = whole(item.fanout, scope, f"The fanout {item.name}")
             with self.document.blame((*where, "min_usage")):
                 least = _NOT_NEGATIVE(item.min_usage, scope, "min_usage")
             with self.document.blame((*where, "usage_scale")):
                 scale = _NOT_NEGATIVE(item.usage_scale, scope, "usage_scale")
-            result[item.name] = Fanout(item.name, fanout, item.may_reuse, item.reuse, least, scale, item.power_gateable)
+            bounds = read_comparisons(item.loop_bounds, self.document, (*where, "loop_bounds"), outer)
+            may_reuse = item.may_reuse or ("All" if "reuse" not in item.model_fields_set else item.reuse)
+            result[item.name] = Fanout(item.name, fanout, may_reuse, item.reuse, least, scale, item.power_gateable, bounds)
         return tuple(result.values())
 
     def check_constraints(self) -> None:
@@ -359,10 +345,10 @@ class ArchReader:
             for field, text in _set_texts(leaf):
                 with self.document.blame((*path, field)):
                     parse_expression(text)
-            constraints = leaf.tensors if isinstance(leaf, Memory) and workload.einsums else {}
-            for field in ("keep", "may_keep", "back"):
-                with self.document.blame((*path, "tensors", field)):
-                    self._check_names(constraints.get(field, "Nothing"), {*known, "Nothing"})
+            if isinstance(leaf, Memory | Toll) and workload.einsums:
+                for field in ("keep", "may_keep", "back"):
+                    with self.document.blame((*path, "tensors", field)):
+                        self._check_names(getattr(leaf.tensors, field) or "Nothing", {*known, "Nothing"})
 
     def _check_names(self, text: str, known: set[str]) -> None:
         """Names that look like a slip are refused; names that this workload merely lacks draw a warning, as no model reads them."""
@@ -388,13 +374,3 @@ def _positive(value: object, names: Mapping[str, object], what: str) -> float:
     if found <= 0:
         raise SpecError(f"{what} is {found}; a number above 0 is expected.")
     return found
-
-
-def _written(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return f"[{', '.join(_written(item) for item in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_written(item)}' for key, item in value.items())}}}"
-    return str(value)

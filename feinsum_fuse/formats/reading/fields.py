@@ -134,15 +134,32 @@ class ActionInput(Input):
     extra_attributes_for_component_model: dict[str, Any] = Field(default_factory=dict)
 
 
+class ComparisonInput(Input):
+    expression: Text
+    operator: str
+    value: Number
+
+
+class TensorsInput(Input):
+    keep: Text | None = None
+    may_keep: Text | None = None
+    back: Text = "Nothing"
+    tile_shape: list[ComparisonInput] = Field(default_factory=list)
+    no_refetch_from_above: Text = "Nothing"
+    no_resend_to_below: Text = "Nothing"
+    tensor_order_options: list[list[Text]] = Field(default_factory=list)
+    force_memory_hierarchy_order: bool = True
+
+
 class FanoutInput(Input):
     name: str
     fanout: Number
-    may_reuse: Text = "All"
+    may_reuse: Text | None = None
     reuse: Text = "Nothing"
     min_usage: Number = 0.0
     usage_scale: Number = 1.0
     power_gateable: bool = False
-    loop_bounds: list[Any] | dict[str, Any] | None = None
+    loop_bounds: list[ComparisonInput] = Field(default_factory=list)
 
 
 class ComponentInput(Input):
@@ -171,7 +188,7 @@ class HolderInput(ComponentInput):
     bits_per_value: dict[str, Number] = Field(default_factory=dict)
     bits_per_action: Number | None = None
     values_per_action: dict[str, Number] = Field(default_factory=dict)
-    tensors: dict[str, Any] = Field(default_factory=dict)
+    tensors: TensorsInput = TensorsInput()
 
 
 class MemoryInput(HolderInput):

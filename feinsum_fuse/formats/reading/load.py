@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
-from ...errors import SpecError, SpecWarning
+from ...errors import ConstraintWarning, SpecError, SpecWarning
+from ..checking.constraint_check import Violation, violations
 from ..checking.mapping_check import check_mapping
 from ..language.caps import one_load
 from ..language.expressions import nearest
@@ -21,6 +22,8 @@ from .renames import check_top_level, read_top_level
 from .workload_reader import WorkloadReader
 
 TOP_KEYS = ("workload", "renames", "arch", "mapping", "opencl", "variables", "config", "mapper", "model")
+MAX_VIOLATIONS = 20
+"""So many broken constraints are named one by one."""
 _IGNORED = ("config", "mapper", "model")
 _RUNS_CODE = ("expression_custom_functions", "component_models")
 
@@ -56,8 +59,8 @@ def _spec(document: Document) -> Spec:
     renames = read_top_level(document)
     workload = _workload(document, variables, renames)
     arch = None
+    arch_reader = ArchReader(document, variables, workload)
     if "arch" in document.root:
-        arch_reader = ArchReader(document, variables, workload)
         arch = arch_reader.read()
         arch_reader.check_constraints()
     mapping = None
@@ -65,8 +68,21 @@ def _spec(document: Document) -> Spec:
         reader = MappingReader(document)
         mapping = reader.read()
         check_mapping(mapping, workload, arch, lambda at, field: document.locate((*reader.places.get(at, ("mapping",)), *field)))
+        if arch is not None:
+            _tell_violations(violations(mapping, workload, arch, arch_reader.variables), document, reader, arch_reader)
     opencl = read_opencl(document, workload, arch) if "opencl" in document.root else None
     return Spec(workload, arch, mapping, renames, opencl, numbers_of(variables))
+
+
+def _tell_violations(found: Sequence[Violation], document: Document, mapping: MappingReader, arch: ArchReader) -> None:
+    """One warning for each constraint that the mapping breaks, with both places."""
+    for violation in found[:MAX_VIOLATIONS]:
+        where = document.locate(mapping.places.get(violation.position, ("mapping",)))
+        constraint = document.locate((*arch.paths.get(violation.component, ("arch",)), *violation.field))
+        warnings.warn(f"{where}: {violation}\n  The constraint stands at {constraint}", ConstraintWarning, stacklevel=2)
+    if len(found) > MAX_VIOLATIONS:
+        message = f"The mapping breaks {len(found) - MAX_VIOLATIONS} more constraints of the architecture."
+        warnings.warn(message, ConstraintWarning, stacklevel=2)
 
 
 def _ignore(document: Document) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping as Table
 from dataclasses import MISSING, fields
 
 from ...errors import SpecError
-from ..arch import Action, Arch, ArchNode, Array, Component, Container, Fanout, Fork, Hierarchical
+from ..arch import Action, Arch, ArchNode, Array, Component, Container, Fanout, Fork, Hierarchical, TensorRules
 from ..language.map_text import operand_texts, operation_fields
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..opencl import OpenCL
@@ -142,6 +142,8 @@ def _component(node: Component) -> YamlBlock:
     # AccelForge wants the leakage of what has any; its containers have none.
     keep = ("name", "size", "direction") if isinstance(node, Container) else ("name", "leak_power", "size", "direction")
     plain = _without_defaults(node, keep)
+    if isinstance(rules := plain.get("tensors"), TensorRules):
+        plain["tensors"] = _rules(rules)
     result: YamlBlock = {"name": plain.pop("name")} | plain
     if node.actions:
         result["actions"] = [_action(action) for action in node.actions]
@@ -154,8 +156,17 @@ def _action(action: Action) -> YamlBlock:
     return _without_defaults(action, ("name", "energy", "throughput"))
 
 
+def _rules(rules: TensorRules) -> YamlBlock:
+    options = {"tensor_order_options": [list(option) for option in rules.tensor_order_options]} if rules.tensor_order_options else {}
+    shapes = {"tile_shape": [_without_defaults(one) for one in rules.tile_shape]} if rules.tile_shape else {}
+    return _without_defaults(rules) | options | shapes
+
+
 def _fanout(fanout: Fanout) -> YamlBlock:
-    return _without_defaults(fanout, ("name", "fanout"))
+    # A fanout that must reuse a tensor may, unless it says otherwise, reuse no other.
+    own = ("may_reuse",) if fanout.reuse != "Nothing" else ()
+    bounds = {"loop_bounds": [_without_defaults(one) for one in fanout.loop_bounds]} if fanout.loop_bounds else {}
+    return _without_defaults(fanout, ("name", "fanout", *own)) | bounds
 
 
 def mapping_data(mapping: Mapping) -> YamlBlock:
