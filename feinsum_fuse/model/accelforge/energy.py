@@ -61,9 +61,7 @@ def _contains(node: ArchNode, compute: str) -> bool:
     return isinstance(node, Compute) and node.name == compute
 
 
-def _power(
-    nodes: tuple[ArchNode, ...], compute: str, usage: Usage, fraction: Number, result: dict[str, Number], on_way: bool
-) -> Number:
+def _power(nodes: tuple[ArchNode, ...], compute: str, usage: Usage, fraction: Number, result: dict[str, Number], on_way: bool) -> Number:
     """The fraction after these nodes; fills in that of each of them.
 
     ``fraction`` is that of what lies above; ``on_way`` says whether the way to ``compute`` leads through the first of the nodes.

@@ -1,5 +1,4 @@
-"""The whole model on one spec: the Einsums one after another, and what is alive together (accelforge.md, section 5.10).
-"""
+"""The whole model on one spec: the Einsums one after another, and what is alive together (accelforge.md, section 5.10)."""
 
 from __future__ import annotations
 

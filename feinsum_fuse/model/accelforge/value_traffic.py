@@ -216,4 +216,3 @@ def _through(tensor: TensorNest, holder: Holder, toll: Toll, above: Above, below
     if direction != "down" and not holder.backing:
         result = result + ValueTraffic(reads=up.reads, reads_per_unit=up.reads_per_unit)
     return result
-

@@ -1,0 +1,1 @@
+"""The mapspace of one Einsum: storage choices, chains of tile vectors, tables of partial mappings."""

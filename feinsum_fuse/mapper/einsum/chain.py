@@ -1,0 +1,314 @@
+"""Chains: the holders of one Einsum below its fused loops, in every useful order and at every useful tile vector.
+
+A chain starts at a tile vector and places holders, outermost first, at tile vectors that divide one another. What the rest of a chain can
+be depends on the tile vector reached and on the holders left alone, so partial chains that agree in both are compared; dominated ones go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link
+from ...model.quantity import Array
+from ..errors import UnprovedError
+from .choices import Placed
+from .pareto import SLACK, numbered, undominated
+from .space import EinsumSpace, levels
+
+Holder = tuple[int, int]
+"""(tensor, memory)."""
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Where chains start, row by row ("groups"), and what each may cost and take."""
+
+    placed: Placed
+    """The holders that stand above the start, for all rows."""
+    tiles: Integers
+    base: Array
+    """The least that those above cost; (rows, columns)."""
+    limit: Array
+    """The most energy and latency of the whole Einsum; (rows, 2)."""
+    room: Array
+    """Bits left in each tracked memory; (rows, tracked)."""
+
+    def __len__(self) -> int:
+        return len(self.tiles)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A holder placed in a chain, as it is remembered."""
+
+    tensor: int
+    memory: int
+    tiles: tuple[int, ...]
+    sunk: tuple[int, int] | None
+    """(variable, tile) of a loop right below the holder, under which its space is reserved."""
+
+
+@dataclass
+class Trace:
+    """How rows came to be: a forest of steps, each with the one before it."""
+
+    _tiles: list[Integers] = field(default_factory=list)
+    """The tile vectors at the holders, block by block."""
+    _sunk: list[Integers] = field(default_factory=list)
+    """The tile of the loop under which the space is reserved."""
+    _before: list[Integers] = field(default_factory=list)
+    _what: list[tuple[int, int, int]] = field(default_factory=list)
+    """(tensor, memory, variable of that loop or -1) of each block."""
+    _ends: list[int] = field(default_factory=list)
+
+    def add(self, holder: Holder, variable: int, tiles: Integers, sunk: Integers, before: Integers) -> Integers:
+        """Remember rows; their numbers."""
+        first = self._ends[-1] if self._ends else 0
+        self._tiles.append(tiles)
+        self._sunk.append(sunk)
+        self._before.append(before)
+        self._what.append((*holder, variable))
+        self._ends.append(first + len(tiles))
+        return np.arange(first, first + len(tiles))
+
+    def steps(self, node: int) -> tuple[Step, ...]:
+        """The chain that ends in a node, outermost holder first."""
+        result: list[Step] = []
+        while node >= 0:
+            block = int(np.searchsorted(self._ends, node, side="right"))
+            row = node - (self._ends[block - 1] if block else 0)
+            tensor, memory, variable = self._what[block]
+            sunk = (variable, int(self._sunk[block][row])) if variable >= 0 else None
+            result.append(Step(tensor, memory, tuple(map(int, self._tiles[block][row])), sunk))
+            node = int(self._before[block][row])
+        return tuple(reversed(result))
+
+
+@dataclass
+class Rows:
+    """Partial chains: arrays with one element a row."""
+
+    group: Integers
+    spread: Integers
+    tiles: Integers
+    cost: Array
+    taken: Array
+    node: Integers
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def at(self, rows: NDArray[np.intp] | NDArray[np.bool_] | Integers) -> Rows:
+        """Some of the rows."""
+        return Rows(self.group[rows], self.spread[rows], self.tiles[rows], self.cost[rows], self.taken[rows], self.node[rows])
+
+    @staticmethod
+    def joined(parts: Sequence[Rows]) -> Rows:
+        """The rows of all parts."""
+        if len(parts) == 1:
+            return parts[0]
+        names = ("group", "spread", "tiles", "cost", "taken", "node")
+        return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+@dataclass
+class Budget:
+    """Rows that a search may still hold."""
+
+    max_rows: int
+    evaluated: int = 0
+
+    def spend(self, rows: int) -> None:
+        """Count rows; :class:`UnprovedError` where one step makes more than allowed."""
+        self.evaluated += rows
+        if rows > self.max_rows:
+            raise UnprovedError(f"One step of the search makes {rows} partial mappings; max_rows is {self.max_rows}.")
+
+
+@dataclass
+class Chains:
+    """The chains of one Einsum, for many starts at once."""
+
+    space: EinsumSpace
+    trace: Trace
+    budget: Budget
+    living: frozenset[int] = frozenset()
+    """Tensors whose first holder in the chain is where they live: it moves nothing, and no loop that reuses them stands above it."""
+    without: frozenset[str] = frozenset()
+
+    def ended(self, starts: Starts, option: Placed) -> Rows | None:
+        """All useful chains of a storage choice from these starts to the compute unit; figures include the constant ones."""
+        space = self.space
+        rows = self._begun(starts, option)
+        waiting = [
+            [(t, m) for t in space.tensors if m in levels(option[t]) and not starts.placed[t] >> m & 1] for m in range(space.n_memories)
+        ]
+        states: dict[int, Rows] = {-1: rows}
+        later = [holder for level in waiting for holder in level]
+        for memory in range(space.n_memories):
+            step = space.steps(memory)
+            if np.any(step > 1):
+                for part in states.values():
+                    part.tiles = part.tiles // step[part.spread]
+            if waiting[memory]:
+                later = [holder for level in waiting[memory:] for holder in level]
+                states = self._level(states, starts, option, memory, later)
+        parts = [part for part in states.values() if len(part)]
+        if not parts:
+            return None
+        found = Rows.joined(parts)
+        return found.at(undominated(found.group, [*found.cost.T, *found.taken.T]))
+
+    def _begun(self, starts: Starts, option: Placed) -> Rows:
+        """Each start under each spread that divides its tiles."""
+        space = self.space
+        n, spreads = len(starts), len(space.spreads)
+        group, spread = np.repeat(np.arange(n), spreads), np.tile(np.arange(spreads), n)
+        if spreads > 1:
+            whole = np.all(starts.tiles[group] % space.pending[0][spread] == 0, axis=1)
+            group, spread = group[whole], spread[whole]
+        cost = space.constants[option][spread]
+        node = np.full(len(group), -1, dtype=np.int64)
+        rows = Rows(group, spread, starts.tiles[group], cost, np.zeros((len(group), len(space.tracked))), node)
+        missing = [(t, m) for t in space.tensors for m in levels(option[t]) if not starts.placed[t] >> m & 1]
+        return rows.at(self._affordable(rows, starts, option, missing, -1))
+
+    def _level(self, states: dict[int, Rows], starts: Starts, option: Placed, memory: int, later: list[Holder]) -> dict[int, Rows]:
+        """Place all holders of one memory, in every order; the result is keyed by the tensor placed last."""
+        here = [tensor for tensor, m in later if m == memory]
+        deeper = [holder for holder in later if holder[1] != memory]
+        by_left: dict[tuple[int, ...], dict[int, list[Rows]]] = {tuple(here): {last: [part] for last, part in states.items()}}
+        for count in range(len(here), 0, -1):
+            grown: dict[tuple[int, ...], dict[int, list[Rows]]] = {}
+            for left, lasts in by_left.items():
+                for tensor in left:
+                    rest = tuple(t for t in left if t != tensor)
+                    remaining = [*((t, memory) for t in rest), *deeper]
+                    parts = [
+                        placed
+                        for last, found in lasts.items()
+                        if len(rows := Rows.joined(found))
+                        and (placed := self._placed(rows, starts, option, (tensor, memory), last, remaining)) is not None
+                    ]
+                    if parts:
+                        grown.setdefault(rest, {}).setdefault(tensor, []).extend(parts)
+            by_left = {left: {last: [self._pruned(found)] for last, found in lasts.items()} for left, lasts in grown.items()}
+            if count == 1:
+                break
+        return {last: found[0] for last, found in by_left.get((), {}).items()}
+
+    def _placed(self, rows: Rows, starts: Starts, option: Placed, holder: Holder, last: int, remaining: list[Holder]) -> Rows | None:
+        """The rows with one more holder, at every tile vector that the rules leave."""
+        space, (tensor, memory) = self.space, holder
+        kinds = space.terms.kinds
+        living = tensor in self.living and option[tensor] & ((1 << memory) - 1) == 0
+        low = space.pending[memory + 1]
+        free = space.full({tensor, *(t for t, _ in remaining)}) if "free" not in self.without else []
+        tiles = rows.tiles.copy()
+        if free:
+            tiles[:, free] = low[rows.spread][:, free]
+        rows = Rows(rows.group, rows.spread, tiles, rows.cost, rows.taken, rows.node)
+        chosen = [v for v in range(len(space.terms.variables)) if v not in free and self._loops_above(kinds, v, tensor, last, living)]
+        for v in chosen:
+            rows = self._expanded(rows, v, low)
+        if living:
+            fixed = kinds[tensor] != FULL
+            rows = rows.at(np.all(rows.tiles[:, fixed] == starts.tiles[rows.group][:, fixed], axis=1))
+        elif (link := self._link(option, holder)) is not None:
+            rows.cost = rows.cost + space.cost(link, tensor, rows.tiles, rows.spread)
+        self.budget.spend(len(rows))
+        found = [self._kept(rows, rows.tiles, starts, option, holder, -1, remaining)]
+        if not living and memory in space.tracked:
+            for v in map(int, np.flatnonzero(kinds[tensor] == PARTIAL)):
+                origin, tiles = self._expansion(rows.tiles, v, low[rows.spread])
+                cut = tiles[:, v] < rows.tiles[origin][:, v]
+                origin, tiles = origin[cut], tiles[cut]
+                lowered = rows.at(origin)
+                lowered.tiles = tiles
+                found.append(self._kept(lowered, rows.tiles[origin], starts, option, holder, v, remaining))
+        some = [part for part in found if len(part)]
+        return Rows.joined(some) if some else None
+
+    def _expansion(self, tiles: Integers, v: int, low: Integers) -> tuple[Integers, Integers]:
+        """Each tile vector with every tile of a variable that loops above may leave, and loops in space below can still cut."""
+        origin, found = self.space.divisors[v].expanded(tiles[:, v] // low[:, v])
+        result = tiles[origin]
+        result[:, v] = found * low[origin, v]
+        return origin, result
+
+    def _expanded(self, rows: Rows, v: int, low: Integers) -> Rows:
+        origin, tiles = self._expansion(rows.tiles, v, low[rows.spread])
+        result = rows.at(origin)
+        result.tiles = tiles
+        return result
+
+    def _loops_above(self, kinds: NDArray[np.int8], v: int, tensor: int, last: int, living: bool) -> bool:
+        """Whether a loop over a variable may stand between the last holder and this one.
+
+        One that is irrelevant to this one goes below it, where it costs less; one that is fully relevant to the last goes above that,
+        where it saves space and costs nothing.
+        """
+        if living:
+            return bool(kinds[tensor][v] == FULL)
+        if "block" in self.without:
+            return True
+        return bool(kinds[tensor][v] != NONE and (last < 0 or kinds[last][v] != FULL))
+
+    def _link(self, option: Placed, holder: Holder) -> Link | None:
+        """The link above a holder; none above a tensor's outermost."""
+        tensor, memory = holder
+        above = levels(option[tensor] & ((1 << memory) - 1))
+        return self.space.link(tensor, above[-1], memory) if above else None
+
+    def _kept(self, rows: Rows, at: Integers, starts: Starts, option: Placed, holder: Holder, sunk: int, remaining: list[Holder]) -> Rows:
+        """The rows that fit and are within budget, remembered; ``at``: the tile vectors at the holder."""
+        space, (tensor, memory) = self.space, holder
+        if memory in space.tracked:
+            rows.taken = rows.taken + space.occupied(tensor, memory, rows.tiles)
+        keep = np.flatnonzero(np.all(rows.taken <= starts.room[rows.group], axis=1))
+        keep = keep[self._affordable(rows.at(keep), starts, option, remaining, memory)]
+        rows = rows.at(keep)
+        rows.node = self.trace.add(holder, sunk, at[keep], rows.tiles[:, max(sunk, 0)], rows.node)
+        return rows
+
+    def _pruned(self, parts: list[Rows]) -> Rows:
+        """The rows of partial chains with the same holders left that no other dominates at its tile vector."""
+        rows = Rows.joined(parts)
+        if "dominance" in self.without:
+            return rows
+        start = rows.group * len(self.space.spreads) + rows.spread
+        key = numbered(start, [table.places(rows.tiles[:, v]) for v, table in enumerate(self.space.divisors)])
+        return rows.at(undominated(key, [*rows.cost.T, *rows.taken.T]))
+
+    def _affordable(self, rows: Rows, starts: Starts, option: Placed, remaining: list[Holder], memory: int) -> NDArray[np.bool_]:
+        """Which rows are within the limits even if each holder left is filled only as often as the tiles here say."""
+        if "budget" in self.without or not np.isfinite(starts.limit).any():
+            return np.ones(len(rows), dtype=bool)
+        space = self.space
+        figures = rows.cost + starts.base[rows.group]
+        for tensor, m in remaining:
+            if tensor in self.living and option[tensor] & ((1 << m) - 1) == 0:
+                continue
+            tiles = rows.tiles
+            if len(space.spreads) > 1:
+                tiles = tiles // (space.pending[memory + 1][rows.spread] // space.pending[m + 1][rows.spread])
+            if (link := self._link(option, (tensor, m))) is not None:
+                figures = figures + space.cost(link, tensor, tiles, rows.spread)
+        return within(space, figures, rows.spread, starts.limit[rows.group])
+
+
+def within(space: EinsumSpace, figures: Array, spread: Integers, limit: Array) -> NDArray[np.bool_]:
+    """Whether figures of one Einsum, column by column, keep energy and latency within the limits; (rows, 2)."""
+    energy, latency = objectives(space, figures, spread).T
+    slack = 1 + SLACK
+    return np.asarray((energy <= limit[:, 0] * slack) & (latency <= limit[:, 1] * slack))
+
+
+def objectives(space: EinsumSpace, figures: Array, spread: Integers) -> Array:
+    """Energy, leakage included, and latency, of one instance; (rows, 2). Without columns of seconds the latency is 0."""
+    latency = space.terms.latency(figures)
+    return np.stack([figures[:, 0] + space.leak[spread] * latency, latency], axis=1)

@@ -1,0 +1,100 @@
+"""Storage choices: which memories hold each tensor of an Einsum, as an architecture's constraints allow (their expressions walk down)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...errors import SpecError
+from ...formats.arch import Leaf, Memory, Toll
+from ...formats.language.expressions import evaluate
+from ...formats.sets import ElementSet, Symbols
+from ...formats.workload import Workload, WorkloadEinsum
+from ..errors import UnsearchedError
+
+MOST_CHOICES = 200_000
+"""Storage choices of one Einsum beyond which a search gives up: more than 4 memories that may hold 4 tensors each."""
+Placed = tuple[int, ...]
+"""Tensor by tensor, the memories that hold it as bits: bit ``m`` for memory number ``m`` from the outermost."""
+
+
+class HeldAbove(Symbols):
+    """The names of a set expression, those of upper memories (what they hold) and ``Above`` among them."""
+
+    def __init__(self, workload: Workload, einsum: WorkloadEinsum, held: Mapping[str, frozenset[str]], all_: frozenset[str]) -> None:
+        super().__init__(workload, einsum)
+        self.held = held
+        self.components = all_
+
+    def __getitem__(self, name: str) -> ElementSet:
+        if name == "Above":
+            return self._tensors(frozenset().union(*self.held.values()))
+        if name in self.held:
+            return self._tensors(self.held[name])
+        if name in self.components:
+            raise SpecError(f"{name} is not above the memory whose constraint names it.")
+        return super().__getitem__(name)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The storage choices of one Einsum on the way to a compute unit."""
+
+    workload: Workload
+    einsum: WorkloadEinsum
+    components: tuple[Leaf, ...]
+    removed: dict[str, int] = field(default_factory=dict, compare=False)
+    """Constraint -> how many choices it alone removed, for a report of why nothing is legal."""
+
+    def subsets(self) -> Iterator[tuple[Placed, dict[int, frozenset[str]]]]:
+        """Every choice, with what each toll (by its place on the way) lets pass."""
+        memories = [place for place, leaf in enumerate(self.components) if isinstance(leaf, Memory)]
+        names = self.einsum.tensors
+        for held in self._walk(0, {}):
+            placed = tuple(sum(1 << m for m, place in enumerate(memories) if name in held[self.components[place].name]) for name in names)
+            tolls = {place: held[leaf.name] for place, leaf in enumerate(self.components) if isinstance(leaf, Toll)}
+            if 0 not in placed:
+                yield placed, tolls
+
+    def _walk(self, place: int, held: dict[str, frozenset[str]]) -> Iterator[dict[str, frozenset[str]]]:
+        if place == len(self.components):
+            yield held
+            return
+        leaf = self.components[place]
+        if not isinstance(leaf, Memory | Toll):
+            yield from self._walk(place + 1, held)
+            return
+        keep, may_keep = self._sets(leaf, held)
+        optional = sorted(may_keep - keep)
+        if len(optional) > MOST_CHOICES.bit_length():
+            raise UnsearchedError(f"{leaf.name} may keep {len(optional)} tensors of Einsum {self.einsum.name} or not: too many choices.")
+        for count in range(len(optional) + 1):
+            for more in itertools.combinations(optional, count):
+                yield from self._walk(place + 1, {**held, leaf.name: keep | frozenset(more)})
+
+    def _sets(self, leaf: Memory | Toll, held: dict[str, frozenset[str]]) -> tuple[frozenset[str], frozenset[str]]:
+        """What a memory must and what it may hold; a toll lets pass what it must alone, as more would only cost.
+
+        Without ``keep`` any tensor may be held. The outermost memory holds all that is no intermediate.
+        """
+        own = frozenset(self.einsum.tensors)
+        constraints = leaf.tensors if isinstance(leaf, Memory) else {}
+        names = HeldAbove(self.workload, self.einsum, held, frozenset(c.name for c in self.components))
+        must = self._set(leaf, "keep", constraints.get("keep", "Nothing"), names)
+        may = self._set(leaf, "may_keep", constraints["may_keep"], names) if "may_keep" in constraints else None
+        must |= self._set(leaf, "back", constraints.get("back", "Nothing"), names)
+        if isinstance(leaf, Toll):
+            return own & frozenset().union(*held.values()), frozenset()
+        if may is None:
+            may = own if "keep" not in constraints else frozenset()
+        if not held:
+            outer = own - self.workload.intermediates
+            return must | (outer & (may | must)), may | must
+        return must, may | must
+
+    def _set(self, leaf: Memory | Toll, key: str, expression: str, names: HeldAbove) -> frozenset[str]:
+        value = evaluate(expression, names)
+        if not isinstance(value, ElementSet) or value.space != "tensors":
+            raise SpecError(f"{key} of {leaf.name} is {expression!r}, which is no set of tensors for Einsum {self.einsum.name}.")
+        return value.elements

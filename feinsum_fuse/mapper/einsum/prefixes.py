@@ -1,0 +1,196 @@
+"""Prefixes: the fused loops of one Einsum, the depths at which shared tensors live, and what else is held between these loops."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model.accelforge.terms import FULL, PARTIAL, Integers
+from ...model.quantity import Array
+from .choices import Placed
+from .space import EinsumSpace
+
+NOWHERE = -1
+"""The home of a tensor that lives inside its chain."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The structure of a prefix: loops and where shared tensors live."""
+
+    homes: tuple[int, ...]
+    """Tensor by tensor the memory it lives in; 0 is the outermost."""
+    loops: tuple[int, ...]
+    """The variables of the fused loops, outermost first."""
+    depths: tuple[int, ...]
+    """Tensor by tensor, how many of these loops are above its home."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A holder among the fused loops that backs nothing."""
+
+    tensor: int
+    memory: int
+    depth: int
+
+
+def frames(space: EinsumSpace, homes: tuple[int, ...], fused: int, *, passes: bool, fixed: frozenset[int], ffmr: bool) -> Iterator[Frame]:
+    """All orders of fused loops for these homes.
+
+    A fused loop is fully relevant to each tensor that lives below it, so that nothing is computed twice and no sum is unfinished; each
+    loop has such a tensor below it, unless the Einsum only ``passes`` under loops that others share. ``fixed``: tensors that live above
+    all loops. ``ffmr``: a tensor that lives inside lives below all of them.
+    """
+    kinds = space.terms.kinds
+    inside = [t for t in space.tensors if homes[t] > 0 and space.shared[t]]
+    movable = [t for t in inside if t not in fixed]
+    yield Frame(homes, (), (0,) * len(homes))
+    if not movable and not passes:
+        return
+    variables = range(len(space.terms.variables))
+    pool = variables if passes else [v for v in variables if any(kinds[t][v] == FULL for t in movable)]
+    for count in range(1, min(fused, len(pool)) + 1):
+        for loops in itertools.permutations(pool, count):
+            reach = {t: _reach(space, t, loops) if t in movable else 0 for t in inside}
+            if not passes and max(reach.values()) < count:
+                continue
+            for depths in itertools.product(*(_depths(reach[t], count, ffmr) for t in inside)):
+                if passes or max(depths) == count:
+                    table = dict(zip(inside, depths, strict=True))
+                    yield Frame(homes, loops, tuple(table.get(t, 0) for t in space.tensors))
+
+
+def _depths(reach: int, count: int, ffmr: bool) -> Sequence[int]:
+    if not ffmr:
+        return range(reach + 1)
+    return (0, count) if reach == count else (0,)
+
+
+def _reach(space: EinsumSpace, tensor: int, loops: tuple[int, ...]) -> int:
+    """How many of the loops, from the outermost, may be above a tensor's home."""
+    kinds = space.terms.kinds[tensor]
+    return next((depth for depth, v in enumerate(loops) if kinds[v] != FULL), len(loops))
+
+
+def placements(space: EinsumSpace, frame: Frame, options: Sequence[Placed], *, everywhere: bool) -> Iterator[tuple[Held, ...]]:
+    """The sets of holders that may stand among the fused loops.
+
+    One stands above a loop only if that is not fully relevant to it: else it stands below, where it is smaller and as cheap. It also stands
+    above the home of a tensor in a memory further in, as each memory's nodes stand above those of the next. ``everywhere`` drops the first
+    rule.
+    """
+    choices = [_placements_of(space, frame, tensor, {placed[tensor] for placed in options}, everywhere) for tensor in space.tensors]
+    deepest = max((m for t, m in enumerate(frame.homes) if space.shared[t]), default=0)
+    for combination in itertools.product(*choices):
+        held = tuple(h for own in combination for h in own)
+        if (deepest or held) and not _in_order(space, frame, held):
+            continue
+        yield held
+
+
+def _placements_of(space: EinsumSpace, frame: Frame, tensor: int, allowed: set[int], everywhere: bool) -> list[tuple[Held, ...]]:
+    home, count = frame.homes[tensor], len(frame.loops)
+    result: list[tuple[Held, ...]] = [()]
+    if home == NOWHERE:
+        return result
+    kinds = space.terms.kinds[tensor]
+    below = {(m, frame.depths[t]) for t, m in enumerate(frame.homes) if m > 0 and space.shared[t]}
+    places = []
+    for memory in range(home + 1, space.spatial_level):
+        if not any(bits >> memory & 1 for bits in allowed):
+            continue
+        depths = {d for d in range(count) if everywhere or kinds[frame.loops[d]] != FULL}
+        depths |= {d for m, d in below if m > memory}
+        places += [Held(tensor, memory, d) for d in sorted(depths) if d >= frame.depths[tensor]]
+    for size in range(1, len(places) + 1):
+        for some in itertools.combinations(places, size):
+            memories = [h.memory for h in some]
+            depths_of = [h.depth for h in some]
+            if memories == sorted(set(memories)) and depths_of == sorted(depths_of):
+                result.append(some)
+    return result
+
+
+def _in_order(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> bool:
+    """Whether each memory's nodes can stand above those of the next."""
+    nodes = [(h.memory, h.depth) for h in held]
+    nodes += [(m, frame.depths[t]) for t, m in enumerate(frame.homes) if m > 0 and space.shared[t]]
+    nodes.sort()
+    return all(upper[0] == lower[0] or upper[1] <= lower[1] for upper, lower in itertools.pairwise(nodes)) and all(
+        a[1] <= b[1] for a in nodes for b in nodes if a[0] < b[0]
+    )
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A frame with holders among its loops, at every tile shape of the loops: arrays with one row per shape."""
+
+    frame: Frame
+    held: tuple[Held, ...]
+    placed: Placed
+    grid: Integers
+    """The tiles of the loops; (rows, loops)."""
+    end: Integers
+    """The tile vector below all loops."""
+    base: Array
+    """What the holders cost; (rows, columns)."""
+    reserved: Array
+    """Bits that they, and tensors of this Einsum alone, reserve; (rows, tracked, loops + 1), by depth."""
+    backed: Array
+    """Bits of the shared tensors that live in tracked memories; (rows, tracked)."""
+
+
+def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> Prefix:
+    """The figures of a prefix at every tile shape."""
+    grid = tile_grid(space, frame.loops)
+    n, count = len(grid), len(frame.loops)
+    at = [np.tile(space.terms.bounds, (n, 1))]
+    for depth, v in enumerate(frame.loops):
+        tiles = at[-1].copy()
+        tiles[:, v] = grid[:, depth]
+        at.append(tiles)
+    base = np.zeros((n, len(space.terms.columns)))
+    reserved = np.zeros((n, len(space.tracked), count + 1))
+    backed = np.zeros((n, len(space.tracked)))
+    for tensor, home in enumerate(frame.homes):
+        if home == NOWHERE:
+            continue
+        bits = space.occupied(tensor, home, at[frame.depths[tensor]])
+        if space.shared[tensor]:
+            backed += bits
+        else:
+            reserved[:, :, 0] += bits
+    placed = [0 if home == NOWHERE else 1 << home for home in frame.homes]
+    lowered = sinking(frame, held, space.terms.kinds)
+    spread = np.zeros(n, dtype=np.int64)
+    for holder in sorted(held, key=lambda h: h.memory):
+        link = space.link(holder.tensor, placed[holder.tensor].bit_length() - 1, holder.memory)
+        base += space.cost(link, holder.tensor, at[holder.depth], spread)
+        depth = holder.depth + (holder in lowered)
+        reserved[:, :, depth] += space.occupied(holder.tensor, holder.memory, at[depth])
+        placed[holder.tensor] |= 1 << holder.memory
+    return Prefix(frame, held, tuple(placed), grid, at[-1], base, reserved, backed)
+
+
+def sinking(frame: Frame, held: tuple[Held, ...], kinds: NDArray[np.int8]) -> frozenset[Held]:
+    """The holders whose space is reserved below the next loop: at each depth the last node, if the loop is partially relevant."""
+    result = set()
+    for depth, v in enumerate(frame.loops):
+        here = [h for h in held if h.depth == depth]
+        deepest = max([h.memory for h in here] + [m for t, m in enumerate(frame.homes) if m > 0 and frame.depths[t] == depth], default=0)
+        last = [h for h in here if h.memory == deepest and kinds[h.tensor][v] == PARTIAL]
+        result |= set(last[:1])
+    return frozenset(result)
+
+
+def tile_grid(space: EinsumSpace, loops: tuple[int, ...]) -> Integers:
+    """All tiles of these loops that cut something, (rows, loops), in lexicographic order."""
+    if not loops:
+        return np.zeros((1, 0), dtype=np.int64)
+    axes = np.meshgrid(*(space.divisors[v].all[:-1] for v in loops), indexing="ij")
+    return np.stack([axis.ravel() for axis in axes], axis=1)

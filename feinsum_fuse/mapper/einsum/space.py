@@ -1,0 +1,190 @@
+"""The mapspace of one Einsum on one compute unit: what may be held where, how it may be spread, and what each holder costs.
+
+Tensors, variables and memories go by number here, so that Einsums which differ in names alone have equal spaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ...formats.arch import Memory
+from ...model.accelforge.terms import FULL, Integers, Link, Spreads, Terms
+from ...model.quantity import Array
+from .choices import Placed
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors, ascending."""
+    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return small + [number // d for d in reversed(small) if d * d != number]
+
+
+@dataclass(frozen=True)
+class Divisors:
+    """The divisors of a bound, and of each of its divisors."""
+
+    all: Integers
+    count: Integers
+    """Divisor -> how many divisors it has itself."""
+    offset: Integers
+    """Divisor -> where its own divisors begin in :attr:`flat`."""
+    flat: Integers
+
+    @classmethod
+    def of(cls, bound: int) -> Divisors:
+        """The table of one bound."""
+        every = divisors(bound)
+        own = [[d for d in every if number % d == 0] for number in every]
+        count = np.array([len(numbers) for numbers in own], dtype=np.int64)
+        flat = np.array([d for numbers in own for d in numbers], dtype=np.int64)
+        return cls(np.array(every, dtype=np.int64), count, np.cumsum(count) - count, flat)
+
+    def places(self, tiles: Integers) -> Integers:
+        """The places of tiles among the divisors."""
+        return np.searchsorted(self.all, tiles)
+
+    def expanded(self, tiles: Integers) -> tuple[Integers, Integers]:
+        """For each tile all its divisors: the row that each comes from, and the divisor."""
+        place = self.places(tiles)
+        count = self.count[place]
+        rows = np.repeat(np.arange(len(tiles)), count)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+        return rows, self.flat[self.offset[place][rows] + within]
+
+
+@dataclass
+class EinsumSpace:
+    """One Einsum on the way to one compute unit, by numbers."""
+
+    terms: Terms
+    options: tuple[Placed, ...]
+    """The storage choices."""
+    tolls: tuple[tuple[int, frozenset[int]], ...]
+    """(place of a toll on the way, the tensors that pass it)."""
+    shared: tuple[bool, ...]
+    """Tensors that other Einsums touch too."""
+    spreads: Spreads
+    tracked: tuple[int, ...]
+    """The memories whose capacity may bind, by number."""
+    _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def tensors(self) -> range:
+        """The tensors' numbers."""
+        return range(len(self.terms.accesses))
+
+    @cached_property
+    def n_memories(self) -> int:
+        """How many memories lie on the way."""
+        return len(self.terms.memories)
+
+    @cached_property
+    def divisors(self) -> tuple[Divisors, ...]:
+        """A table for each variable."""
+        return tuple(Divisors.of(int(bound)) for bound in self.terms.bounds)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The bits of each tracked memory."""
+        return np.array([self.terms.memory(self.terms.memories[m]).size for m in self.tracked], dtype=np.float64)
+
+    @cached_property
+    def spatial_level(self) -> int:
+        """The outermost memory with a used fanout above it; the number of memories if only compute units are spread."""
+        owners = [d.owner for number, d in enumerate(self.terms.dimensions) if np.any(self.spreads.factors[:, number] > 1)]
+        first = min(owners, default=len(self.terms.components))
+        return sum(1 for place in self.terms.memories if place < first)
+
+    def steps(self, level: int) -> Integers:
+        """What loops in space take from a tile right above the holders of a memory, or of the compute unit; (spreads, variables)."""
+        places = (-1, *self.terms.memories, len(self.terms.components))
+        above, here = places[level], places[level + 1]
+        result = np.ones((len(self.spreads), len(self.terms.variables)), dtype=np.int64)
+        for number, dimension in enumerate(self.terms.dimensions):
+            if above < dimension.owner <= here:
+                result *= self.spreads.factors[:, number]
+        return result
+
+    @cached_property
+    def pending(self) -> tuple[Integers, ...]:
+        """Memory (or compute unit) -> the product of the steps above its holders that lie at it or further in, (spreads, variables)."""
+        result = [np.ones((len(self.spreads), len(self.terms.variables)), dtype=np.int64)]
+        for level in range(self.n_memories, -1, -1):
+            result.append(result[-1] * self.steps(level))
+        return tuple(reversed(result))
+
+    def link(self, tensor: int, parent: int, child: int) -> Link:
+        """The cost of the traffic between two memories, by number; ``child`` may be the compute unit."""
+        key = (tensor, parent, child)
+        if key not in self._links:
+            places = (*self.terms.memories, len(self.terms.components) - 1)
+            passed = self.passed(tensor, parent, child)
+            self._links[key] = self.terms.link(self.spreads, tensor, places[parent], places[child], passed)
+        return self._links[key]
+
+    def passed(self, tensor: int, parent: int, child: int) -> tuple[int, ...]:
+        """The places of the tolls that a tensor passes between two memories."""
+        places = (*self.terms.memories, len(self.terms.components) - 1)
+        return tuple(p for p, names in self.tolls if places[parent] < p < places[child] and tensor in names)
+
+    def cost(self, link: Link, tensor: int, tiles: Integers, spread: Integers) -> Array:
+        """Figures of holders of a tensor at these tile vectors, each under its spread; (rows, columns)."""
+        fill, first = self.terms.fill(tensor, tiles), self.terms.first(tensor, tiles)
+        return np.asarray(fill[:, None] * link.fill[spread] + first[:, None] * link.first[spread])
+
+    def constant(self, option: Placed) -> Array:
+        """What no tile changes: the operations, and what they read and write in the innermost holders; (spreads, columns)."""
+        if self.terms.einsum.is_copy_operation:
+            source, target = homes(option)[0], homes(option)[-1]
+            return self.terms.copied(self.terms.memories[source], self.terms.memories[target])
+        result = self.terms.compute(self.spreads)
+        ones = np.ones((len(self.spreads), len(self.terms.variables)), dtype=np.int64)
+        for tensor in self.tensors:
+            last = option[tensor].bit_length() - 1
+            link = self.link(tensor, last, self.n_memories)
+            result = result + self.cost(link, tensor, ones, np.arange(len(self.spreads)))
+        return result
+
+    @cached_property
+    def constants(self) -> dict[Placed, Array]:
+        """Option -> its constant figures."""
+        return {option: self.constant(option) for option in self.options}
+
+    @cached_property
+    def leak(self) -> Array:
+        """Watts leaked under each spread."""
+        return self.terms.leak(self.spreads)
+
+    def bits(self, tensor: int, memory: int) -> int:
+        """The width of a tensor's values in a memory."""
+        return self.terms.bits(tensor, self.terms.memories[memory])
+
+    def memory_name(self, memory: int) -> str:
+        """The name of a memory."""
+        leaf = self.terms.components[self.terms.memories[memory]]
+        assert isinstance(leaf, Memory)
+        return leaf.name
+
+    def occupied(self, tensor: int, memory: int, tiles: Integers) -> Array:
+        """Bits that a tensor's tile takes in each tracked memory; (rows, tracked)."""
+        result = np.zeros((len(tiles), len(self.tracked)))
+        if memory in self.tracked:
+            result[:, self.tracked.index(memory)] = self.bits(tensor, memory) * self.terms.volume(tensor, tiles)
+        return result
+
+    def full(self, tensors: set[int]) -> list[int]:
+        """The variables that are fully relevant to every one of these tensors."""
+        return [int(v) for v in np.flatnonzero(np.all(self.terms.kinds[sorted(tensors)] == FULL, axis=0))]
+
+
+def homes(placed: Placed) -> tuple[int, ...]:
+    """Tensor by tensor, the memory it lives in: its outermost holder's."""
+    return tuple((bits & -bits).bit_length() - 1 for bits in placed)
+
+
+def levels(bits: int) -> list[int]:
+    """The memories of a set of bits, outermost first."""
+    return [m for m in range(bits.bit_length()) if bits >> m & 1]

@@ -1,0 +1,63 @@
+"""Spreads: how an Einsum may take the fanouts of an architecture."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...formats.sets import tensor_set
+from ...model.accelforge.terms import NONE, Dimension, Integers, Spreads, Terms
+from .space import divisors
+
+
+def spreads(terms: Terms, per_dimension: int | None = None) -> Spreads:
+    """Every way to give each dimension factors of the variables that its fanout and its constraints allow.
+
+    ``per_dimension``: the most variables along one dimension. Ways that take as many instances of every variable from every group of
+    dimensions that nothing tells apart are one.
+    """
+    choices = [list(_factors(terms, dimension, per_dimension)) for dimension in terms.dimensions]
+    found: dict[bytes, Integers] = {}
+    for combination in itertools.product(*choices):
+        factors = np.array(combination, dtype=np.int64).reshape(len(terms.dimensions), len(terms.variables))
+        if np.any(terms.bounds % np.prod(factors, axis=0)):
+            continue
+        found.setdefault(_effect(terms, factors), factors)
+    return Spreads(np.array(list(found.values()), dtype=np.int64).reshape(len(found), len(terms.dimensions), len(terms.variables)))
+
+
+def _effect(terms: Terms, factors: Integers) -> bytes:
+    """What a spread does: the factors of dimensions that nothing tells apart taken together."""
+    groups: dict[tuple[object, ...], Integers] = {}
+    for number, dimension in enumerate(terms.dimensions):
+        fanout = dimension.fanout
+        alike: tuple[object, ...] = (dimension.owner, dimension.may_reuse)
+        if fanout.power_gateable:
+            alike = (*alike, number)
+        groups[alike] = groups.get(alike, np.ones(len(terms.variables), dtype=np.int64)) * factors[number]
+    return b"".join(group.tobytes() for group in groups.values())
+
+
+def _factors(terms: Terms, dimension: Dimension, most: int | None) -> Iterator[tuple[int, ...]]:
+    """The factors of all variables along one dimension."""
+    reused = tensor_set(dimension.fanout.reuse, terms.spec.workload, terms.einsum.name)
+    must = [t for t, access in enumerate(terms.accesses) if access.name in reused]
+    allowed = [v for v in range(len(terms.variables)) if all(terms.kinds[t][v] == NONE for t in must)]
+    per_variable = [divisors(int(bound)) if v in allowed else [1] for v, bound in enumerate(terms.bounds)]
+
+    def walk(v: int, left: int, used: int) -> Iterator[tuple[int, ...]]:
+        if v == len(per_variable):
+            yield ()
+            return
+        for factor in per_variable[v]:
+            if factor > left or (factor > 1 and most is not None and used >= most):
+                break
+            for rest in walk(v + 1, left // factor, used + (factor > 1)):
+                yield (factor, *rest)
+
+    least = dimension.fanout.min_usage * dimension.fanout.fanout
+    for factors in walk(0, dimension.fanout.fanout, 0):
+        if int(np.prod(factors)) >= least - 1e-9:
+            yield factors

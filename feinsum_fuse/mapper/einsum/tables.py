@@ -1,0 +1,285 @@
+"""Tables: all useful partial mappings of one Einsum, in blocks of one structure each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model.accelforge.terms import Integers
+from ...model.quantity import Array
+from ..options import Options
+from .chain import Budget, Chains, Rows, Starts, Step, Trace, objectives, within
+from .choices import Placed
+from .pareto import numbered, undominated
+from .prefixes import NOWHERE, Frame, Held, Prefix, frames, placements, prefix
+from .space import EinsumSpace, homes
+
+Homes = tuple[int, ...]
+"""Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""
+Limit = tuple[float, float]
+"""The most energy (J) and latency (s) of one instance."""
+UNLIMITED: Limit = (np.inf, np.inf)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One partial mapping, as it is written out."""
+
+    frame: Frame
+    held: tuple[Held, ...]
+    tiles: tuple[int, ...]
+    """Of the fused loops."""
+    steps: tuple[Step, ...]
+    option: Placed
+    spread: Integers
+    """(dimensions, variables)."""
+
+
+@dataclass
+class Block:
+    """Partial mappings of one structure; arrays with one row each."""
+
+    space: EinsumSpace
+    frame: Frame
+    tiles: Integers
+    """(rows, loops)"""
+    cost: Array
+    """Energy and latency of all instances; (rows, 2)."""
+    reserved: Array
+    """What is reserved above each depth 1 to loops + 1, shared tensors left out; (rows, tracked, loops + 1)."""
+    _origin: Integers = field(repr=False)
+    """(prefix, option, spread, node) of each row."""
+    _prefixes: Sequence[Prefix] = field(repr=False, default=())
+    _trace: Trace = field(repr=False, default_factory=Trace)
+
+    def plan(self, row: int) -> Plan:
+        """A partial mapping in full."""
+        number, option, spread, node = map(int, self._origin[row])
+        origin = self._prefixes[number]
+        steps = self._trace.steps(node)
+        tiles = tuple(map(int, self.tiles[row]))
+        return Plan(self.frame, origin.held, tiles, steps, self.space.options[option], self.space.spreads.factors[spread])
+
+
+def homes_of(space: EinsumSpace, option: Placed) -> Homes:
+    """The homes of a storage choice; a tensor of this Einsum alone that is not in the outermost memory lives in its chain."""
+    return tuple(m if m == 0 or space.shared[t] else NOWHERE for t, m in enumerate(homes(option)))
+
+
+@dataclass
+class Tables:
+    """Makes the tables of one Einsum on one compute unit."""
+
+    space: EinsumSpace
+    options: Options
+    budget: Budget
+    n_instances: int
+    passes: bool
+    """Whether others share loops around this Einsum for tensors that it does not touch."""
+    fixed: frozenset[int] = frozenset()
+    """The tensors that persist: they live above all loops."""
+
+    def by_homes(self) -> dict[Homes, list[int]]:
+        """Homes -> the numbers of the storage choices that have them."""
+        result: dict[Homes, list[int]] = {}
+        for number, option in enumerate(self.space.options):
+            result.setdefault(homes_of(self.space, option), []).append(number)
+        return result
+
+    def floors(self) -> dict[Homes, Array]:
+        """Homes -> the least energy and latency, each on its own, that any partial mapping with these homes has; all instances.
+
+        Any partial mapping is a chain from the whole tensors down in which shared tensors that live inside take space and cost nothing.
+        """
+        space = self.space
+        result: dict[Homes, Array] = {}
+        for where, numbers in self.by_homes().items():
+            living = frozenset(t for t in space.tensors if where[t] > 0)
+            placed = tuple(1 if m == 0 else 0 for m in where)
+            room = space.sizes - sum(
+                (space.occupied(t, 0, space.terms.bounds[None])[0] for t in space.tensors if where[t] == 0 and not space.shared[t]),
+                np.zeros(len(space.tracked)),
+            )
+            starts = Starts(placed, space.terms.bounds[None], np.zeros((1, len(space.terms.columns))), np.full((1, 2), np.inf), room[None])
+            for number in numbers:
+                chains = Chains(space, Trace(), self.budget, living, self.options.without)
+                rows = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
+                if rows is None or not len(rows):
+                    continue
+                least = objectives(space, rows.cost, rows.spread).min(axis=0) * self.n_instances
+                result[where] = np.minimum(result[where], least) if where in result else least
+        return result
+
+    def _copied(self, starts: Starts, number: int) -> Rows:
+        """A copy's only chain from each start: it holds nothing on the way."""
+        n = len(starts)
+        cost = np.repeat(self.space.constants[self.space.options[number]], n, axis=0)
+        zeros = np.zeros(n, dtype=np.int64)
+        return Rows(np.arange(n), zeros, starts.tiles, cost, np.zeros((n, len(self.space.tracked))), np.full(n, -1, dtype=np.int64))
+
+    def blocks(self, fused: int, limits: Callable[[Homes], Limit]) -> list[Block]:
+        """All partial mappings with at most so many fused loops that no other of the same tiles dominates, within the limits."""
+        requests = self._requests(fused, limits)
+        by_placed: dict[Placed, list[int]] = {}
+        for number, (origin, _, _, _) in enumerate(requests):
+            by_placed.setdefault(origin.placed, []).append(number)
+        trace = Trace()
+        found: dict[Frame, list[tuple[Rows, Array, Integers]]] = {}
+        for placed, numbers in by_placed.items():
+            self._solve(placed, [(n, *requests[n]) for n in numbers], trace, found)
+        prefixes = [origin for origin, _, _, _ in requests]
+        return [self._block(frame, parts, prefixes, trace) for frame, parts in found.items()]
+
+    def _requests(self, fused: int, limits: Callable[[Homes], Limit]) -> list[Request]:
+        """Every prefix, with the rows that fit and are affordable, its limit and its storage choices."""
+        space = self.space
+        result: list[Request] = []
+        for where, numbers in self.by_homes().items():
+            limit = limits(where)
+            if limit[0] < 0:
+                continue
+            bound = (limit[0] / self.n_instances, limit[1] / self.n_instances)
+            numbers = [n for n in numbers if self._compulsory(where, space.options[n], bound)]
+            if not numbers:
+                continue
+            choices = [space.options[n] for n in numbers]
+            for frame in frames(space, where, fused, passes=self.passes, fixed=self.fixed, ffmr=self.options.fused == "ffmr"):
+                for held in self._held(frame, choices):
+                    origin = prefix(space, frame, held)
+                    room = space.sizes - origin.reserved.sum(axis=2) - origin.backed
+                    rows = np.flatnonzero(np.all(room >= 0, axis=1))
+                    if len(rows):
+                        result.append((origin, rows, bound, numbers))
+        return result
+
+    def _held(self, frame: Frame, choices: Sequence[Placed]) -> list[tuple[Held, ...]]:
+        if self.space.terms.einsum.is_copy_operation:
+            return [()]
+        return list(placements(self.space, frame, choices, everywhere="prefix" in self.options.without))
+
+    def _compulsory(self, where: Homes, option: Placed, bound: Limit) -> bool:
+        """Whether a storage choice is affordable even if each holder is filled once."""
+        space = self.space
+        if "budget" in self.options.without or not np.isfinite(bound).any() or space.terms.einsum.is_copy_operation:
+            return True
+        spread = np.arange(len(space.spreads))
+        figures = space.constants[option]
+        for tensor in space.tensors:
+            memories = [m for m in range(space.n_memories) if option[tensor] >> m & 1]
+            for parent, child in itertools.pairwise(memories):
+                tiles = space.terms.bounds[None] // (space.pending[0] // space.pending[child + 1])
+                figures = figures + space.cost(space.link(tensor, parent, child), tensor, tiles, spread)
+        return bool(within(space, figures, spread, np.tile(bound, (len(spread), 1))).any())
+
+    def _solve(
+        self,
+        placed: Placed,
+        requests: Sequence[tuple[int, Prefix, Integers, Limit, list[int]]],
+        trace: Trace,
+        found: dict[Frame, list[tuple[Rows, Array, Integers]]],
+    ) -> None:
+        """Chains for all prefixes that leave the same holders to place, each distinct start once with the loosest limits."""
+        space = self.space
+        ends = np.concatenate([origin.end[rows] for _, origin, rows, _, _ in requests])
+        key = numbered(np.zeros(len(ends), dtype=np.int64), [table.places(ends[:, v]) for v, table in enumerate(space.divisors)])
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        base = np.concatenate([origin.base[rows] for _, origin, rows, _, _ in requests])
+        room = np.concatenate([(space.sizes - origin.reserved.sum(axis=2) - origin.backed)[rows] for _, origin, rows, _, _ in requests])
+        limit = np.concatenate([np.tile(bound, (len(rows), 1)) for _, _, rows, bound, _ in requests])
+        least, most, loosest = (
+            np.full((len(first), base.shape[1]), np.inf),
+            np.zeros((len(first), 2)),
+            np.zeros((len(first), room.shape[1])),
+        )
+        np.minimum.at(least, group, base)
+        np.maximum.at(most, group, limit)
+        np.maximum.at(loosest, group, room)
+        starts = Starts(placed, ends[first], least, most, loosest)
+        options = sorted({number for _, _, _, _, numbers in requests for number in numbers})
+        chains = Chains(space, trace, self.budget, frozenset(), self.options.without)
+        solved: list[tuple[int, Rows]] = []
+        for number in options:
+            if not self._reachable(placed, space.options[number]):
+                continue
+            rows_of = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
+            if rows_of is not None and len(rows_of):
+                solved.append((number, rows_of))
+        if not solved:
+            return
+        every = Rows.joined([rows for _, rows in solved])
+        option = np.concatenate([np.full(len(rows), number) for number, rows in solved])
+        order = np.lexsort((np.arange(len(option)), every.group))
+        every, option = every.at(order), option[order]
+        begin = np.searchsorted(every.group, np.arange(len(first)))
+        count = np.searchsorted(every.group, np.arange(len(first)), side="right") - begin
+        offset = 0
+        for number, origin, rows, bound, numbers in requests:
+            own = group[offset : offset + len(rows)]
+            offset += len(rows)
+            self._assembled(number, origin, rows, own, bound, numbers, (every, option, begin, count), found)
+
+    def _reachable(self, placed: Placed, option: Placed) -> bool:
+        """Whether the holders of a choice can be completed from those placed: more of them only further in, memory by memory."""
+        deepest = max(bits.bit_length() - 1 for bits in placed)
+        for now, all_ in zip(placed, option, strict=True):
+            more = all_ & ~now
+            if now & ~all_ or (now and more & ((1 << (now.bit_length() - 1)) - 1)):
+                return False
+            if more & ((1 << max(deepest, 0)) - 1):
+                return False
+        return True
+
+    def _assembled(
+        self,
+        number: int,
+        origin: Prefix,
+        rows: Integers,
+        group: Integers,
+        bound: Limit,
+        numbers: list[int],
+        solved: tuple[Rows, Integers, Integers, Integers],
+        found: dict[Frame, list[tuple[Rows, Array, Integers]]],
+    ) -> None:
+        """Chains put below the rows of one prefix, those that fit and are affordable there."""
+        space = self.space
+        every, option, begin, count = solved
+        counts = count[group]
+        at = np.repeat(np.arange(len(rows)), counts)
+        if not len(at):
+            return
+        chain = np.repeat(begin[group], counts) + np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+        row = rows[at]
+        taken = every.taken[chain]
+        room = space.sizes - origin.reserved[row].sum(axis=2) - origin.backed[row]
+        keep = np.all(taken <= room, axis=1) & np.isin(option[chain], numbers)
+        cost = origin.base[row] + every.cost[chain]
+        if "budget" not in self.options.without:
+            keep &= within(space, cost, every.spread[chain], np.tile(bound, (len(cost), 1)))
+        row, chain, cost, taken = row[keep], chain[keep], cost[keep], taken[keep]
+        if not len(row):
+            return
+        reserved = origin.reserved[row].copy()
+        reserved[:, :, -1] += taken
+        chosen = Rows(row, every.spread[chain], origin.grid[row], cost, taken, every.node[chain])
+        source = np.stack([np.full(len(row), number), option[chain], every.spread[chain], every.node[chain]], axis=1)
+        found.setdefault(origin.frame, []).append((chosen, np.cumsum(reserved, axis=2), source))
+
+    def _block(self, frame: Frame, parts: list[tuple[Rows, Array, Integers]], prefixes: Sequence[Prefix], trace: Trace) -> Block:
+        """The parts of a structure, without what is dominated at the same tiles."""
+        rows = Rows.joined([part for part, _, _ in parts])
+        reserved = np.concatenate([sums for _, sums, _ in parts])
+        origin = np.concatenate([source for _, _, source in parts])
+        cost = objectives(self.space, rows.cost, rows.spread) * self.n_instances
+        keep: NDArray[np.intp] = np.arange(len(rows))
+        if "dominance" not in self.options.without:
+            keep = undominated(rows.group, [*cost.T, *reserved.reshape(len(rows), -1).T])
+        return Block(self.space, frame, rows.tiles[keep], cost[keep], reserved[keep], origin[keep], prefixes, trace)
+
+
+Request = tuple[Prefix, Integers, Limit, list[int]]
+"""A prefix, its rows that fit, the limit of one instance, the storage choices by number."""
+Budgets = Mapping[Homes, Limit]

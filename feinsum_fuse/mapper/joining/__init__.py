@@ -1,0 +1,1 @@
+"""Partial mappings of Einsums joined into mappings of a cascade, with exact capacity."""

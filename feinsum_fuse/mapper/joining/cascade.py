@@ -1,0 +1,133 @@
+"""A cascade as joins see it: which tensors are alive between which Einsums, and the floors under each Einsum and under the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...formats.relevance import window
+from ...formats.workload import TensorAccess, Workload
+from ...model.quantity import Array
+
+NamedHomes = tuple[tuple[str, str], ...]
+"""(tensor, memory that it lives in) of the shared tensors of one Einsum, sorted."""
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """The Einsums in their order, and the life of the tensors that they share."""
+
+    workload: Workload
+
+    def __len__(self) -> int:
+        return len(self.workload.einsums)
+
+    @cached_property
+    def touched(self) -> tuple[frozenset[str], ...]:
+        """The tensors of each Einsum."""
+        return tuple(frozenset(einsum.tensors) for einsum in self.workload.einsums)
+
+    @cached_property
+    def first(self) -> dict[str, int]:
+        """Tensor -> the first Einsum that touches it, by number."""
+        return {t: min(i for i, own in enumerate(self.touched) if t in own) for t in self.workload.tensors}
+
+    @cached_property
+    def last(self) -> dict[str, int]:
+        """Tensor -> the last Einsum that touches it."""
+        return {t: max(i for i, own in enumerate(self.touched) if t in own) for t in self.workload.tensors}
+
+    @cached_property
+    def live(self) -> tuple[tuple[str, ...], ...]:
+        """After each Einsum, the tensors touched up to there and again later; none after the last."""
+        return tuple(tuple(sorted(t for t in self.first if self.first[t] <= i < self.last[t])) for i in range(len(self)))
+
+    def passes(self, number: int, inside: frozenset[str]) -> bool:
+        """Whether tensors that may live inside are alive while an Einsum runs that does not touch them."""
+        before = self.live[number - 1] if number else ()
+        return any(t in inside and t not in self.touched[number] and self.last[t] > number for t in before)
+
+    def access(self, number: int, tensor: str) -> TensorAccess:
+        """How an Einsum touches a tensor."""
+        return window(self.workload.einsums[number].tensor_accesses, tensor)
+
+
+def rank_of(access: TensorAccess, variable: str) -> str | None:
+    """The rank that a variable indexes alone, its values one by one."""
+    return next((rank for rank, index in access.projection.items() if index.bare == variable), None)
+
+
+def variable_of(access: TensorAccess, rank: str) -> str | None:
+    """The variable that indexes a rank alone."""
+    index = access.projection.get(rank)
+    return index.bare if index is not None else None
+
+
+@dataclass(frozen=True)
+class Floors:
+    """Least figures, energy and latency each on its own, of any mapping: of each Einsum by its homes, and of all."""
+
+    cascade: Cascade
+    each: Sequence[Mapping[NamedHomes, Array]]
+
+    @cached_property
+    def total(self) -> Array:
+        """The least of whole mappings; infinite if no homes agree."""
+        return self._forward[-1].get((), np.full(2, np.inf))
+
+    @cached_property
+    def _forward(self) -> list[dict[NamedHomes, Array]]:
+        """Homes of the tensors alive -> the least of the Einsums before."""
+        states: list[dict[NamedHomes, Array]] = [{(): np.zeros(2)}]
+        for number, table in enumerate(self.each):
+            grown: dict[NamedHomes, Array] = {}
+            for before, least in states[-1].items():
+                for homes, own in table.items():
+                    after = self._after(number, before, homes)
+                    if after is not None:
+                        grown[after] = np.minimum(grown.get(after, np.full(2, np.inf)), least + own)
+            states.append(grown)
+        return states
+
+    @cached_property
+    def _backward(self) -> list[dict[NamedHomes, Array]]:
+        """Homes of the tensors alive -> the least of the Einsums after."""
+        states: list[dict[NamedHomes, Array]] = [{} for _ in self.each] + [{(): np.zeros(2)}]
+        for number in range(len(self.each) - 1, -1, -1):
+            for before in self._forward[number]:
+                for homes, own in self.each[number].items():
+                    after = self._after(number, before, homes)
+                    if after is not None and after in states[number + 1]:
+                        known = states[number].get(before, np.full(2, np.inf))
+                        states[number][before] = np.minimum(known, own + states[number + 1][after])
+        return states
+
+    def _after(self, number: int, before: NamedHomes, homes: NamedHomes) -> NamedHomes | None:
+        """The homes alive after an Einsum; ``None`` if it wants a tensor elsewhere than it lives."""
+        table = dict(before)
+        for tensor, memory in homes:
+            if table.setdefault(tensor, memory) != memory:
+                return None
+        return tuple((t, table[t]) for t in self.cascade.live[number])
+
+    @cached_property
+    def others(self) -> list[dict[NamedHomes, Array]]:
+        """Einsum by Einsum: homes -> the least of all other Einsums together, in mappings with these homes."""
+        result: list[dict[NamedHomes, Array]] = []
+        for number, table in enumerate(self.each):
+            rest: dict[NamedHomes, Array] = {}
+            for before, least in self._forward[number].items():
+                for homes in table:
+                    after = self._after(number, before, homes)
+                    ahead = self._backward[number + 1].get(after) if after is not None else None
+                    if ahead is not None:
+                        rest[homes] = np.minimum(rest.get(homes, np.full(2, np.inf)), least + ahead)
+            result.append(rest)
+        return result
+
+
+Goal = Callable[[Array], Array]
+"""Figures, (rows, 2), to the number that is to be small."""

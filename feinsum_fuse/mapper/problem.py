@@ -1,0 +1,175 @@
+"""The problem of a search: for every Einsum its spaces, one per compute unit that may run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..formats.arch import Arch, Compute, Leaf, Memory
+from ..formats.language.expressions import evaluate
+from ..formats.sets import ElementSet, Symbols
+from ..formats.spec import Spec
+from ..formats.workload import WorkloadEinsum
+from ..model.accelforge.terms import Terms
+from ..model.quantity import Array
+from .einsum.chain import Budget
+from .einsum.choices import Choices
+from .einsum.space import EinsumSpace
+from .einsum.spreads import spreads
+from .einsum.tables import Homes, Limit, Tables
+from .errors import NoMappingError, UnsearchedError
+from .joining.cascade import Cascade, Floors, NamedHomes
+from .joining.structures import Piece
+from .options import Options
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Which figures a search adds up."""
+
+    energy: bool
+    seconds: bool
+
+
+@dataclass
+class Problem:
+    """A workload on an architecture, ready to be searched."""
+
+    spec: Spec
+    arch: Arch
+    options: Options
+    figures: Figures
+    budget: Budget
+
+    @classmethod
+    def of(cls, spec: Spec, options: Options, figures: Figures, budget: Budget) -> Problem:
+        """The problem of a spec; what the search does not cover is refused by name."""
+        if spec.arch is None:
+            raise UnsearchedError("A search needs an architecture.", hint="Give a file with the key arch.")
+        if not spec.workload.einsums:
+            raise UnsearchedError("A search needs a workload with Einsums.", hint="Give a file with the key workload.")
+        return cls(spec, spec.arch, options, figures, budget)
+
+    @cached_property
+    def cascade(self) -> Cascade:
+        """The Einsums and the life of their tensors."""
+        return Cascade(self.spec.workload)
+
+    @cached_property
+    def tracked(self) -> tuple[Memory, ...]:
+        """The memories whose size may bind: finite, and not large enough for everything at once."""
+        usage = "usage" in self.options.pareto
+        leaves = [leaf for leaf in self.arch.components if isinstance(leaf, Memory) and np.isfinite(leaf.size)]
+        return tuple(leaf for leaf in leaves if usage or leaf.size < self._most_bits)
+
+    @cached_property
+    def _most_bits(self) -> float:
+        """More bits than any memory ever holds: all tensors of all Einsums whole, in the widest form that a memory gives them."""
+        widest = max([b for leaf in self.arch.components if isinstance(leaf, Memory) for b in leaf.bits_per_value.values()], default=0)
+        workload = self.spec.workload
+        return sum(
+            float(np.prod([float(size) for size in workload.shape(access.name).values()]))
+            * max(access.bits_per_value, widest)
+            * max(1, self._instances(einsum))
+            for einsum in workload.einsums
+            for access in einsum.tensor_accesses
+        )
+
+    def _instances(self, einsum: WorkloadEinsum) -> int:
+        return self.spec.workload.n_instances * einsum.n_instances
+
+    @cached_property
+    def tables(self) -> list[list[Tables]]:
+        """Einsum by Einsum, one for each compute unit that may run it."""
+        return [self._tables_of(number, einsum) for number, einsum in enumerate(self.spec.workload.einsums)]
+
+    def _tables_of(self, number: int, einsum: WorkloadEinsum) -> list[Tables]:
+        units = [leaf for leaf in self.arch.components if isinstance(leaf, Compute) and self._enabled(leaf, einsum)]
+        spaces = [space for unit in units if (space := self._space(einsum, unit.name)) is not None]
+        if not spaces:
+            raise NoMappingError(f"No compute unit and no choice of memories is allowed for Einsum {einsum.name}.")
+        inside = frozenset(t for t in self.spec.workload.shared if t in self.spec.workload.intermediates)
+        passes = self.cascade.passes(number, inside)
+        return [Tables(space, self.options, self.budget, self._instances(einsum), passes, self._persistent(space)) for space in spaces]
+
+    def _persistent(self, space: EinsumSpace) -> frozenset[int]:
+        return frozenset(t for t, access in enumerate(space.terms.accesses) if access.persistent)
+
+    def _enabled(self, leaf: Leaf, einsum: WorkloadEinsum) -> bool:
+        value = evaluate(leaf.enabled, Symbols(self.spec.workload, einsum))
+        return len(value) > 0 if isinstance(value, ElementSet) else bool(value)
+
+    def _space(self, einsum: WorkloadEinsum, unit: str) -> EinsumSpace | None:
+        terms = Terms.of(self.spec, einsum, unit, energy=self.figures.energy, seconds=self.figures.seconds)
+        choices = list(Choices(self.spec.workload, einsum, terms.components).subsets())
+        if not choices:
+            return None
+        passed = {tuple(sorted(tolls.items())) for _, tolls in choices}
+        if len(passed) > 1:
+            raise UnsearchedError(f"What passes the tolls of Einsum {einsum.name} depends on what other memories hold.")
+        names = einsum.tensors
+        tolls = tuple((place, frozenset(names.index(t) for t in tensors)) for place, tensors in passed.pop())
+        tracked = {memory.name for memory in self.tracked}
+        numbers = tuple(m for m, place in enumerate(terms.memories) if terms.components[place].name in tracked)
+        shared = tuple(name in self.spec.workload.shared for name in names)
+        return EinsumSpace(terms, tuple(placed for placed, _ in choices), tolls, shared, spreads(terms), numbers)
+
+    @cached_property
+    def floors(self) -> Floors:
+        """Floors under each Einsum alone, with capacity, and under all."""
+        each: list[dict[NamedHomes, Array]] = []
+        for own in self.tables:
+            merged: dict[NamedHomes, Array] = {}
+            for tables in own:
+                for homes, least in tables.floors().items():
+                    name = named(tables.space, homes)
+                    merged[name] = np.minimum(merged[name], least) if name in merged else least
+            each.append(merged)
+        return Floors(self.cascade, each)
+
+    def pieces(self, fused: int, limit: Limit) -> list[list[Piece]]:
+        """The blocks of all Einsums for mappings within a limit on energy and latency of all Einsums together."""
+        names = [memory.name for memory in self.tracked]
+        result: list[list[Piece]] = []
+        for number, own in enumerate(self.tables):
+            blocks = [block for tables in own for block in tables.blocks(fused, self._limits(number, tables.space, limit))]
+            result.append([Piece.of(block, names) for block in blocks])
+        return result
+
+    def _limits(self, number: int, space: EinsumSpace, limit: Limit) -> Callable[[Homes], Limit]:
+        """Homes -> what one Einsum may need at most, as the others need their least."""
+        others = self.floors.others[number]
+
+        def limits(homes: Homes) -> Limit:
+            rest = others.get(named(space, homes))
+            if rest is None:
+                return -1.0, -1.0
+            return limit[0] - float(rest[0]), limit[1] - float(rest[1])
+
+        return limits
+
+    @cached_property
+    def most_fused(self) -> int:
+        """More fused loops than this no mapping needs: the variables of the Einsums that share a tensor which all of them index it by."""
+        counts = []
+        for tensor in sorted(self.spec.workload.intermediates):
+            spaces = [t.space for own in self.tables for t in own if any(a.name == tensor for a in t.space.terms.accesses)]
+            if any(self._inside(space, tensor) for space in spaces):
+                counts.append(min(self._full(space, tensor) for space in spaces))
+        return max(counts, default=0)
+
+    def _inside(self, space: EinsumSpace, tensor: str) -> bool:
+        number = next(t for t, access in enumerate(space.terms.accesses) if access.name == tensor)
+        return any(not placed[number] & 1 for placed in space.options)
+
+    def _full(self, space: EinsumSpace, tensor: str) -> int:
+        number = next(t for t, access in enumerate(space.terms.accesses) if access.name == tensor)
+        return len(space.full({number}))
+
+
+def named(space: EinsumSpace, homes: Homes) -> NamedHomes:
+    """Homes by names, of the shared tensors."""
+    return tuple(sorted((access.name, space.memory_name(homes[t])) for t, access in enumerate(space.terms.accesses) if space.shared[t]))
