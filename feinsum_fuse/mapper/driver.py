@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..cascades.reading.reader import expanded
 from ..errors import Error, SearchError
 from ..formats.arch import Memory
+from ..formats.checking.constraint_check import broken_by
 from ..formats.spec import Spec, expect_spec
 from ..model.evaluation import predict
 from ..model.quantity import Array
@@ -244,6 +245,8 @@ class Search:
             prediction = predict(dataclasses.replace(self.spec, mapping=mapping))
         except Error as error:
             raise SearchError(f"The search's own mapping is refused by the model: {error.message}\n{mapping}") from error
+        if broken := broken_by(dataclasses.replace(self.spec, mapping=mapping)):
+            raise SearchError(f"The search's own mapping breaks a constraint: {broken[0]}\n{mapping}")
         assert self.spec.arch is not None
         finite = [leaf.name for leaf in self.spec.arch.components if isinstance(leaf, Memory) and math.isfinite(leaf.size)]
         peak = {name: prediction.peak[name] for name in finite}

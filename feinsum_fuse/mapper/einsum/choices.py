@@ -79,19 +79,21 @@ class Choices:
         Without ``keep`` any tensor may be held. The outermost memory holds all that is no intermediate.
         """
         own = frozenset(self.einsum.tensors)
-        constraints = leaf.tensors if isinstance(leaf, Memory) else {}
+        rules = leaf.tensors
         names = HeldAbove(self.workload, self.einsum, held, frozenset(c.name for c in self.components))
-        must = self._set(leaf, "keep", constraints.get("keep", "Nothing"), names)
-        may = self._set(leaf, "may_keep", constraints["may_keep"], names) if "may_keep" in constraints else None
-        must |= self._set(leaf, "back", constraints.get("back", "Nothing"), names)
+        must = self._set(leaf, "keep", rules.keep or "Nothing", names) | self._set(leaf, "back", rules.back, names)
+        if not self._enabled(leaf, names):
+            return frozenset(), frozenset()
         if isinstance(leaf, Toll):
-            return own & frozenset().union(*held.values()), frozenset()
-        if may is None:
-            may = own if "keep" not in constraints else frozenset()
-        if not held:
-            outer = own - self.workload.intermediates
-            return must | (outer & (may | must)), may | must
-        return must, may | must
+            return must & frozenset().union(*held.values()), frozenset()
+        may = self._set(leaf, "may_keep", rules.may_keep or ("All" if rules.keep is None else "Nothing"), names) | must
+        if not any(held.values()):
+            must |= (own - self.workload.intermediates) & may
+        return must, may
+
+    def _enabled(self, leaf: Leaf, names: HeldAbove) -> bool:
+        value = evaluate(leaf.enabled, names)
+        return len(value) > 0 if isinstance(value, ElementSet) else bool(value)
 
     def _set(self, leaf: Memory | Toll, key: str, expression: str, names: HeldAbove) -> frozenset[str]:
         value = evaluate(expression, names)
