@@ -37,10 +37,15 @@ class Quirks:
     they agree: conditions are joined to one on the work-item that always holds.
     """
     widest_builtins: bool = False
-    """Functions of OpenCL on 16 lanes do not link: they are taken of two halves."""
+    """Functions of OpenCL on 16 lanes do not link, and ``pow`` of a ``double8`` is wrong if lanes differ in kind: functions on 16 lanes and on
+    64 bytes are taken of two halves."""
     slow_vector_loads: bool = False
     """``vload`` and ``vstore`` are compiled to worse code than loads through a vector type without alignment, which is used where the
     compiler has it. PoCL leaves them calls, around which every register is saved: a matrix product takes four times as long.
+    """
+    halved_vectors: bool = False
+    """Vectors of 64 bytes are computed in halves, whose number is that of registers of half the length, in kernels that pass none to a
+    function: what is loaded and splat goes through one that returns it as it is.
     """
     half_written_cache: bool = False
     """A process that dies while it compiles leaves an entry in the compiler's cache of which every later build fails: a child process
@@ -78,6 +83,7 @@ POCL = Quirks(
     agreed_conditions=True,
     widest_builtins=True,
     slow_vector_loads=True,
+    halved_vectors=True,
     half_written_cache=True,
 )
 """What PoCL 3.0 gets wrong."""

@@ -53,9 +53,12 @@ SPECS: dict[str, Spec] = {
     "agreed_conditions": spec_of((MATMUL,), {"M": 7, "N": 3, "K": 5}, FIRST_OF_A_LOOP),
     "widest_builtins": loads(SIXTEEN_LANES),
     "slow_vector_loads": loads(SIXTEEN_LANES),
+    "halved_vectors": loads(SIXTEEN_LANES),
 }
 """Quirk -> a mapping whose kernel it concerns."""
-TRACES = ("agreed(", "_by_halves", "_anywhere", "POCL")
+SLOW = {"slow_vector_loads", "halved_vectors"}
+"""Those that cost time and nothing else."""
+TRACES = ("agreed(", "_by_halves", "_anywhere", "whole_", "POCL")
 """What only a text has that avoids a quirk, besides conditions that stand elsewhere."""
 
 
@@ -82,7 +85,7 @@ def without(quirk: str) -> Quirks:
     return dataclasses.replace(POCL, **{quirk: False})
 
 
-@pytest.mark.parametrize("quirk", [quirk for quirk in SPECS if quirk != "slow_vector_loads"])
+@pytest.mark.parametrize("quirk", [quirk for quirk in SPECS if quirk not in SLOW])
 def test_a_quirk_of_pocl_is_avoided(quirk: str) -> None:
     device = find_device("Portable")
     result = outcome(SPECS[quirk], POCL, device)

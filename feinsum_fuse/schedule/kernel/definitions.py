@@ -12,6 +12,12 @@ _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint"
 """Element type -> that of what comparing its vectors gives."""
 _OPERATORS = {"ge": ">=", "gt": ">", "eq": "==", "ne": "!="}
 
+HALVED_BYTES = 64
+"""Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
+_MAKERS = frozenset({"splat", "vload_global", "vload_local", "vload_private"})
+_WHOLE = "static inline {0} whole_{0}({0} value) {{ return value; }}"
+"""A function that takes a vector and is inlined makes the compiler keep such vectors whole in the kernel."""
+
 
 def _iota(element: str, lanes: int) -> str:
     return f"(({element}{lanes})({', '.join(map(str, range(lanes)))}))"
@@ -20,12 +26,19 @@ def _iota(element: str, lanes: int) -> str:
 def definitions(operation: Operation, quirks: Quirks) -> Iterator[tuple[str, str]]:
     """What an operation needs, each with a name that says where it stands among the others."""
     lanes = operation.lanes
+    if _is_halved(operation, quirks):
+        yield f"08_whole_{operation.vector}", _WHOLE.format(operation.vector)
     while operation.is_load or operation.is_store:
         yield f"09_anywhere_{operation.element}{lanes}", anywhere(operation.element, lanes, quirks)
         lanes //= 2
         if not operation.is_counted or lanes < SHORTEST:
             break
     yield f"10_{operation.name}", definition(operation, quirks)
+
+
+def _is_halved(operation: Operation, quirks: Quirks) -> bool:
+    """Whether it makes vectors that the compiler would take apart."""
+    return quirks.halved_vectors and operation.what in _MAKERS and operation.vector_bytes == HALVED_BYTES
 
 
 def anywhere(element: str, lanes: int, quirks: Quirks) -> str:
@@ -46,17 +59,18 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 #endif"""
 
 
-def _builtin(name: str, function: str, vector: str, arguments: tuple[str, ...], quirks: Quirks, *, is_converted: bool) -> str:
-    """A function of OpenCL on whole vectors, or on the halves of the widest."""
+def _builtin(operation: Operation, function: str, arguments: tuple[str, ...], quirks: Quirks, *, is_converted: bool) -> str:
+    """A function of OpenCL on whole vectors, or on the halves of the widest and the longest."""
+    name, vector = operation.name, operation.vector
 
     def call(dtype: str, values: list[str]) -> str:
         called = f"{function}({', '.join(values)})"
         return f"convert_{dtype}({called})" if is_converted else called
 
     names, whole = ", ".join(arguments), [f"({vector})({argument})" for argument in arguments]
-    if not quirks.widest_builtins or not vector.endswith(str(WIDEST)):
+    if not quirks.widest_builtins or (operation.lanes < WIDEST and operation.vector_bytes < HALVED_BYTES):
         return f"#define {name}({names}) {call(vector, whole)}"
-    half = f"{vector.removesuffix(str(WIDEST))}{WIDEST // 2}"
+    half = f"{operation.element}{operation.lanes // 2}"
     low, high = (call(half, [f"{argument}.{part}" for argument in arguments]) for part in ("lo", "hi"))
     return f"""
 static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for argument in arguments)})
@@ -69,8 +83,9 @@ static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for ar
 def definition(operation: Operation, quirks: Quirks) -> str:
     """The OpenCL C text of an operation."""
     name, what, element, lanes, vector = operation.name, operation.what, operation.element, operation.lanes, operation.vector
+    whole = f"whole_{vector}" if _is_halved(operation, quirks) else ""
     if what == "splat":
-        return f"#define {name}(x) (({vector})(x))"
+        return f"#define {name}(x) {whole}(({vector})(x))"
     if what == "pack":
         names = ", ".join(f"x{k}" for k in range(lanes))
         return f"#define {name}({names}) (({vector})({names}))"
@@ -81,7 +96,7 @@ def definition(operation: Operation, quirks: Quirks) -> str:
         kind = "f" if element in {"float", "double"} else "i"
         # Of integers abs gives unsigned ones.
         is_converted = kind == "i" and function.arity == 1
-        return _builtin(name, function.opencl_name(kind), vector, ("x", "y")[: function.arity], quirks, is_converted=is_converted)
+        return _builtin(operation, function.opencl_name(kind), ("x", "y")[: function.arity], quirks, is_converted=is_converted)
     if what == "viota":
         return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
     if what.startswith(("vindex", "vwhere")):
@@ -96,16 +111,17 @@ def definition(operation: Operation, quirks: Quirks) -> str:
         return f"#define {name}(first, step, then, otherwise) ({lane} {chosen}"
     if what == "vdiv":
         return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
-    return _of_memory(operation)
+    return _of_memory(operation, whole)
 
 
-def _of_memory(operation: Operation) -> str:
-    """The OpenCL C text of a load or a store."""
+def _of_memory(operation: Operation, whole: str) -> str:
+    """The OpenCL C text of a load or a store; ``whole``: the function that keeps vectors in one piece, if one is needed."""
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
     what, _, space = operation.what.partition("_")
     pointer = f"__{space} {element} "
     if what == "vload":
-        return f"#define {name}(x) get_{vector}(__{space}, &(x))"
+        loaded = f"get_{vector}(__{space}, &(x))"
+        return f"#define {name}(x) {whole}({loaded})" if whole else f"#define {name}(x) {loaded}"
     if what == "vloadupto":
         return f"""
 /* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */

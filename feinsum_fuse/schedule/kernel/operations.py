@@ -6,9 +6,12 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
+
 from ..errors import VectorAccessError
 
 C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar"}
+_TYPES = {c: name for name, c in C_TYPES.items()}
 LANES = (2, 4, 8, 16)
 WIDEST = LANES[-1]
 SHORTEST = 4
@@ -50,6 +53,11 @@ class Operation:
     def vector(self) -> str:
         """The C type of its vectors."""
         return f"{self.element}{self.lanes}"
+
+    @property
+    def vector_bytes(self) -> int:
+        """The size of one of its vectors."""
+        return self.lanes * np.dtype(_TYPES[self.element]).itemsize
 
     @property
     def is_load(self) -> bool:

@@ -1,0 +1,128 @@
+"""The cases: a workload, what NumPy does instead, and how the hand-written kernel of the same name is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from feinsum_fuse.codegen.executable import Argument, Launch
+
+Arrays = Mapping[str, np.ndarray]
+Peer = Callable[[Arrays], Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload at some sizes."""
+
+    name: str
+    einsums: Sequence[str]
+    sizes: Mapping[str, int]
+    operations: float
+    """By the naive count; for what is bound by memory, bytes that must move."""
+    unit: str
+    peer: Peer | None = None
+    launches: tuple[Launch, ...] = ()
+    """Of the kernels in ``<name>.cl``; none: nobody has written one."""
+    scratch: tuple[Argument, ...] = ()
+    """Buffers that these need besides inputs and outputs."""
+    defines: Mapping[str, int] = field(default_factory=dict)
+
+
+def _scratch(name: str, *shape: int) -> Argument:
+    return Argument(name, "float32", shape, "temporary")
+
+
+def _np(function: Callable[..., object], *names: str) -> Peer:
+    """NumPy's function of these tensors."""
+    return lambda arrays: lambda: function(*(arrays[name] for name in names))
+
+
+N, K, LONG, FEW = 1024, 4096, 1 << 18, 64
+CASES = (
+    Case(
+        "product",
+        ["Z[m, n] = A[m, k] * B[k, n]"],
+        {"M": N, "N": N, "K": N},
+        2.0 * N**3,
+        "GFLOP/s",
+        _np(np.matmul, "A", "B"),
+        (Launch("pack", (N // 32, 1), (1, 1), ("B", "P")), Launch("product", (N // 64, 1), (1, 1), ("A", "P", "Z"))),
+        (_scratch("P", N // 32, N, 32),),
+    ),
+    Case(
+        "matrix_vector",
+        ["Z[m] = A[m, k] * B[k]"],
+        {"M": K, "K": K},
+        4.0 * K * K,
+        "GB/s",
+        _np(np.matmul, "A", "B"),
+        (Launch("matrix_vector", (K // 32,), (1,), ("A", "B", "Z")),),
+    ),
+    Case(
+        "gram",
+        ["Z[m, n] = A[k, M: m] * A[k, M: n]"],
+        {"M": 256, "N": 256, "K": 16384},
+        2.0 * 256**2 * 16384,
+        "GFLOP/s",
+        _np(lambda a: a.T @ a, "A"),
+        (Launch("parts", (16,), (1,), ("A", "P")), Launch("merge", (256,), (1,), ("P", "Z"))),
+        (_scratch("P", 16, 256, 256),),
+    ),
+    Case(
+        "permuted",
+        ["Z[a, b, c] = A[d, c, a] * B[b, d]"],
+        {"A": 128, "B": 96, "C": 64, "D": 128},
+        2.0 * 128 * 96 * 64 * 128,
+        "GFLOP/s",
+        _np(lambda a, b: np.einsum("dca,bd->abc", a, b, optimize=True), "A", "B"),
+        (Launch("permuted", (128 // 8,), (1,), ("A", "B", "Z")),),
+    ),
+    Case(
+        "tall_sum",
+        ["Z[n] = A[m, n]"],
+        {"M": LONG, "N": FEW},
+        4.0 * LONG * FEW,
+        "GB/s",
+        _np(lambda a: a.sum(0), "A"),
+        (Launch("parts", (64,), (1,), ("A", "P")), Launch("merge", (1,), (1,), ("P", "Z"))),
+        (_scratch("P", 64, FEW),),
+    ),
+    Case(
+        "row_sums",
+        ["Z[m] = A[m, k]"],
+        {"M": K, "K": K},
+        4.0 * K * K,
+        "GB/s",
+        _np(lambda a: a.sum(1), "A"),
+        (Launch("row_sums", (K // 32,), (1,), ("A", "Z")),),
+    ),
+    Case(
+        "convolution",
+        ["O[n, h, w] = I[c, H2: h + r, W2: w + s] * F[n, c, r, s]"],
+        {"N": 64, "H": 56, "W": 56, "C": 64, "R": 3, "S": 3},
+        2.0 * 64 * 56 * 56 * 64 * 9,
+        "GFLOP/s",
+        None,
+        (Launch("pack", (64,), (1,), ("F", "P")), Launch("convolution", (56,), (1,), ("I", "P", "O"))),
+        (_scratch("P", 64, 3, 3, 64),),
+    ),
+    Case(
+        "exponential",
+        ["Z[m] = exp(A[m])"],
+        {"M": 1 << 21},
+        float(1 << 21),
+        "G/s",
+        _np(np.exp, "A"),
+        (Launch("exponential", (1 << 6,), (1,), ("A", "Z")),),
+    ),
+    Case(
+        "error_function",
+        ["Z[m] = erf(A[m])"],
+        {"M": 1 << 21},
+        float(1 << 21),
+        "G/s",
+    ),
+)
