@@ -37,8 +37,8 @@ class Quirks:
     they agree: conditions are joined to one on the work-item that always holds.
     """
     widest_builtins: bool = False
-    """Functions of OpenCL on 16 lanes do not link, and ``pow`` of a ``double8`` is wrong if lanes differ in kind: functions on 16 lanes and on
-    64 bytes are taken of two halves."""
+    """Functions of OpenCL on 16 lanes do not link, and ``pow`` of a ``double8`` is wrong where zeros stand in other lanes: functions on 16
+    lanes and on 64 bytes are taken of two halves."""
     slow_vector_loads: bool = False
     """``vload`` and ``vstore`` are compiled to worse code than loads through a vector type without alignment, which is used where the
     compiler has it. PoCL leaves them calls, around which every register is saved: a matrix product takes four times as long.
