@@ -1,0 +1,143 @@
+"""Random small cascades and architectures, drawn by number, on which a brute force can find the optimum."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import feinsum_fuse as ff
+from feinsum_fuse.formats.spec import Spec
+
+KINDS = ("pair", "fanout", "imperfect", "deep", "triple")
+"""What a case is about: two Einsums on two memories; loops in space; tiles that do not divide; three or four memories; three Einsums."""
+
+SIZES = {"pair": (2, 3, 4, 6), "fanout": (2, 3, 4, 6), "imperfect": (4, 5, 6, 7), "deep": (2, 3, 4), "triple": (2, 3)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A Spec without mapping, as text."""
+
+    number: int
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """What the case is about."""
+        return KINDS[self.number % len(KINDS)]
+
+    @property
+    def imperfect(self) -> bool:
+        """Whether tiles may be of any size."""
+        return self.kind == "imperfect"
+
+    @property
+    def spec(self) -> Spec:
+        """The Spec."""
+        return ff.loads(self.text)
+
+
+def case(number: int) -> Case:
+    """The case of this number: the same text on every machine."""
+    chance = random.Random(f"mapper {number}")
+    kind = KINDS[number % len(KINDS)]
+    workload = _workload(chance, kind)
+    return Case(number, workload + _arch(chance, kind, _bits(workload)))
+
+
+def _workload(chance: random.Random, kind: str) -> str:
+    count = {"pair": 2, "triple": 3}.get(kind, chance.choice((1, 1, 2)))
+    pool = "abcdefgh"
+    sizes = {rank: chance.choice(SIZES[kind]) for rank in pool}
+    lines: list[str] = []
+    made: list[tuple[str, str]] = []
+    used: list[str] = []
+    fresh = iter(pool)
+    for number in range(1, count + 1):
+        output, inputs, left, right = f"T{number}", [], "", ""
+        if made:
+            name, left = made[-1] if chance.random() < 0.8 else chance.choice(made)
+            inputs.append((name, left))
+        else:
+            width = 2 if kind == "imperfect" else chance.choice((1, 2) if kind == "triple" else (2, 2, 1))
+            left = "".join(next(fresh) for _ in range(width))
+            inputs.append(("A0", left))
+        most = 1 if kind == "imperfect" else len(left)
+        kept = "".join(sorted(chance.sample(left, chance.choice(range(1, most + 1)))))
+        wide = len(left) == 1 if kind == "imperfect" else chance.random() < (0.4 if kind == "triple" else 0.75)
+        new = next(fresh, "") if wide else ""
+        reduced = "".join(r for r in left if r not in kept)
+        right = (reduced + new) or kept
+        if len(made) > 1 and chance.random() < 0.5:
+            skip, axes = made[0]
+            if set(axes) <= set(left + new) and skip != inputs[0][0]:
+                inputs.append((skip, axes))
+        if len(inputs) < 2 and (number == 1 or chance.random() < 0.85):
+            inputs.append((f"B{number}", right))
+        axes = kept + new if any(new in a for _, a in inputs if new) else kept
+        terms = " * ".join(f"{name}[{', '.join(a)}]" for name, a in inputs)
+        lines.append(f"  - '{output}[{', '.join(axes)}] = {terms}'")
+        made.append((output, axes))
+        used += [*axes, *(rank for _, a in inputs for rank in a)]
+    ranks = ", ".join(f"{r.upper()}: {sizes[r]}" for r in dict.fromkeys(used))
+    bits = chance.choice((8, 16))
+    other = chance.choice((f"{{All: {bits}}}", f"{{Intermediates: {2 * bits}, Other: {bits}}}"))
+    return f"workload:\n  rank_sizes: {{{ranks}}}\n  bits_per_value: {other}\n  einsums:\n" + "\n".join(lines) + "\n"
+
+
+def _bits(workload: str) -> int:
+    """The bits of the largest tensor."""
+    spec = ff.loads(workload)
+    result = 0
+    for einsum in spec.workload.einsums:
+        for access in einsum.tensor_accesses:
+            size = access.bits_per_value
+            for v in access.rank_variables:
+                size *= einsum.bounds[v]
+            result = max(result, size)
+    return result
+
+
+def _arch(chance: random.Random, kind: str, bits: int) -> str:
+    inner = {"deep": chance.choice((2, 2, 3)), "fanout": chance.choice((1, 1, 2))}.get(kind, 1)
+    names = ["Main", "Shared", "Local", "Register"]
+    lines = ["arch:", "  nodes:", _memory(chance, "Main", "inf", "keep: ~Intermediates, may_keep: All", 0)]
+    fanout_above = chance.choice((1, inner)) if kind == "fanout" else None
+    for level in range(1, inner + 1):
+        if fanout_above == level and level > 1:
+            lines.append(_fanout(chance))
+        below = fanout_above is not None and level > 1 and fanout_above <= level
+        parts = (0.06, 0.09, 0.12, 0.16) if kind == "imperfect" else (0.1, 0.25, 0.5, 1, 2)
+        endless = chance.random() < 0.2 and kind != "imperfect"
+        size = "inf" if endless else str(max(32, int(bits * chance.choice(parts) / 2 ** (level - 1))))
+        lines.append(_memory(chance, names[level], size, _constraint(chance, kind, level, below), level))
+    if fanout_above is not None and not (fanout_above > 1):
+        lines.append(_fanout(chance))
+    actions = f"[{{name: compute, energy: 1, throughput: {chance.choice((1, 4))}}}]"
+    lines.append(f"  - !Compute {{name: MAC, leak_power: 0, area: 0, actions: {actions}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _constraint(chance: random.Random, kind: str, level: int, below_fanout: bool) -> str:
+    """Which tensors a memory may hold; few of them in the inner memories of deep hierarchies, where spaces grow fastest."""
+    if below_fanout:
+        return "may_keep: " + chance.choice(("All - Intermediates", "Outputs - Intermediates", "Inputs - Intermediates"))
+    if level == 1 and kind != "deep":
+        return "may_keep: All"
+    mixed = "keep: Outputs, may_keep: Intermediates"
+    return chance.choice(("may_keep: Outputs", "may_keep: Inputs", "keep: Outputs", mixed, "may_keep: Intermediates"))
+
+
+def _memory(chance: random.Random, name: str, size: str, constraint: str, level: int) -> str:
+    read, write = (round(chance.uniform(0.5, 1.5) * 64 / 8**level, 3) for _ in range(2))
+    speeds = [chance.choice((8, 16, 32, 64)) * 4**level for _ in range(2)]
+    leak = chance.choice((0, 0, 0, 1)) * round(chance.uniform(1, 20), 2)
+    actions = f"[{{name: read, energy: {read}, throughput: {speeds[0]}}}, {{name: write, energy: {write}, throughput: {speeds[1]}}}]"
+    return f"  - !Memory {{name: {name}, size: {size}, leak_power: {leak}, area: 0, tensors: {{{constraint}}}, actions: {actions}}}"
+
+
+def _fanout(chance: random.Random) -> str:
+    reuse = chance.choice(("All", "All", "Nothing", "Inputs"))
+    width = chance.choice((2, 3, 4))
+    second = f", {{name: Y, fanout: {chance.choice((2, 3))}, may_reuse: All}}" if chance.random() < 0.3 else ""
+    return f"  - !Container {{name: PEs, spatial: [{{name: X, fanout: {width}, may_reuse: {reuse}}}{second}]}}"
