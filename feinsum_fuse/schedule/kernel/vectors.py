@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from ...formats.workload import operand_name
 from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
-from ..tree.nest import For, Nest, Place, Statement
+from ..tree.nest import For, Nest, Place, Statement, Tile, statements
 from .operations import WIDEST, c_type
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
@@ -182,6 +182,8 @@ class VectorWriter:
         self.dtype = self._dtype_of(statement.target.source)
         self.suffix = f"{c_type(self.dtype)}{self.lanes}"
         self.intrinsics: set[str] = set()
+        self.is_cut = all(limit.coefficients.get(self.lane) == -1 for limit in self.limits)
+        """Whether the lanes that count are the first ones."""
 
     def call(self, what: str, *arguments: Expression) -> Expression:
         """A call of an intrinsic, which is noted."""
@@ -194,7 +196,7 @@ class VectorWriter:
         return place.substituted({self.lane: Affine((), lane)})
 
     def count(self) -> Expression | None:
-        """How many lanes are inside the loop's limits; ``None`` if all always are."""
+        """How many lanes, from the first one on, are inside the loop's limits; ``None`` if all always are."""
         counts = [self.expression(limit.substituted({self.lane: Affine((), 0)}) + 1) for limit in self.limits]
         if not counts:
             return None
@@ -211,7 +213,7 @@ class VectorWriter:
         if tile is not None and tile.lanes == self.lanes:
             return self.element(place)
         axis = lane_axis(place, self.lane)
-        if axis is not None and self._is_contiguous(place, axis):
+        if axis is not None and self.is_cut and self._is_contiguous(place, axis):
             first = self.read(self.at_lane(place, 0))
             count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
@@ -264,7 +266,34 @@ class VectorWriter:
         if s.reduce is None:
             return value
         target = self.operand(s.target)
-        return REDUCTIONS[s.reduce].combined(target, value, lambda function, *values: self.call(f"v{function}", *values))
+        value = REDUCTIONS[s.reduce].combined(target, value, lambda function, *values: self.call(f"v{function}", *values))
+        for limit in self._inside():
+            first = self.expression(limit - limit.restricted({self.lane}))
+            value = self.call("vindexge", first, limit.coefficients[self.lane], value, target)
+        return value
+
+    def _inside(self) -> Iterator[Affine]:
+        """The limits that leave out elements of a vector which are more than what lies behind the end of the tile's part of a tensor."""
+        place = self.statement.target
+        tile = self.nest.tiles.get(place.source)
+        if tile is None or tile.lanes != self.lanes:
+            return
+        axis = tile.axes[-1]
+        ends = set(self._ends(tile, axis))
+        for limit in self.limits:
+            end = limit + tile.element(place.indices)[axis]
+            if not any(not (end - other).terms and (end - other).constant >= 0 for other in ends):
+                yield limit
+
+    def _ends(self, tile: Tile, axis: int) -> Iterator[Affine]:
+        """The last elements, along an axis, that are set in a tile."""
+        for above, s in statements(self.nest.body):
+            if s.target.source == tile.name and s.role in {"init", "reload"}:
+                element = tile.element(s.target.indices)[axis]
+                own = {loop.name for loop in above if not loop.refs}
+                for limit in (limit for loop in above for limit in loop.limits):
+                    if limit.restricted(own) == -element.restricted(own):
+                        yield limit + element
 
     @property
     def stores(self) -> bool:
@@ -272,7 +301,7 @@ class VectorWriter:
         place = self.statement.target
         tile = self.nest.tiles.get(place.source)
         axis = lane_axis(place, self.lane)
-        return (tile is None or tile.lanes != self.lanes) and axis is not None and self._is_contiguous(place, axis)
+        return (tile is None or tile.lanes != self.lanes) and axis is not None and self.is_cut and self._is_contiguous(place, axis)
 
     def target(self) -> Expression | list[Place]:
         """A vector of a tile, or the first element of those that are stored; or the elements that lanes write one by one."""

@@ -156,15 +156,20 @@ class _Reader:
         yield from body
 
     def loops(self, einsum: str, outer: Sequence[str], inner: Sequence[str]) -> list[For]:
-        """The Einsum's loops with extents and limits from the kernel's domains, each limit at the innermost loop that it speaks of."""
+        """The Einsum's loops with extents and limits from the kernel's domains, each limit at the innermost loop that it speaks of.
+
+        The loops over the output run as far as their own domain does: what a reduction leaves out of it has an initial value all the same.
+        """
         names = [*outer, *inner]
-        domain = _joined(self.kernel, names)
-        extents = {name: _extent(domain, name) for name in names}
-        limits: dict[str, list[Affine]] = {name: [] for name in names}
-        for limit in _constraints(domain):
-            places = [i for i, name in enumerate(names) if name in limit.variables]
-            if places and not _implied(limit, extents):
-                limits[names[max(places)]].append(limit)
+        domain = _joined(self.kernel, outer)
+        extents = {name: _extent(domain, name) for name in outer}
+        limits = _placed(domain, outer, extents)
+        if inner:
+            domain = _joined(self.kernel, names)
+            extents |= {name: _extent(domain, name) for name in inner}
+            known = {limit for found in limits.values() for limit in found}
+            for name, found in _placed(domain, names, extents, least=len(outer)).items():
+                limits[name] = limits.get(name, []) + [limit for limit in found if limit not in known]
         result = []
         for name in names:
             tags = [t for t in self.kernel.inames[name].tags_of_type(RankVariableTag) if t.einsum == einsum]
@@ -307,6 +312,18 @@ def _constraints(domain: isl.BasicSet | isl.Set) -> Iterator[Affine]:
         if piece.dim(isl.dim_type.div):
             raise NormalFormError(f"the iteration space {domain} has divisions")
         yield from conditions_of(piece)
+
+
+def _placed(
+    domain: isl.BasicSet, names: Sequence[str], extents: dict[str, int | None], least: int = 0
+) -> dict[str, list[Affine]]:
+    """Loop -> the limits that stand there: the innermost loop that they speak of, none further out than the loop at ``least``."""
+    limits: dict[str, list[Affine]] = {name: [] for name in names}
+    for limit in _constraints(domain):
+        places = [position for position, name in enumerate(names) if name in limit.variables]
+        if places and not _implied(limit, extents):
+            limits[names[max(*places, least)]].append(limit)
+    return limits
 
 
 def _implied(limit: Affine, extents: dict[str, int | None]) -> bool:

@@ -18,8 +18,9 @@ from ..errors import (
     TileShapeError,
 )
 from ..step import EinsumName, Keyword, Step
+from ..tree.initial_values import initial_at, initial_nest, limits_of_initial, sets_as_much, without
 from ..tree.loops import chain_of, check_alone, computing, find, guarded, is_reduction, output_indices, replace_loop, with_body
-from ..tree.nest import For, LoopRef, Nest, Node, Statement, fused_chain, rebuilt, statements, substituted, walk
+from ..tree.nest import For, LoopRef, Nest, Node, Point, fused_chain, rebuilt, statements, substituted, walk
 from ..tree.polyhedra import carried
 from ..tree.sharing import Pace, Sharing, common_limits
 
@@ -115,43 +116,37 @@ class Reorder(Step):
             check_alone(nest, loop, self)
         if not chain:
             return nest
-        init = next((s for s in inner if s.role == "init"), None)
-        return nest.replace(body=replace_loop(nest.body, chain[0].name, _ordered(nest, self.einsum, wanted, init)))
+        initial = next((point for point in statements((chain[0],)) if point[1].role == "init"), None)
+        result = nest.replace(body=replace_loop(nest.body, chain[0].name, _ordered(nest, self.einsum, wanted, initial)))
+        if not sets_as_much(nest, result, self.einsum):
+            raise NestOrderError(f"{self}: not every initial value would be set in this order", hint="Keep the loops in their order.")
+        return result
 
 
-def _ordered(nest: Nest, einsum: str, order: Sequence[For], init: Statement | None) -> tuple[Node, ...]:
+def _ordered(nest: Nest, einsum: str, order: Sequence[For], initial: Point | None) -> tuple[Node, ...]:
     """The Einsum's loops around its statement, with the initial value just outside the first reduction loop."""
-    limits = {limit for loop in order for limit in loop.limits}
-    placed: dict[str, tuple[Affine, ...]] = {}
-    for loop in reversed(order):
-        mine = {limit for limit in limits if loop.name in limit.variables}
-        limits -= mine
-        placed[loop.name] = tuple(sorted(mine))
+    names = [loop.name for loop in order]
     reductions = [is_reduction(nest, loop, einsum) for loop in order]
     first = reductions.index(True) if True in reductions else len(order)
+    limits = sorted({limit for loop in order for limit in loop.limits})
+    shared = set(limits) if initial is None else limits_of_initial(nest, einsum, order, initial)
+    placed: dict[str, list[Affine]] = {name: [] for name in names}
+    for limit in limits:
+        position = max((names.index(name) for name in limit.variables if name in names), default=0)
+        placed[names[position if limit in shared else max(position, first)]].append(limit)
+    init = None if initial is None else initial_at(initial, computing(nest, einsum))
     body: tuple[Node, ...] = (computing(nest, einsum),)
     for position in reversed(range(len(order))):
         loop = order[position]
-        body = (dataclasses.replace(loop, limits=placed[loop.name], body=body),)
+        body = (dataclasses.replace(loop, limits=tuple(placed[loop.name]), body=body),)
         if position == first and init is not None:
-            below = [r for r, reduced in zip(order[position:], reductions[position:], strict=True) if not reduced]
-            summed = {r.name for r, reduced in zip(order[position:], reductions[position:], strict=True) if reduced}
-            body = (*_initial(init, below, {r.name: _without(placed[r.name], summed) for r in below}), *body)
+            below = [
+                dataclasses.replace(r, limits=tuple(limit for limit in placed[r.name] if limit in shared))
+                for r, reduced in zip(order[position:], reductions[position:], strict=True)
+                if not reduced
+            ]
+            body = (*initial_nest(init, below), *body)
     return (init, *body) if init is not None and first == len(order) else body
-
-
-def _without(limits: tuple[Affine, ...], names: set[str]) -> tuple[Affine, ...]:
-    return tuple(limit for limit in limits if not names.intersection(limit.variables))
-
-
-def _initial(init: Statement, below: Sequence[For], limits: dict[str, tuple[Affine, ...]]) -> tuple[Node, ...]:
-    """The initial value under fresh copies of the output loops that lie inside the reduction."""
-    names = {loop.name: f"{loop.name}_i" for loop in below}
-    values = {old: Affine.variable(new) for old, new in names.items()}
-    body: tuple[Node, ...] = (init.substituted(values),)
-    for loop in reversed(below):
-        body = (For(names[loop.name], loop.extent, body, tuple(limit.substituted(values) for limit in limits[loop.name])),)
-    return body
 
 
 @dataclass(frozen=True)
@@ -293,15 +288,13 @@ def _with_init_inside(nest: Nest, ref: LoopRef, step: Step) -> Nest:
     reductions = tuple(loop.name for loop in chain[:position] if is_reduction(nest, loop, ref.einsum))
     if len(inits) != 1 or not reductions or chain[position] in inits[0][0] or inits[0][1].target.source in nest.tiles:
         return nest
-    if any(limit.coefficients.get(name, 0) > 0 for name in reductions for loop in chain for limit in loop.limits):
-        # The first iteration of a reduction that starts late is not the one at 0.
-        return nest
     update = computing(nest, ref.einsum)
     below = [loop for loop in chain[position + 1 :] if any(loop.name in index.variables for index in output_indices(nest, update))]
     inside = {loop.name for loop in chain if is_reduction(nest, loop, ref.einsum)} - set(reductions)
-    guards = _without(update.guards, inside | set(reductions))
+    guards = without(update.guards, inside | set(reductions))
     init = dataclasses.replace(inits[0][1], target=update.target, guards=guards, first=reductions)
-    fresh = _initial(init, below, {loop.name: _without(loop.limits, inside | set(reductions)) for loop in below})
+    below = [dataclasses.replace(loop, limits=without(loop.limits, inside | set(reductions))) for loop in below]
+    fresh = initial_nest(init, below)
 
     def change(node: Node) -> tuple[Node, ...]:
         if node is inits[0][1]:
@@ -313,7 +306,9 @@ def _with_init_inside(nest: Nest, ref: LoopRef, step: Step) -> Nest:
     def place(node: Node) -> tuple[Node, ...]:
         return (with_body(node, (*fresh, *node.body)),) if isinstance(node, For) and node.name == target else (node,)
 
-    return nest.replace(body=rebuilt(rebuilt(nest.body, change), place))
+    result = nest.replace(body=rebuilt(rebuilt(nest.body, change), place))
+    # The first iteration of a reduction that starts late is not the one at 0, and some elements may have none.
+    return result if sets_as_much(nest, result, ref.einsum) else nest
 
 
 def bound(loop: For, axis: str) -> For:

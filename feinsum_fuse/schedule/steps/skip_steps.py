@@ -14,10 +14,8 @@ from ..errors import BindingConflictError, NestOrderError, NothingMaskedError, P
 from ..step import Step
 from ..tree.loops import check_alone, find, replace_loop
 from ..tree.masks import Masks, elements
-from ..tree.nest import For, LoopRef, Nest, Place, Statement, statements
+from ..tree.nest import For, LoopRef, Nest, Place, Point, Statement, statements
 from ..tree.polyhedra import points
-
-Point = tuple[tuple[For, ...], Statement]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import cast
 
 import numpy as np
@@ -21,9 +23,10 @@ from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Keyword, Step, TensorName
 from ..tree.accumulators import hoisted, started
+from ..tree.initial_values import elements_set, initial_values, limits_of
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Role, Statement, Tile, rebuilt, statements, walk
+from ..tree.nest import For, LoopRef, Nest, Node, Place, Point, Role, Statement, Tile, rebuilt, statements, walk
 from ..tree.regions import Access, Region, check_dense, check_own, check_visible, moved_limits, region
 
 
@@ -97,7 +100,8 @@ class Mover:
         """Guards that keep an index inside the parent, where its loops alone do not."""
         parent = self.nest.tiles.get(self.parent.source)
         size = parent.shape[axis] if parent else self.nest.sources[self.parent.source].shape[axis]
-        loops = [*self.above, For(name, self.tile.shape[axis], ())]
+        # What limits the loops further in says where the element is used, and not where it is moved.
+        loops = [*(loop for loop in self.above if loop.name in self.scope), For(name, self.tile.shape[axis], ())]
         low, high = interval(index, loops)
         guards: tuple[Affine, ...] = ()
         if low is None or low < 0:
@@ -291,13 +295,15 @@ class CacheWrite(Step):
         marked = part_of(nest.body, names, [self.einsum])
         readers = {s for _, s in statements(marked) if s.role in {"update", "map"} and s.einsum != self.einsum}
         reads = [((*scope, *inner), p) for inner, s in statements(marked) if s in readers for p in s.operands if p.source == source]
-        accesses = [(above, place), *reads]
+        initial, reductions, late = self._starts(nest, place.source, chain, scope)
+        held = self._held((above, place), initial, (*scope, *items))
+        accesses = [held, (above, place), *reads]
         own = (*names, *(loop.name for loop in items))
         check_own([(above, place)], reads, names, items, self)
         check_visible(memory, accesses, own, self)
         touched = region(accesses, names, self, items)
-        check_dense([(above, place)], own, self, touched)
-        if touched.shape != region([(above, place)], names, self, items).shape:
+        check_dense([held], own, self, touched)
+        if touched.shape != region([held, (above, place)], names, self, items).shape:
             raise ProducerConsumerError(
                 f"{self}: more of {place} is read below this loop than is written there", hint="Place the tile further out."
             )
@@ -306,10 +312,11 @@ class CacheWrite(Step):
         origin = tile_origin(nest, place.source, touched.base)
         dtype, strides = sum_dtype(nest, self.einsum, place.source), tile_strides(nest, place.source, touched)
         tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, dtype, origin, axes, strides=strides)
-        inits, reductions, late = self._starts(nest, place.source, chain, scope)
-        own_loops = item_loops([above], names) if items else ()
-        mover = Mover(nest, tile, touched, place, items_first(above, names, own_loops), own, own_loops)
-        init = inits[0] if inits and not late and not self._leaves_partial_results(mover) else None
+        inits = [s for _, s in initial]
+        own_loops = item_loops([held[0]], names) if items else ()
+        mover = Mover(nest, tile, touched, held[1], items_first(held[0], names, own_loops), own, own_loops)
+        keeps = late or self._leaves_partial_results(mover) or not all(self._is_covered(mover, scope, p, reductions) for p in initial)
+        init = inits[0] if inits and not keeps else None
         whole = init is not None and init.value == 0 and not reductions and not reads
         fixed = _axes_of(nest, update) if whole and self._may_wait(nest, update, tile) else None
 
@@ -332,15 +339,32 @@ class CacheWrite(Step):
 
     def _starts(
         self, nest: Nest, source: str, chain: Sequence[For], scope: Sequence[For]
-    ) -> tuple[list[Statement], tuple[str, ...], bool]:
+    ) -> tuple[list[Point], tuple[str, ...], bool]:
         """What sets the parent's initial values, the reduction loops around that carry sums on, and whether the values stay set there."""
-        initial = [(a, s) for a, s in statements(nest.body) if s.einsum == self.einsum and s.role == "init" and s.target.source == source]
+        initial = initial_values(nest, self.einsum, source)
         # Partial results are set anew in each iteration of the loops around their place.
         anew = {loop.name for around, s in initial for loop in around if loop.name not in s.first}
         reductions = tuple(loop.name for loop in scope if is_reduction(nest, loop, self.einsum) and loop.name not in anew)
         # A reduction that does not start at 0 everywhere leaves no first iteration to set values in.
         late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
-        return [s for _, s in initial], reductions, late
+        return initial, reductions, late
+
+    def _held(self, written: Access, initial: Sequence[Point], around: tuple[For, ...]) -> Access:
+        """The access whose elements the tile has: that of the initial values, if they go further than what the sum's points reach."""
+        if len(initial) != 1:
+            return written
+        ((above, init),) = initial
+        further = limits_of(written[0]) - limits_of(above)
+        return (above, init.target) if further and {loop.name for loop in around} <= {loop.name for loop in above} else written
+
+    def _is_covered(self, mover: Mover, scope: Sequence[For], initial: Point, reductions: tuple[str, ...]) -> bool:
+        """Whether the tile, as it is written back the first time, brings an initial value to all elements that have one."""
+        above, init = initial
+        if limits_of(mover.above) <= limits_of(above):
+            return True
+        stored = statements(mover.statement(self.einsum, "drain"), tuple(scope))
+        written = [elements_set(around, dataclasses.replace(s, first=reductions)) for around, s in stored]
+        return bool(elements_set(above, init).is_subset(reduce(or_, written)))
 
     def _leaves_partial_results(self, mover: Mover) -> bool:
         """Whether the tile is written back to some partial results only: the others, beyond a loop's end, are combined as well."""

@@ -135,6 +135,8 @@ class For:
 
 
 Node = For | Statement
+Point = tuple[tuple[For, ...], Statement]
+"""A statement with the loops around it, outermost first."""
 
 
 @dataclass(frozen=True)
