@@ -13,6 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...codegen.executable import Executable
+from ..runtime.host_memory import put_on_large_pages
 from ..runtime.loaded import Loaded, queue_of
 from .caches import line_bytes
 
@@ -251,6 +252,7 @@ class Bench:
             queue = queue_of(self.device)
             made = tuple(cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, rounded) for _ in range(2))
             for buffer in made:
+                put_on_large_pages(queue, buffer)
                 cl.enqueue_fill_buffer(queue, buffer, np.float32(0.5), 0, rounded)
             queue.finish()
             self._buffers[rounded] = (made[0], made[1])

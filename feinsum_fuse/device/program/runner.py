@@ -6,7 +6,6 @@ import difflib
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import pyopencl as cl
@@ -15,10 +14,13 @@ import pyopencl.tools as cl_tools
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
+from ..catalogue import target
 from ..runtime import runtimes
+from ..runtime.host_memory import RESULTS, Sharing, put_on_large_pages
 from ..runtime.loaded import Loaded, Value, context_of, queue_of
+from .arguments import Array, as_arrays, check_array, lies_as, share
 
-Array: TypeAlias = "np.ndarray | cla.Array"
+__all__ = ["Array", "Runner"]
 MOST_QUEUES = 8
 """For how many queues a program stays built."""
 
@@ -30,18 +32,30 @@ class _Place:
     queue: cl.CommandQueue
     loaded: Loaded
     pool: cl_tools.MemoryPool
+    sharing: Sharing | None
+    """How arguments are made of the host's memory, where the device shares it."""
     scratch: dict[str, cl.Buffer] = field(default_factory=dict)
 
     @classmethod
     def on(cls, queue: cl.CommandQueue, executable: Executable) -> _Place:
         pool = cl_tools.MemoryPool(cl_tools.ImmediateAllocator(queue))
-        return cls(queue, Loaded(executable, queue.context), pool)
+        sharing = Sharing(queue.context) if target(queue.device).shares_host_memory else None
+        return cls(queue, Loaded(executable, queue.context), pool, sharing)
 
     def scratch_buffer(self, name: str) -> cl.Buffer:
         """Memory that stays with the program, for whatever the caller does not see."""
         if name not in self.scratch:
             self.scratch[name] = self.loaded.buffer(name)
+            put_on_large_pages(self.queue, self.scratch[name])
         return self.scratch[name]
+
+    def result_buffer(self, size: int) -> cl.Buffer:
+        """Memory for a result on the device."""
+        kept = self.pool.held_blocks
+        buffer = self.pool.allocate(max(1, size))
+        if self.pool.held_blocks == kept:
+            put_on_large_pages(self.queue, buffer)
+        return buffer
 
 
 class Runner:
@@ -75,21 +89,26 @@ class Runner:
     ) -> dict[str, Array]:
         """Run once; the outputs by name, and the written arrays named in ``outputs`` besides.
 
-        NumPy arrays in give NumPy arrays out, after the end of the kernel. If any array is a pyopencl array, results are pyopencl arrays on
-        its queue, and the call returns once the kernel is enqueued. ``out`` gives memory for some or all results. Raises
-        :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is missing, unknown, of the wrong type or shape, or
-        that would be overwritten while it is read.
+        NumPy arrays in give NumPy arrays out, after the end of the kernel; so do arrays of other libraries that lie in the host's memory
+        and speak DLPack or ``__array__``. Where the device shares that memory, the kernel reads and writes arrays where they lie, at any
+        alignment of their elements; those with other strides than it was compiled for are copied. If any array is a pyopencl array, results
+        are pyopencl arrays on its queue, and the call returns once the kernel is enqueued. ``out`` gives memory for some or all results.
+        Raises :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is missing, unknown, of the wrong type or shape,
+        or that would be overwritten while it is read.
         """
-        out = out or {}
-        wanted = [name for name in self._written if self._written[name].role == "output" or name in outputs or name in out]
-        self._check(arrays, out, outputs)
+        given, into = as_arrays(arrays), as_arrays(out or {})
+        wanted = [name for name in self._written if self._written[name].role == "output" or name in outputs or name in into]
+        self._check(given, into, outputs)
         runtimes.enter()
-        given = [array for array in (*arrays.values(), *out.values()) if isinstance(array, cla.Array)]
+        on_device = [array for array in (*given.values(), *into.values()) if isinstance(array, cla.Array)]
         with self._lock:
             try:
-                return self._on_device(arrays, out, wanted, given) if given else self._on_host(arrays, out, wanted)
+                results = self._on_device(given, into, wanted, on_device) if on_device else self._on_host(given, into, wanted)
             except cl.Error as error:
                 raise DeviceError(f"the device refused to run the kernel: {error}") from error
+            except MemoryError as error:
+                raise DeviceError(f"there is no memory for the results: {error}") from error
+        return {**results, **(out or {})}
 
     def _check(self, arrays: Mapping[str, Array], out: Mapping[str, Array], outputs: Collection[str]) -> None:
         for name in self._inputs:
@@ -105,29 +124,18 @@ class Runner:
                 hint = f"Written to global memory: {', '.join(self._written)}."
                 raise DeviceError(f"this program has no output {name}", hint=hint)
         for name, array in (*arrays.items(), *out.items()):
-            self._check_array(name, array)
+            check_array(self._inputs.get(name) or self._written[name], array, self._strides[name])
         for name, array in out.items():
+            if isinstance(array, np.ndarray) and not array.flags.writeable:
+                raise DeviceError(f"output {name} is an array that cannot be written")
             for other, its in (*arrays.items(), *((n, a) for n, a in out.items() if n != name)):
-                if _share(array, its):
+                if share(array, its):
                     raise DeviceError(f"output {name} shares memory with {other}", hint="Give it memory of its own.")
-
-    def _check_array(self, name: str, array: Array) -> None:
-        argument = self._inputs.get(name) or self._written[name]
-        if not isinstance(array, np.ndarray | cla.Array):
-            if argument.by_value and isinstance(array, int | float | np.generic):
-                return
-            raise DeviceError(f"{name} is a {type(array).__name__}, expected a NumPy or pyopencl array")
-        if array.dtype != self._dtypes[name]:
-            raise DeviceError(f"{name} has element type {array.dtype}, expected {argument.dtype}")
-        if array.shape != argument.shape:
-            raise DeviceError(f"{name} has shape {array.shape}, expected {argument.shape}")
-        if isinstance(array, cla.Array) and any(
-            n > 1 and a != b for n, a, b in zip(array.shape, array.strides, self._strides[name], strict=True)
-        ):
-            raise DeviceError(f"{name} has strides {array.strides}, expected {self._strides[name]}", hint="Copy it to a row-major array.")
 
     def _on_host(self, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]) -> dict[str, Array]:
         place = self.place(queue_of(self.device))
+        if place.sharing is not None:
+            return self._in_place(place, place.sharing, arrays, out, wanted)
         values: dict[str, Value] = {name: place.scratch_buffer(name) for name in self._written}
         for name, argument in self._inputs.items():
             if argument.by_value:
@@ -138,6 +146,50 @@ class Runner:
         place.loaded.bind(values)
         place.loaded.enqueue(place.queue)
         return {name: self._download(place.queue, values[name], self._written[name], out.get(name)) for name in wanted}
+
+    def _in_place(
+        self, place: _Place, sharing: Sharing, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]
+    ) -> dict[str, Array]:
+        """Run on the host's memory: nothing is copied that lies as the kernel expects it."""
+        values: dict[str, Value] = {}
+        for name, argument in self._inputs.items():
+            array = np.asarray(arrays[name])
+            if argument.by_value:
+                values[name] = self._dtypes[name].type(array[()])
+            else:
+                lying = array if lies_as(array, self._strides[name]) else self._laid_out(name, array)
+                values[name] = self._value(place, sharing, name, lying)
+        results: dict[str, Array] = {}
+        copied: list[tuple[np.ndarray, np.ndarray]] = []
+        for name in self._written:
+            if name not in wanted:
+                values[name] = place.scratch_buffer(name)
+                continue
+            result = out.get(name)
+            memory = result if isinstance(result, np.ndarray) and lies_as(result, self._strides[name]) else self._empty(name)
+            values[name] = self._value(place, sharing, name, memory)
+            results[name] = memory if result is None else result
+            if isinstance(result, np.ndarray) and result is not memory:
+                copied.append((result, memory))
+        place.loaded.bind(values)
+        place.loaded.run(place.queue)
+        for result, memory in copied:
+            result[...] = memory
+        return results
+
+    def _value(self, place: _Place, sharing: Sharing, name: str, array: np.ndarray) -> Value:
+        return sharing.argument(array) if array.size else place.scratch_buffer(name)
+
+    def _empty(self, name: str) -> np.ndarray:
+        """Memory of an argument's strides that holds anything."""
+        argument = self.executable.argument(name)
+        return RESULTS.empty(argument.shape, self._dtypes[name], self._strides[name], argument.nbytes)
+
+    def _laid_out(self, name: str, array: np.ndarray) -> np.ndarray:
+        """A copy of an array that lies as the kernel expects it."""
+        copy = self._empty(name)
+        copy[...] = array
+        return copy
 
     def _upload(self, queue: cl.CommandQueue, buffer: Value, argument: Argument, array: np.ndarray) -> None:
         if argument.row_major:
@@ -211,7 +263,7 @@ class Runner:
 
     def _new(self, place: _Place, name: str) -> cla.Array:
         argument = self._written[name]
-        data = place.pool.allocate(max(1, argument.nbytes))
+        data = place.result_buffer(argument.nbytes)
         dtype, strides = self._dtypes[name], self._strides[name]
         return cla.Array(place.queue, argument.shape, dtype, strides=strides, data=data, allocator=place.pool)
 
@@ -220,16 +272,3 @@ def _buffer(array: cla.Array, name: str) -> cl.Buffer:
     if array.offset:
         raise DeviceError(f"{name} starts {array.offset} bytes into its buffer", hint="Copy it to an array of its own.")
     return array.base_data
-
-
-def _share(a: Array, b: Array) -> bool:
-    """Whether two arrays overlap; for device arrays: whether they lie in one buffer."""
-    if isinstance(a, cla.Array) and isinstance(b, cla.Array):
-        return _root(a.base_data) == _root(b.base_data)
-    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
-
-
-def _root(buffer: cl.MemoryObjectHolder) -> int:
-    """Which buffer this is, or which it is a part of."""
-    parent = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
-    return int(buffer.int_ptr if parent is None else parent.int_ptr)

@@ -17,7 +17,7 @@ import pyopencl as cl
 from ...codegen.executable import Executable
 from . import runtimes
 
-Value: TypeAlias = "cl.Buffer | np.generic"
+Value: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
 
 
 class Loaded:
@@ -44,9 +44,19 @@ class Loaded:
         return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(1, self.executable.argument(name).nbytes + padding))
 
     def bind(self, values: Mapping[str, Value]) -> None:
-        """Set every kernel's arguments: buffers for arrays, NumPy scalars for arguments that are passed by value."""
+        """Set every kernel's arguments: buffers or pointers for arrays, NumPy scalars for arguments that are passed by value."""
         for kernel, _, _, names in self._launches:
             kernel.set_args(*[values[name] for name in names])
+
+    def run(self, queue: cl.CommandQueue) -> None:
+        """Start all launches and wait for their end, also where one of them cannot be started: memory of the caller's is in use."""
+        try:
+            events = self.enqueue(queue)
+        except cl.Error:
+            queue.finish()
+            raise
+        if events:
+            events[-1].wait()
 
     def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = ()) -> list[cl.Event]:
         """Start all launches one after another, the first after ``wait_for``; one event for each."""

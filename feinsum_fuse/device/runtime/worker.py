@@ -24,8 +24,9 @@ import pyopencl as cl
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
-from ..catalogue import DeviceInfo, device_of
+from ..catalogue import DeviceInfo, device_of, target
 from ..timing.outcome import Outcome
+from .host_memory import Sharing
 from .loaded import Loaded, Value
 
 FRONT_BYTES = 4096
@@ -34,6 +35,8 @@ OTHER = 2
 """The pattern of temporaries, from that of outputs on."""
 BEHIND = 64
 """Elements of poison behind every array."""
+LINE = 64
+"""Bytes of a line of the cache, of which arrays of the host's memory start at the second element: callers' arrays may lie anywhere."""
 
 
 class _Failure(Exception):
@@ -42,12 +45,48 @@ class _Failure(Exception):
         self.outcome = outcome
 
 
+class _DeviceMemory:
+    """An array's buffer on the device, with room before and behind."""
+
+    def __init__(self, queue: cl.CommandQueue, whole: cl.Buffer, front_bytes: int, size: int) -> None:
+        self._queue, self._whole = queue, whole
+        self.value: Value = whole.get_sub_region(front_bytes, size)
+
+    def fill(self, content: np.ndarray) -> None:
+        """Write all of it."""
+        cl.enqueue_copy(self._queue, self._whole, content)
+
+    def content(self, like: np.ndarray) -> np.ndarray:
+        """All of it as it is now; ``like``: an array of its size."""
+        cl.enqueue_copy(self._queue, like, self._whole)
+        return like
+
+
+class _HostMemory:
+    """The same in memory that host and device share, at an address that is a multiple of nothing but the element's size."""
+
+    def __init__(self, sharing: Sharing, dtype: np.dtype, front: int, behind: int) -> None:
+        room = np.empty((front + behind) * dtype.itemsize + 2 * LINE, np.uint8)
+        start = -(room.__array_interface__["data"][0] + front * dtype.itemsize) % LINE + dtype.itemsize
+        self._whole = room[start : start + (front + behind) * dtype.itemsize].view(dtype)
+        self.value: Value = sharing.argument(self._whole[front:])
+
+    def fill(self, content: np.ndarray) -> None:
+        """Write all of it."""
+        self._whole[...] = content
+
+    def content(self, like: np.ndarray) -> np.ndarray:
+        """All of it as it is now."""
+        like[...] = self._whole
+        return like
+
+
 class _Job:
     """One first run, from the files in a directory to the files in it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.whole: dict[str, cl.Buffer] = {}
+        self.memory: dict[str, _DeviceMemory | _HostMemory] = {}
         job = json.loads((directory / "job.json").read_text())
         self.executable = Executable.from_parent(job["executable"])
         self.info = DeviceInfo.from_json(job["device"])
@@ -69,6 +108,7 @@ class _Job:
             device = device_of(self.info)
             self.context = cl.Context([device])
             self.queue = cl.CommandQueue(self.context)
+            self.sharing = Sharing(self.context) if target(device).shares_host_memory else None
         except (DeviceError, cl.Error) as error:
             raise _Failure(Outcome.launch_failed, str(error)) from error
         self.status("build")
@@ -95,15 +135,22 @@ class _Job:
             if argument.by_value:
                 values[argument.name] = np.dtype(argument.dtype).type(self.arrays[argument.name][()])
                 continue
-            behind = BEHIND * np.dtype(argument.dtype).itemsize
-            whole = self.loaded.buffer(argument.name, padding=FRONT_BYTES + behind)
-            self.whole[argument.name] = whole
-            values[argument.name] = whole.get_sub_region(FRONT_BYTES, argument.nbytes + behind)
+            self.memory[argument.name] = memory = self.memory_of(argument)
+            values[argument.name] = memory.value
             if argument.role == "input":
                 around = self.poison(argument, 0)
                 argument.view(around[self.front(argument) :])[...] = self.arrays[argument.name]
-                cl.enqueue_copy(self.queue, whole, around)
+                memory.fill(around)
         return values
+
+    def memory_of(self, argument: Argument) -> _DeviceMemory | _HostMemory:
+        """Where an array will lie when callers bring their own: in the host's memory, where the device shares it."""
+        dtype = np.dtype(argument.dtype)
+        if self.sharing is not None:
+            return _HostMemory(self.sharing, dtype, self.front(argument), argument.elements + BEHIND)
+        behind = BEHIND * dtype.itemsize
+        whole = self.loaded.buffer(argument.name, padding=FRONT_BYTES + behind)
+        return _DeviceMemory(self.queue, whole, FRONT_BYTES, argument.nbytes + behind)
 
     def front(self, argument: Argument) -> int:
         """Elements of poison before an array."""
@@ -121,7 +168,7 @@ class _Job:
         for argument in self.executable.arguments:
             if argument.role != "input":
                 pattern = which + (OTHER if argument.role == "temporary" else 0)
-                cl.enqueue_copy(self.queue, self.whole[argument.name], self.poison(argument, pattern))
+                self.memory[argument.name].fill(self.poison(argument, pattern))
         self.queue.finish()
         self.loaded.bind(values)
         self.loaded.enqueue(self.queue)
@@ -129,9 +176,7 @@ class _Job:
 
     def around(self, argument: Argument) -> np.ndarray:
         """An array's whole buffer as it is now."""
-        host = np.empty(self.front(argument) + argument.elements + BEHIND, argument.dtype)
-        cl.enqueue_copy(self.queue, host, self.whole[argument.name])
-        return host
+        return self.memory[argument.name].content(np.empty(self.front(argument) + argument.elements + BEHIND, argument.dtype))
 
     def read(self, argument: Argument) -> np.ndarray:
         """The array that an argument's buffer holds, C-contiguous."""

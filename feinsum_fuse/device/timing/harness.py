@@ -26,6 +26,7 @@ from ..calibration.caches import caches
 from ..catalogue import DeviceInfo, find_device
 from ..checking.verification import verify
 from ..program.program import Program, build, lowered
+from ..runtime.host_memory import put_on_large_pages
 from ..runtime.isolation import TIMEOUT
 from ..runtime.loaded import Loaded, Value, queue_of
 from .measurement import Measurement, Provenance, Subject
@@ -128,7 +129,10 @@ class Bound:
         self.queue = queue_of(program.device)
         try:
             self.loaded = Loaded(program.executable, self.queue.context)
-            self.values: dict[str, Value] = {a.name: self.loaded.buffer(a.name) for a in program.executable.arguments if not a.by_value}
+            buffers = {a.name: self.loaded.buffer(a.name) for a in program.executable.arguments if not a.by_value}
+            for buffer in buffers.values():
+                put_on_large_pages(self.queue, buffer)
+            self.values: dict[str, Value] = {**buffers}
             for tensor, array in program.example.inputs.items():
                 if array.size:
                     cl.enqueue_copy(self.queue, self.values[tensor], np.ascontiguousarray(array))

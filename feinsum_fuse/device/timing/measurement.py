@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ...formats.spec import Spec
     from ...schedule.schedule import Schedule
 
-HARNESS = 1
-"""Raised with every change of how times are taken; times of different harnesses are not compared."""
+HARNESS = 2
+"""Raised with every change of how times are taken; times of different harnesses are not compared. 2: memory on large pages."""
 BUSY = 0.1
 """The share of the processors from which on other processes are mentioned beside a time."""
 Versions = Annotated[

@@ -1,0 +1,74 @@
+"""What callers may pass for arrays: NumPy's, pyopencl's, and those of other libraries that lie in this process's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
+
+from ...codegen.executable import Argument
+from ...errors import DeviceError
+
+Array: TypeAlias = "np.ndarray | cla.Array"
+HOST = 1
+"""DLPack's number for memory of the host (``kDLCPU``)."""
+
+
+def as_arrays(given: Mapping[str, object]) -> dict[str, Array]:
+    """Each value as a NumPy or pyopencl array, without a copy; what is neither, and cannot be seen as one, as it is."""
+    return {name: _as_array(name, value) for name, value in given.items()}
+
+
+def _as_array(name: str, value: Any) -> Any:
+    speaks = hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")
+    if isinstance(value, cla.Array | np.ndarray | np.generic) or not (speaks or hasattr(value, "__array__")):
+        return value
+    try:
+        at_home = not speaks or value.__dlpack_device__()[0] == HOST
+        if at_home:
+            return np.from_dlpack(value) if speaks else np.asarray(value)
+    except Exception as error:  # whatever another library raises
+        raise DeviceError(f"{name} is a {_type(value)} that cannot be seen as an array: {error}") from error
+    raise DeviceError(f"{name} is a {_type(value)} that does not lie in the host's memory", hint="Copy it there first.")
+
+
+def _type(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def lies_as(array: np.ndarray, strides: tuple[int, ...]) -> bool:
+    """Whether a kernel that was compiled for these strides (in bytes) can use an array where it lies."""
+    fits = all(n <= 1 or a == b for n, a, b in zip(array.shape, array.strides, strides, strict=True))
+    return fits and array.size > 0 and bool(array.flags.aligned)
+
+
+def check_array(argument: Argument, array: object, strides: tuple[int, ...]) -> None:
+    """Raise :class:`~feinsum_fuse.errors.DeviceError` for what is no array of this argument's type and shape; ``strides`` in bytes."""
+    name = argument.name
+    if not isinstance(array, np.ndarray | cla.Array):
+        if argument.by_value and isinstance(array, int | float | np.generic):
+            return
+        raise DeviceError(f"{name} is a {type(array).__name__}, expected a NumPy or pyopencl array")
+    if array.dtype != np.dtype(argument.dtype):
+        raise DeviceError(f"{name} has element type {array.dtype}, expected {argument.dtype}")
+    if array.shape != argument.shape:
+        raise DeviceError(f"{name} has shape {array.shape}, expected {argument.shape}")
+    if isinstance(array, cla.Array) and any(n > 1 and a != b for n, a, b in zip(array.shape, array.strides, strides, strict=True)):
+        raise DeviceError(f"{name} has strides {array.strides}, expected {strides}", hint="Copy it to a row-major array.")
+
+
+def share(a: object, b: object) -> bool:
+    """Whether two arrays overlap; for device arrays: whether they lie in one buffer."""
+    if isinstance(a, cla.Array) and isinstance(b, cla.Array):
+        return _root(a) == _root(b)
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
+
+
+def _root(array: cla.Array) -> int:
+    """Which buffer an array lies in, or which that one is a part of."""
+    buffer = array.base_data
+    parent = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+    return int(buffer.int_ptr if parent is None else parent.int_ptr)
