@@ -1,9 +1,10 @@
 """What calling a program with NumPy arrays costs beyond calling it with device arrays, and how near it comes to NumPy's bandwidth.
 
 Run as ``python -m benchmarks.copies [--device NAME]``. Each program is called in turns with NumPy arrays and with device arrays on a queue
-of the caller's, each with and without memory for the result, and NumPy does the same between; each turn begins with another. A time is the median; what a call costs more than another is the median of the differences within a turn, with its
-quartiles. GB/s count every array once. Where other processes had more than a tenth of the processors, that is printed: then a median says
-little, and the fastest turns are beside it.
+of the caller's, each with and without memory for the result, and NumPy does the same between; each turn begins with another. A time is the
+median; what a call costs more than another is the median of the differences within a turn, with its quartiles. GB/s count every array
+once. Where other processes had more than a tenth of the processors, that is printed: then a median says little, and the fastest turns are
+beside it.
 """
 
 from __future__ import annotations
