@@ -121,8 +121,6 @@ RULES = "A_(m,k) := A[m,k]\nB_(k,n) := B[k,n]\n"
 ARGUMENTS = "A:4,3 B:3,5 | C:4,5"
 
 REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
-    "around a sum": (MATMUL, RULES + "C[m,n] = 2.5*sum(k, A_(m,k)*B_(k,n)) + 1", ARGUMENTS, "larger expression"),
-    "two sums": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k)) * sum(k, B_(k,n))", ARGUMENTS, "larger expression"),
     "a predicate": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n)) {if=m > 1}", ARGUMENTS, "guarded by"),
     "an index of the output that is no iname": (
         MATMUL,
@@ -130,8 +128,6 @@ REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
         ARGUMENTS,
         "must be bare inames",
     ),
-    "an argument that is no iname": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,2-k)*B_(k,n))", ARGUMENTS, "bare inames"),
-    "no rule": (MATMUL, RULES + "C[m,n] = sum(k, A[m,k]*B_(k,n))", ARGUMENTS, "directly"),
     "a diagonal output": (MATMUL, RULES + "C[m,m] = sum([k,n], A_(m,k)*B_(k,n))", ARGUMENTS, "each once"),
     "a triangle of outputs": (
         "{[m,n,k] : 0 <= m < 4 and 0 <= n <= m and 0 <= k < 3}",
@@ -149,17 +145,10 @@ REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
     "elements divided with remainder": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k) // B_(k,n))", ARGUMENTS, "for loops only"),
     "a function whose name begins as another's": (
         MATMUL,
-        RULES + "C[m,n] = max_norm(0.5, sum(k, A_(m,k)*B_(k,n)))",
+        RULES + "C[m,n] = sum(k, max_norm(0.5, A_(m,k)*B_(k,n)))",
         ARGUMENTS,
         "max_norm",
     ),
-    "a rule that captures a loop": (
-        MATMUL,
-        "A_(m) := 2*A[m,k]\nB_(k,n) := B[k,n]\nC[m,n] = sum(k, A_(m)*B_(k,n))",
-        ARGUMENTS,
-        "the loop k, which is not among its arguments",
-    ),
-    "a rule that reduces": (MATMUL, "A_(m) := sum(k, A[m,k])\nC[m,n] = A_(m)", ARGUMENTS, "the rule A_ holds a reduction"),
     "loops that run for some sizes alone": (
         "[nn] -> {[m,n,k] : 0 <= m < 4 and 0 <= n < 5 and 0 <= k < 3 and nn >= 3}",
         RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n))",
@@ -178,7 +167,6 @@ REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
         "A:4,5 B:3,5 | C:4,5",
         "as well",
     ),
-    "a private result": (MATMUL, RULES + "<> c = sum([m,n,k], A_(m,k)*B_(k,n)) {id=one}", "A:4,3 B:3,5 | ", "global memory"),
     "a read outside": (MATMUL, "A_(m,k) := A[m,k]\nC[m,n] = sum(k, A_(m,k))", "A:4,2 | C:4,5", "beyond its length"),
 }
 

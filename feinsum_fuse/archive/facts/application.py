@@ -66,7 +66,7 @@ def apply_record(
     known = chosen_kernel(kernel).id_to_insn
 
     def answer(matched: Match) -> tuple[Question, Answer | None]:
-        asked = about_match(matched, kernel, device)
+        asked = about_match(matched, device)
         return asked, asked.answer(record)
 
     if instructions is None or not set(instructions) <= set(known):
@@ -84,8 +84,8 @@ def apply_record(
         raise ArchiveError("the fact has no schedule: its mapping was rejected", hint="retrieve a fact whose outcome is ok")
     if not schedule.steps:
         return kernel
-    require_legal(schedule, kernel, matched.names, device)
-    transformed = schedule.apply(kernel, matched.names, target=target_of(device))
+    require_legal(schedule, matched.prepared, matched.names, device)
+    transformed = schedule.apply(matched.prepared, matched.names, target=target_of(device))
     _require_same(kernel, transformed, matched, asked, record.key.sizes)
     return transformed
 

@@ -20,8 +20,10 @@ from ...device.catalogue import DeviceInfo, target_of
 from ...errors import ArchiveError
 from ...formats.spec import Spec
 from ...schedule.errors import ApplicabilityError
+from ...schedule.kernel.surroundings import apart
 from ...schedule.kernel.tagging import tagged
 from ...schedule.schedule import Schedule
+from ...schedule.tree.parallel import check_kernels
 from ...schedule.tree.sizes import check_limits
 from ..key.applicability import covers
 from ..key.device_identity import Device, described, device_family, device_identity
@@ -106,20 +108,23 @@ class Question:
     cascade: Cascade
     identity: Identity
     device: DeviceInfo
-    given: lp.TranslationUnit | None = None
-    """The kernel that was asked about, if it was one."""
-    names: Names | None = None
-    """What its entities are."""
+    matched: Match | None = None
+    """What a kernel was matched to, if that was asked about."""
 
     @cached_property
     def kernel(self) -> lp.TranslationUnit:
         """The kernel to which a schedule must apply: the given one, or the cascade's own."""
-        return self.cascade.kernel() if self.given is None else self.given
+        return self.cascade.kernel() if self.matched is None else self.matched.prepared
+
+    @property
+    def names(self) -> Names | None:
+        """What the entities of the kernel that was asked about are, if it was one."""
+        return None if self.matched is None else self.matched.names
 
     @property
     def instructions(self) -> tuple[str, ...] | None:
         """The instructions of the kernel that was asked about, if it was one."""
-        return None if self.names is None else tuple(self.names.instructions.values())
+        return None if self.matched is None else self.matched.instructions
 
     def answer(self, record: Record, source: str = "") -> Answer | None:
         """What the record says about this question; ``None`` for nothing."""
@@ -142,16 +147,20 @@ class Question:
         return Answer(record, source, found, detail, distance, schedule, nearest.shape.sizes)
 
     def require(self, answer: Answer) -> None:
-        """Raise a :class:`~feinsum_fuse.errors.ScheduleError` unless the schedule is legal here; what was recorded here is."""
-        if answer.found is not Found.exact and answer.schedule is not None and answer.schedule.steps:
-            answer.require_applicable()
+        """Raise a :class:`~feinsum_fuse.errors.ScheduleError` unless the schedule is legal here, in this kernel and at these sizes."""
+        if answer.schedule is not None and answer.schedule.steps:
+            if answer.found is not Found.exact:
+                answer.require_applicable()
             require_legal(answer.schedule, self.kernel, self.names, self.device)
 
 
 def require_legal(schedule: Schedule, kernel: lp.TranslationUnit, names: Names | None, device: DeviceInfo) -> None:
-    """Apply all steps to a kernel and compare what it allocates with the device's limits."""
-    nest = schedule.nest(kernel if names is None else tagged(kernel, names))
+    """Apply all steps to a kernel, compare what it allocates with the device's limits, and see that other instructions can stay."""
+    told = kernel if names is None else tagged(kernel, names)
+    nest = schedule.nest(told)
     check_limits(nest, target_of(device).limits)
+    check_kernels(nest)
+    apart(told.default_entrypoint, nest.ids)
 
 
 def size_distance(asked: tuple[int | None, ...], recorded: tuple[int, ...]) -> float:
@@ -175,7 +184,7 @@ def question(x: Askable, device: Device) -> Question:
     """
     info = described(device)
     if isinstance(x, lp.TranslationUnit):
-        return about_match(recognised(x), x, info)
+        return about_match(recognised(x), info)
     if isinstance(x, Match):
         return Question(x.cascade, identify(x.cascade), info)
     if isinstance(x, Spec):
@@ -185,11 +194,11 @@ def question(x: Askable, device: Device) -> Question:
     return Question(x, identify(x), info)
 
 
-def about_match(matched: Match, kernel: lp.TranslationUnit, info: DeviceInfo) -> Question:
+def about_match(matched: Match, info: DeviceInfo) -> Question:
     """The question about a kernel that has been matched."""
-    layout = {tensor: _strides(kernel, array, matched.cascade.tensors[tensor]) for tensor, array in matched.names.arrays.items()}
+    layout = {tensor: _strides(matched.prepared, array, matched.cascade.tensors[tensor]) for tensor, array in matched.names.arrays.items()}
     layout = {tensor: strides for tensor, strides in layout.items() if tensor not in matched.cascade.intermediates}
-    return Question(matched.cascade, identify(matched.cascade, layout), info, kernel, matched.names)
+    return Question(matched.cascade, identify(matched.cascade, layout), info, matched)
 
 
 def _strides(kernel: lp.TranslationUnit, array: str, tensor: Tensor) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from ..tables.rows import CascadeRow, MeasurementRow
 from ..tables.schema import ask
 from ..tables.storage import record_of
 from .fact import Fact
+from .near_misses import near_misses
 from .question import SHIPPED, Answer, Askable, Found, Question, Trust, about_match, question
 from .record import FactKey, Record
 from .recording import measurement_in, record_from
@@ -35,6 +36,9 @@ from .shipped import shipped_records
 
 FAULTS = frozenset({Outcome.wrong_result, Outcome.crashed, Outcome.timeout})
 """After one of these a schedule is not handed out any more, until it has been measured successfully again."""
+
+
+NO_STRUCTURE = "nothing of this structure"
 
 
 def query(
@@ -69,22 +73,25 @@ def retrieve(x: Askable, device: Device, url: Url | None = None) -> Fact:
     if not isinstance(x, lp.TranslationUnit):
         return _best(question(x, device), url)
     info, failure = described(device), None
-    whole: Fact | None = None
+    best: Fact | None = None
     try:
-        whole = _best(question(x, info), url)
+        best = _best(question(x, info), url)
     except MatchError as error:
         failure = error
-    if whole:
-        return whole
+    if best:
+        return best
     for matched in parts(x):
-        fact = _best(about_match(matched, x, info), url)
+        fact = _best(about_match(matched, info), url)
+        only = f"of the kernel, {', '.join(matched.names.instructions.values())} alone"
+        told = dataclasses.replace(fact, detail="; ".join(filter(None, (only, fact.detail))))
         if fact:
-            only = f"of the kernel, {', '.join(matched.names.instructions.values())} alone"
-            return dataclasses.replace(fact, detail="; ".join(filter(None, (only, fact.detail))))
-    if whole is None:
+            return told
+        if best is None or (best.detail.startswith(NO_STRUCTURE) and not fact.detail.startswith(NO_STRUCTURE)):
+            best = told
+    if best is None:
         assert failure is not None
         raise failure
-    return whole
+    return best
 
 
 def _best(asked: Question, url: Url | None) -> Fact:
@@ -99,11 +106,14 @@ def _best(asked: Question, url: Url | None) -> Fact:
         try:
             asked.require(best)
         except ScheduleError as error:
-            refused = refused or f"; {best.detail}: {error.message}"
+            refused = refused or "; " + ": ".join(filter(None, (best.detail, error.message)))
             continue
         return Fact.of(best, asked)
     known = sum(len(answers) for answers in groups.values())
-    detail = f"of {known} facts about this structure, none has a schedule that applies{refused}" if known else "nothing of this structure"
+    if known:
+        detail = f"of {known} facts about this structure, none has a schedule that applies{refused}"
+    else:
+        detail = near_misses(asked, lambda structure: [record for record, _ in _records(structure, url)]) or NO_STRUCTURE
     return Fact(Found.nothing, f"{detail} on {asked.device} or its family", asked.device)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, islice
 
 import loopy as lp
+from loopy.symbolic import SubstitutionRuleExpander, get_reduction_inames
+from pymbolic.typing import Expression
 
 from ...cascades.matching.match import Match, chosen_kernel, match
 from ...errors import ArchiveError, MatchError
@@ -35,14 +37,27 @@ def recognised(kernel: lp.TranslationUnit) -> Match:
 
 
 def parts(kernel: lp.TranslationUnit) -> Iterator[Match]:
-    """What Einsums that follow one another in the kernel compute, without the others: long runs first, at most :data:`LONGEST_PART`."""
+    """What Einsums that follow one another in the kernel compute, without the others: long runs first, at most :data:`LONGEST_PART`.
+
+    Those that follow one another but for instructions without a reduction come after them.
+    """
     einsums = _einsums(kernel)
+    known = chosen_kernel(kernel).id_to_insn
+    reducing = [name for name in einsums if get_reduction_inames(_expanded(kernel, known[name].expression))]
     for count in range(min(len(einsums) - 1, LONGEST_PART), 0, -1):
-        for start in range(len(einsums) - count + 1):
+        for chosen in dict.fromkeys(run for names in (einsums, reducing) for run in _runs(names, count)):
             try:
-                yield match(kernel, einsums[start : start + count])
+                yield match(kernel, chosen)
             except MatchError:
                 continue
+
+
+def _runs(names: Sequence[str], count: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(names[start : start + count]) for start in range(len(names) - count + 1))
+
+
+def _expanded(kernel: lp.TranslationUnit, expression: Expression) -> Expression:
+    return SubstitutionRuleExpander(chosen_kernel(kernel).substitutions)(expression)
 
 
 def matching(kernel: lp.TranslationUnit, count: int, fits: Callable[[Match], bool]) -> Match:

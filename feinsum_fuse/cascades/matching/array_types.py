@@ -22,6 +22,7 @@ class Types:
     """
 
     def __init__(self, t_unit: lp.TranslationUnit, kernel: lp.LoopKernel) -> None:
+        self.t_unit = t_unit
         self.original = kernel
         self.inferred = lp.infer_unknown_types(t_unit, expect_completion=False)
         self.kernel = self.inferred[kernel.name]
@@ -45,6 +46,24 @@ class Types:
         before(self.original.id_to_insn[insn].expression)
         after(self.kernel.id_to_insn[insn].expression)
         return self._type(after.calls[before.calls.index(call)])
+
+    def expression(self, expression: Expression) -> str:
+        """The type of an expression that might stand in the original kernel: of what a variable holds that it is assigned to."""
+        name = self.original.get_var_name_generator()("value")
+        variable = lp.TemporaryVariable(name, dtype=None, shape=())
+        alone = self.original.copy(
+            instructions=[lp.Assignment(name, expression, id="value")],
+            temporary_variables={**self.kernel.temporary_variables, name: variable},
+            args=self.kernel.args,
+        )
+        try:
+            inferred = lp.infer_unknown_types(self.t_unit.with_kernel(alone), expect_completion=False)[alone.name]
+        except (LoopyError, KeyError) as error:
+            raise Refusal(f"the type of {expression} cannot be inferred: {error}") from None
+        dtype = inferred.temporary_variables[name].dtype
+        if dtype is None or not hasattr(dtype, "numpy_dtype"):
+            raise Refusal(f"the type of {expression} is not known")
+        return str(dtype.numpy_dtype.name)
 
     def _type(self, expression: Expression) -> str:
         expanded = SubstitutionRuleExpander(self.kernel.substitutions)(expression)

@@ -46,6 +46,11 @@ def loop_box(kernel: lp.LoopKernel, outer: Collection[str], inner: Collection[st
     return constantdict({name: sizes.get(name, every[name]) for name in (*outer, *inner)}), (*guards, *bounds)
 
 
+def loop_extents(kernel: lp.LoopKernel, inames: Collection[str]) -> constantdict[str, Size]:
+    """How many values each of some loops takes from 0 on, at most; :class:`Refusal` if one has no affine bounds, or starts below 0."""
+    return _box(kernel, inames)[0]
+
+
 def _box(kernel: lp.LoopKernel, inames: Collection[str]) -> tuple[constantdict[str, Size], tuple[Affine, ...]]:
     if not inames:
         return constantdict(), ()
@@ -130,7 +135,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class _Value:
+class Value:
     """A right-hand side taken apart."""
 
     map: Expression
@@ -147,7 +152,7 @@ def is_conditional(insn: lp.InstructionBase, source: Source) -> bool:
     """Whether the right-hand side can be read as a map that is a ``where``, and as a map behind guards."""
     if not isinstance(insn, lp.Assignment):
         return False
-    value = _taken_apart(insn.expression, source)
+    value = taken_apart(insn.expression, source)
     return bool(value.conditions) if value.operation is None else _inner_guards(value, source.kernel) is not None
 
 
@@ -159,9 +164,9 @@ def read_instruction(source: Source, insn: lp.InstructionBase, written: Collecti
     """
     kernel, types = source.kernel, source.types
     array, indices = _assignee(kernel, insn)
-    value = _taken_apart(insn.expression, source)
+    value = taken_apart(insn.expression, source)
     if value.operation is None and value.conditions and not guarded:
-        value = _Value(insn.expression)
+        value = Value(insn.expression)
     elif guarded and value.operation is not None:
         value = _inner_guards(value, kernel) or value
     inner = value.inames
@@ -188,7 +193,7 @@ def read_instruction(source: Source, insn: lp.InstructionBase, written: Collecti
     return Instruction(insn.id, array, indices, operands, map, reduce, populate, sizes, guards, accumulate, tuple(inner))
 
 
-def _reduction(value: _Value, stored: str, accumulate: str) -> tuple[str, float | None]:
+def _reduction(value: Value, stored: str, accumulate: str) -> tuple[str, float | None]:
     if value.operation is None:
         if value.populate is None:
             return ADD.name, None
@@ -227,23 +232,23 @@ def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tup
     return array, tuple(index for index in indices if index is not None)
 
 
-def _taken_apart(expression: Expression, source: Source) -> _Value:
+def taken_apart(expression: Expression, source: Source) -> Value:
     """``if(conditions, populate (reduce) reduction, constant)`` and everything simpler."""
     if isinstance(expression, p.If) and isinstance(expression.else_, int | float | np.generic):
         parts = expression.condition.children if isinstance(expression.condition, p.LogicalAnd) else (expression.condition,)
         conditions = tuple(nonnegative(part, source.kernel) for part in parts)
-        inside = _taken_apart(expression.then, source)
-        inside = inside if inside.operation is not None else _Value(expression.then)
+        inside = taken_apart(expression.then, source)
+        inside = inside if inside.operation is not None else Value(expression.then)
         if all(condition is not None for condition in conditions) and not inside.conditions and inside.populate is None:
             known = tuple(condition for condition in conditions if condition is not None)
-            return _Value(inside.map, inside.operation, inside.inames, float(expression.else_), known)
+            return Value(inside.map, inside.operation, inside.inames, float(expression.else_), known)
     if isinstance(expression, LoopyReduction):
-        return _Value(expression.expr, expression.operation, tuple(expression.inames))
+        return Value(expression.expr, expression.operation, tuple(expression.inames))
     combined = _combined(expression, source)
-    return combined if combined is not None else _Value(expression)
+    return combined if combined is not None else Value(expression)
 
 
-def _inner_guards(value: _Value, kernel: lp.LoopKernel) -> _Value | None:
+def _inner_guards(value: Value, kernel: lp.LoopKernel) -> Value | None:
     """The value with ``if(conditions, map, neutral)`` inside its reduction as guards; ``None`` if its map is nothing of the kind."""
     body = value.map
     reduction = reduction_of(value.operation)
@@ -257,7 +262,7 @@ def _inner_guards(value: _Value, kernel: lp.LoopKernel) -> _Value | None:
     return dataclasses.replace(value, map=body.then, inner=known)
 
 
-def _combined(expression: Expression, source: Source) -> _Value | None:
+def _combined(expression: Expression, source: Source) -> Value | None:
     """A constant combined with a reduction by the reduction's own operation."""
     operator = ""
     children: tuple[Expression, ...] = ()
@@ -273,4 +278,4 @@ def _combined(expression: Expression, source: Source) -> _Value | None:
     known = reduction_of(reduction.operation)
     if known is None or known.operator != operator:
         return None
-    return _Value(reduction.expr, reduction.operation, tuple(reduction.inames), float(numbers[0]))
+    return Value(reduction.expr, reduction.operation, tuple(reduction.inames), float(numbers[0]))

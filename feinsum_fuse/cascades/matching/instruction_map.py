@@ -216,6 +216,8 @@ class MapReader(Mapper):  # type: ignore[misc]
     def handle_unsupported_expression(self, expr: object, *args: object, **kwargs: object) -> Expression:
         raise Refusal(f"{expr} cannot stand in a map")
 
+    map_algebraic_leaf = handle_unsupported_expression
+
 
 def nonnegative(condition: Expression, kernel: lp.LoopKernel) -> Affine | None:
     """What must be >= 0 for a comparison of affine expressions over inames to hold; ``None`` for any other condition."""

@@ -32,9 +32,11 @@ from ..element_types import checked, computing_type
 from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
-from .array_types import Refusal, Types
+from .array_types import Refusal
 from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import Source
+from .preparation.draft import Draft, Rewriting, dependencies
+from .preparation.preparation import prepare
 from .rule import Computed, Element, argument, arrays_in, computed_values, element
 
 _BY_DEPENDENCY = "Let one of the two depend on the other."
@@ -51,17 +53,7 @@ class Order:
     @cached_property
     def dependencies(self) -> Mapping[str, frozenset[str]]:
         """Instruction -> all that it depends on, directly or not; itself among them if that is a cycle."""
-        every = {}
-        for insn in self.kernel.instructions:
-            reached: set[str] = set()
-            waiting = list(insn.depends_on)
-            while waiting:
-                name = waiting.pop()
-                if name not in reached:
-                    reached.add(name)
-                    waiting += self.kernel.id_to_insn[name].depends_on
-            every[insn.id] = frozenset(reached)
-        return every
+        return dependencies(self.kernel)
 
     def names(self) -> list[str]:
         """The matched instructions, each after those that it depends on."""
@@ -159,8 +151,15 @@ class Match:
 
     cascade: Cascade
     names: Names
+    prepared: lp.TranslationUnit = field(repr=False, compare=False)
+    """The kernel whose entities ``names`` has, and to which schedules apply: the given one, or, where that was not in the grammar, a copy
+    that is, and computes the same."""
     computed: constantdict[str, Expression] = field(default_factory=constantdict)
     """Tensors that no array holds -> the body of their rule (``%k`` stands for its k-th argument)."""
+    instructions: tuple[str, ...] = ()
+    """The given kernel's instructions that it is about."""
+    rewritings: tuple[Rewriting, ...] = ()
+    """What was done to the given kernel, so that it could be read."""
 
     def reference(self, **arguments: ArrayLike) -> dict[str, NDArray[Any]]:
         """What the matched instructions write, by array, computed with NumPy from the kernel's own arguments.
@@ -198,13 +197,10 @@ class Match:
 def match(t_unit: lp.TranslationUnit, instructions: Iterable[str] | None = None, kernel_name: str | None = None) -> Match:
     """The cascade that a kernel computes: all of its instructions, or those with the given ids.
 
+    What is not in the grammar is brought into it on a copy (:mod:`.preparation.preparation`), where that can be done.
     Raises :class:`MatchError` with the instruction and the reason if any of them is no Einsum.
     """
     kernel = chosen_kernel(t_unit, kernel_name)
-    try:
-        types = Types(t_unit, kernel)
-    except (LoopyError, KeyError) as error:
-        raise MatchError(f"the kernel cannot be read: {error}") from None
     if isinstance(instructions, str):
         instructions = (instructions,)
     chosen = list(instructions) if instructions is not None else [insn.id for insn in kernel.instructions]
@@ -212,7 +208,11 @@ def match(t_unit: lp.TranslationUnit, instructions: Iterable[str] | None = None,
     if unknown or not chosen:
         missing = f"instruction {unknown[0]!r}" if unknown else "instruction to match"
         raise MatchError(f"the kernel has no {missing}", hint=f"It has {', '.join(kernel.id_to_insn)}.")
-    return _Matching(Source(t_unit, kernel, types), chosen).match()
+    try:
+        draft = prepare(t_unit, kernel, chosen)
+    except (LoopyError, KeyError) as error:
+        raise MatchError(f"the kernel cannot be read: {error}") from None
+    return _Matching(draft, chosen).match()
 
 
 def chosen_kernel(t_unit: lp.TranslationUnit, name: str | None = None) -> lp.LoopKernel:
@@ -231,10 +231,12 @@ def chosen_kernel(t_unit: lp.TranslationUnit, name: str | None = None) -> lp.Loo
 
 
 class _Matching:
-    def __init__(self, source: Source, chosen: list[str]) -> None:
-        self.source = source
-        self.kernel = kernel = source.kernel
-        self.chosen = chosen
+    def __init__(self, draft: Draft, instructions: Iterable[str]) -> None:
+        self.source = Source(draft.unit, draft.kernel, draft.types)
+        self.kernel = kernel = draft.kernel
+        self.chosen = draft.chosen
+        self.instructions = tuple(instructions)
+        self.rewritings = draft.rewritings
         self.found: dict[str, Instruction] = {}
         self.tensors: dict[str, Tensor] = {}
         self.computed: dict[str, Computed] = {}
@@ -260,7 +262,8 @@ class _Matching:
         kept = {array for array in written if array in self.kernel.arg_dict or self.is_read_elsewhere(array)}
         outputs = tuple(e.output.tensor for e in einsums if e.output.tensor in kept)
         cascade = Cascade(tuple(einsums), constantdict(self.tensors), outputs)
-        return Match(cascade, self.names(cascade), constantdict({name: found.body for name, found in self.computed.items()}))
+        computed = constantdict({name: found.body for name, found in self.computed.items()})
+        return Match(cascade, self.names(cascade), self.source.t_unit, computed, self.instructions, self.rewritings)
 
     def read(self, name: str, written: set[str]) -> Instruction:
         """One instruction; a condition around its value is a part of the map unless reads would leave their arrays without it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -55,9 +55,10 @@ class Explicate(Step):
             raise NormalFormError(
                 f"{self}: no instruction of the kernel is tagged as an Einsum", hint="Give the names that ff.match found."
             )
-        order = self.order or tuple(insns)
+        order = self.order or _by_dependency(kernel, insns)
         if sorted(order) != sorted(insns):
             raise NormalFormError(f"{self}: the order must name each of {', '.join(insns)} once")
+        _require_order(self, kernel, [insns[einsum] for einsum in order])
         reader = _Reader(t_unit, {insn.assignee_var_names()[0] for insn in insns.values()})
         body = tuple(node for einsum in order for node in reader.einsum(einsum, insns[einsum]))
         ids = tuple(insn.id for insn in insns.values())
@@ -67,6 +68,20 @@ class Explicate(Step):
         return Nest(
             body, constantdict(reader.sources), outputs=outputs, ids=ids, spaces=constantdict(reader.spaces), accumulators=accumulators
         )
+
+
+def _by_dependency(kernel: lp.LoopKernel, insns: Mapping[str, lp.Assignment]) -> tuple[str, ...]:
+    """The Einsums in the kernel's order, but each after those that it depends on."""
+    needed = kernel.recursive_insn_dep_map()
+    ids = {insn.id for insn in insns.values()}
+    return tuple(sorted(insns, key=lambda einsum: len(needed[insns[einsum].id] & ids)))
+
+
+def _require_order(step: Explicate, kernel: lp.LoopKernel, insns: Sequence[lp.Assignment]) -> None:
+    needed = kernel.recursive_insn_dep_map()
+    for place, insn in enumerate(insns):
+        if later := [other.id for other in insns[place + 1 :] if other.id in needed[insn.id]]:
+            raise NormalFormError(f"{step}: instruction {insn.id} depends on {later[0]}, which comes after it in this order")
 
 
 class _Operands(IdentityMapper):  # type: ignore[misc]
@@ -198,10 +213,12 @@ class _Reader:
         if meaning in self.by_meaning:
             return self.by_meaning[meaning]
         self.by_meaning[meaning] = name
-        arrays = sorted(lp.symbolic.get_dependencies(rule.expression) & {a.name for a in self._arrays()})
-        if not arrays:
-            raise NormalFormError(f"the substitution rule {name} reads no array")
-        dtype = np.result_type(*(self._array(a).dtype.numpy_dtype for a in arrays))
+        names = lp.symbolic.get_dependencies(rule.expression)
+        arrays = sorted(names & {a.name for a in self._arrays()})
+        scalars = sorted(names & {a.name for a in self.kernel.args if isinstance(a, lp.ValueArg)})
+        if not arrays and not scalars:
+            raise NormalFormError(f"the substitution rule {name} reads neither an array nor an argument")
+        dtype = np.result_type(*(self.kernel.get_var_descriptor(a).dtype.numpy_dtype for a in (*arrays, *scalars)))
         read = _Subscripts()
         read(rule.expression)
         elements = tuple(map(var, rule.arguments))

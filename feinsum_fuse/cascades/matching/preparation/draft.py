@@ -1,0 +1,154 @@
+"""A kernel on its way to the grammar: what all rewritings ask of it and hand on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import loopy as lp
+from constantdict import constantdict
+from loopy.symbolic import CombineMapper, SubstitutionRuleExpander, UncachedWalkMapper, get_dependencies
+from pymbolic import primitives as p
+from pymbolic.typing import Expression
+
+from ...names import Identifiers
+from ..array_types import Types
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """One thing that was done to a kernel so that it can be read as a cascade; the kernel computes the same after it."""
+
+    name: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A copy of a caller's kernel and the instructions that are to be Einsums."""
+
+    t_unit: lp.TranslationUnit
+    kernel: lp.LoopKernel
+    chosen: tuple[str, ...]
+    rewritings: tuple[Rewriting, ...] = ()
+
+    def after(self, rewriting: Rewriting, kernel: lp.LoopKernel, chosen: Iterable[str] | None = None) -> Draft:
+        """The draft with its kernel rewritten."""
+        ids = self.chosen if chosen is None else tuple(chosen)
+        return dataclasses.replace(self, kernel=kernel, chosen=ids, rewritings=(*self.rewritings, rewriting))
+
+    @cached_property
+    def unit(self) -> lp.TranslationUnit:
+        """The translation unit with the kernel as it is now; the given one if nothing was rewritten."""
+        return self.t_unit if not self.rewritings else self.t_unit.with_kernel(self.kernel)
+
+    @cached_property
+    def types(self) -> Types:
+        """The types in the kernel as it is now."""
+        return Types(self.unit, self.kernel)
+
+    @cached_property
+    def before(self) -> Mapping[str, frozenset[str]]:
+        """Instruction -> all that it depends on, directly or not."""
+        return dependencies(self.kernel)
+
+    @cached_property
+    def reads(self) -> Mapping[str, frozenset[str]]:
+        """Instruction -> the names that it reads, those inside substitution rules included."""
+        return constantdict({insn.id: self._read_by(insn) for insn in self.kernel.instructions})
+
+    def _read_by(self, insn: lp.InstructionBase) -> frozenset[str]:
+        names = set(insn.read_dependency_names())
+        while rules := names & self.kernel.substitutions.keys():
+            names -= rules
+            names |= {n for rule in rules for n in get_dependencies(self.kernel.substitutions[rule].expression)}
+        return frozenset(names)
+
+    def expanded(self, expression: Expression) -> Expression:
+        """An expression without calls of substitution rules."""
+        return SubstitutionRuleExpander(self.kernel.substitutions)(expression)
+
+    def only_writer(self, array: str) -> lp.Assignment | None:
+        """The plain assignment that alone writes a variable; ``None`` if several instructions do, or one of another kind."""
+        writers = self.kernel.writer_map().get(array, frozenset())
+        insn = self.kernel.id_to_insn[min(writers)] if len(writers) == 1 else None
+        if not isinstance(insn, lp.Assignment) or insn.predicates or insn.atomicity or insn.id in self.before[insn.id]:
+            return None
+        return insn
+
+    def fresh(self) -> Identifiers:
+        """Hands out names that the kernel does not have."""
+        names = {*self.kernel.all_variable_names(), *self.kernel.id_to_insn, *self.kernel.substitutions, *self.kernel.inames}
+        return Identifiers({*names, *(str(name) for name in self.t_unit.callables_table)})
+
+
+def dependencies(kernel: lp.LoopKernel) -> Mapping[str, frozenset[str]]:
+    """Instruction -> all that it depends on, directly or not; itself among them if that is a cycle."""
+    every = {}
+    for insn in kernel.instructions:
+        reached: set[str] = set()
+        waiting = list(insn.depends_on)
+        while waiting:
+            name = waiting.pop()
+            if name not in reached:
+                reached.add(name)
+                waiting += kernel.id_to_insn[name].depends_on
+        every[insn.id] = frozenset(reached)
+    return constantdict(every)
+
+
+def replaced(kernel: lp.LoopKernel, changed: Iterable[lp.InstructionBase]) -> lp.LoopKernel:
+    """The kernel with instructions of the same ids in place of its own."""
+    by_id = {insn.id: insn for insn in changed}
+    return kernel.copy(instructions=[by_id.get(insn.id, insn) for insn in kernel.instructions])
+
+
+def without(kernel: lp.LoopKernel, removed: str) -> lp.LoopKernel:
+    """The kernel without an instruction; what depended on it depends on what it depended on."""
+    gone = kernel.id_to_insn[removed]
+    kept = []
+    for insn in kernel.instructions:
+        if insn.id == removed:
+            continue
+        if removed in insn.depends_on:
+            insn = insn.copy(depends_on=(insn.depends_on - {removed}) | gone.depends_on)
+        kept.append(insn.copy(no_sync_with=frozenset(pair for pair in insn.no_sync_with if pair[0] != removed)))
+    return kernel.copy(instructions=kept)
+
+
+class _Named(UncachedWalkMapper):  # type: ignore[misc]
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__()
+        self.names = frozenset(names)
+        self.found: dict[str, None] = {}
+
+    def map_variable(self, expr: p.Variable) -> None:
+        if expr.name in self.names:
+            self.found[expr.name] = None
+
+
+def names_in(expression: Expression, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the names that occur in an expression, in order of first appearance."""
+    walk = _Named(names)
+    walk(expression)
+    return tuple(walk.found)
+
+
+class _Length(CombineMapper):  # type: ignore[misc]
+    def combine(self, values: Iterable[int]) -> int:
+        return 1 + sum(values)
+
+    def map_constant(self, expr: object) -> int:
+        return 1
+
+    map_variable = map_resolved_function = map_tagged_variable = map_literal = map_nan = map_constant
+
+
+def length(expression: Expression) -> int:
+    """The number of an expression's nodes."""
+    return int(_Length()(expression))

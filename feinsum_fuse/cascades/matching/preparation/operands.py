@@ -1,0 +1,95 @@
+"""Operands as calls of substitution rules with bare loops."""
+
+from __future__ import annotations
+
+import loopy as lp
+from loopy.symbolic import IdentityMapper, get_dependencies, get_reduction_inames
+from pymbolic import primitives as p
+from pymbolic import var
+from pymbolic.mapper.substitutor import make_subst_func
+from pymbolic.typing import Expression
+
+from ..rule import element
+from .draft import Draft, Rewriting, names_in, replaced
+
+
+def with_rules(draft: Draft) -> Draft:
+    """Before: ``C[m, n] = sum(k, alpha*A[m, 2*k]*B[k, n])``. After::
+
+        alpha_0() := alpha
+        A_0(m, k) := A[m, 2*k]
+        B_0(k, n) := B[k, n]
+        C[m, n] = sum(k, alpha_0()*A_0(m, k)*B_0(k, n))
+
+    So for elements of arrays and scalar arguments that chosen instructions read directly. Calls of the caller's rules stay where they are
+    calls with loops that each rule's value depends on alone; others are expanded first.
+    """
+    for name in draft.chosen:
+        insn = draft.kernel.id_to_insn[name]
+        if not isinstance(insn, lp.Assignment):
+            continue
+        mapper = _Operands(draft)
+        expression = mapper(insn.expression)
+        if mapper.read:
+            kernel = replaced(draft.kernel, [insn.copy(expression=expression)])
+            kernel = kernel.copy(substitutions={**kernel.substitutions, **mapper.rules})
+            draft = draft.after(Rewriting("read through rules", f"{', '.join(mapper.read)} in {name}"), kernel)
+    return draft
+
+
+class _Operands(IdentityMapper):  # type: ignore[misc]
+    def __init__(self, draft: Draft) -> None:
+        super().__init__()
+        self.draft = draft
+        kernel = draft.kernel
+        self.inames = kernel.all_inames()
+        self.arrays = {*kernel.temporary_variables, *(arg.name for arg in kernel.args)}
+        self.fresh = draft.fresh()
+        self.rules: dict[str, lp.SubstitutionRule] = {}
+        self.known = {(rule.arguments, rule.expression): name for name, rule in kernel.substitutions.items()}
+        self.read: dict[str, None] = {}
+
+    def map_call(self, expr: p.Call) -> Expression:
+        if not isinstance(expr.function, p.Variable) or expr.function.name not in self.draft.kernel.substitutions:
+            return super().map_call(expr)
+        if self._is_operand(expr):
+            return expr
+        self.read[expr.function.name] = None
+        return self.rec(self.draft.expanded(expr))
+
+    def map_variable(self, expr: p.Variable) -> Expression:
+        if expr.name in self.draft.kernel.substitutions:
+            return expr
+        return self._rule(expr, expr.name) if expr.name in self.arrays else expr
+
+    def map_subscript(self, expr: p.Subscript) -> Expression:
+        if not isinstance(expr.aggregate, p.Variable) or expr.aggregate.name not in self.arrays:
+            return expr
+        return self._rule(expr, expr.aggregate.name)
+
+    def _rule(self, read: Expression, array: str) -> Expression:
+        """A call of the rule that reads this; rules have arguments of their own, so that one serves all loops."""
+        inames = names_in(read, self.inames)
+        arguments = tuple(f"{iname}_" for iname in _numbered(len(inames)))
+        places = make_subst_func(dict(zip(inames, map(var, arguments), strict=True)))
+        body = lp.symbolic.SubstitutionMapper(places)(read)
+        name = self.known.get((arguments, body))
+        if name is None:
+            name = self.known[arguments, body] = self.fresh(f"{array}_read")
+            self.rules[name] = lp.SubstitutionRule(name, arguments, body)
+        self.read[array] = None
+        return p.Call(var(name), tuple(map(var, inames)))
+
+    def _is_operand(self, call: p.Call) -> bool:
+        """Whether a rule is called with loops, each once if it computes, and its value depends on nothing else that changes in them."""
+        names = [argument.name for argument in call.parameters if isinstance(argument, p.Variable)]
+        expanded = self.draft.expanded(call)
+        if len(names) < len(call.parameters) or get_reduction_inames(expanded) or not self.inames.issuperset(names):
+            return False
+        if element(expanded, self.draft.kernel) is not None:
+            return True
+        return len(set(names)) == len(names) and (get_dependencies(expanded) & self.inames) <= set(names)
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(f"axis{position}" for position in range(count))
