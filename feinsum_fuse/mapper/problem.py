@@ -167,7 +167,7 @@ class Problem:
 
     def _full(self, space: EinsumSpace, tensor: str) -> int:
         number = next(t for t, access in enumerate(space.terms.accesses) if access.name == tensor)
-        return len(space.full({number}))
+        return len(space.full(frozenset({number})))
 
 
 def named(space: EinsumSpace, homes: Homes) -> NamedHomes:

@@ -96,8 +96,8 @@ class RandomMapping:
                 places = (MEMORIES[parent], MEMORIES.get(child, len(self.terms.components) - 1))
                 link = self.terms.link(spreads, t, *places, [2] if t in self.tolled and places[0] < 2 < places[1] else [])
                 tiles = np.array([self.tiles[t, child]]) if child in MEMORIES else one
-                fill, first = self.terms.fill(t, tiles)[:, None], self.terms.first(t, tiles)[:, None]
-                figures = figures + fill * link.fill + first * link.first
+                fill, first = self.terms.fill(t, tiles), np.asarray(self.terms.first(t, tiles)).reshape(-1)
+                figures = figures + fill[:, None] * link.fill + first[:, None] * link.first
         latency = self.terms.latency(figures)[0]
         return float(figures[0, 0] + self.terms.leak(spreads)[0] * latency), float(latency)
 

@@ -150,8 +150,8 @@ class Chains:
         states: dict[int, Rows] = {-1: rows}
         later = [holder for level in waiting for holder in level]
         for memory in range(space.n_memories):
-            step = space.steps(memory)
-            if np.any(step > 1):
+            if space.spreading[memory]:
+                step = space.all_steps[memory]
                 for part in states.values():
                     part.tiles = part.tiles // step[part.spread]
             if waiting[memory]:
@@ -207,7 +207,7 @@ class Chains:
         kinds = space.terms.kinds
         living = tensor in self.living and option[tensor] & ((1 << memory) - 1) == 0
         low = space.pending[memory + 1]
-        free = space.full({tensor, *(t for t, _ in remaining)}) if "free" not in self.without else []
+        free = space.full(frozenset((tensor, *(t for t, _ in remaining)))) if "free" not in self.without else []
         tiles = rows.tiles.copy()
         if free:
             tiles[:, free] = low[rows.spread][:, free]

@@ -5,6 +5,7 @@ Tensors, variables and memories go by number here, so that Einsums which differ 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -70,6 +71,8 @@ class EinsumSpace:
     tracked: tuple[int, ...]
     """The memories whose capacity may bind, by number."""
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
+    _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
+    _compulsory: dict[Placed, Array] = field(default_factory=dict, repr=False)
 
     @cached_property
     def tensors(self) -> range:
@@ -98,7 +101,17 @@ class EinsumSpace:
         first = min(owners, default=len(self.terms.components))
         return sum(1 for place in self.terms.memories if place < first)
 
-    def steps(self, level: int) -> Integers:
+    @cached_property
+    def all_steps(self) -> tuple[Integers, ...]:
+        """Memory by memory, the compute unit last, :meth:`_step`."""
+        return tuple(self._step(level) for level in range(self.n_memories + 1))
+
+    @cached_property
+    def spreading(self) -> tuple[bool, ...]:
+        """Whether any spread takes instances right above the holders of each memory."""
+        return tuple(bool(np.any(step > 1)) for step in self.all_steps)
+
+    def _step(self, level: int) -> Integers:
         """What loops in space take from a tile right above the holders of a memory, or of the compute unit; (spreads, variables)."""
         places = (-1, *self.terms.memories, len(self.terms.components))
         above, here = places[level], places[level + 1]
@@ -113,7 +126,7 @@ class EinsumSpace:
         """Memory (or compute unit) -> the product of the steps above its holders that lie at it or further in, (spreads, variables)."""
         result = [np.ones((len(self.spreads), len(self.terms.variables)), dtype=np.int64)]
         for level in range(self.n_memories, -1, -1):
-            result.append(result[-1] * self.steps(level))
+            result.append(result[-1] * self.all_steps[level])
         return tuple(reversed(result))
 
     def link(self, tensor: int, parent: int, child: int) -> Link:
@@ -132,8 +145,12 @@ class EinsumSpace:
 
     def cost(self, link: Link, tensor: int, tiles: Integers, spread: Integers) -> Array:
         """Figures of holders of a tensor at these tile vectors, each under its spread; (rows, columns)."""
-        fill, first = self.terms.fill(tensor, tiles), self.terms.first(tensor, tiles)
-        return np.asarray(fill[:, None] * link.fill[spread] + first[:, None] * link.first[spread])
+        fill, first = self.terms.fill(tensor, tiles)[:, None], self.terms.first(tensor, tiles)
+        if len(self.spreads) == 1:
+            rest = link.first[0] * (first if isinstance(first, float) else first[:, None])
+            return np.asarray(fill * link.fill[0] + rest)
+        rest = link.first[spread] * (first if isinstance(first, float) else first[:, None])
+        return np.asarray(fill * link.fill[spread] + rest)
 
     def constant(self, option: Placed) -> Array:
         """What no tile changes: the operations, and what they read and write in the innermost holders; (spreads, columns)."""
@@ -175,9 +192,23 @@ class EinsumSpace:
             result[:, self.tracked.index(memory)] = self.bits(tensor, memory) * self.terms.volume(tensor, tiles)
         return result
 
-    def full(self, tensors: set[int]) -> list[int]:
+    def full(self, tensors: frozenset[int]) -> list[int]:
         """The variables that are fully relevant to every one of these tensors."""
-        return [int(v) for v in np.flatnonzero(np.all(self.terms.kinds[sorted(tensors)] == FULL, axis=0))]
+        if tensors not in self._full:
+            self._full[tensors] = [int(v) for v in np.flatnonzero(np.all(self.terms.kinds[sorted(tensors)] == FULL, axis=0))]
+        return self._full[tensors]
+
+    def compulsory(self, option: Placed) -> Array:
+        """The figures of a storage choice if each holder is filled once; (spreads, columns)."""
+        if option not in self._compulsory:
+            spread = np.arange(len(self.spreads))
+            figures = self.constants[option]
+            for tensor in () if self.terms.einsum.is_copy_operation else self.tensors:
+                for parent, child in itertools.pairwise(levels(option[tensor])):
+                    tiles = self.terms.bounds[None] // (self.pending[0] // self.pending[child + 1])
+                    figures = figures + self.cost(self.link(tensor, parent, child), tensor, tiles, spread)
+            self._compulsory[option] = figures
+        return self._compulsory[option]
 
 
 def homes(placed: Placed) -> tuple[int, ...]:

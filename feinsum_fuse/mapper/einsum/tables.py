@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -143,7 +142,7 @@ class Tables:
             if limit[0] < 0:
                 continue
             bound = (limit[0] / self.n_instances, limit[1] / self.n_instances)
-            numbers = [n for n in numbers if self._compulsory(where, space.options[n], bound)]
+            numbers = [n for n in numbers if self._compulsory(space.options[n], bound)]
             if not numbers:
                 continue
             choices = [space.options[n] for n in numbers]
@@ -161,19 +160,13 @@ class Tables:
             return [()]
         return list(placements(self.space, frame, choices, everywhere="prefix" in self.options.without))
 
-    def _compulsory(self, where: Homes, option: Placed, bound: Limit) -> bool:
+    def _compulsory(self, option: Placed, bound: Limit) -> bool:
         """Whether a storage choice is affordable even if each holder is filled once."""
         space = self.space
-        if "budget" in self.options.without or not np.isfinite(bound).any() or space.terms.einsum.is_copy_operation:
+        if "budget" in self.options.without or not np.isfinite(bound).any():
             return True
-        spread = np.arange(len(space.spreads))
-        figures = space.constants[option]
-        for tensor in space.tensors:
-            memories = [m for m in range(space.n_memories) if option[tensor] >> m & 1]
-            for parent, child in itertools.pairwise(memories):
-                tiles = space.terms.bounds[None] // (space.pending[0] // space.pending[child + 1])
-                figures = figures + space.cost(space.link(tensor, parent, child), tensor, tiles, spread)
-        return bool(within(space, figures, spread, np.tile(bound, (len(spread), 1))).any())
+        figures = space.compulsory(option)
+        return bool(within(space, figures, np.arange(len(figures)), np.tile(bound, (len(figures), 1))).any())
 
     def _solve(
         self,

@@ -78,6 +78,27 @@ class Column:
 
 
 @dataclass(frozen=True)
+class _Shape:
+    """What is simple about a tensor's tiles, if each of its ranks is indexed by one variable of its own."""
+
+    places: list[int] | None
+    """The numbers of these variables; ``None`` for any other tensor."""
+    others: list[int]
+    size: float
+
+    @classmethod
+    def of(cls, terms: Terms, tensor: int) -> _Shape:
+        """The shape of one tensor."""
+        access = terms.accesses[tensor]
+        names = [index.bare for index in access.projection.values()]
+        simple = None not in names and len(set(names)) == len(names)
+        places = [place for place, v in enumerate(terms.variables) if v in access.rank_variables]
+        others = [place for place in range(len(terms.variables)) if place not in places]
+        size = float(math.prod(int(terms.bounds[place]) for place in places))
+        return cls(places if simple else None, others, size)
+
+
+@dataclass(frozen=True)
 class Terms:
     """The closed forms of one Einsum on the way through an architecture to one compute unit."""
 
@@ -149,18 +170,31 @@ class Terms:
 
     def volume(self, tensor: int, tiles: Integers) -> Array:
         """Values in a tensor's tile."""
+        shape = self._shapes[tensor]
+        if shape.places is not None:
+            return np.asarray(tiles[:, shape.places].prod(axis=1), dtype=np.float64)
         shapes: dict[str, Number] = dict.fromkeys(self.accesses[tensor].rank_variables, 1)
         shapes |= {v: tiles[:, place].astype(np.float64) for place, v in enumerate(self.variables) if v in shapes}
         return np.broadcast_to(np.asarray(values(self.accesses[tensor], shapes), dtype=np.float64), (len(tiles),))
 
     def fill(self, tensor: int, tiles: Integers) -> Array:
         """``F``: values that fill holders of a tensor at these tile vectors, all instances together."""
+        shape = self._shapes[tensor]
+        if shape.places is not None:
+            return np.asarray(self.operations / tiles[:, shape.others].prod(axis=1, dtype=np.float64))
         return np.asarray(self.volume(tensor, tiles) * np.prod(self.bounds / tiles, axis=1))
 
-    def first(self, tensor: int, tiles: Integers) -> Array:
-        """``S``: the values among them that are touched for the first time, in one instance."""
+    def first(self, tensor: int, tiles: Integers) -> Array | float:
+        """``S``: the values among them that are touched for the first time, in one instance; one number where tiles do not matter."""
+        shape = self._shapes[tensor]
+        if shape.places is not None:
+            return shape.size
         full = self.kinds[tensor] == FULL
         return np.asarray(self.volume(tensor, tiles) * np.prod((self.bounds / tiles)[:, full], axis=1))
+
+    @cached_property
+    def _shapes(self) -> tuple[_Shape, ...]:
+        return tuple(_Shape.of(self, tensor) for tensor in range(len(self.accesses)))
 
     def bits(self, tensor: int, place: int) -> int:
         """The width of a tensor's values in the memory at a place."""
