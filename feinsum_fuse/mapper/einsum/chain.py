@@ -19,6 +19,7 @@ from .choices import Placed
 from .pareto import SLACK, numbered, undominated
 from .space import EinsumSpace, levels
 
+Index = NDArray[np.intp] | Integers
 Holder = tuple[int, int]
 """(tensor, memory)."""
 
@@ -102,7 +103,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.group)
 
-    def at(self, rows: NDArray[np.intp] | NDArray[np.bool_] | Integers) -> Rows:
+    def at(self, rows: Index | NDArray[np.bool_]) -> Rows:
         """Some of the rows."""
         return Rows(self.group[rows], self.spread[rows], self.tiles[rows], self.cost[rows], self.taken[rows], self.node[rows])
 
@@ -139,6 +140,8 @@ class Chains:
     living: frozenset[int] = frozenset()
     """Tensors whose first holder in the chain is where they live: it moves nothing, and no loop that reuses them stands above it."""
     without: frozenset[str] = frozenset()
+    beam: tuple[int, int] | None = None
+    """(rows kept of each step, the figure that they are least in) for a quick bound from above: 0 is energy, 1 latency."""
 
     def ended(self, starts: Starts, option: Placed) -> Rows | None:
         """All useful chains of a storage choice from these starts to the compute unit; figures include the constant ones."""
@@ -269,7 +272,7 @@ class Chains:
         space, (tensor, memory) = self.space, holder
         if memory in space.tracked:
             rows.taken = rows.taken + space.occupied(tensor, memory, rows.tiles)
-        keep = np.flatnonzero(np.all(rows.taken <= starts.room[rows.group], axis=1))
+        keep: Index = np.flatnonzero(np.all(rows.taken <= starts.room[rows.group], axis=1))
         keep = keep[self._affordable(rows.at(keep), starts, option, remaining, memory)]
         rows = rows.at(keep)
         rows.node = self.trace.add(holder, sunk, at[keep], rows.tiles[:, max(sunk, 0)], rows.node)
@@ -284,21 +287,24 @@ class Chains:
         key = numbered(start, [table.places(rows.tiles[:, v]) for v, table in enumerate(self.space.divisors)])
         return rows.at(undominated(key, [*rows.cost.T, *rows.taken.T]))
 
-    def _affordable(self, rows: Rows, starts: Starts, option: Placed, remaining: list[Holder], memory: int) -> NDArray[np.bool_]:
-        """Which rows are within the limits even if each holder left is filled only as often as the tiles here say."""
-        if "budget" in self.without or not np.isfinite(starts.limit).any():
-            return np.ones(len(rows), dtype=bool)
+    def _affordable(self, rows: Rows, starts: Starts, option: Placed, remaining: list[Holder], memory: int) -> Index:
+        """The rows that are within the limits even if each holder left is filled only as often as the tiles here say."""
+        unlimited = "budget" in self.without or not np.isfinite(starts.limit).any()
+        if unlimited and self.beam is None:
+            return np.arange(len(rows))
         space = self.space
         figures = rows.cost + starts.base[rows.group]
         for tensor, m in remaining:
-            if tensor in self.living and option[tensor] & ((1 << m) - 1) == 0:
-                continue
             tiles = rows.tiles
             if len(space.spreads) > 1:
                 tiles = tiles // (space.pending[memory + 1][rows.spread] // space.pending[m + 1][rows.spread])
             if (link := self._link(option, (tensor, m))) is not None:
                 figures = figures + space.cost(link, tensor, tiles, rows.spread)
-        return within(space, figures, rows.spread, starts.limit[rows.group])
+        least = objectives(space, figures, rows.spread)
+        fine = np.flatnonzero(np.all(least <= starts.limit[rows.group] * (1 + SLACK), axis=1))
+        if self.beam is not None and len(fine) > self.beam[0]:
+            fine = fine[np.argsort(least[fine, self.beam[1]], kind="stable")[: self.beam[0]]]
+        return fine
 
 
 def within(space: EinsumSpace, figures: Array, spread: Integers, limit: Array) -> NDArray[np.bool_]:

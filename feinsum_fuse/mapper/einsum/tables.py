@@ -21,7 +21,12 @@ Homes = tuple[int, ...]
 """Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""
 Limit = tuple[float, float]
 """The most energy (J) and latency (s) of one instance."""
-UNLIMITED: Limit = (np.inf, np.inf)
+LARGE = 4000
+"""Tile vectors, times spreads, from which on a quick bound from above comes first."""
+BEAM = 48
+"""Rows kept of each step for that bound."""
+PROMISING = 6
+"""Storage choices tried for it."""
 
 
 @dataclass(frozen=True)
@@ -94,24 +99,50 @@ class Tables:
 
         Any partial mapping is a chain from the whole tensors down in which shared tensors that live inside take space and cost nothing.
         """
-        space = self.space
         result: dict[Homes, Array] = {}
+        columns = self.space.terms.columns
+        figures = [0] if len(columns) == 1 else [1] if not self.space.terms.energy else [0, 1]
         for where, numbers in self.by_homes().items():
-            living = frozenset(t for t in space.tensors if where[t] > 0)
-            placed = tuple(1 if m == 0 else 0 for m in where)
-            room = space.sizes - sum(
-                (space.occupied(t, 0, space.terms.bounds[None])[0] for t in space.tensors if where[t] == 0 and not space.shared[t]),
-                np.zeros(len(space.tracked)),
-            )
-            starts = Starts(placed, space.terms.bounds[None], np.zeros((1, len(space.terms.columns))), np.full((1, 2), np.inf), room[None])
-            for number in numbers:
-                chains = Chains(space, Trace(), self.budget, living, self.options.without)
-                rows = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
-                if rows is None or not len(rows):
-                    continue
-                least = objectives(space, rows.cost, rows.spread).min(axis=0) * self.n_instances
-                result[where] = np.minimum(result[where], least) if where in result else least
+            least = np.array([self._floor(where, numbers, figure) if figure in figures else 0.0 for figure in (0, 1)]) * self.n_instances
+            if np.isfinite(least).all():
+                result[where] = least
         return result
+
+    def _floor(self, where: Homes, numbers: Sequence[int], figure: int) -> float:
+        """The least energy (0) or latency (1) of these storage choices, most promising first; infinite if none fits."""
+        space = self.space
+        every = np.arange(len(space.spreads))
+        compulsory = {n: float(objectives(space, space.compulsory(space.options[n]), every)[:, figure].min()) for n in numbers}
+        ranked = sorted(numbers, key=lambda n: compulsory[n])
+        best = np.inf
+        if self._large and "budget" not in self.options.without:
+            best = min(self._alone(where, n, figure, np.inf, (BEAM, figure)) for n in ranked[:PROMISING])
+        for number in ranked:
+            if compulsory[number] <= best or "budget" in self.options.without:
+                best = min(best, self._alone(where, number, figure, best, None))
+        return best
+
+    def _alone(self, where: Homes, number: int, figure: int, limit: float, beam: tuple[int, int] | None) -> float:
+        """The least figure of one storage choice, if it is within a limit; infinite otherwise."""
+        space = self.space
+        bounds, columns = space.terms.bounds[None], len(space.terms.columns)
+        living = frozenset(t for t in space.tensors if where[t] > 0)
+        placed = tuple(1 if m == 0 else 0 for m in where)
+        own = [space.occupied(t, 0, bounds) for t in space.tensors if where[t] == 0 and not space.shared[t]]
+        room = space.sizes - sum(own, np.zeros((1, len(space.tracked))))
+        limits = np.array([[limit, np.inf] if figure == 0 else [np.inf, limit]])
+        starts = Starts(placed, bounds, np.zeros((1, columns)), limits, room)
+        chains = Chains(space, Trace(), self.budget, living, self.options.without, beam)
+        rows = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
+        if rows is None or not len(rows):
+            return np.inf
+        return float(objectives(space, rows.cost, rows.spread)[:, figure].min())
+
+    @property
+    def _large(self) -> bool:
+        """Whether a quick bound from above is worth its time."""
+        vectors = np.prod([float(len(table.all)) for table in self.space.divisors])
+        return bool(vectors * len(self.space.spreads) > LARGE)
 
     def _copied(self, starts: Starts, number: int) -> Rows:
         """A copy's only chain from each start: it holds nothing on the way."""
