@@ -1,7 +1,4 @@
-"""One segment of a cascade on its way to nodes: the loops that its Einsums share, and the nest of each below them.
-
-The rank variable of an Einsum that becomes the lanes of vectors is found by counting vector operations and moved elements.
-"""
+"""One segment of a cascade on its way to nodes: the loops that its Einsums share, and the nest of each below them."""
 
 from __future__ import annotations
 
@@ -17,7 +14,8 @@ from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storag
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Axis, Components
-from .segments import LEAST_ROWS, Rows, Segment, points
+from .lanes import is_contiguous, lanes_of, summed_lanes
+from .segments import LEAST_ROWS, Rows, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
@@ -38,6 +36,8 @@ class Plan:
     width: int
     budget: int
     groups: bool
+    sums: bool
+    """Whether lanes may run along reductions."""
 
 
 class Branch:
@@ -118,14 +118,17 @@ class Branch:
 
     def _lanes(self) -> dict[str, str | None]:
         """Einsum -> the rank variable of its lanes."""
-        best: dict[str, str | None] = lanes_of(self.segment, self.rows, self.tile, self.plan.width).chosen
+        best: dict[str, str | None] = lanes_of(
+            self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums
+        ).chosen
         if self.plan.width == 1:
             return best
         along: Sequence[dict[str, str | None]] = [{**self.rows}] if self.rows and self.tile >= self.plan.width else []
         best = self.chooser.choose(Choice.of("layout", self.name, best, along))
         result: dict[str, str | None] = {}
         for einsum in self.segment.einsums:
-            long = [v for v in einsum.output_variables if self.tiles[einsum.name][v] >= self.plan.width]
+            possible = (*einsum.output_variables, *(summed_lanes(einsum) if self.plan.sums else ()))
+            long = [v for v in possible if self.tiles[einsum.name][v] >= self.plan.width]
             result[einsum.name] = self.chooser.choose(Choice.of("lane", einsum.name, best[einsum.name], [*long, None]))
         return result
 
@@ -159,16 +162,22 @@ class Nest:
         self.tiles = dict(branch.tiles[einsum.name])
         lane = branch.lanes[einsum.name]
         width = branch.plan.width
-        self.lane = lane if lane is not None and self.tiles[lane] >= width > 1 else None
-        self.width = width if self.lane is not None else 1
-        self.accumulators = branch.plan.target.vector_registers // 2  # the others hold operands
+        self.vector = lane if lane is not None and self.tiles[lane] >= width > 1 else None
+        """The variable of the lanes."""
+        self.lanes = width if self.vector is not None else 1
         self.reductions = [v for v in einsum.variables if v not in einsum.output_variables]
+        self.sums = self.vector in self.reductions
+        """Whether the lanes run along a reduction, so that each output has a vector of partial results."""
+        self.lane = None if self.sums else self.vector
+        self.width = 1 if self.sums else self.lanes
+        self.most = MOST_INSTANCES // self.lanes if self.sums else MOST_INSTANCES
+        self.accumulators = min(branch.plan.target.vector_registers // 2, self.most)  # the other registers hold operands
 
     def nodes(self) -> list[Node]:
         """Outer loops, copies, cuts of the reduction, the register tile, the reductions, the tile's own loops, lanes."""
         outputs = self.einsum.output_variables
         if not self.reductions or not self.einsum.has_injective_output:
-            last = self._reused() if self.lane is not None else None
+            last = self._reused() if self.vector is not None else None
             loops = [*(v for v in outputs if v not in {self.lane, last}), *(v for v in outputs if v == last)]
             nodes = [*self._down(self._order(loops)), *self._spread()]
             return [*nodes, *self._down(self._reduced()), *self._lanes()]
@@ -185,28 +194,30 @@ class Nest:
         nodes += self._cut(second, down)
         nodes += self._cut(along, across)
         nodes += self._accumulator()
-        nodes += self._down(self._reduced())
+        for variable in self._reduced():
+            nodes += self._cut(variable, self.lanes if variable == self.vector else 1)
         nodes += self._down([second] if second else [])
         return [*nodes, *self._lanes()]
 
     def _second(self) -> str | None:
         """The other variable of the register tile."""
         found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
-        best = self._reused() if self.lane is not None else None
+        best = self._reused() if self.vector is not None else None
         return self.choose(Choice.of("second", self.einsum.name, best, [*found, None]))
 
     def _reused(self) -> str | None:
         """The variable in whose iterations a vector is used again, the longest first."""
         found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
-        reuse = {v: any(self.lane in a.variables and v not in a.variables for a in self.einsum.operands) for v in found}
+        reuse = {v: any(self.vector in a.variables and v not in a.variables for a in self.einsum.operands) for v in found}
         return max(found, key=lambda v: (reuse[v], self.tiles[v]), default=None)
 
     def _along(self, second: str | None) -> str | None:
-        """The other side of a register tile of scalars."""
+        """The other side of a register tile of scalars, or of vectors that are summed up."""
         if second is None:
             return None
         found = [v for v in self.einsum.output_variables if v != second and self.tiles[v] > 1]
-        return self.choose(Choice.of("along", self.einsum.name, None, found))
+        best = max(found, key=lambda v: self.tiles[v], default=None) if self.sums else None
+        return self.choose(Choice.of("along", self.einsum.name, best, [*found, None]))
 
     def _register_tile(self, along: str | None, second: str | None) -> tuple[int, int]:
         """How far the register tile goes along the lanes and along the other variable."""
@@ -216,7 +227,7 @@ class Nest:
             fitting = [n for n in (1, 2, 3, 4) if (n - 1) * self.width < self.tiles[along]]
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
         if second is not None:
-            fitting = [n for n in (1, 2, 3, 4, 6, 8) if n * vectors <= MOST_INSTANCES and n <= self.tiles[second]]
+            fitting = [n for n in (1, 2, 3, 4, 6, 8) if n * vectors <= self.most and n <= self.tiles[second]]
             down = self.choose(Choice.of("down", self.einsum.name, max(1, self.accumulators // vectors), fitting))
         return vectors * self.width, down
 
@@ -224,7 +235,8 @@ class Nest:
         return list(self._permuted("order", loops))
 
     def _reduced(self) -> list[str]:
-        return list(self._permuted("reductions", self.reductions))
+        last = [v for v in self.reductions if v == self.vector]
+        return list(self._permuted("reductions", [*(v for v in self.reductions if v != self.vector), *last]))
 
     def _permuted(self, kind: str, loops: Sequence[str]) -> Sequence[str]:
         """The loops that have more than one iteration in some order."""
@@ -276,14 +288,15 @@ class Nest:
         known = [name for name in (self.components.registers, self.components.tiles) if name is not None]
         if not known:
             return []
-        memory = self.choose(Choice.of("accumulator", self.einsum.name, known[0], [*known[1:], None]))
+        # Partial results are held in registers as they are.
+        memory = self.choose(Choice.of("accumulator", self.einsum.name, None if self.sums else known[0], [*known, None]))
         return [Storage((self.einsum.output.tensor,), memory)] if memory is not None else []
 
     def _spread(self) -> list[Node]:
         """Loops over the fanouts that are neither groups nor lanes; by default none."""
         nodes: list[Node] = []
         for axis in self.components.others:
-            options = [(v, -(-n // axis.size)) for v, n in self.tiles.items() if n > 1 and v != self.lane]
+            options = [(v, -(-n // axis.size)) for v, n in self.tiles.items() if n > 1 and v != self.vector]
             chosen = self.choose(Choice.of("spread", f"{self.einsum.name} over {axis.component}.{axis.name}", None, options))
             if chosen is not None:
                 variable, tile = chosen
@@ -295,9 +308,9 @@ class Nest:
         """What is left of the loops, the lanes, and the operation."""
         nodes = self._down([v for v in self.einsum.output_variables if v != self.lane])
         axis: Axis | None = self.components.lane
-        if self.lane is not None and axis is not None:
-            nodes += self._cut(self.lane, self.width)
-            nodes.append(Spatial(self.lane, 1, name=axis.name, component=axis.component))
+        if self.vector is not None and axis is not None:
+            nodes += self._cut(self.vector, self.lanes)
+            nodes.append(Spatial(self.vector, 1, name=axis.name, component=axis.component))
         return [*nodes, Compute(self.einsum.name, self.components.unit)]
 
     def _cut(self, variable: str | None, tile: int) -> list[Node]:
@@ -310,74 +323,3 @@ class Nest:
     def _down(self, variables: Sequence[str]) -> list[Node]:
         """Loops over single values."""
         return [node for v in variables for node in self._cut(v, 1)]
-
-
-MOVED = 2.0
-"""What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Einsum -> the rank variable of its lanes (``None``: scalars), and what that costs."""
-
-    chosen: dict[str, str | None]
-    cost: float
-
-
-def lanes_of(segment: Segment, rows: Rows, tile: int, width: int) -> Lanes:
-    """The cheaper of two ways: each Einsum along its own best output variable, or all of them along the rows that they share."""
-    ways = [_own(segment, rows, tile, width)]
-    if width > 1 and tile >= width and rows:
-        along = {e.name: rows[e.name] for e in segment.einsums}
-        cost = sum(cost_of(segment, e, along[e.name], rows, tile, width, together=True) for e in segment.einsums)
-        ways.append(Lanes({**along}, cost))
-    return min(ways, key=lambda way: way.cost)
-
-
-def _own(segment: Segment, rows: Rows, tile: int, width: int) -> Lanes:
-    chosen: dict[str, str | None] = {}
-    total = 0.0
-    for einsum in segment.einsums:
-        costs: list[tuple[float, str | None]] = [(float(points(einsum) * (1 + len(einsum.operands) / 2)), None)]
-        for variable in einsum.output_variables:
-            size = einsum.sizes[variable]
-            bound = tile if variable == rows.get(einsum.name) else size
-            if width > 1 and isinstance(bound, int) and bound >= width:
-                costs.append((cost_of(segment, einsum, variable, rows, tile, width, together=False), variable))
-        cost, best = min(costs, key=lambda pair: pair[0])
-        chosen[einsum.name] = best
-        total += cost
-    return Lanes(chosen, total)
-
-
-def cost_of(segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, width: int, *, together: bool) -> float:
-    """Vector operations, with whole vectors where the length does not divide, and the elements that are moved one by one.
-
-    ``together``: all Einsums of the segment have their lanes along the rows, so that intermediates are stored that way.
-    """
-    size = einsum.sizes[lane]
-    assert isinstance(size, int)
-    vectors = points(einsum) // max(size, 1) * -(-size // width)
-    cost = vectors * (1 + len(einsum.operands) / 2)
-    for access in einsum.operands:
-        if lane not in access.variables or is_contiguous(access, lane) or (together and access.tensor in segment.keeps):
-            continue
-        cost += min(vectors * width, MOVED * fetched(einsum, access, rows, tile))
-    if not is_contiguous(einsum.output, lane) and not (together and einsum.output.tensor in segment.keeps):
-        cost += MOVED * prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
-    return cost
-
-
-def fetched(einsum: Einsum, access: Access, rows: Rows, tile: int) -> int:
-    """How many elements a copy made once for each tile of rows moves in all."""
-    elements = prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
-    row = rows.get(einsum.name)
-    length = einsum.sizes[row] if row is not None else 1
-    assert isinstance(length, int)
-    return elements if row is None or row in access.variables else elements * -(-length // max(tile, 1))
-
-
-def is_contiguous(access: Access, lane: str) -> bool:
-    """Whether neighbouring lanes are neighbouring elements of a row-major array."""
-    axes = [axis for axis, index in enumerate(access.indices) if lane in index.variables]
-    return axes == [len(access.indices) - 1] and access.indices[-1].coefficients[lane] == 1

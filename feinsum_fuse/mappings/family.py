@@ -17,6 +17,7 @@ from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components
+from .lanes import summed_lanes
 from .segments import segments
 
 KINDS = constantdict(
@@ -24,6 +25,7 @@ KINDS = constantdict(
         "width": "lanes of a vector, or work-items of a group where lanes are work-items",
         "budget": "bytes of intermediates that a group may hold: which Einsums are fused",
         "groups": "whether loops are bound to groups",
+        "sums": "whether lanes may run along reductions",
         "rows": "the rank variables of fused Einsums that a common loop runs over",
         "tile": "iterations of that loop in a group",
         "layout": "whether all fused Einsums have their lanes along the common rows",
@@ -86,18 +88,19 @@ class Family:
         return tuple(noted.choices)
 
     def fallbacks(self) -> Iterator[Chooser]:
-        """The rules, and what to try in turn where a device refuses what they give: less fusion, no lanes, no groups."""
+        """The rules, and what to try in turn where a device refuses what they give: less fusion, fewer or no lanes, no groups."""
         width, budget = self._width(), self._budget()
-        for lanes in dict.fromkeys((width.usual, 1)):
+        for lanes, sums in dict.fromkeys(((width.usual, True), (width.usual, False), (1, False))):
             for share in budget.options[:3]:
-                yield Given({"width": lanes, "budget": share})
+                yield Given({"width": lanes, "budget": share, "sums": sums})
         yield Given({"width": 1, "budget": 0, "groups": False})
 
     def _plan(self, chooser: Chooser) -> Plan:
         width = chooser.choose(self._width())
         budget = chooser.choose(self._budget())
         groups = chooser.choose(Choice("groups", "", (True, False)))
-        return Plan(self.components, self.target, width, budget, groups)
+        sums = width > 1 and not self.components.on_items and chooser.choose(Choice("sums", "", (True, False)))
+        return Plan(self.components, self.target, width, budget, groups, sums)
 
     def _budget(self) -> Choice[int]:
         usual = min(BUDGET, self.target.limits.local_bytes * 3 // 4)
@@ -121,7 +124,8 @@ class Family:
         if len(types) != 1 or not types <= VECTORIZED:
             return 1
         width = min(lane.size, self.target.lanes(types.pop()))
-        longest = max((n for e in self.cascade.einsums for v in e.output_variables if isinstance(n := e.sizes[v], int)), default=1)
+        possible = [(e, v) for e in self.cascade.einsums for v in (*e.output_variables, *summed_lanes(e))]
+        longest = max((n for einsum, v in possible if isinstance(n := einsum.sizes[v], int)), default=1)
         while width > longest:
             width //= 2
         return width

@@ -80,6 +80,35 @@ def test_lanes_are_those_of_the_target() -> None:
     assert "n in tiles of 8\n" in str(default_mapping(doubles, target=WIDE))
 
 
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_lanes_along_a_reduction(lanes: int) -> None:
+    """Where the reduced variable is last in all operands, several outputs share each vector, and 64 statements combine the lanes."""
+    target = replace(ANY_DEVICE, vector_bytes=4 * lanes)
+    cascade = ff.cascade(["Z[m] = A[m, k] * B[k]"], sizes={"M": 517, "K": 1031})
+    text = str(default_mapping(cascade, target=target))
+    assert f"for m in tiles of {min(8, 64 // lanes)}\n" in text and "spatial for k in tiles of 1, over Lane.lane" in text
+    plain = str(Family(default_space(cascade, target=target), target).mapping(Given({"sums": False})))
+    assert "spatial for m in tiles of 1, over Lane.lane" in plain
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes"),
+    [
+        ("Z[m, n] = A[m, k] * B[n, k]", {"M": 13, "N": 7, "K": 37}),
+        ("Z[m] = max(A[m, k] - B[k])", {"M": 9, "K": 131}),
+        ("Z[b, m] = A[b, m, i, k] * B[b, i, k]", {"B": 3, "M": 5, "I": 4, "K": 19}),
+        ("Z[m] = A[m, W: m + k] * B[k]", {"M": 21, "K": 40}),
+        ("Z[m] = where(k <= m, A[m, k], 0)", {"M": 17, "K": 33}),
+    ],
+)
+def test_sums_along_lanes_run(line: str, sizes: dict[str, int]) -> None:
+    """Compiling verifies against the reference."""
+    found = Family(default_space(ff.cascade([line], sizes=sizes)))
+    mapping = found.mapping(Given({"lane": "k"}))
+    assert "spatial for k in tiles of 1, over Lane.lane" in str(mapping)
+    assert "vload" in ff.compile(found.spec.replace(mapping=mapping)).source
+
+
 def test_long_vectors_run() -> None:
     """Compiling verifies against the reference."""
     program = ff.compile(default_spec(ff.cascade(PRODUCT, sizes={"M": 67, "N": 45, "K": 300}), target=WIDE))

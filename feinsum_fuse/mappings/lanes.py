@@ -1,0 +1,98 @@
+"""The rank variable of an Einsum that becomes the lanes of vectors, found by counting vector operations and moved elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ..cascades.terms import Access, Einsum
+from .segments import Rows, Segment, points
+
+MOVED = 2.0
+"""What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Einsum -> the rank variable of its lanes (``None``: scalars), and what that costs."""
+
+    chosen: dict[str, str | None]
+    cost: float
+
+
+def lanes_of(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool) -> Lanes:
+    """The cheaper of two ways: each Einsum along its own best variable, or all of them along the rows that they share.
+
+    ``sums``: whether an Einsum's best variable may be one that it reduces.
+    """
+    ways = [_own(segment, rows, tile, width, sums=sums)]
+    if width > 1 and tile >= width and rows:
+        along = {e.name: rows[e.name] for e in segment.einsums}
+        cost = sum(cost_of(segment, e, along[e.name], rows, tile, width, together=True) for e in segment.einsums)
+        ways.append(Lanes({**along}, cost))
+    return min(ways, key=lambda way: way.cost)
+
+
+def _own(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool) -> Lanes:
+    chosen: dict[str, str | None] = {}
+    total = 0.0
+    for einsum in segment.einsums:
+        costs: list[tuple[float, str | None]] = [(float(points(einsum) * (1 + len(einsum.operands) / 2)), None)]
+        for variable in (*einsum.output_variables, *(summed_lanes(einsum) if sums else ())):
+            size = einsum.sizes[variable]
+            bound = tile if variable == rows.get(einsum.name) else size
+            if width > 1 and isinstance(bound, int) and bound >= width:
+                costs.append((cost_of(segment, einsum, variable, rows, tile, width, together=False), variable))
+        cost, best = min(costs, key=lambda pair: pair[0])
+        chosen[einsum.name] = best
+        total += cost
+    return Lanes(chosen, total)
+
+
+def cost_of(segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, width: int, *, together: bool) -> float:
+    """Vector operations, with whole vectors where the length does not divide, and the elements that are moved one by one.
+
+    Along a reduction each output has a vector of partial results, whose lanes are combined one by one at the end. ``together``: all Einsums
+    of the segment have their lanes along the rows, so that intermediates are stored that way.
+    """
+    size = einsum.sizes[lane]
+    assert isinstance(size, int)
+    vectors = points(einsum) // max(size, 1) * -(-size // width)
+    cost = vectors * (1 + len(einsum.operands) / 2)
+    for access in einsum.operands:
+        if lane not in access.variables or is_contiguous(access, lane) or (together and access.tensor in segment.keeps):
+            continue
+        cost += min(vectors * width, MOVED * fetched(einsum, access, rows, tile))
+    if lane not in einsum.output_variables:
+        return cost + MOVED * width * _outputs(einsum)
+    if not is_contiguous(einsum.output, lane) and not (together and einsum.output.tensor in segment.keeps):
+        cost += MOVED * _outputs(einsum)
+    return cost
+
+
+def summed_lanes(einsum: Einsum) -> list[str]:
+    """The variables that an Einsum reduces and that lie next to one another in every operand that they index."""
+    if not einsum.has_injective_output or einsum.is_recurrence:
+        return []
+    reduced = [v for v in einsum.variables if v not in einsum.output_variables]
+    read = {v: [a for a in einsum.operands if v in a.variables] for v in reduced}
+    return [v for v in reduced if read[v] and all(is_contiguous(access, v) for access in read[v])]
+
+
+def _outputs(einsum: Einsum) -> int:
+    return prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
+
+
+def fetched(einsum: Einsum, access: Access, rows: Rows, tile: int) -> int:
+    """How many elements a copy made once for each tile of rows moves in all."""
+    elements = prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
+    row = rows.get(einsum.name)
+    length = einsum.sizes[row] if row is not None else 1
+    assert isinstance(length, int)
+    return elements if row is None or row in access.variables else elements * -(-length // max(tile, 1))
+
+
+def is_contiguous(access: Access, lane: str) -> bool:
+    """Whether neighbouring lanes are neighbouring elements of a row-major array."""
+    axes = [axis for axis, index in enumerate(access.indices) if lane in index.variables]
+    return axes == [len(access.indices) - 1] and access.indices[-1].coefficients[lane] == 1
