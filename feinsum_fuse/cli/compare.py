@@ -13,7 +13,7 @@ import typer
 from .. import Error, MappingError
 from .console import draw, emit, emit_json, note, progress
 from .inputs import has_top_key, specs
-from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, variables
+from .options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, UrlOption, dtypes, variables
 from .run import tell_trouble
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def command(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="The same as a page with each mapping on hover.")] = None,
     save: Annotated[Path | None, typer.Option("--save", metavar="FOLDER", help="Write every mapping as a file for run.")] = None,
     set_: SetOption = None,
+    include_dir: IncludeDirOption = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     cold: Annotated[bool, typer.Option("--cold", help="Empty the caches before each sample.")] = False,
@@ -59,7 +60,7 @@ def command(
 
     chosen = find_device(device)
     _check_places(save, svg, png, html)
-    mappings = _given(files, sweep, variables(set_), dtypes(dtype), chosen)
+    mappings = _given(files, sweep, variables(set_), dtypes(dtype), chosen, include_dir)
     if random:
         mappings = _with_random(mappings, any(has_top_key(file, "mapping") for file in files), random, seed, chosen)
     if save is not None:
@@ -79,12 +80,13 @@ def _given(
     given: Mapping[str, object],
     types: Mapping[str, str],
     device: cl.Device,
+    include_dirs: Sequence[Path] | None,
 ) -> dict[str, Spec]:
     """Label -> Spec of every mapping in the files, for every combination of the swept variables that is a mapping."""
     result: dict[str, Spec] = {}
     for values in combinations(sweep):
         try:
-            found, _ = specs(files, {**given, **values}, device=device, dtypes=types)
+            found, _ = specs(files, {**given, **values}, device=device, dtypes=types, include_dirs=include_dirs)
         except MappingError as error:
             if not values:
                 raise

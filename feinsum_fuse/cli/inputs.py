@@ -78,6 +78,8 @@ def specs(
     device: str | cl.Device | None = None,
     dtypes: Mapping[str, str] | None = None,
     measure_now: bool = False,
+    include_dirs: Sequence[Path] | None = None,
+    top_keys: Sequence[str] | None = None,
 ) -> tuple[dict[str, Spec], bool]:
     """Label -> Spec of each variant, and whether their architecture is the user's own. Without a mapping it is the default one.
 
@@ -87,13 +89,15 @@ def specs(
 
     check_variables(files, given)
     shared, mappings = variants(files)
-    result = {label: load(*shared, *own, variables=given) for label, own in mappings.items()}
+    dirs, keys = include_dirs or (), tuple(top_keys or ())
+    result = {label: load(*shared, *own, variables=given, include_dirs=dirs, top_keys=keys) for label, own in mappings.items()}
     if not all(spec.workload.einsums for spec in result.values()):
         raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
     theirs = all(spec.arch is not None for spec in result.values())
     if not theirs:
         file = device_file(device, measure_now=measure_now)
-        result = {label: load(*shared, *own, file, variables=given) for label, own in mappings.items()}
+        keys = (*keys, "arch", "opencl") if keys else ()
+        result = {label: load(*shared, *own, file, variables=given, include_dirs=dirs, top_keys=keys) for label, own in mappings.items()}
     return {label: with_mapping(with_dtypes(spec, dtypes), device) for label, spec in result.items()}, theirs
 
 

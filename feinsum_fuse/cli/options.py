@@ -14,6 +14,13 @@ FilesArgument = Annotated[
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Give a template variable a value; may be repeated.")
 ]
+IncludeDirOption = Annotated[
+    list[Path] | None,
+    typer.Option("--include-dir", metavar="FOLDER", help="Let files include what lies below FOLDER; repeatable. Else: their own tree."),
+]
+TopKeyOption = Annotated[
+    list[str] | None, typer.Option("--top-key", metavar="KEY", help="Read only this top key of the files, such as arch; repeatable.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", "-d", metavar="NAME", help="Part of the name of a platform or a device, or a number of `devices`.")

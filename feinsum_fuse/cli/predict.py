@@ -9,7 +9,7 @@ import typer
 
 from .console import emit, emit_json
 from .inputs import specs
-from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
+from .options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, TopKeyOption, dtypes, variables
 
 if TYPE_CHECKING:
     from ..model.floor import Bounds
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def command(
     files: FilesArgument,
     set_: SetOption = None,
+    include_dir: IncludeDirOption = None,
+    top_key: TopKeyOption = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     cold: Annotated[bool, typer.Option("--cold", help="For caches that are empty at first.")] = False,
@@ -33,7 +35,7 @@ def command(
     from ..report.predicted import as_run
 
     types = dtypes(dtype)
-    given, _ = specs(files, variables(set_), device=device, dtypes=types)
+    given, _ = specs(files, variables(set_), device=device, dtypes=types, include_dirs=include_dir, top_keys=top_key)
     if types:
         given = {label: as_run(spec, ff.cascade(spec)) for label, spec in given.items()}
     predictions = {label: (ff.predict(spec, cold=cold), ff.bounds(spec, cold=cold)) for label, spec in given.items()}

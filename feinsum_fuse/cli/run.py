@@ -9,7 +9,7 @@ import typer
 
 from .console import emit, emit_json, fail, progress
 from .inputs import specs
-from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, variables
+from .options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, UrlOption, dtypes, variables
 
 if TYPE_CHECKING:
     from ..report.trial import Trial, Trials
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def command(
     files: FilesArgument,
     set_: SetOption = None,
+    include_dir: IncludeDirOption = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     calibrate: Annotated[
@@ -39,7 +40,8 @@ def command(
     from ..report.trial import run, side_by_side
 
     chosen = find_device(device)
-    mappings, theirs = specs(files, variables(set_), device=chosen, dtypes=dtypes(dtype), measure_now=calibrate)
+    given, types = variables(set_), dtypes(dtype)
+    mappings, theirs = specs(files, given, device=chosen, dtypes=types, measure_now=calibrate, include_dirs=include_dir)
     must = theirs and all(spec.mapping is not None for spec in mappings.values())
     trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, must_predict=must, progress=progress)
     if as_json:

@@ -12,7 +12,7 @@ from .. import ScheduleError
 from ..progress import Stage
 from .console import draw, emit, emit_json, progress
 from .inputs import check_variables, specs, with_dtypes
-from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, dtypes, variables
+from .options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, dtypes, variables
 
 if TYPE_CHECKING:
     from ..formats.spec import Spec
@@ -35,6 +35,7 @@ def command(
     cold: Annotated[bool, typer.Option("--cold", help="With --model: caches are empty at first.")] = False,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the LoopTree (without a mapping: the cascade).")] = None,
     set_: SetOption = None,
+    include_dir: IncludeDirOption = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     as_json: JsonOption = False,
@@ -49,13 +50,13 @@ def command(
     wanted = [name for name, flag in flags.items() if flag]
     given = variables(set_)
     check_variables(files, given)
-    spec = with_dtypes(ff.load(*files, variables=given), dtypes(dtype))
+    spec = with_dtypes(ff.load(*files, variables=given, include_dirs=include_dir or ()), dtypes(dtype))
     if svg is not None:
         draw(svg, (spec.mapping if spec.mapping is not None else spec)._repr_svg_())
     elif not wanted:
         wanted = ["cascade"] if spec.mapping is None else ["cascade", "tree", "schedule"]
     if any(name in GENERATED for name in wanted):
-        found, _ = specs(files, given, device=device, dtypes=dtypes(dtype))
+        found, _ = specs(files, given, device=device, dtypes=dtypes(dtype), include_dirs=include_dir)
         (spec,) = found.values()
     _print(_parts(spec, wanted, device, upto, cold), as_json)
 

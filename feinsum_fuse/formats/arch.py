@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self, TypeVar
 
 from constantdict import constantdict
 
@@ -14,6 +14,9 @@ from .writing import presentation
 DEFAULT_TOTAL_LATENCY = "sum(a.n_calls / a.throughput for a in actions)"
 NETWORK_LATENCY = "max(max_hops * actions['hop'].latency, max_link_traffic / actions['hop'].throughput)"
 """A network is as slow as its longest route, or as its busiest link."""
+LATENCY_FIELDS = ("size", "bits_per_action", "n_parallel_instances", "area", "leak_power", "actions_scale", "throughput_scale")
+"""Fields of a component that its ``total_latency`` may name besides ``actions``."""
+C = TypeVar("C", bound="Component")
 Topology = Literal["mesh", "all_to_all"]
 
 
@@ -96,10 +99,41 @@ class Component:
     total_latency: str = DEFAULT_TOTAL_LATENCY
     """An expression over ``actions`` (each with ``n_calls`` and ``throughput``), evaluated by the model."""
     enabled: str = "True"
+    expressions: constantdict[str, str] = field(default_factory=constantdict)
+    """Field (``size``, ``read.energy``, ``bits_per_value.Inputs``, ``spatial.X.usage_scale``) -> the expression of a number that differs
+    between Einsums or is not known here; empty where a component model of AccelForge would give it."""
+    by_einsum: constantdict[tuple[str, str], float] = field(default_factory=constantdict)
+    """(field, Einsum) -> the number; the field itself then has the largest."""
+
+    def unknown(self, einsum: str) -> tuple[str, ...]:
+        """The fields that have no number for an Einsum."""
+        return tuple(name for name in self.expressions if (name, einsum) not in self.by_einsum)
+
+    def for_einsum(self, einsum: str) -> Self:
+        """The component with the numbers that it has for an Einsum."""
+        result = self
+        for (name, other), number in self.by_einsum.items():
+            if other == einsum:
+                result = _with_number(result, name.split(".", 1), number)
+        return result
 
     def action(self, name: str) -> Action | None:
         """The action of this name, if there is one."""
         return next((action for action in self.actions if action.name == name), None)
+
+
+def _with_number(component: C, name: list[str], number: float) -> C:
+    if len(name) == 1:
+        return replace(component, **{name[0]: number})  # type: ignore[arg-type]
+    owner, key = name
+    if owner == "spatial":
+        dimension, _, key = key.rpartition(".")
+        spatial = tuple(replace(f, **{key: number}) if f.name == dimension else f for f in component.spatial)  # type: ignore[arg-type]
+        return replace(component, spatial=spatial)
+    if owner in ("bits_per_value", "values_per_action"):
+        return replace(component, **{owner: constantdict({**getattr(component, owner), key: number})})  # type: ignore[arg-type]
+    actions = tuple(replace(a, **{key: number}) if a.name == owner else a for a in component.actions)  # type: ignore[arg-type]
+    return replace(component, actions=actions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +225,8 @@ class Arch:
 
     nodes: tuple[ArchNode, ...]
     variables: constantdict[str, float] = field(default_factory=constantdict)
+    expressions: constantdict[str, str] = field(default_factory=constantdict)
+    """Variables that have a value for an Einsum only, or none here, as written."""
 
     @property
     def components(self) -> tuple[Leaf, ...]:

@@ -150,10 +150,12 @@ def test_expressions_may_use_the_einsums_sets() -> None:
     register = arch(SETS).component("Register")
     assert isinstance(register, Memory)
     assert register.size == 8
-    with pytest.warns(SpecWarning, match="size of Register differs between Einsums; the largest value, 8, is used for all"):
-        second = ff.loads(MATMUL + '  - "Y[m, n] = Z[m, n]"\n' + SETS).arch
+    second = ff.loads(MATMUL + '  - "Y[m, n] = Z[m, n]"\n' + SETS).arch
     assert second is not None
-    assert second.component("Register") == register
+    both = second.component("Register")
+    assert isinstance(both, Memory)
+    sizes = [both.for_einsum(einsum) for einsum in "ZY"]
+    assert [both.size, *(memory.size for memory in sizes if isinstance(memory, Memory))] == [8, 8, 0]
     with pytest.raises(ff.SpecError, match="The name 'wieght' is not known"):
         load(SETS.replace("size: weight.", "size: wieght."))
 
@@ -179,7 +181,7 @@ def test_a_device_needs_no_workload() -> None:
     assert spec.workload.einsums == ()
     assert ff.loads(spec.to_yaml()) == spec
     with pytest.raises(ff.SpecError, match="has no workload"):
-        ff.loads(text + "mapping: {nodes: []}\n")
+        ff.loads("opencl: {dtypes: {All: float32}}\n")
 
 
 def test_the_table_shows_the_hierarchy() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import feinsum_fuse as ff
-from tests.formats.cases import ARCH, MAPPING, MATMUL, WHOLE
+from tests.formats.cases import ARCH, MATMUL, WHOLE
 
 
 def message(text: str, folder: Path) -> str:
@@ -31,9 +31,8 @@ CASES = {
     "a tab": ("workload:\n\tfoo: 1\n", "spec.yaml:2:1: This is not YAML: found character '\\t' that cannot start any token."),
     "no mapping of keys": ("- a\n- b\n", "spec.yaml:1:1: A file is a mapping of top keys (workload, arch, mapping, ...)."),
     "no workload": (
-        MAPPING,
-        ("spec.yaml has no workload.\n"
-        "  A Spec needs the top key workload, except a description of a device, which has arch and opencl alone."),
+        "variables: {width: 8}\n",
+        "spec.yaml has no workload.\n  A Spec has one of the top keys workload, arch, mapping and renames.",
     ),
     "unknown top key": (
         MATMUL.replace("workload", "workloads"),

@@ -25,7 +25,7 @@ def test_members_of_an_array_do_not_multiply_each_other() -> None:
 
 
 def test_everything_leaks_unless_it_is_gated() -> None:
-    leaked = leak_energy(arch(), "MAC", {}, 2.0)
+    leaked = leak_energy(arch(), "Z", "MAC", {}, 2.0)
     assert leaked["Main"] == 20.0
     assert leaked["Vector"] == 3 * 5.0 * 2.0
     assert leaked["Register"] == 8 * 1.0 * 3.0 * 2.0 * 2.0, "its own fanout does not count"
@@ -34,7 +34,7 @@ def test_everything_leaks_unless_it_is_gated() -> None:
 def test_a_components_own_fanout_does_not_leak() -> None:
     """AccelForge 1.0.467: a MAC that leaks 1 W, with a fanout of its own of 4, leaks 672 J in 672 s."""
     unit = Compute(name="MAC", leak_power=1.0, spatial=(Fanout("x", 4),))
-    assert leak_energy(Arch((Memory(name="Main"), unit)), "MAC", {}, 672.0)["MAC"] == 672
+    assert leak_energy(Arch((Memory(name="Main"), unit)), "Z", "MAC", {}, 672.0)["MAC"] == 672
 
 
 def test_gated_fanouts() -> None:

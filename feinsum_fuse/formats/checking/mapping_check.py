@@ -43,7 +43,10 @@ def _divides_late(einsum: WorkloadEinsum, workload: Workload) -> bool:
 
 
 def check_mapping(mapping: Mapping, workload: Workload, arch: Arch | None, locate: Locate = nowhere) -> None:
-    """:class:`MappingError` for the first thing that does not fit; ``locate`` gives the place of a node by its position in the tree."""
+    """:class:`MappingError` for the first thing that does not fit; ``locate`` gives the place of a node by its position in the tree.
+
+    Without a workload only the tree itself is checked, and the components that it names.
+    """
     _Check(mapping, workload, arch, locate).run()
 
 
@@ -68,6 +71,8 @@ class _Check:
             raise self.error((), "The mapping has no Compute node.", "End each branch with !Compute {einsum: ..., component: ...}.")
         for placed in {placed.position: placed for path in paths for placed in path}.values():
             self._names(placed)
+        if not self.workload.einsums:
+            return
         self._one_compute_each(paths)
         self._loops_have_a_use(paths)
         for path in paths:
@@ -98,12 +103,12 @@ class _Check:
         node = placed.node
         if isinstance(node, Storage | Toll):
             for index, tensor in enumerate(node.tensors):
-                if tensor not in self.tensors:
+                if tensor not in self.tensors and self.workload.einsums:
                     hint = nearest(tensor, self.tensors)
                     raise self.error(placed.position, f"No Einsum has a tensor {tensor}.", hint, "tensors", index)
             self._component(placed, node.component, Memory if isinstance(node, Storage) else TollUnit)
         elif isinstance(node, Compute):
-            if node.einsum not in self.einsums:
+            if node.einsum not in self.einsums and self.workload.einsums:
                 raise self.error(placed.position, f"There is no Einsum {node.einsum}.", nearest(node.einsum, self.einsums), "einsum")
             self._component(placed, node.component, ComputeUnit)
         else:
@@ -123,7 +128,9 @@ class _Check:
 
     def _loop_names(self, placed: Placed, node: Temporal) -> None:
         variables = self.workload.rank_variables
-        if isinstance(node.rank_variable, str):
+        if not self.workload.einsums:
+            pass
+        elif isinstance(node.rank_variable, str):
             if node.rank_variable not in variables:
                 message = f"No Einsum has a rank variable {node.rank_variable}."
                 raise self.error(placed.position, message, nearest(node.rank_variable, variables), "rank_variable")

@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 
-from ...errors import SpecError
+from ...errors import Location, SpecError
 from .caps import MAX_BITS, shortened, shown, spend_steps, weight
 
 MAX_TEXT = 4_000
@@ -22,6 +22,18 @@ MAX_DEPTH = 60
 MAX_STEPS = 100_000
 MAX_LENGTH = 20_000
 _FAILED = "Cannot evaluate"
+
+
+class UnknownNameError(SpecError):
+    """An expression reads a name that nothing has."""
+
+    def __init__(self, message: str, *, location: Location | None = None, hint: str = "", name: str = "") -> None:
+        self.name = name
+        super().__init__(message, location=location, hint=hint)
+
+
+class UnknownFunctionError(UnknownNameError):
+    """An expression calls a function that is not known."""
 
 
 def nearest(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str:
@@ -62,9 +74,14 @@ def power(base: object, exponent: object) -> object:
 
 
 def multiply(left: object, right: object) -> object:
-    """``left * right``; repetition of text and lists is refused."""
-    if isinstance(left, str | list | tuple) or isinstance(right, str | list | tuple):
-        raise SpecError("Text and lists cannot be repeated.")
+    """``left * right``; lists are repeated up to :data:`MAX_LENGTH` elements, and text is not."""
+    if isinstance(left, str) or isinstance(right, str):
+        raise SpecError("Text cannot be repeated.")
+    for items, times in ((left, right), (right, left)):
+        if isinstance(items, list | tuple):
+            if not isinstance(times, int) or len(items) * times > MAX_LENGTH:
+                raise SpecError(f"A list is repeated a whole number of times, to at most {MAX_LENGTH} elements.")
+            return items * times
     return checked(operator.mul(left, right))
 
 
@@ -268,7 +285,8 @@ class Evaluator:
         for table in (local, self.names, CONSTANTS, FUNCTIONS):
             if node.id in table:
                 return table[node.id]
-        raise SpecError(f"The name {node.id!r} is not known.", hint=nearest(node.id, [*local, *self.names, *CONSTANTS, *FUNCTIONS]))
+        known = [*local, *self.names, *CONSTANTS, *FUNCTIONS]
+        raise UnknownNameError(f"The name {node.id!r} is not known.", hint=nearest(node.id, known), name=node.id)
 
     def _binary(self, node: ast.BinOp, local: Mapping[str, object]) -> object:
         function = _BINARY.get(type(node.op))
@@ -301,7 +319,12 @@ class Evaluator:
         return self.evaluate(node.body if self.evaluate(node.test, local) else node.orelse, local)
 
     def _call(self, node: ast.Call, local: Mapping[str, object]) -> object:
-        function = self.evaluate(node.func, local)
+        try:
+            function = self.evaluate(node.func, local)
+        except UnknownNameError as error:
+            slip = error.name.startswith("_") or difflib.get_close_matches(error.name, FUNCTIONS, cutoff=0.7)
+            kind = UnknownNameError if slip or not isinstance(node.func, ast.Name) else UnknownFunctionError
+            raise kind(error.message, hint=error.hint, name=error.name) from None
         if not callable(function):
             raise SpecError(f"{shortened(ast.unparse(node.func))} is not a function.")
         if any(isinstance(argument, ast.Starred) for argument in node.args) or any(k.arg is None for k in node.keywords):
@@ -408,7 +431,10 @@ def evaluate(text: str, names: Mapping[str, object]) -> object:
         return value
     except SpecError as error:
         inner = error.message.startswith((_FAILED, "Cannot read"))
-        raise SpecError(error.message if inner else f"{_FAILED} {shortened(text)!r}: {error.message}", hint=error.hint) from None
+        message = error.message if inner else f"{_FAILED} {shortened(text)!r}: {error.message}"
+        if isinstance(error, UnknownNameError):
+            raise type(error)(message, hint=error.hint, name=error.name) from None
+        raise SpecError(message, hint=error.hint) from None
     except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
         raise SpecError(f"{_FAILED} {shortened(text)!r}: {shortened(str(error))}.") from None
 

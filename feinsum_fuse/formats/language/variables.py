@@ -19,30 +19,36 @@ class NameScope(Mapping[str, object]):
         self.own = {name: value for name, value in own.items() if isinstance(value, str | int | float)}
         self.outer = outer
         self.open: list[str] = []
+        self.done: dict[str, object] = {}
 
     def __getitem__(self, name: str) -> object:
         if name not in self.own or name in self.open[-1:]:
             return self.outer[name]
         if name in self.open:
             raise SpecError(f"The fields {', '.join(self.open)} refer to each other.")
-        self.open.append(name)
-        try:
-            return scalar(self.own[name], self)
-        finally:
-            self.open.pop()
+        if name not in self.done:
+            self.open.append(name)
+            try:
+                self.done[name] = scalar(self.own[name], self)
+            finally:
+                self.open.pop()
+        return self.done[name]
+
+    def __contains__(self, name: object) -> bool:
+        return (name in self.own and name not in self.open[-1:]) or name in self.outer
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self.outer, **self.own})
+        return iter(dict.fromkeys([*self.outer, *self.own]))
 
     def __len__(self) -> int:
-        return len({**self.outer, **self.own})
+        return len({*self.outer, *self.own})
 
 
-def read_variables(document: Document, path: Path, outer: Mapping[str, object]) -> dict[str, object]:
-    """A table of variables: numbers, quoted texts, lists, and expressions over the others."""
+def variable_table(document: Document, path: Path) -> tuple[dict[str, object], dict[str, object]]:
+    """The variables of a table: quoted texts and lists, which stand for themselves; and numbers and expressions."""
     table, found = document.value(path)
     if table is None or not found or table.content is None:
-        return {}
+        return {}, {}
     if not isinstance(table.content, dict):
         raise document.error(path, "Variables are {name: number or expression}.")
     literals: dict[str, object] = {}
@@ -53,12 +59,16 @@ def read_variables(document: Document, path: Path, outer: Mapping[str, object]) 
             raise document.error((*path, name), f"The variable {name} is no number, text or list.")
         if isinstance(value.content, list) or value.quoted:
             literals[name] = value.plain()
-    expressions = {name: value.content for name, value in table.content.items() if name not in literals}
-    scope = NameScope(expressions, {**outer, **literals})
-    result: dict[str, object] = {}
-    for name in table.content:
+    return literals, {name: value.content for name, value in table.content.items() if name not in literals}
+
+
+def read_variables(document: Document, path: Path, outer: Mapping[str, object]) -> dict[str, object]:
+    """A table of variables: numbers, quoted texts, lists, and expressions over the others."""
+    result, expressions = variable_table(document, path)
+    scope = NameScope(expressions, {**outer, **result})
+    for name in expressions:
         with document.blame((*path, name)):
-            result[name] = literals[name] if name in literals else scope[name]
+            result[name] = scope[name]
     return result
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,26 @@ MAX_INCLUDES = 100
 MAX_INCLUDE_DEPTH = 16
 MAX_PATTERNS = 2
 TEXT_NAME = "<text>"
+
+
+_ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
+
+
+def tree_of(folder: Path) -> Path:
+    """The repository or installed package that a folder belongs to, below which its files may include each other; else the folder itself.
+
+    A repository has ``.git``, ``pyproject.toml``, ``setup.py`` or ``setup.cfg`` at its root; a package lies right below ``site-packages``.
+    Nothing from the user's home folder upwards is such a tree.
+    """
+    folder = folder.resolve()
+    home = Path.home().resolve()
+    for candidate in (folder, *folder.parents):
+        if candidate == home or candidate in home.parents:
+            break
+        if candidate.parent.name in _PACKAGE_FOLDERS or any((candidate / mark).exists() for mark in _ROOT_MARKS):
+            return candidate
+    return folder
 
 
 @contextmanager
@@ -99,7 +119,7 @@ class Loader:
         if not any(resolved.is_relative_to(folder) for folder in self.folders):
             raise SpecError(
                 f"{shown} lies outside the folders that may be read.",
-                hint=f"Includes stay below {', '.join(map(str, self.folders))}; pass include_dirs=[...] to allow others.",
+                hint=f"Includes stay below {', '.join(map(str, self.folders))}; --include-dir, or include_dirs=[...], allows others.",
             )
         return resolved
 
@@ -250,7 +270,7 @@ def _expand(file: str | Path, paths: dict[Path, Path]) -> None:
         paths.setdefault(Path(name).resolve(), Path(name))
 
 
-def _united(parts: Sequence[tuple[str, Value]]) -> Document:
+def _united(parts: Sequence[tuple[str, Value]], top_keys: Collection[str] = ()) -> Document:
     root: dict[str, Value] = {}
     origin: dict[str, str] = {}
     places: dict[str, tuple[PlacedText, int]] = {}
@@ -260,6 +280,8 @@ def _united(parts: Sequence[tuple[str, Value]]) -> Document:
         if not isinstance(value.content, dict):
             raise SpecError("A file is a mapping of top keys (workload, arch, mapping, ...).", location=value.location())
         for key, content in value.content.items():
+            if top_keys and key not in top_keys:
+                continue
             if key not in root:
                 root[key], origin[key] = content, file
                 places[key] = value.key_offsets.get(key, (content.source, content.offset))
@@ -270,18 +292,34 @@ def _united(parts: Sequence[tuple[str, Value]]) -> Document:
                     location=source.location(offset, path_text((key,))),
                     hint="Give each top key once, or give the same contents.",
                 )
+    for key in top_keys:
+        if key not in root:
+            raise SpecError(f"{parts[0][0]} has no top key {key}.", hint=nearest(key, (k for _, value in parts for k in _keys(value))))
     return Document(root, parts[0][0], places)
 
 
-def read_files(files: Sequence[str | Path], variables: Mapping[str, object] | None, include_dirs: Sequence[str | Path] = ()) -> Document:
-    """The union of the top keys of all files; patterns are expanded and a file given twice is read once."""
+def _keys(value: Value) -> Iterable[str]:
+    return value.content if isinstance(value.content, dict) else ()
+
+
+def read_files(
+    files: Sequence[str | Path],
+    variables: Mapping[str, object] | None,
+    include_dirs: Sequence[str | Path] = (),
+    top_keys: Collection[str] = (),
+) -> Document:
+    """The union of the top keys of all files; patterns are expanded and a file given twice is read once.
+
+    With ``top_keys`` all others are passed over, which may be pieces that the rest refers to.
+    """
     paths = _expanded(files)
-    loader = Loader(variables or {}, [*(path.resolve().parent for path in paths), *map(Path, include_dirs)])
+    trees = dict.fromkeys(tree_of(path.parent) for path in paths)
+    loader = Loader(variables or {}, [*trees, *map(Path, include_dirs)])
     parts = []
     for path in paths:
         loader.reads = 0
         parts.append((str(path), loader.file(path, str(path), loader.variables)))
-    return _united(parts)
+    return _united(parts, top_keys)
 
 
 def read_string(text: str, variables: Mapping[str, object] | None, base: str | Path | None = None) -> Document:

@@ -29,14 +29,18 @@ _RUNS_CODE = ("expression_custom_functions", "component_models")
 
 
 def load(
-    *files: str | FilePath, variables: Mapping[str, object] | None = None, include_dirs: Sequence[str | FilePath] = ()
+    *files: str | FilePath,
+    variables: Mapping[str, object] | None = None,
+    include_dirs: Sequence[str | FilePath] = (),
+    top_keys: Sequence[str] = (),
 ) -> Spec:
-    """The Spec in one or several files, each holding some of the top keys; without a workload it describes a device.
+    """The Spec in one or several files, each holding some of the top keys; without a workload, what there is of the others.
 
-    ``variables`` are what templates see; includes stay below the folders of the files and of ``include_dirs``.
+    ``variables`` are what templates see. Includes stay below ``include_dirs``, and below the repository or package that a file belongs to,
+    or else its own folder. With ``top_keys`` (``["arch", "variables"]``) all other top keys are passed over.
     Raises :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit, with the place of what is wrong.
     """
-    return read_spec(read_files(files, variables, include_dirs))
+    return read_spec(read_files(files, variables, include_dirs, top_keys))
 
 
 def loads(text: str, variables: Mapping[str, object] | None = None, base: str | FilePath | None = None) -> Spec:
@@ -68,7 +72,7 @@ def _spec(document: Document) -> Spec:
         reader = MappingReader(document)
         mapping = reader.read()
         check_mapping(mapping, workload, arch, lambda at, field: document.locate((*reader.places.get(at, ("mapping",)), *field)))
-        if arch is not None:
+        if arch is not None and workload.einsums:
             _tell_violations(violations(mapping, workload, arch, arch_reader.variables), document, reader, arch_reader)
     opencl = read_opencl(document, workload, arch) if "opencl" in document.root else None
     return Spec(workload, arch, mapping, renames, opencl, numbers_of(variables))
@@ -99,10 +103,9 @@ def _ignore(document: Document) -> None:
 
 def _workload(document: Document, variables: Mapping[str, object], renames: tuple[EinsumRename, ...]) -> Workload:
     if "workload" not in document.root:
-        if "arch" in document.root and "mapping" not in document.root and not renames:
+        if any(key in document.root for key in ("arch", "mapping", "renames")):
             return Workload(())
-        hint = "A Spec needs the top key workload, except a description of a device, which has arch and opencl alone."
-        raise SpecError(f"{document.file} has no workload.", hint=hint)
+        raise SpecError(f"{document.file} has no workload.", hint="A Spec has one of the top keys workload, arch, mapping and renames.")
     workload = WorkloadReader(document, variables, renames).read()
     check_top_level(document, renames, workload)
     return workload

@@ -67,7 +67,7 @@ def check_top_level(document: Document, renames: tuple[EinsumRename, ...], workl
     """:class:`SpecError` if the renames name an Einsum that the workload lacks."""
     known = {DEFAULT, *(einsum.name for einsum in workload.einsums)}
     for index, item in enumerate(renames):
-        if item.name not in known:
+        if item.name not in known and workload.einsums:
             path = ("renames", "einsums", index, "name")
             raise document.error(path, f"There is no Einsum {item.name} to rename in.", nearest(item.name, known))
 

@@ -14,7 +14,7 @@ from ..sets import resolve
 from ..spec import EinsumRename, Spec
 from ..workload import TensorAccess, Workload, WorkloadEinsum
 from . import presentation
-from .yaml_text import Tagged, YamlData, yaml_text
+from .yaml_text import Expression, Tagged, YamlData, yaml_text
 
 YamlBlock = dict[str, YamlData]
 
@@ -124,7 +124,8 @@ def _top_level_rename(item: EinsumRename) -> YamlBlock:
 
 def arch_data(arch: Arch) -> YamlBlock:
     """The ``arch`` block."""
-    data: YamlBlock = {"variables": dict(arch.variables)} if arch.variables else {}
+    expressions = {name: Expression(text) for name, text in arch.expressions.items()}
+    data: YamlBlock = {"variables": {**arch.variables, **expressions}} if arch.variables or expressions else {}
     data["nodes"] = [_arch_node(node) for node in arch.nodes]
     return data
 
@@ -142,6 +143,7 @@ def _component(node: Component) -> YamlBlock:
     # AccelForge wants the leakage of what has any; its containers have none.
     keep = ("name", "size", "direction") if isinstance(node, Container) else ("name", "leak_power", "size", "direction")
     plain = _without_defaults(node, keep)
+    plain = {name: value for name, value in plain.items() if name not in ("expressions", "by_einsum")}
     if isinstance(rules := plain.get("tensors"), TensorRules):
         plain["tensors"] = _rules(rules)
     result: YamlBlock = {"name": plain.pop("name")} | plain
@@ -149,7 +151,26 @@ def _component(node: Component) -> YamlBlock:
         result["actions"] = [_action(action) for action in node.actions]
     if node.spatial:
         result["spatial"] = [_fanout(fanout) for fanout in node.spatial]
+    for name, text in node.expressions.items():
+        _put_expression(result, name, text)
     return result
+
+
+def _put_expression(component: YamlBlock, name: str, text: str) -> None:
+    """Write an expression in the place of a field's number; leave the field out if there is none."""
+    owner, _, key = name.rpartition(".")
+    table: object = component
+    if name.startswith(("bits_per_value.", "values_per_action.")):
+        owner, _, key = name.partition(".")
+        table = component[owner]
+    elif owner:
+        named = component["spatial" if owner.startswith("spatial.") else "actions"]
+        assert isinstance(named, list)
+        table = next(item for item in named if item["name"] == owner.removeprefix("spatial."))
+    assert isinstance(table, dict)
+    table.pop(key, None)
+    if text:
+        table[key] = text
 
 
 def _action(action: Action) -> YamlBlock:

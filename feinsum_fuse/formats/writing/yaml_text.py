@@ -21,6 +21,10 @@ class Tagged:
     fields: Mapping[str, YamlData] = field(default_factory=dict)
 
 
+class Expression(str):
+    """A text that must not be quoted, since a quoted variable stands for itself."""
+
+
 YamlData = None | bool | int | float | str | Sequence["YamlData"] | Mapping[str, "YamlData"] | Tagged
 
 
@@ -33,6 +37,8 @@ def _scalar(value: object) -> str:
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     if isinstance(value, int | float):
         return repr(value)
+    if isinstance(value, Expression):
+        return value if value[0].isalnum() or value[0] in '_(["' else f"({value})"
     text = str(value)
     if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text
@@ -56,6 +62,8 @@ def _fits(value: YamlData, indent: int) -> bool:
     content = value.fields if isinstance(value, Tagged) else value
     if not isinstance(content, Mapping | Sequence) or isinstance(content, str) or not content:
         return True
+    if isinstance(content, Mapping) and any(isinstance(item, Expression) for item in content.values()):
+        return False
     return not (isinstance(content, Mapping) and content.get("nodes")) and len(_flow(value)) + indent <= WIDTH
 
 

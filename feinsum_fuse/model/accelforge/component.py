@@ -15,6 +15,7 @@ from ...formats.workload import WorkloadEinsum
 
 def localised(spec: Spec, einsum: WorkloadEinsum, leaf: Leaf) -> Leaf:
     """A component whose tables are keyed by tensor names instead of set expressions."""
+    leaf = leaf.for_einsum(einsum.name)
     if isinstance(leaf, Network):
         return replace(leaf, bits_per_value=constantdict(resolve(leaf.bits_per_value, spec.workload, einsum.name)))
     if not isinstance(leaf, Memory | Toll):

@@ -147,7 +147,7 @@ class EinsumModel:
         usage = self._usage()
         reserved = tuple(item for tensor in self.tensors for item in occupancy(tensor, self.n_instances))
         self._check_sizes(reserved)
-        leaked = leak_energy(self.arch, self.nest.compute.name, usage, largest(seconds.values()))
+        leaked = leak_energy(self.arch, self.nest.einsum.name, self.nest.compute.name, usage, largest(seconds.values()))
         times = self.n_instances
         actions: ActionCounts = {key: count * times for key, count in counts.items()}
         return EinsumEstimate(

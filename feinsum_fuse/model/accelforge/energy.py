@@ -98,11 +98,12 @@ def _gated(fraction: Number, dimension: Fanout, usage: Number) -> Number:
     return fraction * usage / dimension.fanout if dimension.power_gateable else fraction
 
 
-def leak_energy(arch: Arch, compute: str, usage: Usage, latency: Number) -> dict[str, Number]:
+def leak_energy(arch: Arch, einsum: str, compute: str, usage: Usage, latency: Number) -> dict[str, Number]:
     """Component -> joules leaked during one Einsum: ``leak power * instances * powered fraction * latency``; of all components.
 
     AccelForge's convention: a component's own fanout does not multiply its leakage, only those above it do.
     """
     count = instances(arch, own=False)
     fraction = powered(arch, compute, usage)
-    return {leaf.name: leak_power(leaf) * count[leaf.name] * fraction[leaf.name] * latency for leaf in arch.components}
+    leaked = {leaf.name: leak_power(leaf.for_einsum(einsum)) for leaf in arch.components}
+    return {leaf.name: leaked[leaf.name] * count[leaf.name] * fraction[leaf.name] * latency for leaf in arch.components}

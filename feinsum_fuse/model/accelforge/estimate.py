@@ -9,11 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ModelError
-from ...formats.arch import Memory
+from ...formats.arch import Arch, Memory
 from ...formats.spec import Spec
 from ..quantity import Number, largest, total
 from .einsum_model import CoreTerm, EinsumEstimate, EinsumModel, Legality, Reserved, TileShapes, check_size
 from .einsum_nest import Home, einsum_nest
+
+PASTE = (
+    "Write the numbers into the component: leak_power, and energy and throughput of each action. "
+    "AccelForge prints them: Spec.from_yaml(...).calculate_component_costs(einsum_name=...).arch.find(...)."
+)
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,7 @@ def estimate(spec: Spec, tile_shapes: TileShapes | None = None, core: CoreTerm |
     """
     if spec.arch is None or spec.mapping is None:
         raise ModelError("A prediction needs an architecture and a mapping.", hint="Give files with the keys arch and mapping.")
+    _check_known(spec, spec.arch)
     legality = Legality()
     results: dict[str, EinsumEstimate] = {}
     branches: list[EinsumReservations] = []
@@ -147,6 +153,18 @@ def estimate(spec: Spec, tile_shapes: TileShapes | None = None, core: CoreTerm |
         if isinstance(component, Memory):
             check_size(component, bits, "What is alive at one time", legality)
     return Estimate(results, peak, legality.legal)
+
+
+def _check_known(spec: Spec, arch: Arch) -> None:
+    """Every number that a figure depends on is there; areas are none of them."""
+    for leaf in arch.components:
+        for einsum in spec.workload.einsums:
+            unknown = [name for name in leaf.unknown(einsum.name) if name not in ("area", "area_scale")]
+            if not unknown:
+                continue
+            modelled = leaf.component_class and not any(leaf.expressions[name] for name in unknown)
+            why = f": component models such as {leaf.component_class} are not called here" if modelled else ""
+            raise ModelError(f"{leaf.name} has no number for {', '.join(unknown)}{why}.", hint=PASTE)
 
 
 def _check_homes(spec: Spec, model: EinsumModel, homes: dict[str, Home]) -> None:

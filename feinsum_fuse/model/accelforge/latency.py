@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from ...errors import ModelError, SpecError
-from ...formats.arch import DEFAULT_TOTAL_LATENCY, NETWORK_LATENCY, Component, Network
+from ...formats.arch import DEFAULT_TOTAL_LATENCY, LATENCY_FIELDS, NETWORK_LATENCY, Component, Network
 from ...formats.language.expressions import NamedList, evaluate
 from ..quantity import Number, largest, smallest, total
 from .component import ActionCalls, energy_per_action, throughput_of
@@ -41,7 +41,8 @@ def component_latency(component: Component, calls: Mapping[str, Number], names: 
     )
     if component.total_latency.strip() == DEFAULT_TOTAL_LATENCY:
         return total(_seconds(component, cast(ActionCalls, action)) for action in actions)
-    table = {**names, "actions": actions, "max": _any(largest), "min": _any(smallest), "sum": _any(total), "name": component.name}
+    own = {name: found for name in LATENCY_FIELDS if (found := getattr(component, name, None)) is not None}
+    table = {**names, **own, "actions": actions, "max": _any(largest), "min": _any(smallest), "sum": _any(total), "name": component.name}
     try:
         result = evaluate(component.total_latency, table)
     except SpecError as error:
