@@ -302,7 +302,7 @@ class Terms:
             * dimension.fanout.usage_scale
             for number, dimension in enumerate(self.dimensions)
         }
-        watts = sum(leak_energy(self.arch, self.components[-1].name, usage, 1.0).values(), 0.0)
+        watts = sum(leak_energy(self.arch, self.einsum.name, self.components[-1].name, usage, 1.0).values(), 0.0)
         return np.broadcast_to(np.asarray(watts, dtype=np.float64), (len(spreads),))
 
 
