@@ -2,7 +2,7 @@
 
 from .driver import search
 from .errors import NoMappingError, UnprovedError, UnsearchedError
-from .options import Progress
+from .options import SearchProgress
 from .result import Found, Result, Space, Stage
 
-__all__ = ["Found", "NoMappingError", "Progress", "Result", "Space", "Stage", "UnprovedError", "UnsearchedError", "search"]
+__all__ = ["Found", "NoMappingError", "Result", "SearchProgress", "Space", "Stage", "UnprovedError", "UnsearchedError", "search"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,14 +20,16 @@ from ..formats.checking.constraint_check import broken_by
 from ..formats.spec import Spec, expect_spec
 from ..model.evaluation import predict
 from ..model.quantity import Array
+from ..progress import Hook
 from ..schedule.target import DeviceLimits
 from .einsum.chain import Budget
-from .einsum.pareto import SLACK
+from .einsum.pareto import SLACK, undominated
 from .einsum.tables import Limit
 from .errors import NoMappingError, UnprovedError, UnsearchedError
+from .infeasibility import infeasible
 from .joining.joins import Joins, Part
 from .joining.structures import Structures
-from .options import MAX_ROWS, Objective, Options, Progress
+from .options import MAX_ROWS, Objective, Options, SearchProgress
 from .problem import Figures, Problem
 from .result import Found, Result, Space, Stage, value_of
 from .tree import Branch, InexpressibleError, TreeWriter
@@ -50,7 +53,7 @@ def search(
     seconds: float | None = None,
     jobs: int = 1,
     cache: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Hook | None = None,
     even: bool = False,
     flip: bool = True,
     head_first: bool = False,
@@ -88,7 +91,6 @@ def _refuse(options: Options, device: object | None, limits: DeviceLimits | None
         "head_first=True": options.head_first,
         "head_is_tiled_fusion=False": not options.head_is_tiled_fusion,
         "footprint='sum'": options.footprint == "sum",
-        "top above 1": options.top > 1,
         "device": device is not None,
         "limits": limits is not None,
     }
@@ -120,7 +122,6 @@ class Search:
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.options.max_rows)
-        self.joined = 0
         self.kept = 0
 
     def result(self) -> Result:
@@ -128,61 +129,110 @@ class Search:
         if self.options.pareto:
             return self._front()
         objective = self.options.objective
+        problem = self._problem(self._figures(objective))
+        fused = self._most_fused(problem)
+        best, floor, used = self._least(problem, objective, UNBOUNDED, fused)
+        try:
+            found = self._found(self._tied(best, objective, used))
+        except InexpressibleError:
+            problem = self._problem(self._figures(objective), expressible=True)
+            best, _, used = self._least(problem, objective, UNBOUNDED, fused)
+            found = self._found(self._tied(best, objective, used, expressible=True))
+        value = self._value(objective, best.figures)
+        self._agree(objective, value, found)
+        front = (found,) if self.options.top == 1 else self._best(problem, objective, value, fused)
+        proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance)
+        return Result(objective, front, min(floor, value_of(objective, found)), proved, self._space(), tuple(self.log), self._omitted())
+
+    def _figures(self, objective: Objective) -> Figures:
         leaking = self.spec.arch is not None and any(leaf.leak_power for leaf in self.spec.arch.components)
         both = objective == "edp" or (objective == "energy" and leaking)
-        problem = self._problem(Figures(both or objective == "energy", both or objective == "latency"))
-        fused = self._most_fused(problem)
-        best, floor, proved, used = self._least(problem, objective, UNBOUNDED, fused)
-        if not both:
-            best = self._tied(best, objective, used)
-        try:
-            found = self._found(best)
-        except InexpressibleError as error:
-            raise UnsearchedError(f"The best mapping needs two places for {error} under one loop, which no LoopTree says.") from None
-        if abs(value_of(objective, found) - self._value(objective, best.figures)) > AGREEMENT * abs(value_of(objective, found)):
-            raise SearchError(self._contradiction(objective, best, found))
-        return Result(objective, (found,), min(floor, value_of(objective, found)), proved, self._space(), tuple(self.log))
+        return Figures(both or objective == "energy", both or objective == "latency")
 
-    def _problem(self, figures: Figures) -> Problem:
-        return Problem.of(self.spec, self.options, figures, self.budget)
+    def _omitted(self) -> tuple[str, ...]:
+        """What of the space is not searched."""
+        return ()
+
+    def _agree(self, objective: str, value: float, found: Found) -> None:
+        """The model must say what the search counts."""
+        modelled = value_of(objective, found)
+        if abs(modelled - value) > AGREEMENT * abs(modelled):
+            message = f"The search counts {objective} as {value:.9g}, the model as {modelled:.9g}, of this mapping:\n{found.mapping}"
+            raise SearchError(message)
+
+    def _best(self, problem: Problem, objective: Objective, value: float, fused: int) -> tuple[Found, ...]:
+        """The ``top`` best mappings in order: none is left out that is better than the last of them.
+
+        Dominance is switched off, as what it removes may be the second best; the bound widens until there are enough.
+        """
+        options = dataclasses.replace(self.options, without=self.options.without | {"dominance"})
+        open_problem = dataclasses.replace(problem, options=options)
+        for more in (*WIDENED[:-1], 1.0, 3.0, math.inf):
+            found = self._distinct(open_problem, objective, value * (1 + more), fused)
+            if len(found) >= self.options.top or math.isinf(more):
+                break
+        for candidate, written in found[: self.options.top]:
+            self._agree(objective, self._value(objective, candidate.figures), written)
+        return tuple(written for _, written in found[: self.options.top])
+
+    def _distinct(self, problem: Problem, objective: Objective, bound: float, fused: int) -> list[tuple[Candidate, Found]]:
+        """Mappings within a bound in order, each once."""
+        result: dict[str, tuple[Candidate, Found]] = {}
+        for candidate in self._all_within(problem, objective, UNBOUNDED, bound, fused):
+            if len(result) >= self.options.top:
+                break
+            with contextlib.suppress(InexpressibleError):
+                written = self._found(candidate)
+                result.setdefault(str(written.mapping), (candidate, written))
+        return list(result.values())
+
+    def _problem(self, figures: Figures, *, expressible: bool = False) -> Problem:
+        return Problem.of(self.spec, self.options, figures, self.budget, expressible)
 
     def _most_fused(self, problem: Problem) -> int:
         asked = self.options.fused
         return min(problem.most_fused, asked) if isinstance(asked, int) else problem.most_fused
 
-    def _least(self, problem: Problem, objective: Objective, limit: Limit, fused: int) -> tuple[Candidate, float, bool, int]:
-        """The best mapping within a limit, the floor, whether it is proved, and how many fused loops were looked at to find it."""
+    def _least(self, problem: Problem, objective: Objective, limit: Limit, fused: int) -> tuple[Candidate, float, int]:
+        """The best mapping within a limit, a floor under all of them, and how many fused loops were looked at to find it."""
         floors = problem.floors.total
         if np.isinf(floors).any():
-            raise NoMappingError(self._infeasible(problem))
+            raise NoMappingError(infeasible(problem))
         floor = self._value(objective, floors)
         best: Candidate | None = None
-        used = 0
+        value, used = math.inf, 0
         for loops in range(fused + 1):
-            incumbent = math.inf if best is None else self._value(objective, best.figures)
-            found = None
-            for bound in [floor, incumbent] if incumbent > floor * (1 + SLACK) else []:
-                found = self._within(problem, objective, limit, bound, loops)
+            for bound in [floor, value / (1 + self.options.tolerance)] if value > floor * (1 + SLACK) else []:
+                found = next(iter(self._all_within(problem, objective, limit, bound, loops)), None)
+                if found is not None and self._value(objective, found.figures) < value * (1 - SLACK):
+                    best, used, value = found, loops, self._value(objective, found.figures)
                 if found is not None:
                     break
-            if found is not None and (best is None or self._value(objective, found.figures) < incumbent * (1 - SLACK)):
-                best, used = found, loops
-            value = math.inf if best is None else self._value(objective, best.figures)
             self._report(f"{loops} fused loops", floor, value)
             if value <= floor * (1 + SLACK) * (1 + self.options.tolerance):
-                break
-        if best is None:
-            raise NoMappingError(self._infeasible(problem))
-        return best, self._value(objective, best.figures), True, used
+                return best or self._nothing(problem), floor, used
+            if self._late:
+                return best or self._nothing(problem), floor, used
+        return best or self._nothing(problem), value / (1 + self.options.tolerance), used
 
-    def _within(self, problem: Problem, objective: Objective, limit: Limit, bound: float, loops: int) -> Candidate | None:
-        """The best mapping with at most so many fused loops whose objective is within a bound, if there is one."""
+    def _nothing(self, problem: Problem) -> Candidate:
+        """No candidate: out of time, or nothing legal."""
+        if self._late:
+            raise UnprovedError("The search has no mapping within its seconds.", hint="Allow it more.")
+        raise NoMappingError(infeasible(problem))
+
+    @property
+    def _late(self) -> bool:
+        """Whether the time is up."""
+        limit = self.options.seconds
+        return limit is not None and time.perf_counter() - self._began > limit
+
+    def _all_within(self, problem: Problem, objective: Objective, limit: Limit, bound: float, loops: int) -> Iterator[Candidate]:
+        """The mappings with at most so many fused loops whose objective is within a bound, best first, without those dominated."""
         most = self._limit(problem, objective, limit, bound)
-        pieces = problem.pieces(loops, most)
-        self.kept += sum(len(piece.cost) for own in pieces for piece in own)
-        if not all(pieces):
-            return None
-        joins = Joins(Structures(problem.cascade, pieces), problem.tracked, self.budget, "dominance" not in self.options.without)
+        joins = self._joins(problem, loops, most)
+        if joins is None:
+            return
         slack = 1 + SLACK
 
         def affordable(figures: Array) -> NDArray[np.bool_]:
@@ -191,16 +241,23 @@ class Search:
 
         least = joins.relax(lambda figures: bool(affordable(figures)))
         if least is None:
-            return None
+            return
         relaxed = self._value(objective, least)
-        for stop in sorted({min(bound, relaxed * (1 + more)) for more in WIDENED}):
+        everything = "dominance" in problem.options.without
+        for stop in [bound] if everything else sorted({min(bound, relaxed * (1 + more)) for more in WIDENED}):
             states = joins.forward(lambda f, stop=stop: affordable(f) & (self._values(objective, f) <= stop * slack))  # type: ignore[misc]
-            self.joined += joins.joined
             if states is not None and len(states):
-                values = self._values(objective, states.cost)
-                row = int(np.lexsort((*states.cost.T, values))[0])
-                return Candidate(states.cost[row], joins.parts(row), states.carry.peak[row])
-        return None
+                for row in np.lexsort((*states.cost.T, self._values(objective, states.cost))):
+                    yield Candidate(states.cost[row], joins.parts(int(row)), states.carry.peak[row])
+                return
+
+    def _joins(self, problem: Problem, loops: int, most: Limit) -> Joins | None:
+        """The blocks of all Einsums within a limit, ready to be joined; ``None`` if an Einsum has none."""
+        pieces = problem.pieces(loops, most)
+        self.kept += sum(len(piece.cost) for own in pieces for piece in own)
+        if not all(pieces):
+            return None
+        return Joins(Structures(problem.cascade, pieces), problem.tracked, self.budget, "dominance" not in problem.options.without)
 
     def _limit(self, problem: Problem, objective: Objective, limit: Limit, bound: float) -> Limit:
         """What all Einsums together may need of energy and of latency."""
@@ -214,19 +271,70 @@ class Search:
             min(limit[1], bound / floors[0] if floors[0] > 0 else math.inf),
         )
 
-    def _tied(self, best: Candidate, objective: Objective, fused: int) -> Candidate:
+    def _tied(self, best: Candidate, objective: Objective, fused: int, *, expressible: bool = False) -> Candidate:
         """Of the mappings that are as good, with as many fused loops, the one that is best in the other figure."""
+        figures = self._figures(objective)
+        if (figures.energy and figures.seconds) or self._late:
+            return best
         value = self._value(objective, best.figures)
         other: Objective = "latency" if objective == "energy" else "energy"
         limit = (value * (1 + SLACK), math.inf) if objective == "energy" else (math.inf, value * (1 + SLACK))
-        problem = self._problem(Figures(True, True))
         try:
-            return self._least(problem, other, limit, fused)[0]
+            return self._least(self._problem(Figures(True, True), expressible=expressible), other, limit, fused)[0]
         except NoMappingError:
             return best
 
     def _front(self) -> Result:
-        raise UnsearchedError("The search does not cover pareto yet.")
+        """The Pareto set over the axes asked for."""
+        axes = self.options.pareto
+        problem = self._problem(Figures("energy" in axes, "latency" in axes or self._figures("energy").seconds))
+        floors = problem.floors.total
+        if np.isinf(floors).any():
+            raise NoMappingError(infeasible(problem))
+        most = UNBOUNDED if "usage" in axes else self._corner()
+        joins = self._joins(problem, self._most_fused(problem), most)
+        states = None
+        if joins is not None and joins.relax(lambda figures: bool((figures <= np.array(most) * (1 + SLACK)).all())) is not None:
+            states = joins.forward(lambda figures: np.all(figures <= np.array(most) * (1 + SLACK), axis=-1))
+        if joins is None or states is None:
+            raise NoMappingError(infeasible(problem))
+        rows = [int(row) for row in undominated(np.zeros(len(states), dtype=np.int64), self._columns(states.cost, states.carry.peak))]
+        found: list[Found] = []
+        complete = True
+        for row in rows:
+            candidate = Candidate(states.cost[row], joins.parts(row), states.carry.peak[row])
+            try:
+                found.append(self._found(candidate))
+            except InexpressibleError:
+                complete = False
+                continue
+            for objective in {"energy", "latency"} & set(axes):
+                self._agree(objective, self._value(objective, candidate.figures), found[-1])
+        keep = undominated(np.zeros(len(found), dtype=np.int64), self._columns(*self._modelled(found, problem)))
+        front = tuple(found[int(row)] for row in keep)
+        first = next((axis for axis in axes if axis != "usage"), "energy")
+        floor = self._value(first, floors)
+        self._report("front", floor, value_of(first, front[0]))
+        return Result(first, front, floor, complete, self._space(), tuple(self.log), self._omitted())
+
+    def _columns(self, figures: Array, peak: Array) -> list[Array]:
+        """The axes of a front, in the caller's order."""
+        columns: list[Array] = []
+        for axis in self.options.pareto:
+            columns += list(peak.T) if axis == "usage" else [figures[:, 0 if axis == "energy" else 1]]
+        return columns
+
+    def _modelled(self, found: Sequence[Found], problem: Problem) -> tuple[Array, Array]:
+        """What the model says of mappings, as arrays."""
+        names = [memory.name for memory in problem.tracked]
+        peaks = np.array([[f.peak[name] for name in names] for f in found]).reshape(len(found), len(names))
+        return np.array([[f.energy, f.latency] for f in found]), peaks
+
+    def _corner(self) -> Limit:
+        """The energy of the fastest mapping and the latency of the thriftiest: what lies beyond is dominated by one of them."""
+        alone = dataclasses.replace(self.options, pareto=(), top=1, tolerance=0.0)
+        best = [Search(self.spec, self.given, dataclasses.replace(alone, objective=o)).result().front[0] for o in ("latency", "energy")]
+        return best[0].energy, best[1].latency
 
     def _value(self, objective: str, figures: Array) -> float:
         return float(self._values(objective, figures))
@@ -252,24 +360,12 @@ class Search:
         peak = {name: prediction.peak[name] for name in finite}
         return Found(self.given.replace(mapping=mapping), prediction.energy, prediction.latency, peak)
 
-    def _contradiction(self, objective: str, best: Candidate, found: Found) -> str:
-        return (
-            f"The search counts {objective} as {self._value(objective, best.figures):.9g}, the model as {value_of(objective, found):.9g}, "
-            f"of this mapping:\n{found.mapping}"
-        )
-
-    def _infeasible(self, problem: Problem) -> str:
-        """Why nothing is legal."""
-        return "No mapping fits the memories of the architecture."
-
     def _space(self) -> Space:
-        return Space(evaluated=self.budget.evaluated, kept=self.kept, joined=self.joined)
+        return Space(evaluated=self.budget.evaluated, kept=self.kept, joined=self.budget.joined)
 
     def _report(self, name: str, floor: float, incumbent: float) -> None:
         """Log a stage, tell the caller, and end a search that has run out of time."""
         seconds = time.perf_counter() - self._began
         self.log.append(Stage(name, seconds, floor, incumbent, self.budget.evaluated))
         if self.options.progress is not None:
-            self.options.progress(Progress(name, floor, incumbent, self.budget.evaluated))
-        if self.options.seconds is not None and seconds > self.options.seconds and math.isinf(incumbent):
-            raise UnprovedError(f"After {seconds:.1f} s the search has no mapping yet.", hint="Allow it more seconds.")
+            self.options.progress(SearchProgress(name, seconds=seconds, floor=floor, incumbent=incumbent, rows=self.budget.evaluated))

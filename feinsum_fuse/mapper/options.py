@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ..progress import Hook, Progress
 from .errors import UnsearchedError
 
 Objective = Literal["energy", "latency", "edp"]
@@ -20,21 +21,16 @@ RULES = ("block", "free", "prefix", "budget", "dominance", "floor")
 
 
 @dataclass(frozen=True)
-class Progress:
-    """Where a search stands."""
+class SearchProgress(Progress):
+    """Where a search stands; the units are those of its objective."""
 
-    stage: str
-    floor: float
-    incumbent: float
-    rows: int
+    floor: float = 0.0
+    incumbent: float = math.inf
+    rows: int = 0
+    """Partial mappings looked at."""
 
     @property
-    def gap(self) -> float:
-        """How much better than the incumbent a mapping could still be, as a fraction of it."""
-        return gap(self.incumbent, self.floor)
-
-
-def gap(incumbent: float, floor: float) -> float:
+    def gap(incumbent: float, floor: float) -> float:
     """``1 - floor / incumbent``; 0 where both are 0, 1 where there is no incumbent."""
     if math.isinf(incumbent):
         return 1.0
@@ -54,7 +50,7 @@ class Options:
     seconds: float | None = None
     jobs: int = 1
     cache: str | None = None
-    progress: Callable[[Progress], None] | None = None
+    progress: Hook | None = None
     even: bool = False
     flip: bool = True
     head_first: bool = False

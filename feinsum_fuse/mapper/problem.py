@@ -43,15 +43,17 @@ class Problem:
     options: Options
     figures: Figures
     budget: Budget
+    expressible: bool = False
+    """Whether tensors that Einsums share are held for one of them only below the loops that they share."""
 
     @classmethod
-    def of(cls, spec: Spec, options: Options, figures: Figures, budget: Budget) -> Problem:
+    def of(cls, spec: Spec, options: Options, figures: Figures, budget: Budget, expressible: bool = False) -> Problem:
         """The problem of a spec; what the search does not cover is refused by name."""
         if spec.arch is None:
             raise UnsearchedError("A search needs an architecture.", hint="Give a file with the key arch.")
         if not spec.workload.einsums:
             raise UnsearchedError("A search needs a workload with Einsums.", hint="Give a file with the key workload.")
-        return cls(spec, spec.arch, options, figures, budget)
+        return cls(spec, spec.arch, options, figures, budget, expressible)
 
     @cached_property
     def cascade(self) -> Cascade:
@@ -93,7 +95,10 @@ class Problem:
             raise NoMappingError(f"No compute unit and no choice of memories is allowed for Einsum {einsum.name}.")
         inside = frozenset(t for t in self.spec.workload.shared if t in self.spec.workload.intermediates)
         passes = self.cascade.passes(number, inside)
-        return [Tables(space, self.options, self.budget, self._instances(einsum), passes, self._persistent(space)) for space in spaces]
+        return [
+            Tables(space, self.options, self.budget, self._instances(einsum), passes, self._persistent(space), self.expressible)
+            for space in spaces
+        ]
 
     def _persistent(self, space: EinsumSpace) -> frozenset[int]:
         return frozenset(t for t, access in enumerate(space.terms.accesses) if access.persistent)

@@ -86,6 +86,8 @@ class Tables:
     """Whether others share loops around this Einsum for tensors that it does not touch."""
     fixed: frozenset[int] = frozenset()
     """The tensors that persist: they live above all loops."""
+    expressible: bool = False
+    """Whether no tensor that others touch too is held above a fused loop, where they might hold it elsewhere."""
 
     def by_homes(self) -> dict[Homes, list[int]]:
         """Homes -> the numbers of the storage choices that have them."""
@@ -189,7 +191,11 @@ class Tables:
     def _held(self, frame: Frame, choices: Sequence[Placed]) -> list[tuple[Held, ...]]:
         if self.space.terms.einsum.is_copy_operation:
             return [()]
-        return list(placements(self.space, frame, choices, everywhere="prefix" in self.options.without))
+        found = placements(self.space, frame, choices, everywhere="prefix" in self.options.without)
+        if not self.expressible:
+            return list(found)
+        count = len(frame.loops)
+        return [held for held in found if all(h.depth == count or not self.space.shared[h.tensor] for h in held)]
 
     def _compulsory(self, option: Placed, bound: Limit) -> bool:
         """Whether a storage choice is affordable even if each holder is filled once."""

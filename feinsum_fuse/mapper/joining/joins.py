@@ -72,7 +72,6 @@ class Joins:
     pairs: list[dict[Boundary, list[Pairs]]] = field(default_factory=list)
     to_go: list[dict[Boundary, tuple[Integers, Array]]] = field(default_factory=list)
     states: list[dict[Boundary, States]] = field(default_factory=list)
-    joined: int = 0
 
     @property
     def cascade(self) -> Cascade:
@@ -167,7 +166,7 @@ class Joins:
         if not len(left) or edge.after not in self.to_go[number + 1]:
             return None
         self.budget.spend(len(left))
-        self.joined += len(left)
+        self.budget.joined += len(left)
         cost = states.cost[left] + edge.piece.cost[right]
         count = len(edge.after.loops)
         after = tile_number(edge.piece.block.tiles[right][:, :count], edge.after.bounds)

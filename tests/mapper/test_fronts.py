@@ -1,0 +1,91 @@
+"""Fronts, the best few, limits, and what is said where nothing fits."""
+
+from __future__ import annotations
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.mapper import NoMappingError, SearchProgress, UnprovedError, UnsearchedError
+
+from .specs import arch, compute, memory, spec, two_memories, workload
+
+CHAIN = workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], M=4, K=4, N=4, P=2)
+PRODUCT = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=4, K=6, N=4)
+
+
+def test_each_point_of_a_front_is_the_optimum_of_its_buffer() -> None:
+    front = ff.search(spec(two_memories(4096), CHAIN), pareto=("energy", "usage")).front
+    assert len(front) > 3
+    for better, point in zip([None, *front], front, strict=False):
+        size = point.peak["Buffer"]
+        assert ff.search(spec(two_memories(max(size, 1)), CHAIN)).value == pytest.approx(point.energy)
+        assert better is None or (better.energy < point.energy and better.peak["Buffer"] > size)
+
+
+def test_a_front_over_energy_and_latency_begins_and_ends_at_the_optima() -> None:
+    slow = arch(
+        memory("Main", "inf", 8, rate=1, tensors="tensors: {keep: ~Intermediates, may_keep: All}"),
+        memory("Buffer", 120, 4, rate=2, more="total_latency: sum(a.n_calls for a in actions)"),
+        compute(),
+    )
+    chain = spec(slow, CHAIN)
+    front = ff.search(chain, pareto=("energy", "latency")).front
+    assert front[0].energy == pytest.approx(ff.search(chain, "energy").value)
+    assert front[-1].latency == pytest.approx(ff.search(chain, "latency").value)
+
+
+def test_the_best_few_are_different_and_in_order() -> None:
+    found = ff.search(spec(two_memories(120), PRODUCT), top=5)
+    assert len({str(f.mapping) for f in found.front}) == 5
+    energies = [f.energy for f in found.front]
+    assert energies == sorted(energies)
+    assert energies[0] == pytest.approx(ff.search(spec(two_memories(120), PRODUCT)).value)
+
+
+def test_infeasible_says_which_memory() -> None:
+    tight = arch(
+        memory("Main", "inf", 64, tensors="tensors: {keep: All}"), memory("Buffer", 10, 4, tensors="tensors: {keep: All}"), compute()
+    )
+    with pytest.raises(NoMappingError, match="needs at least 24 bits of Buffer, whose size is 10 bits"):
+        ff.search(spec(tight, PRODUCT))
+
+
+def test_a_tolerance_is_kept() -> None:
+    chain = spec(two_memories(200), CHAIN)
+    best = ff.search(chain).value
+    loose = ff.search(chain, tolerance=0.5)
+    assert loose.proved
+    assert best <= loose.value <= 1.5 * best
+
+
+def test_progress_is_told() -> None:
+    heard: list[object] = []
+    ff.search(spec(two_memories(200), CHAIN), progress=heard.append)
+    assert heard
+    assert all(isinstance(item, SearchProgress) and item.floor <= item.incumbent for item in heard)
+
+
+def test_too_many_rows_are_an_error() -> None:
+    with pytest.raises(UnprovedError, match="max_rows is 3"):
+        ff.search(spec(two_memories(200), CHAIN), max_rows=3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"objective": "power"}, "objective is 'power'"),
+        ({"pareto": ("energy", "heat")}, "pareto is 'heat'"),
+        ({"fused": -1}, "fused is -1"),
+        ({"top": 0}, "top is 0"),
+        ({"seconds": 0}, "seconds is 0"),
+        ({"without": ["rule"]}, "without is 'rule'"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UnsearchedError, match=message):
+        ff.search(spec(two_memories(200), PRODUCT), **arguments)  # type: ignore[arg-type]
+
+
+def test_a_search_needs_an_architecture() -> None:
+    with pytest.raises(UnsearchedError, match="needs an architecture"):
+        ff.search(spec(PRODUCT))
