@@ -30,7 +30,16 @@ class SearchProgress(Progress):
     """Partial mappings looked at."""
 
     @property
-    def gap(incumbent: float, floor: float) -> float:
+    def gap(self) -> float:
+        """How much better than the incumbent a mapping could still be, as a fraction of it."""
+        return gap(self.incumbent, self.floor)
+
+    def __str__(self) -> str:
+        best = "no mapping yet" if math.isinf(self.incumbent) else f"best {self.incumbent:.6g}, gap {self.gap:.3g}"
+        return f"{self.stage}: floor {self.floor:.6g}, {best}, {self.rows} rows, {self.seconds:.1f} s"
+
+
+def gap(incumbent: float, floor: float) -> float:
     """``1 - floor / incumbent``; 0 where both are 0, 1 where there is no incumbent."""
     if math.isinf(incumbent):
         return 1.0
