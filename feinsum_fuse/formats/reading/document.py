@@ -18,6 +18,7 @@ from ..language.caps import MAX_BITS, clipped, shortened
 from ..language.expressions import nearest
 from ..templates.placed_text import PlacedText
 from ..validation.complaints import Path, path_text
+from .quoting import quoting_hint
 
 Scalar = str | int | float | bool | None
 Data = Scalar | list["Data"] | dict[str, "Data"]
@@ -252,7 +253,8 @@ def read_yaml(source: PlacedText, include: Include) -> Value:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = source.location(mark.index) if mark else Location(source.file)
-        raise SpecError(clipped(f"This is not YAML: {error.problem or error.context}."), location=where) from None
+        hint = quoting_hint(source.text, mark.index) if mark else ""
+        raise SpecError(clipped(f"This is not YAML: {error.problem or error.context}."), location=where, hint=hint) from None
     except RecursionError:
         raise SpecError(_DEPTH_LIMIT, location=Location(source.file)) from None
     except (YAMLError, ValueError, OverflowError) as error:

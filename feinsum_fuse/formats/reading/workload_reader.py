@@ -34,6 +34,7 @@ from ..validation.complaints import Path
 from ..workload import Operation, TensorAccess, Workload, WorkloadEinsum
 from .document import Document
 from .fields import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
+from .quoting import quoting_hint
 from .renames import einsum_renames, read_renames
 
 _RESERVED_EINSUM = "Total"
@@ -159,6 +160,7 @@ class WorkloadReader:
     def _einsum(self, item: object, path: Path) -> _Located:
         if isinstance(item, str):
             item = {"einsum": item}
+        self._check_quotes(item, path)
         given = read_input(EinsumInput, item, self.document, path)
         if given.einsum is not None:
             text = given.einsum
@@ -187,6 +189,13 @@ class WorkloadReader:
         with self.document.blame(path):
             _check_einsum(einsum)
         return _Located(einsum, given, path)
+
+    def _check_quotes(self, item: object, path: Path) -> None:
+        value, _ = self.document.value(path)
+        if value is None or not isinstance(item, dict) or item.keys() <= EinsumInput.model_fields.keys():
+            return
+        if hint := quoting_hint(value.source.text, value.offset):
+            raise self.document.error(path, "This Einsum is not quoted, and YAML reads it as a key and its value.", hint)
 
     def _amended(self, parsed: ParsedEinsum, given: EinsumInput, path: Path) -> tuple[TensorAccess, ...]:
         """The accesses of a line, with what ``tensor_accesses`` beside it adds."""
