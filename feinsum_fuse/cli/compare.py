@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,19 @@ import typer
 from .. import Error, MappingError
 from .console import draw, emit, emit_json, note, progress
 from .inputs import has_top_key, specs
-from .options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, UrlOption, dtypes, variables
+from .options import (
+    DeviceOption,
+    DtypeOption,
+    FilesArgument,
+    IncludeDirOption,
+    JsonOption,
+    SetOption,
+    SweepOption,
+    UrlOption,
+    combinations,
+    dtypes,
+    variables,
+)
 from .run import tell_trouble
 
 if TYPE_CHECKING:
@@ -29,10 +40,7 @@ TOGETHER = 10
 
 def command(
     files: FilesArgument,
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option("--sweep", metavar="NAME=V1,V2,...", help="Try each mapping with each value of a template variable; repeatable."),
-    ] = None,
+    sweep: SweepOption = None,
     random: Annotated[int, typer.Option("--random", metavar="N", min=0, help="Draw N random legal mappings, too.")] = 0,
     seed: Annotated[int, typer.Option("--seed", metavar="S", help="The seed of --random: the same draws every time.")] = 0,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw predicted against measured times.")] = None,
@@ -113,23 +121,6 @@ def _with_random(mappings: dict[str, Spec], keep: bool, count: int, seed: int, d
     if not result:
         raise MappingError("no random mapping of this workload was found", hint="Give a mapping, or try another --seed.")
     return result
-
-
-def combinations(sweep: Sequence[str] | None) -> list[dict[str, int | float | str | bool]]:
-    """All combinations of the values of ``NAME=V1,V2,...`` texts; one empty combination if there are none.
-
-    Raises a usage error (exit code 2) for a text without values, and for a variable that is swept twice.
-    """
-    axes: dict[str, list[dict[str, int | float | str | bool]]] = {}
-    for text in sweep or ():
-        name, equals, values = text.partition("=")
-        name = name.strip()
-        if not equals or not name.isidentifier() or not all(value.strip() for value in values.split(",")):
-            raise typer.BadParameter(f"{text!r} is not NAME=V1,V2,...", param_hint="--sweep")
-        if name in axes:
-            raise typer.BadParameter(f"{name} is swept twice", param_hint="--sweep")
-        axes[name] = [variables([f"{name}={value}"]) for value in dict.fromkeys(values.split(","))]
-    return [{name: value for one in choice for name, value in one.items()} for choice in itertools.product(*axes.values())]
 
 
 def _label(label: str, values: Mapping[str, object]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +30,14 @@ DeviceOption = Annotated[
 DtypeOption = Annotated[
     list[str] | None,
     typer.Option("--dtype", metavar="[TENSORS=]TYPE", help="Element type of all tensors, or of those of a set expression; repeatable."),
+]
+SweepOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        metavar="NAME=VALUES",
+        help="Try each mapping with each value of a template variable: V1,V2,... and ranges A..B, A..B+STEP, A..B*FACTOR; repeatable.",
+    ),
 ]
 UrlOption = Annotated[
     str | None,
@@ -70,3 +80,47 @@ def _value(text: str) -> int | float | str | bool:
             continue
         return int(value) if "e" in text.lower() and value % 1 == 0 else value
     return text
+
+
+_RANGE = re.compile(r"(?P<first>-?\d+)\.\.(?P<last>-?\d+)(?:(?P<how>[+*])(?P<step>\d+))?")
+MOST_VALUES = 10_000
+"""Of one range."""
+
+
+def combinations(sweep: Sequence[str] | None) -> list[dict[str, int | float | str | bool]]:
+    """All combinations of the values of ``NAME=VALUES`` texts; one empty combination if there are none.
+
+    VALUES are separated by commas; ``8..12`` is 8, 9, ..., 12, ``8..64+8`` takes steps of 8, and ``8..64*2`` is 8, 16, 32, 64. Raises a
+    usage error (exit code 2) for a text without values, for a range that is none, and for a variable that is swept twice.
+    """
+    axes: dict[str, list[dict[str, int | float | str | bool]]] = {}
+    for text in sweep or ():
+        name, equals, values = text.partition("=")
+        name = name.strip()
+        if not equals or not name.isidentifier() or not all(value.strip() for value in values.split(",")):
+            raise typer.BadParameter(f"{text!r} is not NAME=V1,V2,...", param_hint="--sweep")
+        if name in axes:
+            raise typer.BadParameter(f"{name} is swept twice", param_hint="--sweep")
+        every = [one for value in values.split(",") for one in _range(value.strip())]
+        axes[name] = [variables([f"{name}={value}"]) for value in dict.fromkeys(every)]
+    return [{name: value for one in choice for name, value in one.items()} for choice in itertools.product(*axes.values())]
+
+
+def _range(text: str) -> Iterator[str]:
+    """The values of a range; a text that is none is a value."""
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        if ".." in text:
+            raise typer.BadParameter(f"{text!r} is no range: write A..B, A..B+STEP or A..B*FACTOR", param_hint="--sweep")
+        yield text
+        return
+    value, last, step = int(found["first"]), int(found["last"]), int(found["step"] or 1)
+    grows = step > 1 and value > 0 if found["how"] == "*" else step > 0
+    if not grows or value > last:
+        raise typer.BadParameter(f"{text!r} is a range without an end, or with no value", param_hint="--sweep")
+    for _ in range(MOST_VALUES):
+        if value > last:
+            return
+        yield str(value)
+        value = value * step if found["how"] == "*" else value + step
+    raise typer.BadParameter(f"{text!r} has more than {MOST_VALUES} values", param_hint="--sweep")

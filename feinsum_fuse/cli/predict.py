@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import emit, emit_json
+from .. import Error
+from ..progress import Stage
+from .console import draw, emit, emit_json, progress
 from .inputs import specs
-from .options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, TopKeyOption, dtypes, variables
+from .options import (
+    DeviceOption,
+    DtypeOption,
+    FilesArgument,
+    IncludeDirOption,
+    JsonOption,
+    SetOption,
+    SweepOption,
+    TopKeyOption,
+    combinations,
+    dtypes,
+    variables,
+)
 
 if TYPE_CHECKING:
+    from ..formats.spec import Spec
     from ..model.floor import Bounds
+    from ..model.prediction import Prediction
+    from ..report.sweep import Sweep
 
 
 def command(
@@ -20,6 +41,8 @@ def command(
     set_: SetOption = None,
     include_dir: IncludeDirOption = None,
     top_key: TopKeyOption = None,
+    sweep: SweepOption = None,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="With --sweep: draw predicted times over the values.")] = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     cold: Annotated[bool, typer.Option("--cold", help="For caches that are empty at first.")] = False,
@@ -28,27 +51,76 @@ def command(
     """Predict time, energy, traffic and occupancy of a mapping, or of each of several, with the roofline floor under it.
 
     With --dtype, values are as wide as these types; else as bits_per_value says. Without an arch in FILES, the device file of --device is
-    used (see `calibrate`).
+    used (see `calibrate`). With --sweep, one table has a row for each combination of values and each mapping.
     """
+    given, types = variables(set_), dtypes(dtype)
+    load = partial(specs, files, device=device, dtypes=types, include_dirs=include_dir, top_keys=top_key)
+    if sweep:
+        _emit_sweep(_swept(load, given, sweep, types, cold=cold), svg, as_json)
+        return
+    if svg is not None:
+        raise typer.BadParameter("there is nothing to draw without --sweep", param_hint="--svg")
+    found, _ = load(given)
+    predictions = {label: _predicted(spec, types, cold) for label, spec in found.items()}
+    if as_json:
+        emit_json({label: {**json.loads(one.to_json()), "floor": _floor(floor)} for label, (one, floor) in predictions.items()})
+        return
+    for number, (label, (one, floor)) in enumerate(predictions.items()):
+        if len(predictions) > 1:
+            emit(("\n" if number else "") + label.upper())
+        emit(one)
+        emit(f"\n{floor}")
+        if floor.latency and one.latency:
+            emit(f"\nThe predicted latency is {one.latency / floor.latency:.2f} times the least.")
+
+
+def _predicted(spec: Spec, types: dict[str, str], cold: bool) -> tuple[Prediction, Bounds]:
     import feinsum_fuse as ff
 
     from ..report.predicted import as_run
 
-    types = dtypes(dtype)
-    given, _ = specs(files, variables(set_), device=device, dtypes=types, include_dirs=include_dir, top_keys=top_key)
     if types:
-        given = {label: as_run(spec, ff.cascade(spec)) for label, spec in given.items()}
-    predictions = {label: (ff.predict(spec, cold=cold), ff.bounds(spec, cold=cold)) for label, spec in given.items()}
+        spec = as_run(spec, ff.cascade(spec))
+    return ff.predict(spec, cold=cold), ff.bounds(spec, cold=cold)
+
+
+def _swept(
+    load: Callable[[dict[str, object]], tuple[dict[str, Spec], bool]],
+    given: Mapping[str, object],
+    sweep: Sequence[str],
+    types: dict[str, str],
+    *,
+    cold: bool,
+) -> Sweep:
+    """Each mapping for each combination; raises as the first combination did if none can be predicted."""
+    from ..report.sweep import Sweep, SweptPoint
+
+    every = combinations(sweep)
+    points: list[SweptPoint] = []
+    left_out: list[tuple[str, str]] = []
+    first: Error | None = None
+    with Stage("predicting", progress, len(every)) as predicting:
+        for values in every:
+            where = " ".join(f"{name}={value}" for name, value in values.items())
+            try:
+                found, _ = load({**given, **values})
+                points += [SweptPoint.of(label, values, *_predicted(spec, types, cold)) for label, spec in found.items()]
+            except Error as error:
+                first = first or error
+                left_out.append((where, str(error)))
+            predicting.advance()
+    if first is not None and not points:
+        raise first
+    return Sweep(tuple(every[0]), tuple(points), tuple(left_out))
+
+
+def _emit_sweep(found: Sweep, svg: Path | None, as_json: bool) -> None:
     if as_json:
-        emit_json({label: {**json.loads(found.to_json()), "floor": _floor(floor)} for label, (found, floor) in predictions.items()})
-        return
-    for number, (label, (found, floor)) in enumerate(predictions.items()):
-        if len(predictions) > 1:
-            emit(("\n" if number else "") + label.upper())
+        emit_json({"points": [asdict(point) for point in found.points], "left_out": dict(found.left_out)})
+    else:
         emit(found)
-        emit(f"\n{floor}")
-        if floor.latency and found.latency:
-            emit(f"\nThe predicted latency is {found.latency / floor.latency:.2f} times the least.")
+    if svg is not None:
+        draw(svg, found._repr_svg_())
 
 
 def _floor(floor: Bounds) -> dict[str, object]:

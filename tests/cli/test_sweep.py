@@ -1,0 +1,82 @@
+"""``predict --sweep``: values and ranges, the table, the picture, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import typer
+
+import feinsum_fuse as ff
+from feinsum_fuse.cli.options import combinations
+from tests.cli.conftest import Invoke
+from tests.cli.files import MAPPING, write
+
+TILED = MAPPING.replace("rank_variable: m, tile_shape: 1", "rank_variable: m, tile_shape: {{TM | default(1)}}").replace(
+    "  - !Compute", "  - !Temporal {rank_variable: m, tile_shape: 1}\n  - !Compute"
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    return write(tmp_path, mapping=TILED)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("M=8,16", [8, 16]),
+        ("M=8..11", [8, 9, 10, 11]),
+        ("M=8..30+8", [8, 16, 24]),
+        ("M=8..64*2", [8, 16, 32, 64]),
+        ("M=-1..1", [-1, 0, 1]),
+        ("M=1,8..9,0.5,x", [1, 8, 9, 0.5, "x"]),
+        ("M=7..7", [7]),
+    ],
+)
+def test_values_and_ranges(text: str, values: list[object]) -> None:
+    assert [one["M"] for one in combinations([text])] == values
+
+
+@pytest.mark.parametrize("text", ["M=9..8", "M=1..8*1", "M=0..8*2", "M=1..8+0", "M=1..", "M=1..2..3", "M=1..100000", "M=1...4"])
+def test_ranges_that_are_none(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"range|values"):
+        combinations([text])
+
+
+def test_a_row_for_each_combination_and_the_same_figures_as_alone(invoke: Invoke, files: list[str]) -> None:
+    ended = invoke("predict", *files, "--sweep", "M=8..32*2", "--sweep", "TM=1,2", "--json")
+    assert ended.code == 0
+    points = json.loads(ended.out)["points"]
+    assert [point["values"] for point in points] == [{"M": m, "TM": t} for m in (8, 16, 32) for t in (1, 2)]
+    for point in points:
+        spec = ff.load(*files, variables=point["values"])
+        assert (point["latency"], point["floor"]) == (ff.predict(spec).latency, ff.bounds(spec).latency)
+
+
+def test_the_table_and_the_picture(invoke: Invoke, files: list[str], tmp_path: Path) -> None:
+    ended = invoke("predict", *files, "--sweep", "M=8,16", "--sweep", "TM=1,2", "--svg", tmp_path / "out.svg")
+    head, *rows = ended.out.splitlines()
+    assert head.split() == ["mapping", "M", "TM", "predicted", "floor", "over", "it", "energy", "bound", "by"]
+    assert [row.split()[1:3] for row in rows] == [["8", "1"], ["8", "2"], ["16", "1"], ["16", "2"]]
+    picture = ElementTree.parse(tmp_path / "out.svg").getroot()
+    name = "{http://www.w3.org/2000/svg}"
+    circles = list(picture.iter(f"{name}circle"))
+    assert len(circles) == 4 and len(list(picture.iter(f"{name}polyline"))) == 4  # two lines, and a floor of each
+    small, large = (float(circles[k].attrib["cy"]) for k in (0, 1))
+    assert large < small  # more rows take longer, and longer is further up
+
+
+def test_what_is_no_mapping_is_left_out_with_its_reason(invoke: Invoke, files: list[str]) -> None:
+    ended = invoke("predict", *files, "--sweep", "M=8,0")
+    assert ended.code == 0
+    assert "left out\nM=0: workload.yaml:3:" in ended.out
+    ended = invoke("predict", *files, "--sweep", "M=0")
+    assert (ended.code, ended.out) == (1, "")
+
+
+def test_a_picture_of_nothing_is_a_usage_error(invoke: Invoke, files: list[str]) -> None:
+    assert invoke("predict", *files, "--svg", "out.svg").code == 2
