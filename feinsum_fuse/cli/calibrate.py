@@ -22,7 +22,7 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write. Default: where `run` looks for this device.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Only what predictions need, in some 5 s.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Only what predictions need, in at most 8 s on an idle machine.")] = False,
     device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -29,6 +29,7 @@ def short_calibrations() -> Iterator[None]:
     """Whatever measures the device does so as quickly as it gets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibration, "QUICK_SECONDS", 0.3)
+        patch.setattr(calibration, "LEAST_SECONDS", 0.3)
         patch.setattr(calibration, "caches", small_caches)
         yield
 

@@ -25,6 +25,7 @@ def calibrated() -> Spec:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(calibration, "QUICK_SECONDS", 0.3)
+        patch.setattr(calibration, "LEAST_SECONDS", 0.3)
         patch.setattr(calibration, "caches", small_caches)
         return calibrate()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,12 @@ SPILLED = 0.85
 """Sums that do this part of what fewer of them do, or less, do not fit into registers."""
 NOISY = 0.1
 """A disagreement of the samples of a probe beyond which a calibration is called noisy."""
-QUICK_SECONDS, FULL_SECONDS = 2.5, 34.0
+QUICK_SECONDS, FULL_SECONDS = 6.0, 34.0
+"""For all of a quick calibration from the first probe on, and for the samples of a full one."""
+LEAST_SECONDS = 1.0
+"""For the samples of a quick calibration whose probes took longer to build than they should."""
+QUICK_TIMES_THE_CACHES, TIMES_THE_CACHES = 2, 4
+"""How many times the largest cache a buffer is that counts as main memory. Filling it takes most of a quick calibration's time."""
 KINDS = ("read", "write", "copy")
 ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
 """Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
@@ -45,13 +51,15 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, prog
     what one unit does a second: exponentials, scalars loaded into all lanes, lines read for one element, and bytes alone at each level.
     Energies are assumed (``assumed_energies``), not measured.
 
-    About 8 s if quick, below 60 s if not; ``progress`` is told of stages. Warns if the samples of a probe disagree by more than 10 %.
+    At most 8 s if quick and the machine idle, below 60 s if not; ``progress`` is told of stages. Warns if the samples of a probe disagree
+    by more than 10 %.
     """
     chosen = device if isinstance(device, cl.Device) else find_device(device)
+    start = time.monotonic()
     with Stage("measuring the device", progress):
         with Stage("building its probes", progress):
             session = _Session(best_bench(chosen, "float32"), quick)
-        seconds = QUICK_SECONDS if quick else FULL_SECONDS
+        seconds = max(LEAST_SECONDS, QUICK_SECONDS - (time.monotonic() - start)) if quick else FULL_SECONDS
         with Stage(f"sampling {len(session.probes)} probes in turns", progress) as sampling:
             sample_in_turns(session.probes.values(), seconds, after_round=sampling.advance)
     noise, worst = max((session.rate(name).disagreement, name) for name in session.probes if not name.startswith("launch"))
@@ -118,7 +126,8 @@ class _Session:
         """Bytes that no cache holds; less if the device, or this machine by now, has no room for two such buffers."""
         device = self.bench.device
         room = min(int(device.max_mem_alloc_size) // 2, int(device.global_mem_size) // 8)
-        return min(4 * max([1 << 20, *[cache.size for cache in self.levels]]), max(1 << 20, room))
+        times = QUICK_TIMES_THE_CACHES if self.quick else TIMES_THE_CACHES
+        return min(times * max([1 << 20, *[cache.size for cache in self.levels]]), max(1 << 20, room))
 
     def _working_set(self, cache: Cache) -> int:
         """Bytes between what the caches within hold (all of them together, for a shared cache) and what this one does."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...codegen.executable import Executable
-from ..runtime.host_memory import put_on_large_pages
+from ..runtime.host_memory import LARGE, put_on_large_pages
 from ..runtime.loaded import Loaded, queue_of
 from .caches import line_bytes
 
@@ -197,19 +197,20 @@ def sample_in_turns(
 ) -> None:
     """Sample all probes again and again for this long, so that each meets the quiet moments of a busy machine.
 
-    Those whose samples turn out too short are lengthened and sampled again.
+    Those whose samples turn out too short are lengthened and sampled again, in half of the time that is left.
     """
     every = list(probes)
+    last = time.perf_counter() + seconds
     while every:
-        end = time.perf_counter() + seconds
+        end = time.perf_counter() + max(0.0, last - time.perf_counter()) / 2
         rounds = 0
         while rounds < least or time.perf_counter() < end:
             for probe in every:
                 probe.sample()
             rounds += 1
             after_round()
-        every = [probe for probe in every if probe.lengthen()]
-        seconds /= 2
+        short = [probe for probe in every if probe.lengthen()]
+        every = short or (every if time.perf_counter() < last else [])
 
 
 @dataclass
@@ -245,9 +246,13 @@ class Bench:
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
 
     def _memory(self, size: int) -> tuple[cl.Buffer, cl.Buffer]:
-        """Two buffers of at least this size, filled, so that every page exists."""
-        rounded = 1 << max(16, math.ceil(math.log2(max(1, size))))
-        rounded = min(rounded, max(size, int(self.device.max_mem_alloc_size)))  # the next power of two may be more than the device gives
+        """Two buffers of at least this size, filled, so that every page exists.
+
+        Small ones are of a size of their own, since they lie on small pages; of large ones, whose filling takes time, any that is there
+        will do.
+        """
+        rounded = size if size >= LARGE else 1 << max(16, math.ceil(math.log2(max(1, size))))
+        rounded = min((known for known in self._buffers if known >= rounded >= LARGE), default=rounded)
         if rounded not in self._buffers:
             queue = queue_of(self.device)
             made = tuple(cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, rounded) for _ in range(2))
