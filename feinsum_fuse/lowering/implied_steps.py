@@ -27,7 +27,7 @@ from ..schedule.target import Target
 from ..schedule.tree.accumulators import rounds
 from ..schedule.tree.loops import chain_of, is_reduction
 from ..schedule.tree.masks import has_masks
-from ..schedule.tree.nest import For, LoopRef, Nest, Statement, statements
+from ..schedule.tree.nest import For, LoopRef, Nest, Statement
 from ..schedule.tree.parallel import check_kernels
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings
@@ -182,7 +182,7 @@ def unrolled(nest: Nest) -> Iterator[Unroll]:
     """Steps that unroll the loops over private tiles which a statement updates, innermost Einsums' budgets permitting."""
     total = 0
     done: set[str] = set()
-    for above, statement in statements(nest.body):
+    for above, statement in nest.points:
         if statement.role not in {"update", "map"}:
             continue
         loops = _over_private(nest, above, statement)

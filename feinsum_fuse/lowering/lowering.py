@@ -7,9 +7,11 @@ from __future__ import annotations
 import dataclasses
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+
+import loopy as lp
 
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
@@ -50,6 +52,21 @@ def lower(spec: Spec, limits: DeviceLimits | None = None, *, target: Target = AN
     return Lowering(spec).schedule(target if limits is None else dataclasses.replace(target, limits=limits))
 
 
+class _Progress:
+    """The steps so far, and the nest that they lead to."""
+
+    def __init__(self, first: Explicate, kernel: lp.TranslationUnit) -> None:
+        self.steps: list[Step] = [first]
+        self.nest = first.read(kernel)
+
+    def add(self, steps: Sequence[Step]) -> list[Step]:
+        """Apply further steps; none is left then."""
+        for step in steps:
+            self.nest = step.apply(self.nest)
+            self.steps.append(step)
+        return []
+
+
 class Lowering:
     """One mapping on its way to a schedule."""
 
@@ -70,25 +87,32 @@ class Lowering:
 
     def schedule(self, target: Target) -> Schedule:
         """All steps, in the order: cut, order, skip what is masked, share, bind, place, unroll."""
-        steps: list[Step] = [Explicate(self.order), *map(Inline, self.copies)]
-        for branch in self.branches:
-            steps += branch.splits
-            steps += [Reorder(branch.einsum.name, branch.order)] if branch.order else []
-        steps += skipped(Schedule(tuple(steps)).nest(self.cascade.kernel()), self.branches, self.bindings)
-        steps += self.shared()
-        added = self._added(Schedule(tuple(steps)).nest(self.cascade.kernel()), apart=True) if self.rolled else []
+        made = _Progress(Explicate(self.order), self.cascade.kernel())
+        made.add([*map(Inline, self.copies), *self.ordered()])
+        made.add([*skipped(made.nest, self.branches, self.bindings)])
+        steps = [*self.shared()]
+        added: list[LoopRef] = []
+        if self.rolled:
+            steps = made.add(steps)
+            added = self._added(made.nest, apart=True)
         steps += [step for given in self.bound() for step in followed(given, added)]
-        steps += self._held(Schedule(tuple(steps)), target)
-        schedule = Schedule(tuple(steps))
-        nest = schedule.nest(self.cascade.kernel())
-        for step in self.vectorized(nest):
-            nest = step.apply(nest)
-            schedule += Schedule((step,))
-        for step in unrolled(nest):
-            nest = step.apply(nest)
-            schedule += Schedule((step,))
-        check_limits(nest, target.limits)
-        return schedule
+        if sums := rounded_sums(self.cascade):
+            steps = made.add(steps)
+            steps += with_accumulators(self.placed(), made.nest, sums, target)
+        else:
+            steps += self.placed()
+        made.add(steps)
+        made.add([*self.vectorized(made.nest)])
+        made.add([*unrolled(made.nest)])
+        check_limits(made.nest, target.limits)
+        return Schedule(tuple(made.steps))
+
+    def ordered(self) -> Iterator[Step]:
+        """The steps that cut each Einsum's loops and put them in their order."""
+        for branch in self.branches:
+            yield from branch.splits
+            if branch.order:
+                yield Reorder(branch.einsum.name, branch.order)
 
     def _by_loop(self) -> dict[Position, list[tuple[EinsumBranch, LoopRef | None]]]:
         """Loop node -> the branches below it with their part of a rank variable, outermost loops first."""
@@ -226,13 +250,6 @@ class Lowering:
             for placed in branch.path:
                 if isinstance(placed.node, Spatial) and placed.position in branch.refs and self.bindings.fanout(placed.node) == "vector":
                     yield branch.refs[placed.position]
-
-    def _held(self, schedule: Schedule, target: Target) -> Iterator[Step]:
-        """The steps that place tiles, also those of sums that would be rounded before they are finished."""
-        sums = rounded_sums(self.cascade)
-        if not sums:
-            return self.placed()
-        return with_accumulators(self.placed(), schedule.nest(self.cascade.kernel()), sums, target)
 
     def placed(self) -> Iterator[Step]:
         """The steps that realise Storage nodes, outermost first."""

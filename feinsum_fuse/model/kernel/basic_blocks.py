@@ -269,7 +269,7 @@ def _lines(nest: Nest, node: Node, above: tuple[For, ...], unrolled: tuple[For, 
 def in_registers(nest: Nest) -> frozenset[str]:
     """The private tiles that compilers keep in registers: all loops that index them are written out."""
     outside: set[str] = set()
-    for above, statement in statements(nest.body):
+    for above, statement in nest.points:
         loops = {loop.name: loop for loop in above}
         for place in (statement.target, *statement.operands):
             tile = nest.tiles.get(place.source)

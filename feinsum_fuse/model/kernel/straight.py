@@ -19,7 +19,7 @@ from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, 
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
-from ...schedule.tree.nest import For, Nest, Place, statements
+from ...schedule.tree.nest import For, Nest, Place
 from ..processor import DIVISION
 from .basic_blocks import BasicBlock, CodeLine, average_trips, conditional, stride, variables
 from .machine import Machine
@@ -328,7 +328,7 @@ class Straight:
     def _continued(self) -> float:
         """How many entries one after another add to the same places: the sum's loops around the block, inside those that start it anew."""
         sums = {line.statement.target.source for line in self.block.lines if line.statement.reduce is not None}
-        starts = [loops for loops, s in statements(self.nest.body) if s.role == "init" and s.target.source in sums]
+        starts = [loops for loops, s in self.nest.points if s.role == "init" and s.target.source in sums]
         around = {loop.name for loops in starts for loop in loops}
         count = 1.0
         for depth, loop in reversed(list(enumerate(self.block.above[:-1]))):

@@ -149,7 +149,7 @@ def _tensor(nest: Nest, source: str) -> str:
 
 def _variables_at(nest: Nest, tensor: str, axes: int, axis: int) -> Iterator[str]:
     """The rank variables over which computing statements run along one of the axes of a tensor, or of its partial results."""
-    for loops, statement in statements(nest.body):
+    for loops, statement in nest.points:
         if statement.role in {"update", "map"}:
             named = {loop.name: loop.refs[0].variable for loop in loops if loop.refs}
             for place in (statement.target, *statement.operands):

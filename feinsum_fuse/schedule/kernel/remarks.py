@@ -76,7 +76,7 @@ def group_starts(nest: Nest) -> dict[Group, str]:
     """Sums of group numbers that say where a group's part of a rank variable starts, and a name for each."""
     bound = {n.name: n for n in walk(nest.body) if isinstance(n, For) and n.refs and n.binding.startswith("group.")}
     found: dict[Group, str] = {}
-    for _, statement in statements(nest.body):
+    for _, statement in nest.points:
         for value in statement.values.values():
             loops = [name for name in value.variables if name in bound]
             if len(loops) > 1:

@@ -19,7 +19,7 @@ from ...formats.workload import operand_name
 from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
-from ..tree.nest import For, Nest, Place, Statement, Tile, statements
+from ..tree.nest import For, Nest, Place, Statement, Tile
 from .operations import WIDEST, c_type
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
@@ -287,7 +287,7 @@ class VectorWriter:
 
     def _ends(self, tile: Tile, axis: int) -> Iterator[Affine]:
         """The last elements, along an axis, that are set in a tile."""
-        for above, s in statements(self.nest.body):
+        for above, s in self.nest.points:
             if s.target.source == tile.name and s.role in {"init", "reload"}:
                 element = tile.element(s.target.indices)[axis]
                 own = {loop.name for loop in above if not loop.refs}

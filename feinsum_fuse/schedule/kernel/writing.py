@@ -160,6 +160,7 @@ class _Text:
 
     def __init__(self, nest: Nest, taken: set[str], quirks: Quirks, *, guarded: bool) -> None:
         self.nest = nest
+        self.has_items = any(map(_is_spread, nest.body))
         self.quirks = quirks
         self.guarded = guarded
         self.taken = taken
@@ -210,7 +211,10 @@ class _Text:
 
     def _between_items(self, before: Sequence[Node], node: Node) -> frozenset[str]:
         """The memories in which work-items exchange something with what stands before; what one work-item does alone is in order."""
-        spread = [other for other in before if _is_spread(node) or _is_spread(other)]
+        if not self.has_items:
+            return frozenset()
+        is_spread = _is_spread(node)
+        spread = [other for other in before if is_spread or _is_spread(other)]
         memories = frozenset(memory_of(self.nest, s) for s in exchanged(self.nest, spread, (node,)))
         return frozenset(memory for memory in memories if not MEMORIES[memory].is_hidden_from("local.0"))
 

@@ -41,7 +41,7 @@ class RFactor(Step):
         nest, scope = placed_at(nest, self.at, memory, (einsum,), self)
         names = tuple(loop.name for loop in scope)
         loop = find(nest, self.loop, self)
-        above, update = next((a, s) for a, s in statements(nest.body) if s.einsum == einsum and s.role == "update" and loop in a)
+        above, update = next((a, s) for a, s in nest.points if s.einsum == einsum and s.role == "update" and loop in a)
         if above[: len(names)] != scope or loop.name in names:
             raise NestOrderError(f"{self}: {self.loop} does not run below this loop", hint="Hold the partial results further out.")
         place = update.target

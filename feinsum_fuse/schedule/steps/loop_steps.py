@@ -175,7 +175,7 @@ def shared(nest: Nest, refs: Sequence[LoopRef], step: Step, unfinished: Containe
     siblings = _siblings(nest.body, names)
     if siblings is None:
         raise NestOrderError(f"{step}: the loops do not stand one after another in one place")
-    above = next(a[: a.index(loops[0])] for a, _ in statements(nest.body) if loops[0] in a)
+    above = next(a[: a.index(loops[0])] for a, _ in nest.points if loops[0] in a)
     sharing = Sharing(nest, loops, above, step, unfinished)
     paces = sharing.paces()
     extents = [loop.extent for loop in loops]
@@ -284,7 +284,7 @@ def _with_init_inside(nest: Nest, ref: LoopRef, step: Step) -> Nest:
     """
     chain = chain_of(nest, ref.einsum, step)
     position = next(p for p, loop in enumerate(chain) if ref in loop.refs)
-    inits = [(above, s) for above, s in statements(nest.body) if s.einsum == ref.einsum and s.role == "init"]
+    inits = [(above, s) for above, s in nest.points if s.einsum == ref.einsum and s.role == "init"]
     reductions = tuple(loop.name for loop in chain[:position] if is_reduction(nest, loop, ref.einsum))
     if len(inits) != 1 or not reductions or chain[position] in inits[0][0] or inits[0][1].target.source in nest.tiles:
         return nest

@@ -42,7 +42,7 @@ class SkipTiles(Step):
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding}", hint="Skip tiles before binding.")
         check_alone(nest, loop, self)
-        around = next(above[: above.index(loop)] for above, _ in statements(nest.body) if loop in above)
+        around = next(above[: above.index(loop)] for above, _ in nest.points if loop in above)
         names = {find(nest, ref, self).name for ref in self.per}
         if not names <= {other.name for other in around}:
             raise NestOrderError(f"{self}: not all of these loops stand around {self.loop}")
@@ -86,9 +86,9 @@ class SkipTiles(Step):
 
 def _live(nest: Nest, masks: Masks, loop: For) -> Iterator[isl.Set]:
     """The points under a loop, statement by statement, that change what is read later or is an output."""
-    outside = [(above, s) for above, s in statements(nest.body) if loop not in above]
+    outside = [(above, s) for above, s in nest.points if loop not in above]
     living: list[tuple[tuple[For, ...], Statement, isl.Set]] = []
-    for above, statement in reversed([(above, s) for above, s in statements(nest.body) if loop in above]):
+    for above, statement in reversed([(above, s) for above, s in nest.points if loop in above]):
         source = statement.target.source
         target = elements(statement.target, above, statement)
         domain = points(above, statement.guards)

@@ -208,7 +208,7 @@ class CacheRead(Step):
         nest, items = own_items(nest, self.memory, names, lambda s: self._reads(nest, s))
         inner = {*names, *(loop.name for loop in items)}
         groups: dict[tuple[str, tuple[Affine, ...]], list[Access]] = {}
-        for above, statement in statements(nest.body):
+        for above, statement in nest.points:
             if statement.einsum not in self.einsums or statement.role not in {"update", "map"}:
                 continue
             for place in statement.operands:
@@ -398,7 +398,7 @@ class CacheWrite(Step):
         """What writes the Einsum's sums below this scope, or combines its partial results there, with the loops around it."""
         found = [
             (above, s)
-            for above, s in statements(nest.body)
+            for above, s in nest.points
             if s.einsum == self.einsum and s.role in {"update", "map", "combine"} and tuple(n.name for n in above[: len(scope)]) == scope
         ]
         # Partial results of partial results are combined first.
@@ -451,12 +451,12 @@ class ComputeAt(Step):
         source = next((s for s in nest.sources.values() if s.tensor == self.tensor and not s.is_rule), None)
         if source is None or source.name in nest.outputs:
             raise UnknownTensorError(f"{self}: {self.tensor!r} is no intermediate that can shrink")
-        users = [s.einsum for _, s in statements(nest.body) if source.name in {p.source for p in (s.target, *s.operands)}]
+        users = [s.einsum for _, s in nest.points if source.name in {p.source for p in (s.target, *s.operands)}]
         nest, scope = placed_at(nest, self.at, memory, users, self)
         chain = tuple(loop.name for loop in scope)
         nest, items = own_items(nest, self.memory, chain, lambda s: source.name in {p.source for p in (s.target, *s.operands)})
-        writes = [(above, s.target) for above, s in statements(nest.body) if s.target.source == source.name]
-        reads = [(above, p) for above, s in statements(nest.body) for p in s.operands if p.source == source.name]
+        writes = [(above, s.target) for above, s in nest.points if s.target.source == source.name]
+        reads = [(above, p) for above, s in nest.points for p in s.operands if p.source == source.name]
         accesses = [*writes, *reads]
         for above, place in accesses:
             if tuple(loop.name for loop in above[: len(chain)]) != chain:

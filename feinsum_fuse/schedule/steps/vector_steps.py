@@ -14,7 +14,7 @@ from ..errors import BindingConflictError, NestOrderError, ReductionBindingError
 from ..kernel.operations import LANES, has_vectors
 from ..step import Step
 from ..tree.loops import check_alone, find, is_reduction
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt, statements
+from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt
 from ..tree.parallel import axes_of
 
 
@@ -61,7 +61,7 @@ class Vectorize(Step):
 
 def accesses(nest: Nest, name: str) -> Iterator[tuple[tuple[For, ...], Statement, Place]]:
     """Every access to an array, with the loops around it."""
-    for above, statement in statements(nest.body):
+    for above, statement in nest.points:
         for place in (statement.target, *statement.operands):
             if place.source == name:
                 yield above, statement, place

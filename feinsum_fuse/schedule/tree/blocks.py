@@ -19,7 +19,7 @@ from ..errors import IteratorBindingError, NormalFormError, ProducerConsumerErro
 from ..kernel.tagging import NormalFormTag
 from ..steps.explicate import Explicate
 from .loops import is_reduction
-from .nest import For, Nest, Place, Statement, pretty_statement, statements
+from .nest import For, Nest, Place, Statement, pretty_statement
 
 if TYPE_CHECKING:
     import loopy as lp
@@ -128,7 +128,7 @@ def blocks(t_unit: lp.TranslationUnit) -> Blocks:
     """The blocks of a tagged kernel, scheduled or not; :class:`NormalFormError` if its sizes are symbolic."""
     tags = [tag for tag in t_unit.default_entrypoint.tags if isinstance(tag, NormalFormTag)]
     nest = tags[0].nest if tags else Explicate().read(t_unit)
-    found = [_block(nest, above, s) for above, s in statements(nest.body) if s.role in {"update", "map"}]
+    found = [_block(nest, above, s) for above, s in nest.points if s.role in {"update", "map"}]
     return Blocks(tuple(found), nest)
 
 
@@ -143,7 +143,7 @@ def _block(nest: Nest, above: tuple[For, ...], statement: Statement) -> Block:
         )
         kind: Kind = "reduction" if summed else "data-parallel"
         iterators.append(BlockIterator(name, _number(space[name].extent, name), kind, value.renamed(names)))
-    init = next((pretty_statement(s) for _, s in statements(nest.body) if s.einsum == statement.einsum and s.role == "init"), None)
+    init = next((pretty_statement(s) for _, s in nest.points if s.einsum == statement.einsum and s.role == "init"), None)
     loops = tuple(
         BlockLoop(
             names[loop.name],
@@ -178,7 +178,7 @@ class _Access:
 
 def check_flow(nest: Nest) -> None:
     """Raise for a read of a tile or intermediate that no earlier write covers, or none that its work-item may see."""
-    everything = [(n, above, s) for n, (above, s) in enumerate(statements(nest.body))]
+    everything = [(n, above, s) for n, (above, s) in enumerate(nest.points)]
     writes = [_Access(n, above, s, s.target) for n, above, s in everything]
     for number, above, statement in everything:
         reads = [*statement.operands, *((statement.target,) if statement.reduce else ())]

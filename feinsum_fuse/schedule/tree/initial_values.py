@@ -12,7 +12,7 @@ import islpy as isl
 
 from ...formats.affine import Affine
 from .loops import computing, is_reduction
-from .nest import For, Nest, Node, Point, Statement, statements
+from .nest import For, Nest, Node, Point, Statement
 from .polyhedra import relation
 
 
@@ -24,7 +24,7 @@ def elements_set(above: Sequence[For], statement: Statement) -> isl.Set:
 
 def initial_values(nest: Nest, einsum: str, source: str) -> list[Point]:
     """The statements that set an Einsum's initial values in an array or tile, with the loops around them."""
-    return [(above, s) for above, s in statements(nest.body) if (s.einsum, s.role, s.target.source) == (einsum, "init", source)]
+    return [(above, s) for above, s in nest.points if (s.einsum, s.role, s.target.source) == (einsum, "init", source)]
 
 
 def sets_as_much(before: Nest, after: Nest, einsum: str) -> bool:

@@ -84,7 +84,7 @@ def own_items(nest: Nest, memory: str, scope: Sequence[str], uses: Callable[[Sta
         return nest, ()
     found: dict[str, tuple[For, ...]] = {}
     names: dict[str, str] = {}
-    for above, statement in statements(nest.body):
+    for above, statement in nest.points:
         if not uses(statement) or tuple(loop.name for loop in above[: len(scope)]) != tuple(scope):
             continue
         over_items = [loop for loop in above[len(scope) :] if loop.binding.startswith("local.")]

@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from ...formats.affine import Affine
 from ..errors import NestOrderError, UnknownEinsumError, UnknownLoopError
 from ..step import Step
-from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements, walk
+from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements
 
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:
     """The loop that is this part of a rank variable; :class:`UnknownLoopError` if there is none."""
-    loops = [node for node in walk(nest.body) if isinstance(node, For)]
+    loops = nest.all_loops
     for loop in loops:
         if ref in loop.refs:
             return loop
@@ -26,7 +26,7 @@ def find(nest: Nest, ref: LoopRef, step: Step) -> For:
 
 def check_alone(nest: Nest, loop: For, step: Step) -> None:
     """Raise :class:`NestOrderError` if a loop runs as one with the loop around it or inside it."""
-    if loop.fused or any(isinstance(node, For) and node.fused and node.body == (loop,) for node in walk(nest.body)):
+    if loop.fused or any(other.fused and other.body == (loop,) for other in nest.all_loops):
         raise NestOrderError(f"{step}: {loop.refs[0]} is fused with another loop", hint="Fuse loops once they are cut and ordered.")
 
 
@@ -59,16 +59,16 @@ def guarded(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, .
 
 def chain_of(nest: Nest, einsum: str, step: Step) -> tuple[For, ...]:
     """The loops around the statement that computes an Einsum, outermost first."""
-    for above, statement in statements(nest.body):
+    for above, statement in nest.points:
         if statement.einsum == einsum and statement.role in {"update", "map"}:
             return above
-    known = dict.fromkeys(s.einsum for _, s in statements(nest.body))
+    known = dict.fromkeys(s.einsum for _, s in nest.points)
     raise UnknownEinsumError(f"{step}: there is no Einsum {einsum!r}", hint=f"The Einsums are {', '.join(known)}.")
 
 
 def computing(nest: Nest, einsum: str) -> Statement:
     """The statement that computes an Einsum that is known to exist."""
-    return next(s for _, s in statements(nest.body) if s.einsum == einsum and s.role in {"update", "map"})
+    return next(s for _, s in nest.points if s.einsum == einsum and s.role in {"update", "map"})
 
 
 def interval(index: Affine, loops: Sequence[For], limits: int = 2) -> tuple[int | None, int | None]:

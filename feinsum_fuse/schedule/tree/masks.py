@@ -24,7 +24,7 @@ from ...formats.integer_sets import NotAffineError, integer_set
 from ...formats.language.functions import IN_KERNELS
 from ...formats.language.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
-from .nest import For, Nest, Place, Statement, statements
+from .nest import For, Nest, Place, Statement
 from .polyhedra import points, relation
 
 
@@ -108,7 +108,7 @@ class Masks:
         self.nest = nest
         self.arrays: dict[str, Known | None] = {}
         self.written: dict[str, list[tuple[tuple[For, ...], Statement]]] = {}
-        for above, statement in statements(nest.body):
+        for above, statement in nest.points:
             self.written.setdefault(statement.target.source, []).append((above, statement))
 
     def array(self, source: str) -> Known | None:
@@ -242,7 +242,7 @@ class _Conditions(DependencyMapper):  # type: ignore[misc]
 
 def has_masks(nest: Nest) -> bool:
     """Whether any value of the nest is chosen by a condition on rank variables."""
-    return any(_mentions_choice(s.value) for _, s in statements(nest.body))
+    return any(_mentions_choice(s.value) for _, s in nest.points)
 
 
 def _mentions_choice(expr: Expression) -> bool:

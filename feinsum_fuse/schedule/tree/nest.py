@@ -8,9 +8,12 @@ statements, which loop is which part of which rank variable, and which array hol
 from __future__ import annotations
 
 import dataclasses
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
@@ -211,10 +214,20 @@ class Nest:
         """A copy with some parts replaced."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
-    @property
-    def loops(self) -> dict[str, For]:
+    @cached_property
+    def loops(self) -> Mapping[str, For]:
         """Name -> loop, in the order of the text."""
-        return {node.name: node for node in walk(self.body) if isinstance(node, For)}
+        return MappingProxyType({loop.name: loop for loop in self.all_loops})
+
+    @cached_property
+    def all_loops(self) -> tuple[For, ...]:
+        """The loops in the order of the text; those over work-items may stand in several places under one name."""
+        return tuple(node for node in walk(self.body) if isinstance(node, For))
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """All statements with the loops around them, in the order of the text."""
+        return tuple(statements(self.body))
 
     def fresh(self, wish: str) -> str:
         """An identifier that no loop, tile or source has."""
@@ -232,10 +245,12 @@ class Nest:
 
 def walk(body: tuple[Node, ...]) -> Iterator[Node]:
     """All nodes, outer before inner, in the order of the text."""
-    for node in body:
+    waiting = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
         yield node
         if isinstance(node, For):
-            yield from walk(node.body)
+            waiting.extend(reversed(node.body))
 
 
 def fused_chain(loop: For) -> tuple[For, ...]:
@@ -248,11 +263,14 @@ def fused_chain(loop: For) -> tuple[For, ...]:
 
 def statements(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[tuple[For, ...], Statement]]:
     """All statements with the loops around them, outermost first."""
-    for node in body:
+    waiting = [(above, node) for node in reversed(body)]
+    while waiting:
+        around, node = waiting.pop()
         if isinstance(node, For):
-            yield from statements(node.body, (*above, node))
+            inner = (*around, node)
+            waiting.extend([(inner, below) for below in reversed(node.body)])
         else:
-            yield above, node
+            yield around, node
 
 
 def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]]) -> tuple[Node, ...]:
@@ -263,18 +281,22 @@ def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]]) 
             inner = rebuilt(node.body, change)
             if not inner:
                 continue
-            node = dataclasses.replace(node, body=inner)
+            if inner is not node.body:
+                node = dataclasses.replace(node, body=inner)
         result.extend(change(node))
-    return tuple(result)
+    # What stays the same stays one object: most steps change a few nodes of many.
+    return body if len(result) == len(body) and all(map(operator.is_, result, body)) else tuple(result)
 
 
 def substituted(body: tuple[Node, ...], values: Mapping[str, Affine]) -> tuple[Node, ...]:
     """The tree with loops replaced by expressions in every index, limit and guard."""
 
     def change(node: Node) -> tuple[Node, ...]:
-        if isinstance(node, For):
-            return (dataclasses.replace(node, limits=tuple(limit.substituted(values) for limit in node.limits)),)
-        return (node.substituted(values),)
+        if isinstance(node, Statement):
+            return (node.substituted(values),)
+        if not any(name in values for limit in node.limits for name in limit.variables):
+            return (node,)
+        return (dataclasses.replace(node, limits=tuple(limit.substituted(values) for limit in node.limits)),)
 
     return rebuilt(body, change)
 
