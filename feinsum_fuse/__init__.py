@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from .formats.reading.building import spec
     from .formats.reading.load import load, loads
     from .lowering import lower
+    from .mapper.curves import curve
     from .mapper.driver import search
+    from .mapper.exploration import explore
     from .mappings.default_mapping import default_mapping
     from .model.evaluation import predict, predict_many
     from .model.floor import bounds
@@ -67,8 +69,10 @@ __all__ = [
     "calibrate",
     "cascade",
     "compile",
+    "curve",
     "default_mapping",
     "einsum",
+    "explore",
     "load",
     "loads",
     "lower",
@@ -91,8 +95,10 @@ _MODULES = {
     "calibrate": "device.calibration.calibration",
     "cascade": "cascades.reading.reader",
     "compile": "compilation",
+    "curve": "mapper.curves",
     "default_mapping": "mappings.default_mapping",
     "einsum": "numpy_einsum",
+    "explore": "mapper.exploration",
     "load": "formats.reading.load",
     "loads": "formats.reading.load",
     "lower": "lowering",

@@ -23,7 +23,9 @@ HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified Open
 Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong, 130 interrupted.
 """
 
-VERBS = ("check", "show", "predict", "run", "compare", "calibrate", "devices", "db")
+VERBS = ("check", "show", "predict", "map", "run", "compare", "calibrate", "devices", "db")
+SEARCHES = ("map",)
+"""Those that search, in a folder of their own."""
 
 app = typer.Typer(
     name="feinsum-fuse",
@@ -51,7 +53,7 @@ def _common(
 
 def _register() -> None:
     for verb in VERBS:
-        module = import_module(f".{verb}", __package__)
+        module = import_module(f".searches.{verb}" if verb in SEARCHES else f".{verb}", __package__)
         if isinstance(module.command, typer.Typer):
             app.add_typer(module.command, name=verb)
         else:

@@ -1,0 +1,158 @@
+"""``map``: the best LoopTree for a workload on an architecture, by the model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ... import Error, SpecError
+from ..console import draw, emit, emit_json, note, progress
+from ..inputs import check_variables
+from ..options import FilesArgument, JsonOption, SetOption, variables
+
+if TYPE_CHECKING:
+    from ...formats.spec import Spec
+    from ...mapper import Found, Result
+    from ...mapper.curves import Curve
+    from ...progress import Progress
+
+SOON = 1.0
+"""Seconds of a search before it says where it is."""
+
+
+def command(
+    files: FilesArgument,
+    objective: Annotated[str, typer.Option("--objective", metavar="NAME", help="energy, latency or edp (their product).")] = "energy",
+    top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="The K best mappings instead of one.")] = 1,
+    pareto: Annotated[
+        str | None, typer.Option("--pareto", metavar="AXES", help="A front over some of energy,latency,usage instead of one mapping.")
+    ] = None,
+    fused: Annotated[str | None, typer.Option("--fused", metavar="N", help="At most N fused loops, or ffmr for that rule.")] = None,
+    imperfect: Annotated[bool, typer.Option("--imperfect", help="Tiles need not divide.")] = False,
+    tolerance: Annotated[float, typer.Option("--tolerance", metavar="E", min=0.0, help="Stop within this fraction of the optimum.")] = 0.0,
+    seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", help="Stop then, with the best so far and its gap.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes.")] = 1,
+    curve: Annotated[
+        str | None, typer.Option("--curve", metavar="MEMORY", help="Instead: least traffic against the size of this memory.")
+    ] = None,
+    against: Annotated[str, typer.Option("--against", metavar="WHAT", help="With --curve: traffic or energy.")] = "traffic",
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the curves, or the best LoopTree.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best mapping as YAML, for run.")] = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the mapping that the model finds best, and say whether that is proved.
+
+    FILES hold workload and arch; a mapping in them is ignored. Ctrl-C ends the search with the best mapping so far. Exit code 1 says that
+    no mapping is legal, and why.
+    """
+    import feinsum_fuse as ff
+
+    given = variables(set_)
+    check_variables(files, given)
+    spec = ff.load(*files, variables=given)
+    if not spec.workload.einsums:
+        raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
+    for file in (svg, output):
+        if file is not None and not file.parent.is_dir():
+            raise Error(f"cannot write {file}: there is no folder {file.parent}")
+    if curve is not None:
+        _curves(spec, curve, against, svg, as_json)
+        return
+    result = ff.search(
+        spec,
+        objective,  # type: ignore[arg-type]
+        top=top,
+        pareto=[axis.strip() for axis in pareto.split(",")] if pareto else None,
+        fused=_fused(fused),
+        imperfect=imperfect,
+        tolerance=tolerance,
+        seconds=seconds,
+        jobs=jobs,
+        progress=_report,
+    )
+    emit_json(_data(result)) if as_json else emit(_text(result))
+    if output is not None:
+        draw(output, _mapping_file(result))
+    if svg is not None:
+        draw(svg, result.front[0].mapping._repr_svg_())
+
+
+def _report(now: Progress) -> None:
+    """Say on stderr where a search is, once it takes longer than a second."""
+    if now.seconds > SOON:
+        print(f"\r\x1b[K{now}", end="\r", file=sys.stderr, flush=True) if sys.stderr.isatty() else note(str(now))
+
+
+def _fused(text: str | None) -> Any:
+    """``ffmr``, a number, or none."""
+    if text is None or text == "ffmr":
+        return text
+    if not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a number nor ffmr", param_hint="--fused")
+    return int(text)
+
+
+def _text(result: Result) -> str:
+    """The best mapping, its figures, and what is proved."""
+    if result.proved:
+        state = "proved optimal" if len(result.front) == 1 else "proved"
+    else:
+        state = f"not proved: the floor is {result.floor:.6g}, {100 * result.gap:.3g} % below"
+    lines = [f"{result.objective} {result.value:.6g}, {state}", "", result.table(), "", str(result.front[0].mapping)]
+    if result.omitted:
+        lines += ["", f"not searched: {'; '.join(result.omitted)}"]
+    return "\n".join(lines)
+
+
+def _mapping_file(result: Result) -> str:
+    """The best mapping as YAML, under a remark on what it is."""
+    from ...formats.writing.presentation import yaml
+
+    state = "optimal" if result.proved else f"within {100 * result.gap:.3g} % of the optimum"
+    return f"# {result.objective} {result.value:.9g}, {state} (feinsum-fuse map)\n{yaml(result.front[0].mapping)}"
+
+
+def _data(result: Result) -> dict[str, object]:
+    return {
+        "objective": result.objective,
+        "value": result.value,
+        "proved": result.proved,
+        "floor": result.floor,
+        "gap": result.gap,
+        "front": [_found(found) for found in result.front],
+        "omitted": list(result.omitted),
+        "space": vars(result.space),
+        "log": [vars(stage) for stage in result.log],
+    }
+
+
+def _found(found: Found) -> dict[str, object]:
+    from ...formats.writing.presentation import yaml
+
+    return {"energy": found.energy, "latency": found.latency, "peak": dict(found.peak), "mapping": yaml(found.mapping)}
+
+
+def _curves(spec: Spec, memory: str, against: str, svg: Path | None, as_json: bool) -> None:
+    """Curves of all kinds, as text or JSON, and as one picture."""
+    from ...mapper.curves import KINDS, curve
+    from ...report.staircase import staircase
+
+    curves = [curve(spec, memory, kind, against=against, progress=progress) for kind in KINDS]  # type: ignore[arg-type]
+    emit_json(_curve_data(curves)) if as_json else emit("\n\n".join(map(repr, curves)))
+    if svg is not None:
+        draw(svg, staircase(curves))
+
+
+def _curve_data(curves: Sequence[Curve]) -> dict[str, object]:
+    return {
+        "memory": curves[0].memory,
+        "capacity": curves[0].capacity,
+        "curves": {
+            c.kind: [{"size": p.size, "traffic": p.traffic, "energy": p.energy} for p in c.points] for c in curves
+        },
+    }  # fmt: skip

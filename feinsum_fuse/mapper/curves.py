@@ -1,0 +1,178 @@
+"""How much less a larger memory has to fetch: curves of a memory's size against the least traffic, or the least energy.
+
+The curve of a kind of mappings is the staircase of Orojenesis (Huang et al., "Mind the Gap", ISCA 2024): left of a step no mapping of the
+kind moves as little. Each step is a mapping, which can be saved and run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+from ..formats.arch import Action, Arch, ArchNode, Array, Compute, Fork, Hierarchical, Leaf, Memory, TensorRules
+from ..formats.language.expressions import nearest
+from ..formats.mapping import Mapping as LoopTree
+from ..formats.spec import Spec, expect_spec
+from ..formats.writing.presentation import table
+from ..model.evaluation import predict
+from ..progress import Hook
+from ..progress import Stage as Step
+from .driver import search
+from .errors import NoMappingError, UnsearchedError
+
+Kind = Literal["unfused", "whole", "ffmr", "all"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Which mappings: intermediates in the outermost memory; whole in the one or the other; by the Fusion-Friendly Mapping Rule; any."""
+FUSED: dict[Kind, int | Literal["ffmr"] | None] = {"unfused": 0, "whole": 0, "ffmr": "ffmr", "all": None}
+"""Kind -> the limit on fused loops that :func:`~feinsum_fuse.search` takes."""
+Against = Literal["traffic", "energy"]
+ENDLESS = 2.0**60
+"""Bits of a memory that holds whatever it may; finite, since the peak of a memory without a size is no axis of a front."""
+CLOSE = 1e-9
+"""Sums of the same terms in another order differ by less than this fraction."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One step of a curve: a mapping, and what it needs and moves."""
+
+    size: float
+    """Bits that the memory must hold."""
+    spec: Spec
+    """Workload, the architecture that was given with a memory of this size, and mapping."""
+    outer: str
+    """The outermost memory."""
+
+    @cached_property
+    def traffic(self) -> float:
+        """Bits that the outermost memory reads and writes."""
+        assert self.spec.arch is not None
+        return predict(self.spec.replace(arch=_priced(self.spec.arch, self.outer))).energy
+
+    @cached_property
+    def energy(self) -> float:
+        """J on the architecture that was given."""
+        return predict(self.spec).energy
+
+    @property
+    def mapping(self) -> LoopTree:
+        """The LoopTree."""
+        assert self.spec.mapping is not None
+        return self.spec.mapping
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The staircase of one kind of mappings, smallest memory first."""
+
+    memory: str
+    kind: Kind
+    against: Against
+    points: tuple[Point, ...]
+    capacity: float
+    """Bits of the memory in the architecture that was given."""
+
+    def at(self, size: float) -> Point:
+        """The best step for a memory of so many bits; :class:`NoMappingError` where that is too small for any."""
+        fitting = [point for point in self.points if point.size <= size]
+        if not fitting:
+            raise NoMappingError(
+                f"No {self.kind} mapping fits {self.memory} of {size:g} bits.", hint=f"The smallest takes {self.points[0].size:g} bits."
+            )
+        return fitting[-1]
+
+    def height(self, point: Point) -> float:
+        """What the curve is drawn against: bits or J."""
+        return point.traffic if self.against == "traffic" else point.energy
+
+    def __repr__(self) -> str:
+        rows = [[f"{p.size:.6g}", f"{p.traffic:.6g}", f"{p.energy:.6g}"] for p in self.points]
+        return f"{self.kind} mappings, least {self.against}\n{table([f'{self.memory} / bits', 'traffic / bits', 'energy / J'], rows)}"
+
+
+def curve(spec: Spec, memory: str, kind: Kind = "all", *, against: Against = "traffic", progress: Hook | None = None) -> Curve:
+    """The least traffic of the outermost memory, or the least energy, for every size of a memory (bits).
+
+    ``against="traffic"`` prices a bit that the outermost memory reads or writes, and nothing else, on an architecture of these two
+    memories: what lies between and below does not matter. ``against="energy"`` takes the energy of the whole architecture.
+
+    Raises :class:`UnsearchedError` for a memory or a kind that is not there.
+    """
+    _among("kind", kind, KINDS)
+    _among("against", against, get_args(Against))
+    bare = expect_spec(spec).replace(mapping=None, opencl=None)
+    outer, inner, unit = _levels(bare, memory)
+    given = bare.arch
+    assert given is not None
+    searched = _priced(Arch((outer, inner, unit)), outer.name) if against == "traffic" else given
+    if kind == "unfused":
+        searched = _changed(searched, outer.name, lambda leaf: dataclasses.replace(leaf, tensors=TensorRules(keep="All")))
+    with Step(f"curve of {kind} mappings", progress):
+        found = search(bare.replace(arch=_sized(searched, memory, ENDLESS)), pareto=("energy", "usage"), fused=FUSED[kind])
+    steps: list[Point] = []
+    least = math.inf
+    for one in sorted(found.front, key=lambda one: (one.peak[memory], one.energy)):
+        if one.energy < least * (1 - CLOSE):
+            size, least = one.peak[memory], one.energy
+            steps.append(Point(size, bare.replace(arch=_sized(given, memory, size), mapping=one.mapping), outer.name))
+    return Curve(memory, kind, against, tuple(steps), inner.size)
+
+
+def _levels(spec: Spec, name: str) -> tuple[Memory, Memory, Compute]:
+    """The outermost memory, the one whose size varies, and a compute unit."""
+    if spec.arch is None:
+        raise UnsearchedError("A curve needs an architecture.", hint="Give a file with the key arch.")
+    memories = [leaf for leaf in spec.arch.components if isinstance(leaf, Memory)]
+    units = [leaf for leaf in spec.arch.components if isinstance(leaf, Compute)]
+    found = next((leaf for leaf in memories if leaf.name == name), None)
+    if found is None:
+        raise UnsearchedError(f"The architecture has no memory {name}.", hint=nearest(name, [leaf.name for leaf in memories]))
+    if found is memories[0]:
+        raise UnsearchedError(f"{name} is the outermost memory: there is nothing to fetch from.", hint="Name one of the others.")
+    if not units:
+        raise UnsearchedError("The architecture has no compute unit.")
+    rules = TensorRules(keep="~Intermediates", may_keep="All"), TensorRules(keep=f"~{memories[0].name}", may_keep="All")
+    return dataclasses.replace(memories[0], tensors=rules[0]), dataclasses.replace(found, tensors=rules[1], spatial=()), units[0]
+
+
+def _priced(arch: Arch, outer: str) -> Arch:
+    """The architecture with 1 J for each bit that the outermost memory reads or writes, and nothing for all else."""
+
+    def price(leaf: Leaf) -> Leaf:
+        energy = 1.0 if leaf.name == outer else 0.0
+        actions = tuple(Action(action.name, energy=energy) for action in leaf.actions)
+        plain = dataclasses.replace(leaf, actions=actions, leak_power=0.0, energy_scale=1.0, actions_scale=1.0)
+        if isinstance(plain, Memory):
+            return dataclasses.replace(plain, bits_per_action=None, values_per_action=Memory(name="").values_per_action)
+        return plain
+
+    return dataclasses.replace(arch, nodes=_rewritten(arch.nodes, price))
+
+
+def _sized(arch: Arch, memory: str, size: float) -> Arch:
+    """The architecture with another size of a memory."""
+    return _changed(arch, memory, lambda leaf: dataclasses.replace(leaf, size=size))
+
+
+def _changed(arch: Arch, memory: str, change: Callable[[Memory], Memory]) -> Arch:
+    def one(leaf: Leaf) -> Leaf:
+        return change(leaf) if isinstance(leaf, Memory) and leaf.name == memory else leaf
+
+    return dataclasses.replace(arch, nodes=_rewritten(arch.nodes, one))
+
+
+def _rewritten(nodes: tuple[ArchNode, ...], change: Callable[[Leaf], Leaf]) -> tuple[ArchNode, ...]:
+    """The nodes with every leaf changed."""
+    return tuple(
+        dataclasses.replace(node, nodes=_rewritten(node.nodes, change)) if isinstance(node, Hierarchical | Fork | Array) else change(node)
+        for node in nodes
+    )
+
+
+def _among(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UnsearchedError(f"{name} is {value!r}.", hint=f"It may be {', '.join(known)}.")

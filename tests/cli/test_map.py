@@ -1,0 +1,78 @@
+"""``map``: searches, curves, files for ``run``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import feinsum_fuse as ff
+from tests.cli.conftest import Invoke
+from tests.cli.files import write
+
+SMALL = ("--set", "M=4")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """A product and an architecture, without a mapping."""
+    return [tmp_path / name for name in write(tmp_path)[:2]]
+
+
+def test_map_prints_the_best_mapping_and_the_proof(invoke: Invoke, files: list[Path]) -> None:
+    ended = invoke("map", *files, *SMALL)
+    best = ff.search(ff.load(*files, variables={"M": 4}))
+    assert ended.code == 0
+    assert ended.out.startswith(f"energy {best.value:.6g}, proved optimal\n")
+    assert str(best.front[0].mapping) in ended.out
+
+
+def test_map_as_json(invoke: Invoke, files: list[Path]) -> None:
+    found = json.loads(invoke("map", *files, *SMALL, "--objective", "edp", "--json").out)
+    best = ff.search(ff.load(*files, variables={"M": 4}), "edp")
+    assert (found["proved"], found["value"]) == (True, best.value)
+    assert found["front"][0]["energy"] == best.front[0].energy
+
+
+def test_what_map_writes_is_predicted_alike_and_runs(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    ended = invoke("map", *files, *SMALL, "-o", tmp_path / "best.yaml")
+    assert ended.err == f"wrote {tmp_path / 'best.yaml'}\n"
+    spec = ff.load(*files, tmp_path / "best.yaml", variables={"M": 4})
+    assert ff.predict(spec).energy == ff.search(spec).value
+    ran = invoke("run", *files, tmp_path / "best.yaml", *SMALL, "--repeats", 2, "--no-record", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["mappings"]["best"]["outcome"] == "ok"
+
+
+def test_curves_of_all_kinds_in_one_picture(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    ended = invoke("map", *files, *SMALL, "--curve", "Buffer", "--svg", tmp_path / "curves.svg", "--json")
+    found = json.loads(ended.out)
+    assert (ended.code, found["capacity"]) == (0, 256)
+    assert set(found["curves"]) == {"unfused", "whole", "ffmr", "all"}
+    lines = ElementTree.parse(tmp_path / "curves.svg").getroot().iter("{http://www.w3.org/2000/svg}polyline")
+    assert [line.get("class") for line in lines] == ["unfused", "whole", "ffmr", "all"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--objective", "speed"], 1, "objective is 'speed'"),
+        (["--fused", "some"], 2, "neither a number nor ffmr"),
+        (["--curve", "Bufer"], 1, "no memory Bufer"),
+        (["-o", "/nowhere/best.yaml"], 1, "there is no folder"),
+    ],
+)
+def test_wrong_questions(invoke: Invoke, files: list[Path], arguments: list[str], code: int, said: str) -> None:
+    ended = invoke("map", *files, *arguments)
+    assert ended.code == code
+    assert said in " ".join(ended.err.split())
+
+
+def test_nothing_legal_is_said_with_exit_code_1(invoke: Invoke, files: list[Path]) -> None:
+    arch = files[1].read_text().replace("name: Buffer\n    size: 256", "name: Buffer\n    tensors: {keep: All}\n    size: 1")
+    files[1].write_text(arch)
+    ended = invoke("map", *files, *SMALL)
+    assert (ended.code, ended.out) == (1, "")
+    assert "error: " in ended.err
