@@ -31,6 +31,7 @@ from .cascades.reading.subscripts import (
 )
 from .compilation import compile
 from .device.catalogue import find_device
+from .device.program.arguments import as_array
 from .device.program.program import Program, build
 from .device.program.runner import Array
 from .device.timing.outcome import KernelError
@@ -97,8 +98,9 @@ def einsum(
     with given subscripts, shapes and types takes the best schedule recorded at ``url`` that applies, else the default mapping, and compiles
     and verifies it; later calls only run it.
 
-    Operands are anything that NumPy makes arrays of, of booleans, integers, real or complex numbers; types combine as in NumPy. float16 is
-    computed in float32. The result is a NumPy array, or a pyopencl array on the same queue if all operands are pyopencl arrays.
+    Operands are anything that NumPy makes arrays of, and tensors of other libraries that lie in the host's memory; of booleans, integers,
+    real or complex numbers. Types combine as in NumPy. float16 is computed in float32. The result is a NumPy array, or a pyopencl array on
+    the same queue if all operands are pyopencl arrays.
 
     ``out``, ``dtype``, ``order`` and ``casting`` mean what they mean to NumPy. ``optimize`` may be ``"greedy"``, ``"optimal"`` or a path of
     ``numpy.einsum_path``; if it is true or false, three and more operands are multiplied pairwise in the best order.
@@ -107,8 +109,8 @@ def einsum(
     """
     text, given = read_arguments(arguments)
     on_device = bool(given) and all(isinstance(operand, cla.Array) for operand in given)
-    wanted = _Wanted(out, order, casting, on_device)
-    operands = [cast(Array, x) if on_device else _host(x) for x in given]
+    wanted = _Wanted(as_array("out", out), order, casting, on_device)
+    operands = [cast(Array, x) if on_device else _host(k, x) for k, x in enumerate(given)]
     subscripts = read_subscripts(text, [operand.shape for operand in operands])
     sizes = label_sizes(subscripts, [operand.shape for operand in operands])
     shape = tuple(sizes[label] for label in subscripts.output)
@@ -116,7 +118,8 @@ def einsum(
     column_major = order == "F" or (order == "A" and all(_is_column_major(operand) for operand in operands))
     if 0 in sizes.values():
         zeros = np.zeros(shape, result_type)
-        return wanted.given(cla.to_device(cast(cla.Array, operands[0]).queue, zeros) if on_device else zeros, column_major)
+        empty = wanted.given(cla.to_device(cast(cla.Array, operands[0]).queue, zeros) if on_device else zeros, column_major)
+        return empty if out is None else out
     chosen = cast(cla.Array, operands[0]).queue.device if on_device else device if isinstance(device, cl.Device) else find_device(device)
     real, logical = _real_type(result_type)
     operands = [_cast(operand, result_type) for operand in operands]
@@ -128,7 +131,8 @@ def einsum(
     if program is None:
         program = _compiled(signature, sizes, chosen, url)
         _PROGRAMS.put(signature, program)
-    return wanted.given(_result(program(_inputs(operands, np.dtype(real))), shape, result_type), column_major)
+    result = wanted.given(_result(program(_inputs(operands, np.dtype(real))), shape, result_type), column_major)
+    return result if out is None else out
 
 
 @dataclass(frozen=True)
@@ -201,8 +205,13 @@ def _cast(operand: Array, dtype: np.dtype) -> Array:
     return operand if operand.dtype == kind else operand.astype(kind)
 
 
-def _host(operand: object) -> np.ndarray:
-    return operand.get() if isinstance(operand, cla.Array) else np.asarray(operand)
+def _host(position: int, operand: object) -> np.ndarray:
+    if isinstance(operand, cla.Array):
+        return cast(np.ndarray, operand.get())
+    try:
+        return np.asarray(as_array(f"operand {position}", operand))
+    except (TypeError, ValueError) as error:
+        raise CascadeError(f"operand {position} is no array: {error}") from error
 
 
 def _real_type(dtype: np.dtype) -> tuple[str, bool]:

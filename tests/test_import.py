@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -29,6 +30,13 @@ def test_import_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", ff.__all__)
 def test_public_names_exist(name: str) -> None:
     assert callable(getattr(ff, name))
+
+
+def test_help_says_what_goes_in_and_what_to_do_with_it() -> None:
+    text = pydoc.plain(pydoc.render_doc(ff.spec))
+    for word in ("cascade", "arch", "mapping", "opencl", "ff.compile", "ff.default_mapping", "to_yaml", "SpecError"):
+        assert word in text
+    assert all((getattr(ff, name).__doc__ or "").strip() for name in ff.__all__)
 
 
 def test_every_lazy_name_is_declared_public() -> None:

@@ -12,6 +12,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.reading.subscripts import label_sizes, products, read_subscripts
 from feinsum_fuse.device.catalogue import find_device
+from tests.device.test_in_place import Array, Broken, Tensor
 from tests.sweeps import SEED, SLOW
 
 SIZES = {"i": 7, "j": 11, "k": 5, "l": 3, "o": 4, "I": 6, "a": 1, "z": 13}
@@ -281,3 +282,24 @@ def test_a_recorded_schedule_is_taken(tmp_path: Path) -> None:
     ff.record(ff.measure(ff.spec(cascade), repeats=2), url=url)
     a, b = np.ones((23, 9), "float32"), np.ones((9, 19), "float32")
     np.testing.assert_allclose(ff.einsum("ij,jk->ik", a, b, url=url), np.full((23, 19), 9.0))
+
+
+def test_arrays_of_other_libraries() -> None:
+    a, b, into = np.ones((3, 4), np.float32), np.full((4, 2), 2, np.float32), Tensor(np.zeros((3, 2), np.float32))
+    assert np.array_equal(ff.einsum("ij,jk->ik", Tensor(a), Array(b)), a @ b)
+    assert ff.einsum("ij,jk->ik", Tensor(a), b, out=into) is into  # type: ignore[arg-type, comparison-overlap]
+    assert np.array_equal(into.array, a @ b)
+
+
+@pytest.mark.parametrize(
+    ("operand", "message"),
+    [
+        ([[1, 2], [3]], "operand 0 is no array: setting an array element with a sequence"),
+        (Broken(np.zeros((2, 2))), "operand 0 is a tests.device.test_in_place.Broken that cannot be seen as an array"),
+        (Tensor(np.zeros((2, 2)), place=2), "operand 0 is a tests.device.test_in_place.Tensor that does not lie in the host's memory"),
+    ],
+)
+def test_operands_that_are_no_arrays(operand: object, message: str) -> None:
+    with pytest.raises(ff.Error) as caught:
+        ff.einsum("ij->i", operand)
+    assert str(caught.value).startswith(message)

@@ -99,6 +99,7 @@ def _trial_data(trial: Trial, operations: int) -> dict[str, object]:
         "predicted_time_s": predicted.predicted_time if predicted else None,
         "predicted_intermediate_bytes": predicted.predicted_intermediate_bytes if predicted else None,
         "predicted_floor_s": predicted.predicted_floor if predicted else None,
+        "beaten_floor": trial.beaten_floor,
         "predicted_over_measured": predicted.predicted_time / found.median if predicted else None,
         "n_instances": predicted.n_instances if predicted else 1,
         "prediction_note": trial.note,

@@ -33,6 +33,7 @@ from ..errors import CascadeError, Error, LoweringError, ModelError
 from ..formats.spec import Spec
 from ..formats.writing import presentation
 from ..progress import Hook, Stage
+from .floors import beaten_floor
 from .operations import operations
 from .peer import NumpyPeer
 from .predicted import Predicted
@@ -81,6 +82,14 @@ class Trial:
     """The identifier of the record; empty if nothing was recorded."""
     trouble: tuple[str, ...] = ()
     """What failed after the measurement, which stands all the same."""
+
+    @property
+    def beaten_floor(self) -> str:
+        """Why the kernel was faster than the floor; empty if it was not, or if there is none."""
+        subject = self.measurement.subject
+        if self.predicted is None or subject is None:
+            return ""
+        return beaten_floor(self.spec, subject.schedule, self.predicted, self.measurement.median)
 
 
 @dataclass(frozen=True)
@@ -295,6 +304,8 @@ def remarks(trials: Trials) -> list[str]:
             lines += ["", f"{trial.label}: no prediction: {trial.note}"]
         if trial.predicted and trial.predicted.n_instances > 1:
             lines += ["", f"{trial.label}: one instance of {trial.predicted.n_instances}"]
+        if trial.beaten_floor:
+            lines += ["", f"{trial.label}: {trial.beaten_floor}"]
     others = max((trial.measurement.interference or 0.0 for trial in trials.trials), default=0.0)
     if others > BUSY:
         lines += ["", f"This machine was busy: other processes had {others:.0%} of its processors."]

@@ -19,10 +19,11 @@ HOST = 1
 
 def as_arrays(given: Mapping[str, object]) -> dict[str, Array]:
     """Each value as a NumPy or pyopencl array, without a copy; what is neither, and cannot be seen as one, as it is."""
-    return {name: _as_array(name, value) for name, value in given.items()}
+    return {name: as_array(name, value) for name, value in given.items()}
 
 
-def _as_array(name: str, value: Any) -> Any:
+def as_array(name: str, value: Any) -> Any:
+    """One value; raises :class:`~feinsum_fuse.errors.DeviceError` for an array that says it is one and cannot be seen as NumPy's."""
     speaks = hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")
     if isinstance(value, cla.Array | np.ndarray | np.generic) or not (speaks or hasattr(value, "__array__")):
         return value

@@ -25,10 +25,19 @@ class HasWorkload(Protocol):
 def spec(
     cascade: Workload | HasWorkload, arch: Arch | None = None, mapping: Mapping | None = None, opencl: OpenCL | None = None
 ) -> Spec:
-    """A validated Spec; ``cascade`` is a Workload, or anything with a ``workload``.
+    """A validated Spec from Python objects, for ``ff.predict``, ``ff.compile``, ``ff.measure`` and ``ff.lower``.
 
-    Bounds that the Einsums lack are computed. Element types are those of ``opencl``, else of the cascade's own
-    ``opencl``. Raises :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit.
+    ``cascade``: what is computed, a ``Cascade`` of ``ff.cascade`` or the ``workload`` of another Spec. ``arch``: the memories, fanouts and
+    compute units, ``ff.calibrate(device).arch`` for example. ``mapping``: the LoopTree, ``ff.default_mapping(cascade)`` for example;
+    without one, the default runs. ``opencl``: what the architecture's parts are on a device, and element types. All four are attributes of
+    the Spec; ``spec.replace(mapping=...)`` changes one, ``spec.to_yaml()`` writes it, and ``ff.load`` reads one from files. ::
+
+        cascade = ff.cascade(["T[m, n] = A[m, k] * B[k, n]"], sizes={"M": 64, "K": 32, "N": 16}, dtypes={"All": "float32"})
+        spec = ff.spec(cascade)
+        program = ff.compile(spec)
+
+    Bounds that the Einsums lack are computed. Element types are those of ``opencl``, else of the cascade's own ``opencl``. Raises
+    :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit.
     """
     workload = cascade if isinstance(cascade, Workload) else getattr(cascade, "workload", None)
     if not isinstance(workload, Workload):
