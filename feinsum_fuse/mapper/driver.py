@@ -86,7 +86,6 @@ def search(
 def _refuse(options: Options, device: object | None, limits: DeviceLimits | None) -> None:
     """Refuse, by name, what is not covered."""
     asked = {
-        "imperfect=True": options.imperfect,
         "even=True": options.even,
         "head_first=True": options.head_first,
         "head_is_tiled_fusion=False": not options.head_is_tiled_fusion,

@@ -120,7 +120,7 @@ class Problem:
         tracked = {memory.name for memory in self.tracked}
         numbers = tuple(m for m, place in enumerate(terms.memories) if terms.components[place].name in tracked)
         shared = tuple(name in self.spec.workload.shared for name in names)
-        return EinsumSpace(terms, tuple(placed for placed, _ in choices), tolls, shared, spreads(terms), numbers)
+        return EinsumSpace(terms, tuple(placed for placed, _ in choices), tolls, shared, spreads(terms), numbers, self.options.imperfect)
 
     @cached_property
     def floors(self) -> Floors:

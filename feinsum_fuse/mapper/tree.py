@@ -145,10 +145,11 @@ def suffix(branch: Branch) -> list[Node]:
         nodes += _down(space, plan, current, np.array(step.tiles), last, (level, step.memory))
         nodes += holder(branch, step.tensor, step.memory)
         level, last = step.memory + 1, step.tensor
-        if step.sunk is not None:
-            v, tile = step.sunk
-            nodes.append(Temporal(terms.variables[v], tile))
-            current[v] = tile
+        # Fully relevant loops come first: below a partially relevant one the space sinks no further.
+        for v in sorted(range(len(current)), key=lambda v: -int(terms.kinds[step.tensor][v])):
+            if step.sunk[v] != current[v]:
+                nodes.append(Temporal(terms.variables[v], step.sunk[v]))
+                current[v] = step.sunk[v]
     nodes += _down(space, plan, current, np.ones_like(current), last, (level, space.n_memories))
     if not terms.einsum.is_copy_operation:
         for tensor in space.tensors:

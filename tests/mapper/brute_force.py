@@ -226,9 +226,7 @@ class BruteForce:
                 for t, loops in depth.items()
                 if t in einsum.tensors and place < loops
             )
-            tiles = [
-                [given[place].tile] if place < len(given) else self.tiles(einsum.bounds[v]) for place, v in enumerate(variables)
-            ]
+            tiles = [[given[place].tile] if place < len(given) else self.tiles(einsum.bounds[v]) for place, v in enumerate(variables)]
             if full and all(t < einsum.bounds[v] for v, ts in zip(variables, tiles, strict=True) for t in ts):
                 for shape in itertools.product(*tiles):
                     yield tuple(Loop(v, t) for v, t in zip(variables, shape, strict=True))
@@ -518,9 +516,7 @@ class BruteForce:
                 return None
         return mapping
 
-    def _group(
-        self, frame: Frame, paths: Sequence[Path], low: int, high: int, depth: int, done: frozenset[Holder]
-    ) -> list[tree.Node]:
+    def _group(self, frame: Frame, paths: Sequence[Path], low: int, high: int, depth: int, done: frozenset[Holder]) -> list[tree.Node]:
         """The nodes of consecutive Einsums below the ``depth`` loops that they share."""
         if low == high and len(paths[low].layout.prefix.loops) == depth:
             rest = [h for h in paths[low].layout.segments[depth] if h not in done]

@@ -6,8 +6,8 @@ be depends on the tile vector reached and on the holders left alone, so partial 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +49,8 @@ class Step:
     tensor: int
     memory: int
     tiles: tuple[int, ...]
-    sunk: tuple[int, int] | None
-    """(variable, tile) of a loop right below the holder, under which its space is reserved."""
+    sunk: tuple[int, ...]
+    """The tile vector below the loops right under the holder below which its space is reserved."""
 
 
 @dataclass
@@ -60,19 +60,18 @@ class Trace:
     _tiles: list[Integers] = field(default_factory=list)
     """The tile vectors at the holders, block by block."""
     _sunk: list[Integers] = field(default_factory=list)
-    """The tile of the loop under which the space is reserved."""
+    """Those where their space is reserved."""
     _before: list[Integers] = field(default_factory=list)
-    _what: list[tuple[int, int, int]] = field(default_factory=list)
-    """(tensor, memory, variable of that loop or -1) of each block."""
+    _what: list[Holder] = field(default_factory=list)
     _ends: list[int] = field(default_factory=list)
 
-    def add(self, holder: Holder, variable: int, tiles: Integers, sunk: Integers, before: Integers) -> Integers:
+    def add(self, holder: Holder, tiles: Integers, sunk: Integers, before: Integers) -> Integers:
         """Remember rows; their numbers."""
         first = self._ends[-1] if self._ends else 0
         self._tiles.append(tiles)
         self._sunk.append(sunk)
         self._before.append(before)
-        self._what.append((*holder, variable))
+        self._what.append(holder)
         self._ends.append(first + len(tiles))
         return np.arange(first, first + len(tiles))
 
@@ -82,9 +81,8 @@ class Trace:
         while node >= 0:
             block = int(np.searchsorted(self._ends, node, side="right"))
             row = node - (self._ends[block - 1] if block else 0)
-            tensor, memory, variable = self._what[block]
-            sunk = (variable, int(self._sunk[block][row])) if variable >= 0 else None
-            result.append(Step(tensor, memory, tuple(map(int, self._tiles[block][row])), sunk))
+            tiles, sunk = (tuple(map(int, vectors[block][row])) for vectors in (self._tiles, self._sunk))
+            result.append(Step(*self._what[block], tiles, sunk))
             node = int(self._before[block][row])
         return tuple(reversed(result))
 
@@ -99,21 +97,25 @@ class Rows:
     cost: Array
     taken: Array
     node: Integers
+    rounding: Array
+    """What rounding up trips multiplies; (rows, the space's rounded variables)."""
 
     def __len__(self) -> int:
         return len(self.group)
 
     def at(self, rows: Index | NDArray[np.bool_]) -> Rows:
         """Some of the rows."""
-        return Rows(self.group[rows], self.spread[rows], self.tiles[rows], self.cost[rows], self.taken[rows], self.node[rows])
+        return Rows(*(getattr(self, name)[rows] for name in ROWS))
 
     @staticmethod
     def joined(parts: Sequence[Rows]) -> Rows:
         """The rows of all parts."""
         if len(parts) == 1:
             return parts[0]
-        names = ("group", "spread", "tiles", "cost", "taken", "node")
-        return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in ROWS))
+
+
+ROWS = tuple(item.name for item in fields(Rows))
 
 
 @dataclass
@@ -165,6 +167,7 @@ class Chains:
         if not parts:
             return None
         found = Rows.joined(parts)
+        self._repeat_operands(found, option)
         if "dominance" in self.without:
             return found
         return found.at(undominated(found.group, [*found.cost.T, *found.taken.T]))
@@ -179,9 +182,22 @@ class Chains:
             group, spread = group[whole], spread[whole]
         cost = space.constants[option][spread]
         node = np.full(len(group), -1, dtype=np.int64)
-        rows = Rows(group, spread, starts.tiles[group], cost, np.zeros((len(group), len(space.tracked))), node)
+        taken, tiles = np.zeros((len(group), len(space.tracked))), starts.tiles[group]
+        rows = Rows(group, spread, tiles, cost, taken, node, space.rounding(tiles))
         missing = [(t, m) for t in space.tensors for m in levels(option[t]) if not starts.placed[t] >> m & 1]
         return rows.at(self._affordable(rows, starts, option, missing, -1))
+
+    def _repeat_operands(self, rows: Rows, option: Placed) -> None:
+        """Add what operations read and write again because trips are rounded up."""
+        space = self.space
+        if not space.rounded:
+            return
+        ones = np.ones((1, len(space.terms.variables)), dtype=np.int64)
+        for tensor in space.tensors:
+            more = space.repeated(tensor, rows.rounding) - 1
+            fill = space.terms.fill(tensor, ones)[0]
+            link = space.link(tensor, option[tensor].bit_length() - 1, space.n_memories)
+            rows.cost = rows.cost + more[:, None] * fill * link.fill[rows.spread]
 
     def _level(self, states: dict[int, Rows], starts: Starts, option: Placed, memory: int, later: list[Holder]) -> dict[int, Rows]:
         """Place all holders of one memory, in every order; the result is keyed by the tensor placed last."""
@@ -217,7 +233,7 @@ class Chains:
         tiles = rows.tiles.copy()
         if free:
             tiles[:, free] = low[rows.spread][:, free]
-        rows = Rows(rows.group, rows.spread, tiles, rows.cost, rows.taken, rows.node)
+        rows = replace(rows, tiles=tiles)
         chosen = [v for v in range(len(space.terms.variables)) if v not in free and self._loops_above(kinds, v, tensor, last, living)]
         for v in chosen:
             rows = self._expanded(rows, v, low)
@@ -225,23 +241,41 @@ class Chains:
             fixed = kinds[tensor] != FULL
             rows = rows.at(np.all(rows.tiles[:, fixed] == starts.tiles[rows.group][:, fixed], axis=1))
         elif (link := self._link(option, holder)) is not None:
-            rows.cost = rows.cost + space.cost(link, tensor, rows.tiles, rows.spread)
+            rows.cost = rows.cost + space.cost(link, tensor, rows.tiles, rows.spread, rows.rounding)
         self.budget.spend(len(rows))
-        found = [self._kept(rows, rows.tiles, starts, option, holder, -1, remaining)]
-        if not living and memory in space.tracked:
-            for v in map(int, np.flatnonzero(kinds[tensor] == PARTIAL)):
-                origin, tiles = self._expansion(rows.tiles, v, low[rows.spread])
-                cut = tiles[:, v] < rows.tiles[origin][:, v]
-                origin, tiles = origin[cut], tiles[cut]
-                lowered = rows.at(origin)
-                lowered.tiles = tiles
-                found.append(self._kept(lowered, rows.tiles[origin], starts, option, holder, v, remaining))
+        found = [self._kept(part, at, starts, option, holder, remaining) for part, at in self._sinking(rows, holder, living)]
         some = [part for part in found if len(part)]
         return Rows.joined(some) if some else None
 
+    def _sinking(self, rows: Rows, holder: Holder, living: bool) -> Iterator[tuple[Rows, Integers]]:
+        """The rows, and again with loops right below the holder under which its space is reserved; each with the tiles at the holder.
+
+        These are loops that move its window, the last of them partially. One that moves it wholly is worth more there than above the
+        holder only where the trips of the loop above it were rounded up to less than its own would be.
+        """
+        yield rows, rows.tiles
+        (tensor, memory), space = holder, self.space
+        if living or memory not in space.tracked:
+            return
+        kinds = space.terms.kinds[tensor]
+        low = space.pending[memory + 1]
+        at, below = rows.tiles, rows
+        for v in space.rounded:
+            if kinds[v] == FULL:
+                origin, tiles = self._expansion(below.tiles, v, low[below.spread])
+                cut = (tiles[:, v] == below.tiles[origin][:, v]) | (below.tiles[origin][:, v] < space.terms.bounds[v])
+                at, below = at[origin[cut]], replace(below.at(origin[cut]), tiles=tiles[cut])
+        if below is not rows:
+            lower = np.any(below.tiles != at, axis=1)
+            yield below.at(lower), at[lower]
+        for v in map(int, np.flatnonzero(kinds == PARTIAL)):
+            origin, tiles = self._expansion(below.tiles, v, low[below.spread])
+            cut = tiles[:, v] < below.tiles[origin][:, v]
+            yield replace(below.at(origin[cut]), tiles=tiles[cut]), at[origin[cut]]
+
     def _expansion(self, tiles: Integers, v: int, low: Integers) -> tuple[Integers, Integers]:
         """Each tile vector with every tile of a variable that loops above may leave, and loops in space below can still cut."""
-        origin, found = self.space.divisors[v].expanded(tiles[:, v] // low[:, v])
+        origin, found = self.space.tiles[v].expanded(tiles[:, v] // low[:, v])
         result = tiles[origin]
         result[:, v] = found * low[origin, v]
         return origin, result
@@ -249,6 +283,10 @@ class Chains:
     def _expanded(self, rows: Rows, v: int, low: Integers) -> Rows:
         origin, tiles = self._expansion(rows.tiles, v, low[rows.spread])
         result = rows.at(origin)
+        if v in self.space.rounded:
+            place = self.space.rounded.index(v)
+            uncut = result.tiles[:, v] == self.space.terms.bounds[v]
+            result.rounding[uncut, place] = self.space.rounding(tiles)[uncut, place]
         result.tiles = tiles
         return result
 
@@ -270,15 +308,15 @@ class Chains:
         above = levels(option[tensor] & ((1 << memory) - 1))
         return self.space.link(tensor, above[-1], memory) if above else None
 
-    def _kept(self, rows: Rows, at: Integers, starts: Starts, option: Placed, holder: Holder, sunk: int, remaining: list[Holder]) -> Rows:
+    def _kept(self, rows: Rows, at: Integers, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> Rows:
         """The rows that fit and are within budget, remembered; ``at``: the tile vectors at the holder."""
         space, (tensor, memory) = self.space, holder
         if memory in space.tracked:
-            rows.taken = rows.taken + space.occupied(tensor, memory, rows.tiles)
+            rows = replace(rows, taken=rows.taken + space.occupied(tensor, memory, rows.tiles))
         keep: Index = np.flatnonzero(np.all(rows.taken <= starts.room[rows.group], axis=1))
         keep = keep[self._affordable(rows.at(keep), starts, option, remaining, memory)]
         rows = rows.at(keep)
-        rows.node = self.trace.add(holder, sunk, at[keep], rows.tiles[:, max(sunk, 0)], rows.node)
+        rows.node = self.trace.add(holder, at[keep], rows.tiles, rows.node)
         return rows
 
     def _pruned(self, parts: list[Rows]) -> Rows:
@@ -287,8 +325,8 @@ class Chains:
         if "dominance" in self.without:
             return rows
         start = rows.group * len(self.space.spreads) + rows.spread
-        key = numbered(start, [table.places(rows.tiles[:, v]) for v, table in enumerate(self.space.divisors)])
-        return rows.at(undominated(key, [*rows.cost.T, *rows.taken.T]))
+        key = numbered(start, [table.places(rows.tiles[:, v]) for v, table in enumerate(self.space.tiles)])
+        return rows.at(undominated(key, [*rows.cost.T, *rows.taken.T, *rows.rounding.T]))
 
     def _affordable(self, rows: Rows, starts: Starts, option: Placed, remaining: list[Holder], memory: int) -> Index:
         """The rows that are within the limits even if each holder left is filled only as often as the tiles here say."""
@@ -302,7 +340,7 @@ class Chains:
             if len(space.spreads) > 1:
                 tiles = tiles // (space.pending[memory + 1][rows.spread] // space.pending[m + 1][rows.spread])
             if (link := self._link(option, (tensor, m))) is not None:
-                figures = figures + space.cost(link, tensor, tiles, rows.spread)
+                figures = figures + space.cost(link, tensor, tiles, rows.spread, rows.rounding)
         least = objectives(space, figures, rows.spread)
         fine = np.flatnonzero(np.all(least <= starts.limit[rows.group] * (1 + SLACK), axis=1))
         if self.beam is not None and len(fine) > self.beam[0]:

@@ -170,7 +170,8 @@ def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> Prefix:
     spread = np.zeros(n, dtype=np.int64)
     for holder in sorted(held, key=lambda h: h.memory):
         link = space.link(holder.tensor, placed[holder.tensor].bit_length() - 1, holder.memory)
-        base += space.cost(link, holder.tensor, at[holder.depth], spread)
+        tiles = at[holder.depth]
+        base += space.cost(link, holder.tensor, tiles, spread, space.rounding(tiles))
         depth = holder.depth + (holder in lowered)
         reserved[:, :, depth] += space.occupied(holder.tensor, holder.memory, at[depth])
         placed[holder.tensor] |= 1 << holder.memory
@@ -192,5 +193,5 @@ def tile_grid(space: EinsumSpace, loops: tuple[int, ...]) -> Integers:
     """All tiles of these loops that cut something, (rows, loops), in lexicographic order."""
     if not loops:
         return np.zeros((1, 0), dtype=np.int64)
-    axes = np.meshgrid(*(space.divisors[v].all[:-1] for v in loops), indexing="ij")
+    axes = np.meshgrid(*(space.tiles[v].outermost for v in loops), indexing="ij")
     return np.stack([axis.ravel() for axis in axes], axis=1)

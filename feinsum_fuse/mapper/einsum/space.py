@@ -12,48 +12,11 @@ from functools import cached_property
 import numpy as np
 
 from ...formats.arch import Memory
-from ...model.accelforge.terms import FULL, Integers, Link, Spreads, Terms
+from ...formats.relevance import simple_variables
+from ...model.accelforge.terms import FULL, NONE, Integers, Link, Spreads, Terms
 from ...model.quantity import Array
 from .choices import Placed
-
-
-def divisors(number: int) -> list[int]:
-    """All divisors, ascending."""
-    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    return small + [number // d for d in reversed(small) if d * d != number]
-
-
-@dataclass(frozen=True)
-class Divisors:
-    """The divisors of a bound, and of each of its divisors."""
-
-    all: Integers
-    count: Integers
-    """Divisor -> how many divisors it has itself."""
-    offset: Integers
-    """Divisor -> where its own divisors begin in :attr:`flat`."""
-    flat: Integers
-
-    @classmethod
-    def of(cls, bound: int) -> Divisors:
-        """The table of one bound."""
-        every = divisors(bound)
-        own = [[d for d in every if number % d == 0] for number in every]
-        count = np.array([len(numbers) for numbers in own], dtype=np.int64)
-        flat = np.array([d for numbers in own for d in numbers], dtype=np.int64)
-        return cls(np.array(every, dtype=np.int64), count, np.cumsum(count) - count, flat)
-
-    def places(self, tiles: Integers) -> Integers:
-        """The places of tiles among the divisors."""
-        return np.searchsorted(self.all, tiles)
-
-    def expanded(self, tiles: Integers) -> tuple[Integers, Integers]:
-        """For each tile all its divisors: the row that each comes from, and the divisor."""
-        place = self.places(tiles)
-        count = self.count[place]
-        rows = np.repeat(np.arange(len(tiles)), count)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-        return rows, self.flat[self.offset[place][rows] + within]
+from .tile_table import TileTable
 
 
 @dataclass
@@ -70,6 +33,8 @@ class EinsumSpace:
     spreads: Spreads
     tracked: tuple[int, ...]
     """The memories whose capacity may bind, by number."""
+    imperfect: bool = False
+    """Whether tiles may leave a remainder."""
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
     _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
     _compulsory: dict[Placed, Array] = field(default_factory=dict, repr=False)
@@ -85,9 +50,30 @@ class EinsumSpace:
         return len(self.terms.memories)
 
     @cached_property
-    def divisors(self) -> tuple[Divisors, ...]:
-        """A table for each variable."""
-        return tuple(Divisors.of(int(bound)) for bound in self.terms.bounds)
+    def tiles(self) -> tuple[TileTable, ...]:
+        """A table for each variable; those that loops in space take are cut without remainder."""
+        tables = []
+        for v, bound in enumerate(map(int, self.terms.bounds)):
+            ragged = self.imperfect and not np.any(self.spreads.factors[:, :, v] > 1)
+            tables.append(TileTable.imperfect(bound, rounds=self.simple[v]) if ragged else TileTable.perfect(bound))
+        return tuple(tables)
+
+    @cached_property
+    def simple(self) -> tuple[bool, ...]:
+        """The variables whose outermost loop makes whole trips for the tensors that it is irrelevant to (section 5.3)."""
+        found = simple_variables(self.terms.einsum)
+        return tuple(v in found for v in self.terms.variables)
+
+    @cached_property
+    def rounded(self) -> tuple[int, ...]:
+        """The variables whose trips are rounded up to more than their bound needs."""
+        ragged = [v for v, table in enumerate(self.tiles) if np.any(self.terms.bounds[v] % table.outermost)]
+        return tuple(v for v in ragged if self.simple[v])
+
+    def rounding(self, tiles: Integers) -> Array:
+        """What rounding up the trips of outermost loops that leave these tiles multiplies; (rows, :attr:`rounded`)."""
+        bounds, own = self.terms.bounds[list(self.rounded)], tiles[:, list(self.rounded)]
+        return np.asarray(-(-bounds // own) * own / bounds)
 
     @cached_property
     def sizes(self) -> Array:
@@ -143,14 +129,21 @@ class EinsumSpace:
         places = (*self.terms.memories, len(self.terms.components) - 1)
         return tuple(p for p, names in self.tolls if places[parent] < p < places[child] and tensor in names)
 
-    def cost(self, link: Link, tensor: int, tiles: Integers, spread: Integers) -> Array:
+    def cost(self, link: Link, tensor: int, tiles: Integers, spread: Integers, rounding: Array | None = None) -> Array:
         """Figures of holders of a tensor at these tile vectors, each under its spread; (rows, columns)."""
         fill, first = self.terms.fill(tensor, tiles)[:, None], self.terms.first(tensor, tiles)
+        if rounding is not None and self.rounded:
+            fill = fill * self.repeated(tensor, rounding)[:, None]
         if len(self.spreads) == 1:
             rest = link.first[0] * (first if isinstance(first, float) else first[:, None])
             return np.asarray(fill * link.fill[0] + rest)
         rest = link.first[spread] * (first if isinstance(first, float) else first[:, None])
         return np.asarray(fill * link.fill[spread] + rest)
+
+    def repeated(self, tensor: int, rounding: Array) -> Array:
+        """How often more a tensor is moved because the trips of loops that are irrelevant to it are rounded up."""
+        irrelevant = self.terms.kinds[tensor][list(self.rounded)] == NONE
+        return np.asarray(rounding[:, irrelevant].prod(axis=1))
 
     def constant(self, option: Placed) -> Array:
         """What no tile changes: the operations, and what they read and write in the innermost holders; (spreads, columns)."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...formats.sets import tensor_set
 from ...model.accelforge.terms import NONE, Dimension, Integers, Spreads, Terms
-from .space import divisors
+from .tile_table import divisors
 
 
 def spreads(terms: Terms, per_dimension: int | None = None) -> Spreads:

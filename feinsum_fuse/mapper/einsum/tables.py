@@ -143,7 +143,7 @@ class Tables:
     @property
     def _large(self) -> bool:
         """Whether a quick bound from above is worth its time."""
-        vectors = np.prod([float(len(table.all)) for table in self.space.divisors])
+        vectors = np.prod([float(len(table.all)) for table in self.space.tiles])
         return bool(vectors * len(self.space.spreads) > LARGE)
 
     def _copied(self, starts: Starts, number: int) -> Rows:
@@ -151,7 +151,9 @@ class Tables:
         n = len(starts)
         cost = np.repeat(self.space.constants[self.space.options[number]], n, axis=0)
         zeros = np.zeros(n, dtype=np.int64)
-        return Rows(np.arange(n), zeros, starts.tiles, cost, np.zeros((n, len(self.space.tracked))), np.full(n, -1, dtype=np.int64))
+        return Rows(
+            np.arange(n), zeros, starts.tiles, cost, np.zeros((n, len(self.space.tracked))), np.full(n, -1, dtype=np.int64), np.ones((n, 0))
+        )
 
     def blocks(self, fused: int, limits: Callable[[Homes], Limit]) -> list[Block]:
         """All partial mappings with at most so many fused loops that no other of the same tiles dominates, within the limits."""
@@ -215,7 +217,7 @@ class Tables:
         """Chains for all prefixes that leave the same holders to place, each distinct start once with the loosest limits."""
         space = self.space
         ends = np.concatenate([origin.end[rows] for _, origin, rows, _, _ in requests])
-        key = numbered(np.zeros(len(ends), dtype=np.int64), [table.places(ends[:, v]) for v, table in enumerate(space.divisors)])
+        key = numbered(np.zeros(len(ends), dtype=np.int64), [table.places(ends[:, v]) for v, table in enumerate(space.tiles)])
         _, first, group = np.unique(key, return_index=True, return_inverse=True)
         base = np.concatenate([origin.base[rows] for _, origin, rows, _, _ in requests])
         room = np.concatenate([(space.sizes - origin.reserved.sum(axis=2) - origin.backed)[rows] for _, origin, rows, _, _ in requests])
@@ -294,7 +296,7 @@ class Tables:
             return
         reserved = origin.reserved[row].copy()
         reserved[:, :, -1] += taken
-        chosen = Rows(row, every.spread[chain], origin.grid[row], cost, taken, every.node[chain])
+        chosen = Rows(row, every.spread[chain], origin.grid[row], cost, taken, every.node[chain], np.ones((len(row), 0)))
         source = np.stack([np.full(len(row), number), option[chain], every.spread[chain], every.node[chain]], axis=1)
         found.setdefault(origin.frame, []).append((chosen, np.cumsum(reserved, axis=2), source))
 
