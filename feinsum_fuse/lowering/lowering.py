@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -39,9 +39,12 @@ from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, p
 from .implied_steps import factored, rounded_sums, skipped, unrolled, with_accumulators
 
 
-def lower(spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE) -> Schedule:
+def lower(
+    spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE, outputs: Iterable[str] | None = None
+) -> Schedule:
     """The schedule that a mapping asks for, on a target: by default on the neutral one, which is no device.
 
+    ``outputs`` are the tensors that somebody reads afterwards: by default those that no Einsum consumes.
     ``limits`` are checked before anything is built, in place of the target's if they are given. Raises :class:`LoweringError` for what
     cannot be lowered, and the :class:`ScheduleError` of the step that is not legal.
     """
@@ -49,7 +52,7 @@ def lower(spec: Spec, limits: DeviceLimits | None = None, *, target: Target = AN
         raise LoweringError("there is no mapping to lower", hint="Add a mapping, or take ff.default_mapping(cascade).")
     warn_of_plain_copies(spec)
     warn_of_unbound_loops(spec)
-    return Lowering(spec).schedule(target if limits is None else dataclasses.replace(target, limits=limits))
+    return Lowering(spec, outputs).schedule(target if limits is None else dataclasses.replace(target, limits=limits))
 
 
 class _Progress:
@@ -70,9 +73,11 @@ class _Progress:
 class Lowering:
     """One mapping on its way to a schedule."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, outputs: Iterable[str] | None = None) -> None:
         assert spec.mapping is not None
         self.cascade: Cascade = cascade_of(spec)
+        if outputs is not None:
+            self.cascade = dataclasses.replace(self.cascade, outputs=tuple(outputs))
         self.bindings = Bindings(spec)
         paths = paths_of(spec.mapping, self.cascade)
         missing = [e.name for e in self.cascade.einsums if e.name not in paths]

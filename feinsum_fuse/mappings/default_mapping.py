@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from ..cascades.cascade import Cascade
+from ..cascades.terms import Einsum
 from ..errors import LoweringError, MappingError, ScheduleError
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.opencl import OpenCL
 from ..formats.reading.building import spec as spec_of
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
+from ..schedule.schedule import Schedule
+from ..schedule.steps.explicate import Explicate
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from .components import default_architecture
 from .family import Family, table_of
@@ -22,14 +26,14 @@ LONG = 32
 _WORD = re.compile(r"\w+")
 
 
-def check_lowering(spec: Spec, target: Target) -> None:
+def check_lowering(spec: Spec, target: Target, outputs: Iterable[str] | None = None) -> None:
     """Raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises.
 
     Of a long cascade each branch of the root, which is a kernel of its own, is lowered alone, and branches that are the same but for names
     are lowered once.
     """
     if len(spec.workload.einsums) <= LONG:
-        lower(spec, target=target)
+        lower(spec, target=target, outputs=outputs)
         return
     seen: set[str] = set()
     for part in branches(spec):
@@ -94,17 +98,34 @@ def default_spec(
     """
     if limits is not None:
         target = dataclasses.replace(target, limits=limits)
-    family = Family(default_space(cascade, opencl, target), target)
+    family = Family(default_space(cascade, opencl, target), target, outputs=cascade.outputs)
     reasons: list[str] = []
     for chooser in family.fallbacks():
         try:
             found = family.spec.replace(mapping=family.mapping(chooser))
-            check_lowering(found, target)
+            check_lowering(found, target, cascade.outputs)
         except (LoweringError, ScheduleError, MappingError) as error:
             reasons.append(error.message)
             continue
         return found
     raise LoweringError(f"no default mapping can be lowered: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def default_schedule(cascade: Cascade, target: Target = ANY_DEVICE) -> Schedule:
+    """The steps of the default mapping, for a cascade whose outputs may be consumed in it as well.
+
+    Where no default mapping can be lowered, or a workload cannot say what the cascade computes, since a loop indexes no tensor, these are
+    the plainest: :class:`~feinsum_fuse.schedule.steps.explicate.Explicate` alone.
+    """
+    if all(indexed(einsum) >= set(einsum.sizes) for einsum in cascade.einsums):
+        with suppress(LoweringError):
+            return lower(default_spec(cascade, target=target), target=target, outputs=cascade.outputs)
+    return Schedule((Explicate(),))
+
+
+def indexed(einsum: Einsum) -> set[str]:
+    """The rank variables that index a tensor."""
+    return {variable for access in (einsum.output, *einsum.operands) for variable in access.variables}
 
 
 def default_space(cascade: Cascade, opencl: OpenCL | None = None, target: Target = ANY_DEVICE) -> Spec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from constantdict import constantdict
@@ -58,11 +58,16 @@ class Family:
     lowered: a device may lack the memory, for example.
     """
 
-    def __init__(self, spec: Spec, target: Target = ANY_DEVICE) -> None:
-        """Raises :class:`~feinsum_fuse.errors.LoweringError` for an architecture without a memory or a Compute."""
+    def __init__(self, spec: Spec, target: Target = ANY_DEVICE, outputs: Iterable[str] | None = None) -> None:
+        """``outputs``: tensors that must reach main memory whole (default: those that no Einsum consumes).
+
+        Raises :class:`~feinsum_fuse.errors.LoweringError` for an architecture without a memory or a Compute.
+        """
         self.target = target
         self.components = Components.of(spec)
         self.cascade: Cascade = cascade_of(spec)
+        if outputs is not None:
+            self.cascade = dataclasses.replace(self.cascade, outputs=tuple(outputs))
         types = table_of({name: tensor.dtype for name, tensor in self.cascade.tensors.items()})
         if {einsum.name for einsum in spec.workload.einsums} != {einsum.name for einsum in self.cascade.einsums}:
             spec = spec.replace(workload=self.cascade.workload, mapping=None)  # with the parts of a softmax

@@ -171,7 +171,7 @@ def base_kernel(cascade: EinsumSequence) -> lp.TranslationUnit:
     for a type.
     """
     validate(cascade)
-    return _Builder(cascade, chosen_names(cascade)).build()
+    return Builder(cascade, chosen_names(cascade)).build()
 
 
 def affine_expression(index: Affine) -> Expression:
@@ -182,7 +182,9 @@ def affine_expression(index: Affine) -> Expression:
     return terms[0] if len(terms) == 1 else p.Sum(tuple(terms))
 
 
-class _Builder:
+class Builder:
+    """Writes the Einsums of a cascade as instructions, with rules, domains and loops, under given names."""
+
     def __init__(self, cascade: EinsumSequence, names: Names) -> None:
         self.cascade = cascade
         self.names = names

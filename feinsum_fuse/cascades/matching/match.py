@@ -33,6 +33,7 @@ from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Refusal
+from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import Source
 from .preparation.draft import Draft, Rewriting, dependencies
@@ -236,7 +237,7 @@ class _Matching:
         self.kernel = kernel = draft.kernel
         self.chosen = draft.chosen
         self.instructions = tuple(instructions)
-        self.rewritings = draft.rewritings
+        self.draft = draft
         self.found: dict[str, Instruction] = {}
         self.tensors: dict[str, Tensor] = {}
         self.computed: dict[str, Computed] = {}
@@ -263,7 +264,11 @@ class _Matching:
         outputs = tuple(e.output.tensor for e in einsums if e.output.tensor in kept)
         cascade = Cascade(tuple(einsums), constantdict(self.tensors), outputs)
         computed = constantdict({name: found.body for name, found in self.computed.items()})
-        return Match(cascade, self.names(cascade), self.source.t_unit, computed, self.instructions, self.rewritings)
+        names, prepared, rewritings = self.names(cascade), self.draft.unit, self.draft.rewritings
+        if is_written_anew(self.draft):
+            prepared, names = written_anew(self.draft, cascade, names, computed)
+            rewritings = (*rewritings, Rewriting("written in the grammar", ", ".join(names.instructions.values())))
+        return Match(cascade, names, prepared, computed, self.instructions, rewritings)
 
     def read(self, name: str, written: set[str]) -> Instruction:
         """One instruction; a condition around its value is a part of the map unless reads would leave their arrays without it."""

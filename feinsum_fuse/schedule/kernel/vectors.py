@@ -226,7 +226,7 @@ class VectorWriter:
             return tile.axes[-1] == axis
         source = self.nest.sources[place.source]
         # A rule may compute anything; only one that is an array's element has an address.
-        return axis == len(place.indices) - 1 and (not source.is_rule or source.is_direct)
+        return axis - len(place.indices) == source.consecutive_axis and (not source.is_rule or source.is_direct)
 
     def _is_padded(self, place: Place) -> bool:
         """Whether whole vectors fit into a tile's rows."""

@@ -9,6 +9,7 @@ import islpy as isl
 import loopy as lp
 import numpy as np
 from constantdict import constantdict
+from loopy.kernel.array import FixedStrideArrayDimTag
 from loopy.symbolic import IdentityMapper, Reduction, SubstitutionMapper, TypeCast
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
@@ -199,6 +200,8 @@ class _Reader:
         body = SubstitutionMapper(make_subst_func(values))(rule.expression)
         if isinstance(body, Call) and isinstance(body.function, Variable) and body.function.name in self.rules:
             return self.place(body.function.name, body.parameters)
+        if isinstance(body, Variable) and body.name in self.written:
+            return Place(self.array(body.name), ())
         direct = isinstance(rule.expression, Subscript) and isinstance(rule.expression.aggregate, Variable)
         if direct and body.aggregate.name in self.written:
             return Place(self.array(body.aggregate.name), tuple(map(affine, body.index_tuple)))
@@ -226,7 +229,10 @@ class _Reader:
         shape = shapes[0] if shapes else (None,) * len(elements)
         direct = isinstance(rule.expression, Subscript) and rule.expression.index_tuple == elements
         tags = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)]
-        self.sources[name] = Source(name, tags[0] if len(arrays) == 1 and tags else name, shape, str(dtype), True, direct)
+        along = _consecutive_axis(self._array(arrays[0])) if direct else -1
+        self.sources[name] = Source(
+            name, tags[0] if len(arrays) == 1 and tags else name, shape, str(dtype), True, direct, consecutive_axis=along
+        )
         return name
 
     def array(self, name: str) -> str:
@@ -234,7 +240,10 @@ class _Reader:
         if name not in self.sources:
             array = self._array(name)
             tags = [t.tensor for t in array.tags_of_type(TensorTag)]
-            self.sources[name] = Source(name, tags[0] if tags else name, _shape(array), str(array.dtype.numpy_dtype))
+            self.sources[name] = Source(
+                *(name, tags[0] if tags else name, _shape(array), str(array.dtype.numpy_dtype)),
+                consecutive_axis=_consecutive_axis(array),
+            )
         return name
 
     def _arrays(self) -> Iterator[lp.kernel.data.ArrayBase]:
@@ -298,6 +307,20 @@ def affine(expression: Expression) -> Affine:
 
 def _shape(array: lp.kernel.data.ArrayBase) -> tuple[int | None, ...]:
     return tuple(int(size) if isinstance(size, int | np.integer) else None for size in array.shape or ())
+
+
+def _consecutive_axis(array: lp.kernel.data.ArrayBase) -> int | None:
+    """The axis, counted from the last, whose neighbours lie next to one another; of several such, the last."""
+    tags = array.dim_tags
+    if not isinstance(tags, tuple):
+        return -1
+    found = [axis - len(tags) for axis, tag in enumerate(tags) if _is_next(tag)]
+    return max(found, default=None)
+
+
+def _is_next(tag: object) -> bool:
+    """Whether a step along an axis is a step of one element."""
+    return isinstance(tag, FixedStrideArrayDimTag) and isinstance(tag.stride, int | np.integer) and tag.stride == 1
 
 
 def _joined(kernel: lp.LoopKernel, names: Sequence[str]) -> isl.Set:

@@ -134,14 +134,15 @@ def _fetches_rows(nest: Nest, statement: Statement, axis: int) -> bool:
     if statement.role != "fetch" or len(index.variables) != 1 or index != Affine.variable(index.variables[0]):
         return False
     (source,) = statement.operands
-    array = nest.sources.get(source.source)
+    array, along = nest.sources.get(source.source), lane_axis(source, index.variables[0])
     return (
         array is not None
         and (array.is_direct or not array.is_rule)
         and array.dtype == nest.tiles[statement.target.source].dtype
         and has_vectors(array.dtype)
         and lane_axis(statement.target, index.variables[0]) == axis
-        and lane_axis(source, index.variables[0]) == len(source.indices) - 1
+        and along is not None
+        and along - len(source.indices) == array.consecutive_axis
     )
 
 

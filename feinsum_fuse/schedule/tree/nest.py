@@ -152,7 +152,9 @@ class Source:
     dtype: str
     is_rule: bool = False
     is_direct: bool = True
-    """Whether a read is just an element of one row-major array, which has an address."""
+    """Whether a read is just an element of one array, which has an address."""
+    consecutive_axis: int | None = -1
+    """The axis, counted from the last, along which elements lie next to one another in memory; ``None`` if there is none."""
     is_owned: bool = False
     """Whether a step made the array; it is a whole tensor in global memory until ``ComputeAt`` shrinks it."""
 

@@ -1,0 +1,119 @@
+"""Matched instructions written anew, as the cascade's own kernel has them: typed constants, guards where steps look for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+from constantdict import constantdict
+from loopy.symbolic import SubstitutionMapper, UncachedWalkMapper
+from pymbolic import primitives as p
+from pymbolic.mapper.substitutor import make_subst_func
+from pymbolic.typing import Expression
+
+from ..cascade import Cascade
+from ..kernel.callables import registered
+from ..kernel.kernel import Builder
+from ..kernel.tags import EinsumTag
+from ..maps import primitive
+from ..names import Identifiers, Names
+from .preparation.draft import Draft
+from .rule import argument
+
+
+def is_written_anew(draft: Draft) -> bool:
+    """Whether the matched instructions may and should be: they are not ours already, something in them was prepared or has no type, and no
+    other instruction shares loops with them."""
+    chosen = [draft.kernel.id_to_insn[name] for name in draft.chosen]
+    if all(insn.tags_of_type(EinsumTag) for insn in chosen):
+        return False
+    others = [insn for insn in draft.kernel.instructions if insn.id not in draft.chosen]
+    if _loops(chosen) & _loops(others):
+        return False
+    return bool(draft.rewritings) or any(has_untyped_numbers(insn.expression) for insn in chosen)
+
+
+def _loops(instructions: Iterable[lp.InstructionBase]) -> frozenset[str]:
+    return frozenset().union(*(insn.within_inames | insn.reduction_inames() for insn in instructions))
+
+
+def written_anew(draft: Draft, cascade: Cascade, names: Names, bodies: Mapping[str, Expression]) -> tuple[lp.TranslationUnit, Names]:
+    """The kernel with the matched instructions as :mod:`feinsum_fuse.cascades.kernel.kernel` writes them, in loops of their own.
+
+    ``bodies``: tensors that no array holds, and what their rules compute. Instructions keep their ids and what they depend on; arguments,
+    other instructions and rules stay.
+    """
+    kernel, fresh = draft.kernel, draft.fresh()
+    given = Names(
+        names.instructions,
+        constantdict({(einsum, v): fresh(f"{v}_{einsum}") for einsum, v in names.inames}),
+        constantdict({tensor: names.arrays.get(tensor, tensor) for tensor in cascade.tensors}),
+        constantdict({(e.name, k): fresh(f"{read.tensor}_{k}_{e.name}") for e in cascade.einsums for k, read in enumerate(e.operands)}),
+        names.sizes,
+    )
+    builder = _Builder(cascade, given, fresh)
+    written = {insn.id: insn for insn in map(builder.instruction, cascade.einsums)}
+    instructions = [_ordered(insn, written.get(insn.id)) for insn in kernel.instructions]
+    rules = {name: _computed(rule, bodies) for name, rule in builder.rules.items()}
+    loops = _loops([kernel.id_to_insn[name] for name in draft.chosen])
+    rewritten = kernel.copy(
+        domains=[*_kept(kernel.domains, loops), *builder.domains],
+        instructions=instructions,
+        substitutions={**kernel.substitutions, **rules},
+        inames={**{name: iname for name, iname in kernel.inames.items() if name not in loops}, **builder.inames},
+        loop_priority=frozenset(order for order in kernel.loop_priority if not loops & set(order)),
+    )
+    result = registered(draft.t_unit.with_kernel(rewritten), (primitive(einsum.map) for einsum in cascade.einsums))
+    return result, dataclasses.replace(given, arrays=names.arrays)
+
+
+class _Builder(Builder):
+    """Takes the names that a caller's kernel has left."""
+
+    def __init__(self, cascade: Cascade, names: Names, fresh: Identifiers) -> None:
+        super().__init__(cascade, names)
+        self.fresh = fresh
+
+
+def _ordered(old: lp.InstructionBase, new: lp.Assignment | None) -> lp.InstructionBase:
+    """The new instruction after all that the old one ran after."""
+    return old if new is None else new.copy(depends_on=new.depends_on | old.depends_on, tags=old.tags | new.tags)
+
+
+def _computed(rule: lp.SubstitutionRule, bodies: Mapping[str, Expression]) -> lp.SubstitutionRule:
+    """The rule with the caller's computation in place of an element of an array that there is not."""
+    read = rule.expression
+    array = read.aggregate.name if isinstance(read, p.Subscript) else read.name if isinstance(read, p.Variable) else ""
+    if array not in bodies:
+        return rule
+    indices = read.index_tuple if isinstance(read, p.Subscript) else ()
+    places = {argument(k).name: index for k, index in enumerate(indices)}
+    return rule.copy(expression=SubstitutionMapper(make_subst_func(places))(bodies[array]))
+
+
+def _kept(domains: Iterable[isl.BasicSet], gone: frozenset[str]) -> Iterable[isl.BasicSet]:
+    """The domains of the loops that stay."""
+    for domain in domains:
+        names = domain.get_var_names(isl.dim_type.set)
+        keep = [name for name in names if name not in gone]
+        if keep or not names:
+            yield domain.project_out_except(keep, [isl.dim_type.set]) if len(keep) < len(names) else domain
+
+
+class _Numbers(UncachedWalkMapper):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def map_constant(self, expr: object) -> None:
+        self.found = self.found or (isinstance(expr, int | float) and not isinstance(expr, np.number))
+
+
+def has_untyped_numbers(expression: Expression) -> bool:
+    """Whether a number of Python's stands in an expression, whose type loopy makes up from what is around it."""
+    walk = _Numbers()
+    walk(expression)
+    return walk.found

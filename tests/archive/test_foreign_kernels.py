@@ -1,0 +1,46 @@
+"""Random kernels of others under the default mapping: computed right, or refused by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyopencl as cl
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.matching.match import match
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target_of
+from feinsum_fuse.device.program.runner import Runner
+from feinsum_fuse.mappings.default_mapping import default_schedule
+from tests.cascades.randomness import largest_error, queue
+from tests.generators.foreign_kernels import ForeignKernel
+from tests.sweeps import SEED, SLOW, sweep_size
+
+COUNT = sweep_size(500) if SLOW else sweep_size(500) // 4
+LEAST_COMPUTED = 0.6
+
+
+def outcome(number: int, device: cl.Device) -> str:
+    """``computed``, or why not; an assertion fails for a wrong value."""
+    foreign = ForeignKernel(SEED + number)
+    t_unit, inputs = foreign.kernel(), foreign.inputs()
+    try:
+        found = match(t_unit)
+        target = target_of(DeviceInfo.of(device))
+        schedule = default_schedule(found.cascade, target)
+        transformed = schedule.apply(found.prepared, found.names, target=target)
+        program = executable(transformed, target=target)
+    except ff.Error as error:
+        return f"{type(error).__name__}: {error.message}"
+    expected = foreign.run(queue())
+    results = Runner(program, device)(inputs)
+    for name, value in expected.items():
+        # Inputs are of magnitude 1 at most and sums have at most 300 terms.
+        assert largest_error(results[name], value) < (1e-3 if foreign.dtype == "float32" else 1e-10), (number, name)
+    return "computed"
+
+
+def test_random_kernels_are_computed_right_or_refused_by_name() -> None:
+    device = find_device("portable")
+    outcomes = Counter(outcome(number, device) for number in range(COUNT))
+    assert outcomes["computed"] >= LEAST_COMPUTED * COUNT, outcomes
