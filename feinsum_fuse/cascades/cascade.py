@@ -57,6 +57,12 @@ class Cascade(EinsumSequence):
 
         return Online(einsum).apply(self)
 
+    def split_reduction(self, einsum: str, variable: str, parts: int) -> Cascade:
+        """The cascade with a reduction in parts: :class:`feinsum_fuse.cascades.rewriting.split_reduction.SplitReduction`."""
+        from .rewriting.split_reduction import SplitReduction
+
+        return SplitReduction(einsum, variable, parts).apply(self)
+
     def batch(self, *einsums: str) -> Cascade:
         """The cascade with these Einsums over common rank variables: :class:`feinsum_fuse.cascades.rewriting.batching.Batch`."""
         from .rewriting.batching import Batch

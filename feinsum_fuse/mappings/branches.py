@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import prod
 
+import numpy as np
 from constantdict import constantdict
 
 from ..cascades.terms import Access, Einsum
@@ -100,17 +101,21 @@ class Branch:
         """The shared loops."""
         if not self.rows:
             return []
-        nodes: list[Node] = [Temporal(_variables(batch), 1) for batch in self.segment.batches]
-        extent = self.segment.extent(self.rows)
-        if extent <= self.tile:
-            return nodes
-        self._advance(self.rows, self.tile)
-        rows, group = _variables(self.rows), self.plan.components.group
+        batches: list[Node] = [Temporal(_variables(batch), 1) for batch in self.segment.batches]
+        if self.segment.extent(self.rows) > self.tile:
+            self._advance(self.rows, self.tile)
+            return [*batches, *self._grouped(self.rows, self.tile)]
+        if not batches:
+            return []
+        return [*batches[:-1], *self._grouped(self.segment.batches[-1], 1)]
+
+    def _grouped(self, rows: Rows, tile: int) -> list[Node]:
+        """A loop over tiles of rows, on groups if there are any."""
+        variables, group = _variables(rows), self.plan.components.group
         if group is None:
-            return [*nodes, Temporal(rows, self.tile)]
-        if extent > group.size * self.tile:
-            nodes.append(Temporal(rows, group.size * self.tile))
-        return [*nodes, Spatial(rows, self.tile, name=group.name, component=group.component)]
+            return [Temporal(variables, tile)]
+        above = [Temporal(variables, group.size * tile)] if self.segment.extent(rows) > group.size * tile else []
+        return [*above, Spatial(variables, tile, name=group.name, component=group.component)]
 
     def _advance(self, rows: Rows, tile: int) -> None:
         for einsum, variable in rows.items():
@@ -138,6 +143,8 @@ def _variables(rows: Rows) -> str | constantdict[str, str]:
     return names.pop() if len(names) == 1 else constantdict(rows)
 
 
+MOST_VECTORS = 4
+"""Vectors of a register tile along the lanes."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 FAR_VECTORS = 8
@@ -146,6 +153,8 @@ REUSE = 4
 """A copy pays if what is copied is used by this many register tiles."""
 NEAR_BYTES = 16 << 10
 """Bytes of a copied tile: half of the smallest first-level cache that processors with vectors have."""
+CORE_BYTES = 256 << 10
+"""Bytes of operands that register tiles of a group read again: half of what a core's cache holds."""
 BLOCKS = (32, 64, 128, 256, 512)
 MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
@@ -186,7 +195,7 @@ class Nest:
         across, down = self._register_tile(along, second)
         nodes = self._down(self._order([v for v in outputs if v not in {along, second}]))
         copied = self._copied(second)
-        nodes += self._block(bool(copied))
+        nodes += self._block(bool(copied), {along: across, second: down})
         if copied:
             nodes += self._cut(along, across)
             nodes += [Storage((tensor,), self.components.tiles or self.components.outer) for tensor in copied]
@@ -223,8 +232,8 @@ class Nest:
         """How far the register tile goes along the lanes and along the other variable."""
         vectors = down = 1
         if along is not None:
-            usual = 2 if self.tiles[along] > self.width else 1
-            fitting = [n for n in (1, 2, 3, 4) if (n - 1) * self.width < self.tiles[along]]
+            usual = min(2 if second is not None else MOST_VECTORS, -(-self.tiles[along] // self.width))
+            fitting = [n for n in range(1, MOST_VECTORS + 1) if (n - 1) * self.width < self.tiles[along]]
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
         if second is not None:
             fitting = [n for n in (1, 2, 3, 4, 6, 8) if n * vectors <= self.most and n <= self.tiles[second]]
@@ -272,16 +281,24 @@ class Nest:
         row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1]
         return not is_contiguous(access, self.lane) or row > FAR_VECTORS * self.width
 
-    def _block(self, copies: bool) -> list[Node]:
-        """The longest reduction cut, by default so that a copied tile stays in the nearest cache."""
+    def _block(self, copies: bool, tile: Mapping[str | None, int]) -> list[Node]:
+        """The longest reduction cut, by default so that what is read again stays near: a copied tile, or what register tiles share."""
         longest = max(self.reductions, key=lambda v: self.tiles[v])
-        rest = 1
-        for v in self.reductions:
-            rest *= self.tiles[v] if v != longest else 1
-        near = NEAR_BYTES // (2 * self.branch.plan.target.vector_bytes)
-        usual = max(1, near // rest) if copies and self.tiles[longest] * rest > 2 * near else None
+        rest = prod(self.tiles[v] for v in self.reductions if v != longest)
+        near = NEAR_BYTES // (2 * self.branch.plan.target.vector_bytes) if copies else self._kept_near(tile)
+        usual = max(1, near // rest) if near and self.tiles[longest] * rest > 2 * near else None
         block = self.choose(Choice.of("block", self.einsum.name, usual, [None, *(n for n in BLOCKS if n < self.tiles[longest])]))
         return self._cut(longest, block) if block is not None else []
+
+    def _kept_near(self, tile: Mapping[str | None, int]) -> int:
+        """Iterations of the reductions whose operands a core's cache holds, of those that register tiles share; 0 if they share nothing."""
+        step = 0
+        for access in self.einsum.operands:
+            others = [v for v in tile if v is not None and v not in access.variables and self.tiles[v] > tile[v]]
+            if others and len(tile) > 1:
+                step += prod(self.tiles[v] for v in access.variables if v not in self.reductions)
+        step *= np.dtype(self.einsum.accumulate).itemsize
+        return 1 << (CORE_BYTES // step).bit_length() - 1 if 0 < step <= CORE_BYTES else 0
 
     def _accumulator(self) -> list[Node]:
         """Where sums are held."""

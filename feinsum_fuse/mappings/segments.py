@@ -161,7 +161,7 @@ class Shared:
             if access.tensor in axes and (axes[access.tensor] is None or _axis(access, variable) != axes[access.tensor]):
                 return None
         reused = len(einsum.operands) > 1 and any(variable not in access.variables for access in einsum.operands)
-        alone = all(variable in a.variables and variable not in a.indices[-1].variables for a in (*einsum.operands, einsum.output))
+        alone = all(variable in a.variables and not _lies_together(a, variable) for a in (*einsum.operands, einsum.output))
         return Shared({**self.rows, einsum.name: variable}, axes, self.extent, self.reused + reused, self.is_batch and alone)
 
 
@@ -193,6 +193,17 @@ class Segment:
         ]
         loops = tuple(loop for loop in found if loop is not None and self._reads_along(loop, einsum.output.tensor))
         return Segment(self.around, (*self.einsums, einsum), loops, self.points + points(einsum))
+
+    def is_merged_by(self, einsum: Einsum) -> bool:
+        """Whether an Einsum reduces over what are problems of their own: then groups may take these, and need not read everything."""
+        kept = {item for batch in self.batches for item in batch.items()}
+        writers = {e.output.tensor: e for e in self.einsums}
+        for access in einsum.operands:
+            writer = writers.get(access.tensor)
+            axes = zip(writer.output.indices, access.indices, strict=True) if writer is not None else ()
+            if any((writer.name, own.bare) in kept and read.bare in einsum.reduction_variables for own, read in axes if writer):
+                return True
+        return False
 
     def _reads_along(self, loop: Shared, tensor: str) -> bool:
         """Whether Einsums that read a tensor before it is written, as recurrences do, need nothing of other iterations."""
@@ -270,6 +281,11 @@ def _axis(access: Access, variable: str) -> int | None:
     return axes[0] if len(axes) == 1 and access.indices[axes[0]].bare == variable else None
 
 
+def _lies_together(access: Access, variable: str) -> bool:
+    """Whether neighbours along the variable are neighbours in memory."""
+    return access.indices[-1].coefficients.get(variable) in (1, -1)
+
+
 def points(einsum: Einsum) -> int:
     """The box of an Einsum."""
     return prod(size for size in einsum.sizes.values() if isinstance(size, int))
@@ -281,7 +297,7 @@ def segments(cascade: Cascade, workload: Workload, budget: int) -> Iterator[Segm
     segment: Segment | None = None
     for einsum in cascade.einsums:
         chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
-        if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
+        if segment is not None and chained and len(segment.einsums) < MOST_FUSED and not segment.is_merged_by(einsum):
             longer = segment.longer(einsum)
             rows = next(iter(longer.rows), None)
             if rows is not None and longer.row_bytes(rows) * min(LEAST_ROWS, longer.extent(rows)) <= budget:

@@ -27,6 +27,7 @@ from ...formats.workload import WorkloadEinsum
 from ...lowering import lower
 from ...mappings.components import fitted
 from ...mappings.default_mapping import default_spec
+from ...mappings.suited import suited
 from ...progress import Hook, Stage
 from ...schedule.schedule import Schedule
 from ...schedule.steps.explicate import Explicate
@@ -173,7 +174,7 @@ def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
     if spec.mapping is not None:
         return spec, lower(spec, target=found)
     try:
-        mapped = default_spec(cascade_of(spec), opencl=spec.opencl, target=fitted(found, spec))
+        mapped = default_spec(suited(cascade_of(spec)), opencl=spec.opencl, target=fitted(found, spec))
         return mapped, lower(mapped, target=found)
     except LoweringError:
         return spec, PLAIN

@@ -1,0 +1,75 @@
+"""What is rewritten before a mapping is chosen, and what is left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.rewriting.contraction_order import ContractionOrder
+from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
+from feinsum_fuse.formats.mapping import Sequential, Spatial
+from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.suited import suited
+from tests.cascades.randomness import random_inputs
+
+LONG = 1 << 21
+SPLIT = {
+    "gram matrix": (["Z[m, n] = A[k, M: m] * A[k, M: n]"], {"M": 256, "N": 256, "K": 65536}, "k"),
+    "sum of everything": (["Z[o] = A[m, n]"], {"O": 1, "M": 2048, "N": 2048}, "m"),
+    "inner product": (["Z[o] = A[k] * B[k]"], {"O": 1, "K": LONG}, "k"),
+    "tall sums": (["Z[n] = A[m, n]"], {"M": LONG, "N": 24}, "m"),
+    "tall product": (["Z[m, n] = A[k, m] * B[k, n]"], {"M": 32, "N": 48, "K": LONG}, "k"),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_reductions_that_groups_share(name: str) -> None:
+    """The parts run on groups of their own, apart from the merge."""
+    lines, sizes, variable = SPLIT[name]
+    after = suited(ff.cascade(lines, sizes=sizes))
+    (split,) = after.rewritings
+    assert isinstance(split, SplitReduction) and split.variable == variable
+    mapping = default_spec(after).mapping
+    assert mapping is not None and isinstance(mapping.nodes[-1], Sequential)
+    (path, *_) = mapping.paths()
+    assert any(isinstance(placed.node, Spatial) and placed.node.component == "Core" for placed in path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "sizes"),
+    [
+        (["Z[m, n] = A[m, k] * B[k, n]"], {"M": 1024, "N": 1024, "K": 1024}),
+        (["Z[m] = A[m, k] * B[k]"], {"M": 4096, "K": 4096}),
+        (["Z[m, n] = A[k, M: m] * A[k, M: n]"], {"M": 64, "N": 64, "K": 64}),
+        (["Z[o] = A[k] * B[k]"], {"O": 1, "K": 1000}),
+        (["Z[m, n] = A[m] * B[n]"], {"M": 2048, "N": 2048}),
+        (["Z[m] = A[m, k] * B[k]"], {"M": "m", "K": LONG}),
+        (["P[m, n] = softmax(S[m, n], n)"], {"M": 512, "N": 512}),
+    ],
+)
+def test_what_is_left_alone(lines: list[str], sizes: dict[str, int | str]) -> None:
+    cascade = ff.cascade(lines, sizes=sizes)
+    assert suited(cascade) is cascade
+
+
+def test_three_factors_are_contracted_pairwise() -> None:
+    cascade = ff.cascade(["Z[i, r, s] = A[i, j, k] * B[j, r] * C[k, s]"], sizes={"I": 24, "J": 24, "K": 24, "R": 8, "S": 9})
+    after = suited(cascade)
+    assert [type(rewriting) for rewriting in after.rewritings] == [ContractionOrder]
+    arrays = random_inputs(cascade, 0)
+    expected = cascade.reference(**arrays)["Z"]
+    np.testing.assert_allclose(ff.compile(ff.spec(cascade))(arrays)["Z"], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_three_factors_that_save_nothing() -> None:
+    cascade = ff.cascade(["Z[m] = A[m] * B[m] * C[m]"], sizes={"M": 4096})
+    assert suited(cascade) is cascade
+
+
+@pytest.mark.parametrize("length", [1 << 20, (1 << 20) + 7])
+def test_compile_splits(length: int) -> None:
+    """Also where parts do not divide; compiling verifies against the reference."""
+    program = ff.compile(ff.spec(ff.cascade(["Z[o] = A[k] * B[k]"], sizes={"O": 1, "K": length})))
+    assert program.cascade.rewritings or "Z_part" in program.cascade.intermediates
+    assert program.output_shapes == {"Z": (1,)}
