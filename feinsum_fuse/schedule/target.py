@@ -47,6 +47,10 @@ class Quirks:
     """Vectors of 64 bytes are computed in halves, whose number is that of registers of half the length, in kernels that pass none to a
     function: what is loaded and splat goes through one that returns it as it is.
     """
+    slow_functions: bool = False
+    """Functions on vectors are calls around which registers are saved, or are computed lane by lane: those of float32 are taken from
+    :mod:`feinsum_fuse.formats.language.vector_functions` as far as it has them.
+    """
     half_written_cache: bool = False
     """A process that dies while it compiles leaves an entry in the compiler's cache of which every later build fails: a child process
     compiles into a cache of its own, and what ran well is handed over.
@@ -84,6 +88,7 @@ POCL = Quirks(
     widest_builtins=True,
     slow_vector_loads=True,
     halved_vectors=True,
+    slow_functions=True,
     half_written_cache=True,
 )
 """What PoCL 3.0 gets wrong."""

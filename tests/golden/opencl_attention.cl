@@ -9,6 +9,27 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 #define set_float8(space, at, value) vstore8(value, 0, at)
 #endif
 
+static inline float8 builtinexp_float8_of(float8 x)
+{
+  float8 y = x > 89.0f ? (float8)(89.0f) : x;
+  y = y < -104.0f ? (float8)(-104.0f) : y;
+  /* y = n ln(2) + r, with ln(2) in two parts, the first of which times n is exact (Cody and Waite, 1980); adding 1.5 * 2^23 rounds. */
+  float8 k = y * 1.442695041f + 12582912.0f;
+  int8 n = as_int8(k) - 0x4b400000;
+  k = k - 12582912.0f;
+  float8 r = y - k * 0.693145752f - k * 1.428606820e-6f;
+  float8 q = 1.382068964e-3f;
+  q = q * r + 8.368675597e-3f;
+  q = q * r + 4.166826606e-2f;
+  q = q * r + 1.666652113e-1f;
+  q = q * r + 4.999999404e-1f;
+  float8 power = 1.0f + (r + r * r * q);
+  /* In two steps: 2^n alone may be too large, or too small to be normal. */
+  int8 half_n = n >> 1;
+  return power * as_float8((half_n + 127) << 23) * as_float8((n - half_n + 127) << 23);
+}
+#define builtinexp_float8(x) builtinexp_float8_of((float8)(x))
+
 #define lane0_float8(x) ((x).s0)
 #define lane1_float8(x) ((x).s1)
 #define lane2_float8(x) ((x).s2)
@@ -20,7 +41,12 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 #define splat_float8(x) ((float8)(x))
 #define vdiv_float8(x, y) ((float8)(x) / (float8)(y))
 #define vload_local_float8(x) get_float8(__local, &(x))
-#define vmax_float8(x, y) fmax((float8)(x), (float8)(y))
+
+static inline float8 vmax_float8_of(float8 x, float8 y)
+{
+  return (y > x) | (x != x) ? y : x;
+}
+#define vmax_float8(x, y) vmax_float8_of((float8)(x), (float8)(y))
 
 static inline float vstore_local_float8_at(__local float *at, float8 value)
 {
@@ -151,7 +177,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         for (int m_3 = 0; m_3 < 4; ++m_3)
         {
           int const at_m = 32 * m_2 + 8 * m_3;
-          vstore_local_float8(X_scale_local[at_m], exp(vload_local_float8(X_scale_local[at_m]) - vload_local_float8(X_local[at_m])));
+          vstore_local_float8(X_scale_local[at_m], builtinexp_float8(vload_local_float8(X_scale_local[at_m]) - vload_local_float8(X_local[at_m])));
         }
       // m in tiles of 32 (L.rescale)
       for (int m_2 = 0; m_2 < 2; ++m_2)
@@ -180,7 +206,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       for (int m_2 = 0; m_2 < 8; ++m_2)
       {
         int const at_p_m = 64 * p_1 + 8 * m_2;
-        vstore_local_float8(N_local[at_p_m], exp(vload_local_float8(S_local[at_p_m]) - vload_local_float8(X_local[8 * m_2])));
+        vstore_local_float8(N_local[at_p_m], builtinexp_float8(vload_local_float8(S_local[at_p_m]) - vload_local_float8(X_local[8 * m_2])));
       }
     // m in tiles of 32 (L)
     for (int m_2 = 0; m_2 < 2; ++m_2)

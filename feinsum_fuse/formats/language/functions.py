@@ -15,6 +15,7 @@ from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
 from .error_function import erf
+from .vector_functions import ERF, EXP, MAX, MIN, TANH
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -62,6 +63,8 @@ class Function:
     """OpenCL C whose time a calibration measures, with ``{0}`` for an argument and ``w`` for a second one; ``None``: it does not."""
     is_probed_below_zero: bool = False
     """Whether that argument may be negative."""
+    own: str = ""
+    """OpenCL C of our own for vectors of float32 (:mod:`.vector_functions`), for devices whose functions on vectors are slow."""
     vectors: bool = True
     """Whether OpenCL C has it for vectors; otherwise no lane of a vector may compute it."""
 
@@ -86,12 +89,12 @@ def _composed(name: str, arity: int, composed: Callable[..., Expression], **fact
 
 _STEP: dict[str, Any] = {"of_integers": "same", "is_finite": True, "is_real": True, "amplification": 0.0, "cycles": (0.5, 0.5)}
 _ROWS = (
-    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="exp(-{0})", is_probed_below_zero=True),
+    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="exp(-{0})", is_probed_below_zero=True, own=EXP),
     _function("log", np.log, ulps=3, probe="log({0} + (REAL) 1.5)"),
     _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="sqrt({0} + (REAL) 1)"),
     _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="rsqrt({0} + (REAL) 1)"),
-    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="tanh({0})", is_probed_below_zero=True),
-    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="erf({0})", is_probed_below_zero=True),
+    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="tanh({0})", is_probed_below_zero=True, own=TANH),
+    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="erf({0})", is_probed_below_zero=True, own=ERF),
     _function(
         "abs",
         np.abs,
@@ -117,8 +120,9 @@ _ROWS = (
             is_associative=True,
             cycles=(1.5, 1.5),
             probe=f"f{name}({{0}}, w)",
+            own=own,
         )
-        for name, numpy in (("min", np.minimum), ("max", np.maximum))
+        for name, numpy, own in (("min", np.minimum, MIN), ("max", np.maximum, MAX))
     ),
     _function("log1p", np.log1p, is_real=True, ulps=2, cost="log"),
     _function("expm1", np.expm1, is_finite=True, is_real=True, ulps=3, amplification=16.0, cost="exp"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...formats.language.functions import FUNCTIONS
+from ...formats.language.functions import FUNCTIONS, Function
 from ..target import Quirks
 from .operations import SHORTEST, WIDEST, Operation
 
@@ -59,6 +59,16 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 #endif"""
 
 
+def own_function(function: Function, name: str, lanes: int) -> str:
+    """The OpenCL C text of a function that is our own, under a name; as with OpenCL's, a scalar stands for a vector of it."""
+    vector = f"float{lanes}"
+    text = function.own
+    for word, meaning in (("NAME", f"{name}_of"), ("VECTOR", vector), ("INTS", f"int{lanes}")):
+        text = text.replace(word, meaning)
+    names = ("x", "y")[: function.arity]
+    return f"{text}\n#define {name}({', '.join(names)}) {name}_of({', '.join(f'({vector})({x})' for x in names)})"
+
+
 def _builtin(operation: Operation, function: str, arguments: tuple[str, ...], quirks: Quirks, *, is_converted: bool) -> str:
     """A function of OpenCL on whole vectors, or on the halves of the widest and the longest."""
     name, vector = operation.name, operation.vector
@@ -92,6 +102,8 @@ def definition(operation: Operation, quirks: Quirks) -> str:
     if what.startswith("lane"):
         return f"#define {name}(x) ((x).s{int(what[4:]):x})"
     function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
+    if function is not None and function.own and element == "float" and quirks.slow_functions:
+        return own_function(function, name, lanes)
     if function is not None:
         kind = "f" if element in {"float", "double"} else "i"
         # Of integers abs gives unsigned ones.

@@ -95,7 +95,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         arguments = [self.rec(argument) for argument in expr.parameters]
         if len(arguments) > 1:
             return self.call(f"v{function.name}", *arguments)
-        if self.lanes == WIDEST or function.opencl != expr.function.name:
+        if self.lanes == WIDEST or function.opencl != expr.function.name or (function.own and self.dtype == np.float32):
             return self.call(f"builtin{function.name}", *arguments)
         return expr.function(*arguments)
 

@@ -1,0 +1,85 @@
+"""Functions of float32 without branches, in OpenCL C on whole vectors: for devices whose own are slow on them.
+
+``VECTOR`` stands for the type, ``INTS`` for the integers of the same size, ``NAME`` for the function. The polynomials were fitted to the
+largest relative error (Lawson's iterations on Chebyshev points), their coefficients rounded one after another. The slow tests hold every
+float32 number to the largest errors that are stated here. Infinities, zeros and numbers that are none are as in C.
+"""
+
+from __future__ import annotations
+
+_LIMITS = """
+  VECTOR y = x > 89.0f ? (VECTOR)(89.0f) : x;
+  y = y < -104.0f ? (VECTOR)(-104.0f) : y;"""
+_REDUCED = """
+  /* y = n ln(2) + r, with ln(2) in two parts, the first of which times n is exact (Cody and Waite, 1980); adding 1.5 * 2^23 rounds. */
+  VECTOR k = y * 1.442695041f + 12582912.0f;
+  INTS n = as_INTS(k) - 0x4b400000;
+  k = k - 12582912.0f;
+  VECTOR r = y - k * 0.693145752f - k * 1.428606820e-6f;
+  VECTOR q = 1.382068964e-3f;
+  q = q * r + 8.368675597e-3f;
+  q = q * r + 4.166826606e-2f;
+  q = q * r + 1.666652113e-1f;
+  q = q * r + 4.999999404e-1f;
+  VECTOR power = 1.0f + (r + r * r * q);"""
+_ALWAYS_NORMAL = """
+  power = power * as_VECTOR((n + 127) << 23);"""
+_SIGNED = "as_VECTOR(as_INTS({}) | (as_INTS(x) & (int) 0x80000000))"
+"""With the sign of x, zeros included."""
+
+EXP = f"""
+static inline VECTOR NAME(VECTOR x)
+{{{_LIMITS}{_REDUCED}
+  /* In two steps: 2^n alone may be too large, or too small to be normal. */
+  INTS half_n = n >> 1;
+  return power * as_VECTOR((half_n + 127) << 23) * as_VECTOR((n - half_n + 127) << 23);
+}}"""
+"""Within 2 units in the last place."""
+
+TANH = f"""
+static inline VECTOR NAME(VECTOR x)
+{{
+  VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff), square = x * x;
+  VECTOR y = size > 10.0f ? (VECTOR)(20.0f) : size + size;{_REDUCED}{_ALWAYS_NORMAL}
+  VECTOR large = 1.0f - 2.0f / (power + 1.0f);
+  VECTOR p = -5.897966679e-3f;
+  p = p * square + 2.079862542e-2f;
+  p = p * square - 5.378471687e-2f;
+  p = p * square + 1.333193630e-1f;
+  p = p * square - 3.333329856e-1f;
+  return {_SIGNED.format("size < 0.6f ? x + x * (square * p) : large")};
+}}"""
+"""Within 4 units in the last place: a polynomial below 0.6, 1 - 2 / (exp(2x) + 1) above."""
+
+ERF = f"""
+static inline VECTOR NAME(VECTOR x)
+{{
+  VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff), square = x * x;
+  VECTOR far = size > 4.0f ? (VECTOR)(4.0f) : size;
+  VECTOR y = 1.855690644e-4f;
+  y = y * far - 2.939574886e-3f;
+  y = y * far + 2.180523612e-2f;
+  y = y * far - 1.030372679e-1f;
+  y = y * far - 6.382257342e-1f;
+  y = y * far - 1.127040029f;
+  y = y * far - 3.537161101e-4f;{_REDUCED}{_ALWAYS_NORMAL}
+  VECTOR large = 1.0f - power;
+  VECTOR p = 7.806903159e-5f;
+  p = p * square - 7.997853099e-4f;
+  p = p * square + 5.187162198e-3f;
+  p = p * square - 2.685334720e-2f;
+  p = p * square + 1.128357872e-1f;
+  p = p * square - 3.761262596e-1f;
+  p = p * square + 1.283791661e-1f;
+  return {_SIGNED.format("size < 1.0f ? x + x * p : large")};
+}}"""
+"""Within 4 units in the last place: a polynomial below 1, 1 - exp(polynomial) above, where the exponential is below 0.16."""
+
+MAX = """
+static inline VECTOR NAME(VECTOR x, VECTOR y)
+{
+  return (y > x) | (x != x) ? y : x;
+}"""
+"""Exact; of a number and what is none the number, as ``fmax``."""
+MIN = MAX.replace("y > x", "y < x")
+"""Exact; of a number and what is none the number, as ``fmin``."""

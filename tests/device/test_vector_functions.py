@@ -1,0 +1,130 @@
+"""Our own functions on vectors: their largest errors against the device's in float64, which NumPy's vouch for, and special values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.runtime.loaded import Loaded, queue_of
+from feinsum_fuse.formats.language.functions import FUNCTIONS
+from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.schedule.kernel.definitions import own_function
+from feinsum_fuse.schedule.target import ANY_DEVICE, POCL
+from tests.device.test_quirks import written
+from tests.sweeps import SLOW
+
+OWN = [name for name, function in FUNCTIONS.items() if function.own]
+LARGEST = {"exp": 2.0, "tanh": 4.0, "erf": 4.0}
+"""Units in the last place."""
+OPTIONS = ("-cl-mad-enable",)
+"""What kernels are built with."""
+STRIDE = 1 if SLOW else 4099
+"""Every float32 number in the slow tests; numbers of all sizes in the others."""
+GROUPS = 1024
+_SOURCE = """
+__kernel void errors(__global float *worst)
+{
+  float largest = 0;
+  for (ulong at = get_group_id(0) * LANES; at * STRIDE < (1UL << 32); at += GROUPS * LANES)
+  {
+    float x[LANES], z[LANES];
+    for (int l = 0; l < LANES; ++l) x[l] = as_float((uint) min((at + l) * STRIDE, (1UL << 32) - 1));
+    VSTORE(mine(VLOAD(0, x)), 0, z);
+    for (int l = 0; l < LANES; ++l)
+    {
+      double exact = FUNCTION((double) x[l]), size = fabs(exact);
+      float rounded = (float) exact, error;
+      if (isnan(x[l])) error = isnan(z[l]) ? 0 : INFINITY;
+      else if (isinf(rounded) || z[l] == rounded) error = z[l] == rounded ? 0 : INFINITY;
+      else error = (float) (fabs(z[l] - exact) / ldexp(1.0, max(size > 0 ? ilogb(size) : -126, -126) - 23));
+      if (!(error <= largest)) largest = error;
+    }
+  }
+  worst[get_group_id(0)] = largest;
+}
+"""
+
+
+@pytest.mark.parametrize("lanes", [16] if SLOW else [4, 8, 16])
+@pytest.mark.parametrize("name", LARGEST)
+def test_largest_errors(name: str, lanes: int) -> None:
+    words = {"LANES": lanes, "STRIDE": f"{STRIDE}UL", "GROUPS": GROUPS, "FUNCTION": name}
+    words |= {"VSTORE": f"vstore{lanes}", "VLOAD": f"vload{lanes}"}
+    head = "".join(f"#define {word} {meaning}\n" for word, meaning in words.items())
+    found = np.zeros(GROUPS, np.float32)
+    _run(head + own_function(FUNCTIONS[name], "mine", lanes) + _SOURCE, "errors", GROUPS, found)
+    assert 0 < found.max() <= LARGEST[name], f"{name}: {found.max()} units in the last place"
+
+
+def _run(source: str, kernel: str, groups: int, *arrays: np.ndarray) -> None:
+    """Run a kernel on arrays of this process."""
+    queue = queue_of(find_device())
+    program = Loaded(Executable(source, OPTIONS, (), ()), queue.context).program
+    buffers = [cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=array) for array in arrays]
+    cl.Kernel(program, kernel)(queue, (groups,), (1,), *buffers)
+    for array, buffer in zip(arrays, buffers, strict=True):
+        cl.enqueue_copy(queue, array, buffer)
+
+
+def computed(name: str, *arguments: np.ndarray) -> np.ndarray:
+    """What our function gives, on vectors of 16 lanes."""
+    names = "ab"[: len(arguments)]
+    given = ", ".join(f"vload16(0, {x} + i)" for x in names)
+    parameters = ", ".join(f"__global float const *{x}" for x in names)
+    head = own_function(FUNCTIONS[name], "mine", 16)
+    body = f"for (int i = 0; i < {arguments[0].size}; i += 16) vstore16(mine({given}), 0, z + i);"
+    found = np.zeros_like(arguments[0])
+    _run(f"{head}\n__kernel void all_of({parameters}, __global float *z) {{ {body} }}", "all_of", 1, *arguments, found)
+    return found
+
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.9, -104.5, 5.0, -5.0], np.float32)
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_special_values(name: str) -> None:
+    """Signs of zeros included."""
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name].numpy(SPECIAL.astype(np.float64)).astype(np.float32)  # type: ignore[misc]
+    found = computed(name, SPECIAL)
+    np.testing.assert_allclose(found, expected, rtol=3e-7, atol=0)
+    zero = expected == 0
+    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_the_judge_agrees_with_numpy(name: str) -> None:
+    """The errors are taken against the device's functions in float64."""
+    values = np.random.default_rng(0).normal(size=4096) * 4
+    found = np.zeros_like(values)
+    source = f"__kernel void judge(__global double const *x, __global double *z) {{ int i = get_group_id(0); z[i] = {name}(x[i]); }}"
+    _run(source, "judge", 4096, values, found)
+    np.testing.assert_allclose(found, FUNCTIONS[name].numpy(values), rtol=1e-14)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_extrema_are_those_of_c(name: str) -> None:
+    """Of a number and what is none, the number."""
+    one, other = (array.ravel() for array in np.meshgrid(SPECIAL, SPECIAL))
+    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    np.testing.assert_array_equal(computed(name, one, other), {"min": np.fmin, "max": np.fmax}[name](one, other))
+
+
+def test_every_own_function_is_tested() -> None:
+    assert set(OWN) == {*LARGEST, "min", "max"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_kernels_call_them_for_float32_alone(dtype: str) -> None:
+    """And only where the target's own are slow."""
+    cascade = ff.cascade(["Z[m] = max(erf(A[m]) + tanh(B[m]), exp(A[m]))"], sizes={"M": 77}, dtypes={"All": dtype})
+    spec = default_spec(cascade, target=ANY_DEVICE)
+    texts = [written(spec, quirks).source for quirks in (POCL, replace(POCL, slow_functions=False))]
+    assert ["Cody" in text for text in texts] == [dtype == "float32", False]
+    assert ff.compile(spec).example.expected
