@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike
 
 from .archive.facts.retrieval import retrieve
 from .archive.tables.address import Url
+from .arguments import element_type
 from .cascades.cascade import Cascade
 from .cascades.reading.reader import cascade as cascade_of
 from .cascades.reading.subscripts import (
@@ -114,7 +115,7 @@ def einsum(
     subscripts = read_subscripts(text, [operand.shape for operand in operands])
     sizes = label_sizes(subscripts, [operand.shape for operand in operands])
     shape = tuple(sizes[label] for label in subscripts.output)
-    result_type = wanted.type_of(operands, None if dtype is None else np.dtype(dtype), shape)
+    result_type = wanted.type_of(operands, None if dtype is None else element_type(dtype, UnsupportedTypeError), shape)
     column_major = order == "F" or (order == "A" and all(_is_column_major(operand) for operand in operands))
     if 0 in sizes.values():
         zeros = np.zeros(shape, result_type)

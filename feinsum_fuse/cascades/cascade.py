@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ..arguments import COUNT, NOTHING, TEXT, expect, mapping
 from ..errors import CascadeError
 from .sequence import EinsumSequence
 
@@ -117,5 +118,6 @@ class Cascade(EinsumSequence):
         """Output -> acceptable error relative to its largest magnitude: :func:`feinsum_fuse.cascades.reference.tolerance.tolerance`."""
         from .reference.tolerance import tolerance
 
+        expect(sizes, mapping("a mapping from names to numbers", TEXT, COUNT) | NOTHING, "the sizes", CascadeError)
         return tolerance(self, sizes)
 

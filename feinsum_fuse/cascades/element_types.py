@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..arguments import described, element_type
 from ..errors import CascadeError, UnsupportedTypeError
 from ..formats.sets import resolve
 from ..formats.workload import Workload
@@ -20,11 +21,11 @@ SUPPORTED = (
 def checked(dtype: str) -> str:
     """The canonical name of a supported element type; :class:`UnsupportedTypeError` otherwise."""
     try:
-        name = np.dtype(dtype).name
-    except TypeError:
+        name = element_type(dtype, UnsupportedTypeError).name
+    except UnsupportedTypeError:
         name = ""
     if name not in SUPPORTED:
-        raise UnsupportedTypeError(f"there is no element type {dtype!r}", hint=f"Supported are {', '.join(SUPPORTED)}.")
+        raise UnsupportedTypeError(f"there is no element type {described(dtype)}", hint=f"Supported are {', '.join(SUPPORTED)}.")
     return name
 
 

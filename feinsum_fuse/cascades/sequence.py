@@ -10,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 from constantdict import constantdict
 
+from ..arguments import TEXT, expect
 from ..errors import CascadeError
 from .terms import Einsum, SizeParam, Tensor
 
@@ -42,10 +43,11 @@ class EinsumSequence:
 
     def einsum(self, name: str) -> Einsum:
         """The Einsum of this name; :class:`CascadeError` if there is none."""
+        expect(name, TEXT, "the name of the Einsum", CascadeError)
         for einsum in self.einsums:
             if einsum.name == name:
                 return einsum
-        raise CascadeError(f"the cascade has no Einsum {name!r}", hint=f"It has {', '.join(e.name for e in self.einsums)}.")
+        raise CascadeError(f"the cascade has no Einsum {name!r:.80}", hint=f"It has {', '.join(e.name for e in self.einsums)}.")
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -67,6 +69,9 @@ class EinsumSequence:
 
     def fixed_shape(self, tensor: str, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """The shape with size parameters replaced; :class:`CascadeError` if one is missing."""
+        expect(tensor, TEXT, "the tensor", CascadeError)
+        if tensor not in self.tensors:
+            raise CascadeError(f"the cascade has no tensor {tensor!r:.80}", hint=f"It has {', '.join(self.tensors)}.")
         shape = []
         for size in self.tensors[tensor].shape:
             if isinstance(size, SizeParam):

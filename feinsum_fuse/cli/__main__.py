@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import warnings
@@ -16,6 +17,7 @@ from typing import Annotated, TextIO
 import typer
 
 from .. import Error, __version__
+from ..errors import shown
 from .console import emit, fail, note
 
 HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified OpenCL kernel, its measured time, and the model's prediction.
@@ -74,11 +76,28 @@ def _show(
         note(f"warning: {message}")
 
 
+_Refusal: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+"""What typer raises for a command line that it cannot read; typer has click in it, or beside it."""
+
+
+def _usage(error: Exception) -> int:
+    """Show what typer says, without what a terminal would obey in it; the exit code."""
+    text = io.StringIO()
+    error.show(text)  # type: ignore[attr-defined]
+    print(shown(text.getvalue()), file=sys.stderr, end="")
+    return int(error.exit_code)  # type: ignore[attr-defined]
+
+
 def main() -> None:
     """Run the command line and exit with a documented code."""
     warnings.showwarning = _show
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except _Refusal as error:
+        sys.exit(_usage(error))
     except Error as error:
         fail(str(error))
         sys.exit(1)

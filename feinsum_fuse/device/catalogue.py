@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 import pyopencl as cl
 
+from ..arguments import described
 from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
@@ -109,7 +110,7 @@ def find_device(name: str | None = None) -> cl.Device:
         return available[0]
     listed = [Names(d.platform.name, d.platform.vendor, d.vendor, d.name, str(DeviceInfo.of(d))) for d in available]
     if not isinstance(name, str):
-        raise DeviceError(f"{name!r:.80} is no name of a device, and no pyopencl.Device", hint=hint(listed))
+        raise DeviceError(f"{described(name)} is no name of a device, and no pyopencl.Device", hint=hint(listed))
     return available[position_of(name, listed)]
 
 

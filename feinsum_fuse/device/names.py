@@ -39,7 +39,7 @@ def position_of(text: str, listed: Sequence[Names]) -> int:
     :class:`~feinsum_fuse.errors.DeviceError` with the list for a text that names no device, or several.
     """
     wanted = text.strip().casefold()
-    if wanted.isdecimal() and 1 <= int(wanted) <= len(listed):
+    if wanted.isdecimal() and len(wanted) < 10 and 1 <= int(wanted) <= len(listed):
         return int(wanted) - 1
     kind, colon, rest = wanted.partition(":")
     if colon and kind in KINDS:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import TypedDict, Unpack
 
 from constantdict import constantdict
 
+from ..arguments import described
 from ..errors import SpecError
 from .arch import Arch
 from .mapping import Mapping
@@ -49,6 +51,12 @@ class Spec:
     opencl: OpenCL | None = None
     variables: constantdict[str, float] = field(default_factory=constantdict)
 
+    def __post_init__(self) -> None:
+        for name, kind in _FIELDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise SpecError(f"the {name} of a Spec is to be {_named(kind)}, not {described(value)}")
+
     def replace(self, **changes: Unpack[SpecFields]) -> Spec:
         """A copy with some parts replaced, validated again; :class:`MappingError` for a mapping that does not fit."""
         from .checking.mapping_check import check_mapping
@@ -88,6 +96,18 @@ class Spec:
 
     def _repr_svg_(self) -> str:
         return presentation.svg(self)
+
+
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "workload": Workload,
+    "arch": (Arch, NoneType),
+    "mapping": (Mapping, NoneType),
+    "opencl": (OpenCL, NoneType),
+}
+
+
+def _named(kind: type | tuple[type, ...]) -> str:
+    return f"a {kind.__name__}" if isinstance(kind, type) else f"a {kind[0].__name__} or None"
 
 
 def expect_spec(value: object) -> Spec:

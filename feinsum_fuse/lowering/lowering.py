@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import loopy as lp
 
+from ..arguments import NOTHING, checked, instance
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
 from ..cascades.rewriting.online import Online
@@ -42,6 +43,8 @@ from .implied_steps import factored, rounded_sums, skipped, unrolled, with_accum
 def lower(
     spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE, outputs: Iterable[str] | None = None
 ) -> Schedule:
+@checked(LoweringError, limits=instance("a DeviceLimits", DeviceLimits) | NOTHING, target=instance("a Target", Target))
+def lower(spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE) -> Schedule:
     """The schedule that a mapping asks for, on a target: by default on the neutral one, which is no device.
 
     ``outputs`` are the tensors that somebody reads afterwards: by default those that no Einsum consumes.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from ..arguments import NOTHING, checked, instance
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Einsum
 from ..errors import LoweringError, MappingError, ScheduleError
@@ -72,6 +73,13 @@ def _signature(spec: Spec) -> str:
     return f"{named}\n{nodes}\n{spec.opencl}"
 
 
+@checked(
+    LoweringError,
+    cascade=instance("a Cascade", Cascade),
+    limits=instance("a DeviceLimits", DeviceLimits) | NOTHING,
+    opencl=instance("an OpenCL", OpenCL) | NOTHING,
+    target=instance("a Target", Target),
+)
 def default_mapping(
     cascade: Cascade, limits: DeviceLimits | None = None, opencl: OpenCL | None = None, *, target: Target = ANY_DEVICE
 ) -> Mapping:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arguments import ANYTHING, Kind, checked, mapping
 from ..cascades.reading.reader import expanded
 from ..errors import CascadeError, LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.arch import Memory
 from ..formats.mapping import Temporal
-from ..formats.spec import Spec
+from ..formats.spec import Spec, expect_spec
 from .accelforge.estimate import Estimate, estimate
 from .floor import bounds
 from .hardware.incore import core_term
@@ -133,6 +134,10 @@ class Predictions:
         return f"{len(self)} predictions, {count} legal; least latency {latency:.6g} s, least energy {energy:.6g} J"
 
 
+_POSITION = Kind("a position", lambda value: isinstance(value, tuple) and all(isinstance(part, int) for part in value))
+
+
+@checked(ModelError, tile_shapes=mapping("a mapping from positions in the tree to arrays", _POSITION, ANYTHING))
 def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -> Predictions:
     """The model on many assignments of tile shapes to one tree structure.
 
@@ -141,7 +146,7 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -
     the mapping says, nothing is placed.
     Raises :class:`ModelError` if a position is no loop or the lengths differ.
     """
-    spec = expanded(spec)
+    spec = expanded(expect_spec(spec))
     given = _arrays(spec, tile_shapes)
     length = len(next(iter(given.values())))
     possible = np.all([array >= 1 for array in given.values()], axis=0)
@@ -167,7 +172,10 @@ def _arrays(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -> dic
     if spec.mapping is None:
         raise ModelError("A prediction needs an architecture and a mapping.", hint="Give files with the keys arch and mapping.")
     loops = {placed.position for path in spec.mapping.paths() for placed in path if isinstance(placed.node, Temporal)}
-    arrays = {tuple(place): np.asarray(array, dtype=np.float64) for place, array in tile_shapes.items()}
+    try:
+        arrays = {tuple(place): np.asarray(array, dtype=np.float64) for place, array in tile_shapes.items()}
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(f"tile shapes are arrays of numbers: {error}") from None
     strangers = [place for place in arrays if place not in loops]
     if strangers:
         raise ModelError(f"No loop of the mapping is at {strangers[0]}.", hint=f"Loops are at {', '.join(map(str, sorted(loops)))}.")

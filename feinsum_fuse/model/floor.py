@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..errors import ModelError
 from ..formats.arch import Arch, Compute, Memory
-from ..formats.spec import Spec
+from ..formats.spec import Spec, expect_spec
 from ..formats.workload import TensorAccess, WorkloadEinsum
 from ..formats.writing.presentation import table
 from .accelforge.component import actions_per_value, energy_per_action, localised
@@ -57,7 +57,7 @@ def bounds(spec: Spec, *, cold: bool = False) -> Bounds:
     fanout spreads evenly over all instances. Caches that the model places count as levels, empty at first if ``cold``, as for
     :func:`~feinsum_fuse.model.evaluation.predict`. Raises :class:`ModelError` if the spec has no architecture.
     """
-    spec = place_caches(spec, cold=cold)
+    spec = place_caches(expect_spec(spec), cold=cold)
     arch = spec.arch
     if arch is None:
         raise ModelError("Bounds need an architecture.", hint="Give a file with the key arch.")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, model_validator
 
+from ..arguments import described
 from ..errors import ModelError
 from ..field_types import Bounded, Word
 from ..formats.language.caps import shortened
@@ -34,10 +35,12 @@ class Figures(Mapping[Any, float]):
     def __getitem__(self, key: Any) -> float:
         parts: Key = key if isinstance(key, tuple) else (key,)
         if len(parts) != len(self.axes):
-            raise ModelError(f"{parts!r} names {len(parts)} things; give {', '.join(kind for kind, _ in self.axes)}.")
+            given = ", ".join(map(described, parts[:10]))
+            raise ModelError(f"{given} names {len(parts)} things; give {', '.join(kind for kind, _ in self.axes)}.")
         for part, (kind, known) in zip(parts, self.axes, strict=True):
-            if part not in known:
-                raise ModelError(f"There is no {kind} {part!r}.", hint=nearest(str(part), (name for name in known if name is not None)))
+            if not isinstance(part, str | None) or part not in known:
+                close = nearest(part, (name for name in known if name is not None)) if isinstance(part, str) else ""
+                raise ModelError(f"There is no {kind} {described(part)}.", hint=close)
         return self.entries.get(parts, 0.0)
 
     def __iter__(self) -> Iterator[Any]:

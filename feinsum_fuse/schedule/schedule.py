@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from ..arguments import COUNT, NOTHING, expect, instance
 from ..errors import ScheduleError
 from ..formats.validation.adapter import Adapter
 from .step import STEPS, NewNames, Step
@@ -45,11 +46,13 @@ class Schedule:
         The kernel's arguments stay as they are, and so do its other instructions and loops, which run before or after the rearranged ones.
         Raises :class:`ScheduleError` for the first step that is not legal.
         """
+        from ..cascades.names import Names
         from .kernel.tagging import tagged
         from .kernel.writing import written
 
         if not self.steps:
             return kernel
+        expect(names, instance("a Names", Names) | NOTHING, "the names", ScheduleError)
         if names is not None:
             kernel = tagged(kernel, names)
         return written(kernel, self.nest(kernel), target.quirks)
@@ -66,6 +69,7 @@ class Schedule:
 
     def upto(self, count: int) -> Schedule:
         """The first steps alone."""
+        expect(count, COUNT, "the number of steps", ScheduleError)
         return Schedule(self.steps[:count])
 
     def renamed(self, einsums: Mapping[str, str], variables: Mapping[tuple[str, str], str], tensors: Mapping[str, str]) -> Schedule:

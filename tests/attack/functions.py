@@ -24,8 +24,11 @@ WHOLE = (
     + """
 arch:
   nodes:
-  - !Memory {name: DRAM, size: inf, leak_power: 0, area: 0, tensors: {keep: All}, actions: [{name: read, energy: 2, throughput: 8}, {name: write, energy: 3, throughput: 8}]}
-  - !Memory {name: Buffer, size: 2048, leak_power: 0, area: 0, actions: [{name: read, energy: 1, throughput: 16}, {name: write, energy: 1, throughput: 16}]}
+  - !Memory
+    {name: DRAM, size: inf, leak_power: 0, area: 0, tensors: {keep: All}, actions: [{name: read, energy: 2, throughput: 8},
+     {name: write, energy: 3, throughput: 8}]}
+  - !Memory {name: Buffer, size: 2048, leak_power: 0, area: 0, actions: [{name: read, energy: 1, throughput: 16},
+      {name: write, energy: 1, throughput: 16}]}
   - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 4}]}
 mapping:
   nodes:
@@ -126,15 +129,33 @@ def functions(folder: Path) -> Sequence[Function]:
     )
     return (
         Function("array", ff.array, ("A", (4, 4), "float32"), {}, 2),
-        Function("batched_einsum", ff.batched_einsum, ("ij,j->i", [[ff.array("A", (4, 3)), ff.array("x", (3,))]]), {"names": ["y"], "dtype": "float64"}, 3),
+        Function(
+            "batched_einsum",
+            ff.batched_einsum,
+            ("ij,j->i", [[ff.array("A", (4, 3)), ff.array("x", (3,))]]),
+            {"names": ["y"], "dtype": "float64"},
+            3,
+        ),
         Function("blocks", ff.blocks, (OneOf(kernels),)),
         Function("bounds", ff.bounds, (some,), {"cold": True}, 2),
         Function("calibrate", ff.calibrate, ("nonesuch",), {"quick": True}, 0.5),
-        Function("cascade lines", ff.cascade, (lines_of,), {"sizes": OneOf(({"M": 4, "K": 3, "N": 2, "P": 4, "R": 2, "H": 9}, {})), "dtypes": {"All": "float32"}}, 8),
+        Function(
+            "cascade lines",
+            ff.cascade,
+            (lines_of,),
+            {"sizes": OneOf(({"M": 4, "K": 3, "N": 2, "P": 4, "R": 2, "H": 9}, {})), "dtypes": {"All": "float32"}},
+            8,
+        ),
         Function("cascade spec", ff.cascade, (some,), {}, 1),
         Function("compile", ff.compile, (some,), {"device": "pocl", "timeout_s": 30.0}, 0.03),
         Function("default_mapping", ff.default_mapping, (cascade,), {"limits": None, "opencl": None}, 0.5),
-        Function("einsum", ff.einsum, ("mk,kn->mn", np.ones((3, 2), "f4"), np.ones((2, 4), "f4")), {"dtype": "f4", "order": "C", "casting": "safe", "optimize": False, "url": url}, 0.3),
+        Function(
+            "einsum",
+            ff.einsum,
+            ("mk,kn->mn", np.ones((3, 2), "f4"), np.ones((2, 4), "f4")),
+            {"dtype": "f4", "order": "C", "casting": "safe", "optimize": False, "url": url},
+            0.3,
+        ),
         Function("load", ff.load, files, {"variables": {"M": 4}, "include_dirs": [str(folder)]}, 2),
         Function("loads", ff.loads, (texts,), {"variables": {"M": 4}, "base": str(folder)}, 6),
         Function("lower", ff.lower, (some,), {"limits": None}, 1),

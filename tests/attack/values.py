@@ -1,4 +1,4 @@
-"""What nobody should give to anything: values of wrong kinds, empty, huge, half, and values in which one part has been exchanged for one."""
+"""What nobody should give to anything: values of wrong kinds, empty, huge, half; and values in which one part has been exchanged."""
 
 from __future__ import annotations
 
@@ -37,20 +37,81 @@ NUMBERS: tuple[object, ...] = (0, -1, 1, 2, 3, 7, 2**31, 2**63, 2**70, 10**400, 
 TEXTS: tuple[object, ...] = (
     *("", " ", "x", "m", "A", "All", "global", "m + k", "A[m]", "Z[m] = A[m]", "Z[m, n] = A[m, k] * B[k, n", "mk,kn->mn", "ij->i", "..."),
     *("float32", "float128", "complex64", "object", "int8", "datetime64[s]", "null", "\x00", "a\x00b", "\ud800", "\x1b[31m", "\u202e"),
-    *("{{ 1/0 }}", "{% for i in range(3) %}", "!!python/x", "&a [*a]", "- - -", ": :", "x" * 100_000, "(" * 3000, "9" * 5000, "/", "/dev/null"),
+    *(
+        "{{ 1/0 }}",
+        "{% for i in range(3) %}",
+        "!!python/x",
+        "&a [*a]",
+        "- - -",
+        ": :",
+        "x" * 100_000,
+        "(" * 3000,
+        "9" * 5000,
+        "/",
+        "/dev/null",
+    ),
     *("sqlite://", "nonsense://x", "postgresql://127.0.0.1:1/x", "/proc/self/mem", "/nowhere/x.yaml", ".", "..", "~", "é😀", "%s%n{0}"),
 )
 OTHERS: tuple[object, ...] = (
     *(None, ..., NotImplemented, b"", b"bytes", bytearray(b"x"), Path(), Path("/nowhere"), object(), object, int, len, print, random),
-    *([], (), {}, set(), frozenset(), [None], [[]], {"": ""}, {None: None}, {"m": -1}, {1: 2}, {"A": object()}, range(3), range(0), slice(3)),
+    *(
+        [],
+        (),
+        {},
+        set(),
+        frozenset(),
+        [None],
+        [[]],
+        {"": ""},
+        {None: None},
+        {"m": -1},
+        {1: 2},
+        {"A": object()},
+        range(3),
+        range(0),
+        slice(3),
+    ),
     *(iter([]), (x for x in ()), lambda: None, ValueError("no"), KeyboardInterrupt(), threading.Lock(), memoryview(b"abc")),
     *(Text("A"), Number(3), _circle(), _deep()),
     *(np.float32(1), np.int8(-1), np.bool_(True), np.array([]), np.zeros((0, 3)), np.zeros((2, 2)), np.array(["a"]), np.array([None])),
-    *(np.zeros(3, "datetime64[s]"), np.zeros(2, [("a", "f4")]), np.broadcast_to(np.float32(1), (2**20, 2**20)), np.ma.masked_array([1.0], [1])),
+    *(
+        np.zeros(3, "datetime64[s]"),
+        np.zeros(2, [("a", "f4")]),
+        np.broadcast_to(np.float32(1), (2**20, 2**20)),
+        np.ma.masked_array([1.0], [1]),
+    ),
     *(np.dtype("f4"), np.nan, np.str_("A"), np.array(3.0), np.zeros((1,) * 32)),
 )
 HOSTILE: tuple[object, ...] = (*NUMBERS, *TEXTS, *OTHERS)
-FRAGMENTS = ("", " ", "[", "]", "(", ")", "*", ",", "=", "->", "0", "-1", "m", "A", "\x00", "\ud800", "\n", "9" * 30, "'", "{", "}", "{{", "<", "!", ":", "é", "..")
+FRAGMENTS = (
+    "",
+    " ",
+    "[",
+    "]",
+    "(",
+    ")",
+    "*",
+    ",",
+    "=",
+    "->",
+    "0",
+    "-1",
+    "m",
+    "A",
+    "\x00",
+    "\ud800",
+    "\n",
+    "9" * 30,
+    "'",
+    "{",
+    "}",
+    "{{",
+    "<",
+    "!",
+    ":",
+    "é",
+    "..",
+)
 
 
 def hostile(choose: random.Random) -> object:
@@ -65,7 +126,10 @@ def spoilt(value: object, choose: random.Random) -> object:
         return value[:at] + choose.choice(FRAGMENTS) + value[at + choose.choice((0, 0, 1, 3)) :]
     if isinstance(value, Mapping) and value and type(value) is dict and choose.random() < 0.8:
         key = choose.choice(list(value))
-        return {hostile_key(choose, k) if k == key and choose.random() < 0.3 else k: spoilt(v, choose) if k == key else v for k, v in value.items()}
+        return {
+            hostile_key(choose, k) if k == key and choose.random() < 0.3 else k: spoilt(v, choose) if k == key else v
+            for k, v in value.items()
+        }
     if isinstance(value, list | tuple) and value and type(value) in (list, tuple) and choose.random() < 0.8:
         at = choose.randrange(len(value))
         parts = [spoilt(part, choose) if k == at else part for k, part in enumerate(value)]

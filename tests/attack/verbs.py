@@ -32,13 +32,28 @@ LINES: tuple[tuple[float, str], ...] = (
     (1, "--help"),
     (1, "--version"),
 )
-ODD = ("--set", "--set=M", "--set=M=abc", "--set=1=2", "--json", "--no-such", "--device=\x1b[31m", "--dtype=float3", "--limit=-1", "--", "-o", "-x")
+ODD = (
+    "--set",
+    "--set=M",
+    "--set=M=abc",
+    "--set=1=2",
+    "--json",
+    "--no-such",
+    "--device=\x1b[31m",
+    "--dtype=float3",
+    "--limit=-1",
+    "--",
+    "-o",
+    "-x",
+)
 
 
 def command_line(folder: Path, choose: random.Random) -> list[str]:
     """A command line, right or wrong, whose files lie in a folder."""
     ((_, line),) = choose.choices(LINES, [weight for weight, _ in LINES])
-    words = [_file(folder, number, choose) if word == FILE else word.replace("OUT", str(folder)) for number, word in enumerate(line.split())]
+    words = [
+        _file(folder, number, choose) if word == FILE else word.replace("OUT", str(folder)) for number, word in enumerate(line.split())
+    ]
     if choose.random() < 0.3:
         at = choose.randrange(len(words))
         ways = (

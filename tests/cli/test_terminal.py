@@ -73,3 +73,13 @@ def test_errors_of_the_library() -> None:
 def test_text_that_is_harmless_stays() -> None:
     text = "Zürich, μs, 漢字, 🙂\tand\nlines"
     assert shown(text) == text
+
+
+@pytest.mark.parametrize("text", ["--no\x1b[31m", "--no\u202egnp.exe", "che\x9bck", "--set=\u200b"])
+def test_usage_errors_show_what_terminals_obey(invoke: Invoke, text: str) -> None:
+    ended = invoke("check", text, "x.yaml")
+    assert ended.err == shown(ended.err)
+    assert ended.code == 2 if text.startswith("--") else ended.code == 1
+    ended = invoke(text)
+    assert (ended.code, ended.err) == (2, shown(ended.err))
+    assert ended.err.startswith("Usage: ")

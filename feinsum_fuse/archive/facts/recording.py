@@ -10,6 +10,7 @@ from constantdict import constantdict
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
+from ...arguments import NOTHING, expect, instance
 from ...cascades.canonical.canonical import Renaming
 from ...cascades.cascade import Cascade
 from ...cascades.terms import Size, SizeParam
@@ -38,6 +39,7 @@ def record(measurement: Measurement, prediction: Prediction | None = None, url: 
     not say what was measured.
     """
     measurement = measurement_in(measurement)
+    expect(prediction, instance("a Prediction", Prediction) | NOTHING, "the prediction", ArchiveError)
     spec = measurement.subject.spec if measurement.subject else None
     mapping = mapping_text(spec.mapping) if spec is not None and spec.mapping is not None else ""
     made = record_from(measurement, prediction, mapping=mapping)

@@ -16,6 +16,7 @@ import loopy as lp
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
+from ...arguments import COUNT, NOTHING, TEXT, expect
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...device.timing.measurement import Measurement
@@ -50,6 +51,8 @@ def query(
     family; among equals warm before cold, then by median time (failures: newest first). ``outcome`` filters; ``None`` gives all.
     Facts that ship with the package lie beneath those of the database at ``url``. Reads only; an empty tuple if nothing is known.
     """
+    expect(outcome, TEXT | NOTHING, "the outcome", ArchiveError)
+    expect(limit, COUNT | NOTHING, "the limit", ArchiveError)
     if outcome is not None and outcome not in set(Outcome):
         raise ArchiveError(f"{outcome!r} is no outcome", hint=f"There are {', '.join(Outcome)}; None stands for all.")
     if limit is not None and limit < 0:

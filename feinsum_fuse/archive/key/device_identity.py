@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import pyopencl as cl
 
+from ... import arguments
 from ...device.catalogue import DeviceInfo, find_device
 from ...errors import ArchiveError
 
@@ -31,4 +32,5 @@ def described(device: Device) -> DeviceInfo:
         return DeviceInfo.of(device)
     if isinstance(device, str):
         return DeviceInfo.of(find_device(device))
-    raise ArchiveError(f"{device!r} is no device", hint="give a pyopencl device, a DeviceInfo, or a part of a device's name")
+    text = arguments.described(device)
+    raise ArchiveError(f"{text} is no device", hint="give a pyopencl device, a DeviceInfo, or a part of a device's name")

@@ -10,6 +10,7 @@ import platformdirs
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from ...arguments import NOTHING, PATH, expect
 from ...errors import ArchiveError
 
 ENVIRONMENT_VARIABLE = "FEINSUM_FUSE_DATABASE"
@@ -44,6 +45,7 @@ def locate(url: Url | None = None) -> Address:
 
     Raises :class:`ArchiveError` for text that is neither a path nor a URL of a known kind.
     """
+    expect(url, PATH | NOTHING, "the address of a database", ArchiveError)
     text = os.fspath(url) if url is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
     if not text:
         file = default_file()

@@ -235,7 +235,7 @@ def _reader(file: Path, state: _State, stack: ExitStack) -> Callable[[], sqlite3
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{file}{suffix}", folder / f"copy{suffix}")
         file, query = folder / "copy", "mode=ro"
-    return lambda: sqlite3.connect(f"file:{quote(str(file))}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    return lambda: sqlite3.connect(f"file:{quote(os.fsencode(file))}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
 
 
 def back_up(file: Path, target: Path) -> None:

@@ -21,6 +21,7 @@ from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
+from ...arguments import PATH, expect, instance, iterable
 from ...device.timing.measurement import MeasurementText, Subject
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error, Location, ScheduleError
@@ -175,6 +176,7 @@ def import_facts(path: str | os.PathLike[str], url: Url | None = None) -> Merge:
     Raises :class:`ArchiveError` for a line that is no fact, for a schedule that is not legal on its own cascade, for a fact that is there
     with another content, and for more than :data:`MOST_LINES` lines or :data:`MOST_SECONDS` seconds of reading.
     """
+    expect(path, PATH, "the file of facts", ArchiveError)
     name = os.fspath(path)
     try:
         with Path(path).open(encoding="utf-8") as stream:
@@ -216,7 +218,9 @@ def _checked(records: Iterable[Record], name: str) -> Iterator[Record]:
 
 def merge(records: Iterable[Record], url: Url | None = None) -> Merge:
     """Add records to a database, all or none; see :func:`import_facts`."""
-    wanted = list(records)
+    wanted = list(iterable(records, "what is merged", ArchiveError))
+    for record in wanted:
+        expect(record, instance("a record", Record), "each fact", ArchiveError)
 
     def add(connection: Connection) -> Merge:
         added = 0

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
+from ...arguments import NOTHING, TEXT, collection, expect, iterable
 from ...errors import CascadeError, MatchError
 from ...formats.affine import Affine
 from ...formats.integer_sets import integer_set, value_on, within
@@ -201,9 +202,13 @@ def match(t_unit: lp.TranslationUnit, instructions: Iterable[str] | None = None,
     What is not in the grammar is brought into it on a copy (:mod:`.preparation.preparation`), where that can be done.
     Raises :class:`MatchError` with the instruction and the reason if any of them is no Einsum.
     """
+    expect(kernel_name, TEXT | NOTHING, "the name of the kernel", MatchError)
     kernel = chosen_kernel(t_unit, kernel_name)
     if isinstance(instructions, str):
         instructions = (instructions,)
+    if instructions is not None:
+        instructions = tuple(iterable(instructions, "the list of instructions", MatchError))
+        expect(instructions, collection("a list of identifiers", TEXT), "the list of instructions", MatchError)
     chosen = list(instructions) if instructions is not None else [insn.id for insn in kernel.instructions]
     unknown = [name for name in chosen if name not in kernel.id_to_insn]
     if unknown or not chosen:

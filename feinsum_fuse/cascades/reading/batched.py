@@ -14,6 +14,7 @@ from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.typing import Expression
 
+from ...arguments import iterable
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
@@ -117,7 +118,8 @@ def batched_einsum(
         for indices, entry in zip(inputs, row, strict=True):
             for tensor in entry:
                 _add(tensor, indices, tensors, lengths)
-    outputs = tuple(names) if names is not None else tuple(f"R{number}" for number in range(len(matrix)))
+    wanted = iterable(names, "the list of names", CascadeError) if names is not None else (f"R{number}" for number in range(len(matrix)))
+    outputs = tuple(wanted)
     are_names = all(isinstance(name, str) and name.isidentifier() for name in outputs)
     if not are_names or len(set(outputs)) != len(outputs) or len(outputs) != len(matrix) or tensors.keys() & set(outputs):
         given = ", ".join(map(str, outputs))

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
-import numpy as np
 from constantdict import constantdict
 from pymbolic.typing import Expression
 
+from ...arguments import ANYTHING, NOTHING, TEXT, checked, described, element_type, mapping
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, value_on
@@ -122,9 +122,12 @@ def _guards(points: isl.Set, variables: tuple[str, ...], einsum: WorkloadEinsum)
 
 _FIRST_STAND_IN = 10**12
 """Symbolic sizes are read as integers from here on, a million apart, and replaced afterwards."""
+_SIZES = mapping("a mapping from ranks to sizes", TEXT, ANYTHING)
+_TYPES = mapping("a mapping from set expressions to types", TEXT, TEXT)
 _SYMBOLIC_HINT = "Index a symbolic rank by a bare variable."
 
 
+@checked(CascadeError, sizes=_SIZES | NOTHING, dtypes=_TYPES | NOTHING, accumulate=_TYPES | NOTHING)
 def cascade(
     spec: Spec | Sequence[str | Mapping[str, object]],
     sizes: Mapping[str, int | str | SizeParam] | None = None,
@@ -147,7 +150,7 @@ def cascade(
             accumulate if accumulate is not None else (opencl.accumulate if opencl else None),
         )
     if isinstance(spec, str) or not isinstance(spec, Sequence) or not all(isinstance(einsum, str | Mapping) for einsum in spec):
-        raise CascadeError(f"a cascade is read from a Spec or a list of strings, not from {spec!r:.80}")
+        raise CascadeError(f"a cascade is read from a Spec or a list of strings, not from {described(spec)}")
     return _from_strings(spec, sizes or {}, dtypes, accumulate)
 
 
@@ -159,24 +162,17 @@ def _from_strings(
 ) -> Cascade:
     from ...formats.reading.load import loads
 
+    if wrong := [rank for rank, size in sizes.items() if isinstance(size, bool) or not isinstance(size, int | str | SizeParam)]:
+        raise CascadeError(f"the size of {wrong[0]} is {described(sizes[wrong[0]])}", hint="A size is an integer, or the name of one.")
     symbols = {rank: SizeParam(size) if isinstance(size, str) else size for rank, size in sizes.items() if not isinstance(size, int)}
     stand_ins = {symbol: _FIRST_STAND_IN + 10**6 * k for k, symbol in enumerate(dict.fromkeys(symbols.values()))}
     numbers = {rank: stand_ins[symbols[rank]] if rank in symbols else size for rank, size in sizes.items()}
-    if wrong := [rank for rank, size in sizes.items() if isinstance(size, bool) or not isinstance(size, int | str | SizeParam)]:
-        raise CascadeError(f"the size of {wrong[0]} is {sizes[wrong[0]]!r:.80}", hint="A size is an integer, or the name of one.")
-    bits = {key: 8 * _itemsize(dtype) for key, dtype in (dtypes or {}).items()}
+    bits = {key: 8 * element_type(dtype, CascadeError).itemsize for key, dtype in (dtypes or {}).items()}
     if not {"All", "Tensors", "Other"} & bits.keys():
         bits |= {"Other": 32} if bits else {"All": 32}
     document = {"workload": {"rank_sizes": numbers, "bits_per_value": bits, "einsums": list(einsums)}}
     result = _from_workload(loads(json.dumps(document)).workload, dtypes, accumulate)
     return _with_symbols(result, {number: symbol for symbol, number in stand_ins.items()}) if stand_ins else result
-
-
-def _itemsize(dtype: str) -> int:
-    try:
-        return np.dtype(dtype).itemsize
-    except TypeError as error:
-        raise CascadeError(f"{dtype!r:.80} is no element type", hint="Such as float32, complex64 or int8, by NumPy's names.") from error
 
 
 def _with_symbols(cascade: Cascade, symbols: Mapping[int, SizeParam]) -> Cascade:

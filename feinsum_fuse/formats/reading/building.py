@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
+from ...arguments import NOTHING, expect, instance
 from ...errors import SpecError
 from ..arch import Arch
 from ..checking.workload_check import check_ranks, einsum_bounds
@@ -39,6 +40,7 @@ def spec(
     Bounds that the Einsums lack are computed. Element types are those of ``opencl``, else of the cascade's own ``opencl``. Raises
     :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit.
     """
+    expect(opencl, instance("an OpenCL", OpenCL) | NOTHING, "opencl", SpecError)
     workload = cascade if isinstance(cascade, Workload) else getattr(cascade, "workload", None)
     if not isinstance(workload, Workload):
         raise SpecError(f"A Spec is built from a Workload or a Cascade, not from {type(cascade).__name__}.")

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
+from ...arguments import ANYTHING, NOTHING, PATH, TEXT, checked, collection, mapping
 from ...errors import ConstraintWarning, SpecError, SpecWarning
 from ..checking.constraint_check import Violation, violations
 from ..checking.mapping_check import check_mapping
@@ -28,6 +29,10 @@ _IGNORED = ("config", "mapper", "model")
 _RUNS_CODE = ("expression_custom_functions", "component_models")
 
 
+VARIABLES = mapping("a mapping from names of template variables to values", TEXT, ANYTHING) | NOTHING
+
+
+@checked(SpecError, files=PATH, variables=VARIABLES, include_dirs=collection("a list of folders", PATH))
 def load(
     *files: str | FilePath,
     variables: Mapping[str, object] | None = None,
@@ -43,6 +48,7 @@ def load(
     return read_spec(read_files(files, variables, include_dirs, top_keys))
 
 
+@checked(SpecError, variables=VARIABLES, base=PATH | NOTHING)
 def loads(text: str, variables: Mapping[str, object] | None = None, base: str | FilePath | None = None) -> Spec:
     """The Spec in a text; includes need ``base``, the folder that they are relative to and stay below. Raises as :func:`load` does."""
     return read_spec(read_string(text, variables, base))

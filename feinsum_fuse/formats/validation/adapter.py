@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from ...arguments import described
 from ...errors import Error, Location
 from ..language.caps import clipped, shortened
 from .complaints import Path, complaint, path_text
@@ -131,6 +132,8 @@ class Adapter(Generic[T]):
 
     def read(self, text: str, place: Location | None = None) -> T:
         """The value; the first complaint names its path in the text, and the file and line if a ``place`` is given."""
+        if not isinstance(text, str):
+            raise self._refused(f"It is {described(text)}, no text.", place)
         try:
             if len(text) > LONGEST:
                 raise ValueError(f"it has {len(text)} characters, more than {LONGEST}")

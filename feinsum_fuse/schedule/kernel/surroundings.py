@@ -13,9 +13,21 @@ from loopy.symbolic import WalkMapper, get_dependencies
 from loopy.transform.subst import expand_subst
 from pymbolic.primitives import Subscript, Variable
 
+from ...arguments import described
 from ...cascades.names import Identifiers
 from ...errors import ScheduleError
 from ..tree.nest import For, Nest, Node, Place, rebuilt
+
+
+def entrypoint(t_unit: lp.TranslationUnit) -> lp.LoopKernel:
+    """The kernel of a translation unit; :class:`~feinsum_fuse.errors.ScheduleError` for anything else, and where it has not one alone."""
+    if not isinstance(t_unit, lp.TranslationUnit):
+        raise ScheduleError(f"a kernel is expected, not {described(t_unit)}", hint="Give the TranslationUnit that lp.make_kernel returns.")
+    if len(t_unit.entrypoints) != 1:
+        raise ScheduleError(
+            f"the translation unit has {len(t_unit.entrypoints)} entrypoints", hint="Make one kernel its only one: with_entrypoints(name)."
+        )
+    return t_unit.default_entrypoint
 
 
 def foreign_instructions(kernel: lp.LoopKernel, nest: Nest) -> list[lp.InstructionBase]:

@@ -24,7 +24,7 @@ from ...formats.language.reductions import SYMBOLS, truth
 from ...formats.language.reductions import Reduction as ReductionRow
 from ...formats.workload import operand_name
 from ..errors import NormalFormError
-from ..kernel.surroundings import variables_of
+from ..kernel.surroundings import entrypoint, variables_of
 from ..step import EinsumName, Step
 from ..tree.accumulators import AccumulatorTypes
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Source, Statement
@@ -50,7 +50,7 @@ class Explicate(Step):
 
     def read(self, t_unit: lp.TranslationUnit) -> Nest:
         """The nest of a tagged grammar kernel."""
-        kernel = t_unit.default_entrypoint
+        kernel = entrypoint(t_unit)
         insns = {tag.einsum: insn for insn in kernel.instructions for tag in insn.tags_of_type(EinsumTag)}
         if not insns:
             raise NormalFormError(

@@ -16,6 +16,7 @@ from ...formats.affine import Affine
 from ...formats.integer_sets import Condition, Index, below, equal, integer_map, integer_set, within
 from ...formats.opencl import MEMORIES
 from ..errors import IteratorBindingError, NormalFormError, ProducerConsumerError, ReductionBindingError, ScopeError
+from ..kernel.surroundings import entrypoint
 from ..kernel.tagging import NormalFormTag
 from ..steps.explicate import Explicate
 from .loops import is_reduction
@@ -126,7 +127,7 @@ class Blocks:
 
 def blocks(t_unit: lp.TranslationUnit) -> Blocks:
     """The blocks of a tagged kernel, scheduled or not; :class:`NormalFormError` if its sizes are symbolic."""
-    tags = [tag for tag in t_unit.default_entrypoint.tags if isinstance(tag, NormalFormTag)]
+    tags = [tag for tag in entrypoint(t_unit).tags if isinstance(tag, NormalFormTag)]
     nest = tags[0].nest if tags else Explicate().read(t_unit)
     found = [_block(nest, above, s) for above, s in nest.points if s.role in {"update", "map"}]
     return Blocks(tuple(found), nest)
