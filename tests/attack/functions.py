@@ -166,6 +166,7 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("query", ff.query, (cascade, HERE), {"limit": 3, "outcome": "ok", "url": url}, 2),
         Function("record", ff.record, (made,), {"prediction": None, "url": url}, 0.5),
         Function("retrieve", ff.retrieve, (OneOf((*cascades, kernels[0], plain)), HERE), {"url": url}, 2),
+        Function("search", ff.search, (whole,), {"objective": "energy"}, 0.02),
         Function("spec", ff.spec, (first,), {"arch": whole.arch, "mapping": whole.mapping, "opencl": None}, 2),
         Function("history", history, (made,), {"url": url}, 0.5),
         Function("export_facts", lambda url: list(archive.export_facts(url)), (url,), {}, 1),
