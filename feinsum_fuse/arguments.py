@@ -76,6 +76,7 @@ TEXT = instance("a text", str)
 COUNT = Kind("a whole number", lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool))
 FLAG = Kind("a truth value", lambda value: isinstance(value, bool))
 SECONDS = Kind("a number of seconds", _is_seconds)
+NUMBER = Kind("a number", lambda value: isinstance(value, int | float | np.number) and not isinstance(value, bool))
 PATH = Kind("a path without NUL or halves of characters", _is_path)
 HOOK = Kind("something to be called", callable) | NOTHING
 

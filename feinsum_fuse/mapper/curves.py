@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
+from ..arguments import HOOK, TEXT, checked
 from ..formats.arch import Action, Arch, ArchNode, Array, Compute, Fork, Hierarchical, Leaf, Memory, TensorRules
 from ..formats.language.expressions import nearest
 from ..formats.mapping import Mapping as LoopTree
@@ -94,6 +95,7 @@ class Curve:
         return f"{self.kind} mappings, least {self.against}\n{table([f'{self.memory} / bits', 'traffic / bits', 'energy / J'], rows)}"
 
 
+@checked(UnsearchedError, memory=TEXT, kind=TEXT, against=TEXT, progress=HOOK)
 def curve(spec: Spec, memory: str, kind: Kind = "all", *, against: Against = "traffic", progress: Hook | None = None) -> Curve:
     """The least traffic of the outermost memory, or the least energy, for every size of a memory (bits).
 

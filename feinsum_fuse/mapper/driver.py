@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arguments import COUNT, HOOK, NOTHING, NUMBER, PATH, TEXT, checked, collection, instance
 from ..cascades.reading.reader import expanded
 from ..errors import Error, SearchError
 from ..formats.arch import Memory
@@ -41,6 +42,22 @@ WIDENED = (0.0, 0.02, 0.1, 0.4, math.inf)
 """How far above the least that ignores capacity between Einsums mappings are looked for, step by step."""
 
 
+@checked(
+    UnsearchedError,
+    objective=TEXT,
+    top=COUNT,
+    pareto=collection("a list of names", TEXT) | NOTHING,
+    fused=COUNT | TEXT | NOTHING,
+    tolerance=NUMBER,
+    seconds=NUMBER | NOTHING,
+    jobs=COUNT,
+    cache=PATH | NOTHING,
+    progress=HOOK,
+    footprint=TEXT,
+    max_rows=COUNT,
+    limits=instance("a DeviceLimits", DeviceLimits) | NOTHING,
+    without=collection("a list of names", TEXT),
+)
 def search(
     spec: Spec,
     objective: Objective = "energy",

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from constantdict import constantdict
 
+from ..arguments import HOOK, NUMBER, TEXT, checked, collection, mapping
 from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory
 from ..formats.language.expressions import nearest
 from ..formats.spec import Spec, expect_spec
@@ -92,6 +93,12 @@ class Exploration:
         return f"{len(self.points)} architectures, {self.objective}\n{self.table()}"
 
 
+@checked(
+    UnsearchedError,
+    grid=mapping("a mapping from names to lists of numbers", TEXT, collection("a list of numbers", NUMBER)),
+    objective=TEXT,
+    progress=HOOK,
+)
 def explore(
     spec: Spec,
     grid: Mapping[str, Sequence[float]],
