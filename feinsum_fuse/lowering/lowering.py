@@ -40,11 +40,10 @@ from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, p
 from .implied_steps import factored, rounded_sums, skipped, unrolled, with_accumulators
 
 
+@checked(LoweringError, limits=instance("a DeviceLimits", DeviceLimits) | NOTHING, target=instance("a Target", Target))
 def lower(
     spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE, outputs: Iterable[str] | None = None
 ) -> Schedule:
-@checked(LoweringError, limits=instance("a DeviceLimits", DeviceLimits) | NOTHING, target=instance("a Target", Target))
-def lower(spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE) -> Schedule:
     """The schedule that a mapping asks for, on a target: by default on the neutral one, which is no device.
 
     ``outputs`` are the tensors that somebody reads afterwards: by default those that no Einsum consumes.
