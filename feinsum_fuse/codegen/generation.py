@@ -35,6 +35,7 @@ from .executable import Argument, Executable, Launch, Role
 from .expressions import VectorCall, within
 from .half import PRAGMA, uses_half, with_half_constants
 from .quirks import AGREED, AGREED_DEFINITION
+from .settled import bounded, settled
 from .statements import Head, Kernel, all_statements, expressions
 from .target import TreeTarget, looped
 
@@ -63,7 +64,7 @@ def executable(
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore", WriteRaceConditionWarning)
             unit = looped(t_unit.copy(target=TreeTarget(described(t_unit.default_entrypoint), target.quirks)))
-            linear = lp.linearize(lp.preprocess_program(unit))
+            linear = settled(lp.linearize(bounded(lp.preprocess_program(unit))))
             launches = _launches(linear.default_entrypoint, linear)
             source = source_of(lp.generate_code_v2(linear), linear, target.quirks)
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:

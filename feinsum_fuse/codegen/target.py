@@ -20,8 +20,8 @@ from loopy.codegen.result import CodeGenerationResult
 from loopy.diagnostic import LoopyError
 from loopy.isl_helpers import make_slab
 from loopy.kernel import LoopKernel
-from loopy.kernel.array import ArrayBase
-from loopy.kernel.data import AddressSpace, TemporaryVariable, UnrollTag, ValueArg
+from loopy.kernel.array import ArrayBase, get_access_info
+from loopy.kernel.data import AddressSpace, ArrayArg, TemporaryVariable, UnrollTag, ValueArg
 from loopy.kernel.instruction import Assignment as LoopyAssignment
 from loopy.kernel.instruction import BarrierInstruction, InstructionBase, NoOpInstruction
 from loopy.schedule import CallKernel, get_insn_ids_for_block_at
@@ -36,6 +36,7 @@ from loopy.target import DummyHostASTBuilder
 from loopy.target.c import CExpression
 from loopy.target.pyopencl import ExpressionToPyOpenCLCExpressionMapper, PyOpenCLCASTBuilder, PyOpenCLTarget
 from loopy.types import LoopyType, NumpyType
+from pymbolic.mapper.evaluator import evaluate
 from pymbolic.typing import Expression
 from pytools.tag import UniqueTag, tag_dataclass
 
@@ -48,6 +49,7 @@ from .arithmetic import both, conjuncts, function_of
 from .expressions import Cast, VectorCall, is_whole_number, within
 from .legibility import legible
 from .quirks import with_hidden_agreement
+from .settled import SettledKernel
 from .statements import (
     Argument,
     Assignment,
@@ -159,6 +161,18 @@ class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[m
             return int(expr) if is_plain else expr
         value = cast(float, expr)
         return np.float32(value) if type_context == "f" and abs(value) <= np.finfo(np.float32).max else np.float64(value)
+
+    def map_subscript(self, expr: p.Subscript, type_context: str | None) -> Expression:
+        kernel, state = self.kernel, self.codegen_state
+        array = self.find_array(expr) if type(expr.aggregate) is p.Variable else None
+        if not isinstance(array, ArrayArg | TemporaryVariable) or not isinstance(kernel, SettledKernel):
+            return super().map_subscript(expr, type_context)
+        index = tuple(map(kernel.shortest, expr.index_tuple))
+        access = get_access_info(kernel, array, index, lambda e: evaluate(e, state.var_subst_map), state.vectorization_info)
+        if len(access.subscripts) != 1 or access.vector_index is not None:
+            return super().map_subscript(expr, type_context)
+        (subscript,) = access.subscripts
+        return self.make_subscript(array, p.Variable(access.array_name), kernel.shortest(self.rec_arith(subscript, "i")))
 
     def map_sum(self, expr: p.Sum, type_context: str | None) -> Expression:
         return _flattened(super().map_sum(expr, type_context))
