@@ -61,9 +61,11 @@ def children(value: Expression) -> tuple[Expression, ...]:
 
 def within(value: Expression) -> Iterator[Expression]:
     """The expression and all that it is made of, outer before inner."""
-    yield value
-    for child in children(value):
-        yield from within(child)
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting.extend(reversed(children(part)))
 
 
 class Rewriter(IdentityMapper):  # type: ignore[misc]

@@ -242,6 +242,8 @@ def with_starts(body: Sequence[Statement], starts: Mapping[str, Linear]) -> tupl
     """Where a group's part of a rank variable starts, computed once: ``starts`` are sums of group numbers, by the names that they get."""
     taken = {name for s in all_statements(body) for e in expressions(s) for name in variables(e)}
     wanted = {name: start for name, start in starts.items() if name not in taken}
+    if not wanted:
+        return tuple(body)
     counting = _Started(wanted)
     for statement in body:
         changed(statement, counting)
