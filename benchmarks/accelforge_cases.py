@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.spec import Spec
 from tests.generators.single_einsums import EINSUMS, WINDOWS, Draw
 from tests.generators.trees import random_tree
 
@@ -143,8 +144,13 @@ def cases() -> Iterator[tuple[str, str]]:
 
 
 def compared(text: str, right: dict[str, float]) -> list[str]:
-    """What disagrees with AccelForge's figures."""
-    p = ff.predict(ff.loads(text))
+    """What disagrees with AccelForge's figures of a case."""
+    return disagreements(ff.loads(text), right)
+
+
+def disagreements(spec: Spec, right: dict[str, float]) -> list[str]:
+    """What the prediction of a Spec says otherwise than AccelForge's figures."""
+    p = ff.predict(spec)
     said: dict[str, float] = {
         "Total|energy": p.energy,
         "Total|latency": p.latency,
