@@ -1,7 +1,8 @@
-"""AccelForge's own figures: run by an interpreter that has ``accelforge`` (Python 3.12), as ``accelforge_cases`` and ``accelforge_files`` say.
+"""AccelForge's own figures, for ``accelforge_cases`` and ``accelforge_files``; its interpreter has ``accelforge`` (Python 3.12).
 
 Reads a line of JSON for each case from standard input: its name, and the text of its file, or the names of its files below the folder that
-is the argument, with their template variables. Writes its name and figures, or an error, and whether files were loaded.
+is the argument, with their template variables. Writes its name and figures, or an error, and whether files were loaded; a workload alone
+counts as loaded if its expressions have a value.
 """
 
 import contextlib
@@ -49,6 +50,8 @@ def main():
         try:
             with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
                 spec = loaded(case, folder)
+                if "files" in case and not case["top_keys"] and not spec.arch.nodes and spec.workload.einsums:
+                    spec._spec_eval_expressions()
                 found |= {"loaded": True} if "files" in case else {}
                 found |= {"figures": figures(spec)} if case.get("evaluate", True) else {}
         except Exception as error:  # whatever AccelForge raises is its answer

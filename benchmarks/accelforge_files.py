@@ -36,10 +36,10 @@ from feinsum_fuse.formats.writing.writer import mapping_text
 
 COUNTS = Path(__file__).with_name("accelforge_data") / "files.json"
 VARIABLES: dict[str, object] = {
-    **{"N_EINSUMS": 2, "M": 64, "KN": 64, "M_TILE": 4, "MAC_TILE": 2, "BATCH_SIZE": 2, "N_NEW_TOKENS": 64, "N_CACHED_TOKENS": 64},
-    **{"DECODE": False, "ATTENTION_TYPE": "grouped_query", "N_HEADS": 4, "N_Q_HEADS_PER_KV_HEAD": 2, "N_EMB_PER_HEAD": 16},
-    **{"N_HIDDEN_DIMS": 128, "N_FF_DIMS": 256, "N_SHARED_FF_DIMS": 128, "N_EXPERTS": 8, "N_EXPERTS_PER_TOKEN": 2, "MAX_N_TOKENS": 4096},
-    **{"N_V_DIMS": 16, "N_Q_LATENT": 32, "N_KV_LATENT": 32, "CHUNK_SIZE": 16, "N_CHUNK_TOKENS": 16},
+    "N_EINSUMS": 2, "M": 64, "KN": 64, "M_TILE": 4, "MAC_TILE": 2, "BATCH_SIZE": 2, "N_NEW_TOKENS": 64, "N_CACHED_TOKENS": 64,
+    "DECODE": False, "ATTENTION_TYPE": "grouped_query", "N_HEADS": 4, "N_Q_HEADS_PER_KV_HEAD": 2, "N_EMB_PER_HEAD": 16,
+    "N_HIDDEN_DIMS": 128, "N_FF_DIMS": 256, "N_SHARED_FF_DIMS": 128, "N_EXPERTS": 8, "N_EXPERTS_PER_TOKEN": 2, "MAX_N_TOKENS": 4096,
+    "N_V_DIMS": 16, "N_Q_LATENT": 32, "N_KV_LATENT": 32, "CHUNK_SIZE": 16, "N_CHUNK_TOKENS": 16,
 }
 """A value for each variable of the templates."""
 MACROS = "examples/arches/compute_in_memory"
@@ -93,8 +93,8 @@ def items(checkout: Path) -> Iterator[Item]:
         if path.parent == checkout / MACROS and not path.name.startswith("_"):
             yield Item(f"{file} by top keys", (file,), VARIABLES, MACRO_KEYS)
     for files in THEIRS:
-        one = {**VARIABLES, "N_EINSUMS": 1} if NETWORKED in files[0] else VARIABLES
-        yield Item(" + ".join(Path(file).stem for file in files), files, {**one, "M": 8, "KN": 8} if NETWORKED in files[0] else one, (), True)
+        small = {"N_EINSUMS": 1, "M": 8, "KN": 4} if NETWORKED in files[0] else {}
+        yield Item(" + ".join(Path(file).stem for file in files), files, {**VARIABLES, **small}, (), True)
     arches = sorted((*checkout.glob("examples/arches/*.yaml"), *checkout.glob("examples/arches/fanout_variations/*.yaml")))
     for arch in arches:
         for workload in WORKLOADS:

@@ -65,14 +65,17 @@ def _register() -> None:
 _register()
 
 
+_TOLD: set[str] = set()
+"""The warnings that this run of the command line has printed."""
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def _show(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
 ) -> None:
-    """Our own warnings as one line on stderr; what libraries say to their developers is left out."""
-    if issubclass(category, UserWarning) and PACKAGE in Path(filename).resolve().parents:
+    """Our own warnings on stderr, each once however often the files are read; what libraries say to their developers is left out."""
+    if issubclass(category, UserWarning) and PACKAGE in Path(filename).resolve().parents and str(message) not in _TOLD:
+        _TOLD.add(str(message))
         note(f"warning: {message}")
 
 
@@ -91,6 +94,7 @@ def _usage(error: Exception) -> int:
 def main() -> None:
     """Run the command line and exit with a documented code."""
     warnings.showwarning = _show
+    _TOLD.clear()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

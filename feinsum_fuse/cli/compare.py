@@ -177,7 +177,7 @@ def _data(comparison: Comparison, seed: int | None) -> dict[str, object]:
         "cache_state": comparison.trials.state.removeprefix("caches "),
         "seed": seed,
         "mappings": [_judged(one) for one in comparison.judged],
-        "left_out": {t.label: f"{t.measurement.outcome}: {t.measurement.message or t.note}" for t in comparison.left_out},
+        "left_out": {t.label: t.shortcoming for t in comparison.left_out},
         "agreement": _agreement(comparison.agreement),
         "fast_third": _agreement(comparison.fast_third),
         "noise": comparison.noise,

@@ -13,7 +13,7 @@ import typer
 
 from .. import Error
 from ..progress import Stage
-from .console import draw, emit, emit_json, progress
+from .console import draw, emit, emit_json, fail, progress
 from .inputs import specs
 from .options import (
     DeviceOption,
@@ -61,7 +61,23 @@ def command(
     if svg is not None:
         raise typer.BadParameter("there is nothing to draw without --sweep", param_hint="--svg")
     found, _ = load(given)
-    predictions = {label: _predicted(spec, types, cold) for label, spec in found.items()}
+    predictions: dict[str, tuple[Prediction, Bounds]] = {}
+    refused: dict[str, Error] = {}
+    for label, spec in found.items():
+        try:
+            predictions[label] = _predicted(spec, types, cold)
+        except Error as error:
+            if len(found) == 1:
+                raise
+            refused[label] = error
+    _emit(predictions, as_json)
+    for label, why in refused.items():
+        fail(f"{label}: {why}")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _emit(predictions: Mapping[str, tuple[Prediction, Bounds]], as_json: bool) -> None:
     if as_json:
         emit_json({label: {**json.loads(one.to_json()), "floor": _floor(floor)} for label, (one, floor) in predictions.items()})
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self, TypeVar
@@ -263,6 +263,18 @@ class Arch:
             if leaf.name == name:
                 return leaf
         raise KeyError(name)
+
+    def resized(self, size: Callable[[Memory], float]) -> Arch:
+        """The architecture with other sizes of its memories."""
+
+        def walk(node: ArchNode) -> ArchNode:
+            if isinstance(node, Hierarchical | Fork | Array):
+                return replace(node, nodes=tuple(map(walk, node.nodes)))
+            if not isinstance(node, Memory):
+                return node
+            return replace(node, size=size(node), by_einsum=constantdict({k: v for k, v in node.by_einsum.items() if k[0] != "size"}))
+
+        return replace(self, nodes=tuple(map(walk, self.nodes)))
 
     def path(self, compute: str) -> tuple[Leaf, ...]:
         """What lies on the way from the root to this compute unit, itself last.

@@ -122,7 +122,7 @@ class Comparison:
             lines.append(table(HEAD, [one.row() for one in self.ordered], numbers=6))
         if self.left_out:
             lines += ["", "without a time or a prediction"]
-            lines += [f"{t.label}: {t.measurement.outcome}: {t.measurement.message or t.note}" for t in self.left_out]
+            lines += [f"{t.label}: {t.shortcoming}" for t in self.left_out]
         lines += ["", self.verdict]
         if self.agreement is not None:
             worst = self.worst if len(self.judged) > WORST else self.worst[:-1]

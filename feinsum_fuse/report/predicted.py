@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,12 @@ from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
 from ..lowering.binding import Bindings
 from ..model.accelforge.component import actions_per_value, bits_per_value, localised
+from ..model.accelforge.estimate import Estimate, estimate
 from ..model.evaluation import predict
 from ..model.floor import bounds
 from ..model.hardware.launches import launch_seconds
-from ..model.prediction import Prediction
+from ..model.kernel.machine import Machine
+from ..model.prediction import Key, Prediction
 
 LAUNCHES = "launches"
 """What starting kernels and work-groups is called among the things that time goes into."""
@@ -87,14 +90,50 @@ class Predicted:
 
     @classmethod
     def of(cls, spec: Spec, cascade: Cascade, *, cold: bool = False) -> Predicted:
-        """The prediction beside a measurement of this Spec; raises :class:`~feinsum_fuse.errors.ModelError`."""
+        """The prediction beside a measurement of this Spec; raises :class:`~feinsum_fuse.errors.ModelError`.
+
+        Time and traffic are those of the element types that ran. On an architecture that was not measured, memories hold values as wide
+        as the workload says: it is the architect's, whatever computed in float32.
+        """
         ran = as_run(spec, cascade)
         count = ran.workload.n_instances
-        prediction = predict(ran, cold=cold)
+        if _is_theirs(spec, ran):
+            held = estimate(expanded(spec))
+            ran = _roomy(ran)
+            prediction = _with_room(predict(ran, cold=cold), spec, held)
+        else:
+            prediction = predict(ran, cold=cold)
         seconds = prediction.latency / count + launch_seconds(ran)
         moved = _intermediate_bytes(ran, cascade, predict(without_caches(ran)))
         floor = bounds(ran, cold=cold)
         return cls(prediction, seconds, moved / count, floor.latency / count, count, floor.bottleneck)
+
+
+def _is_theirs(spec: Spec, ran: Spec) -> bool:
+    """Whether the widths of the file and those that ran differ on an architecture that nobody measured."""
+    widths = [{a.name: a.bits_per_value for e in one.workload.einsums for a in e.tensor_accesses} for one in (expanded(spec), ran)]
+    return widths[0] != widths[1] and Machine.of(spec) is None
+
+
+def _roomy(spec: Spec) -> Spec:
+    """The Spec with endless memories where they are no caches: what fits was asked before, in other widths."""
+    assert spec.arch is not None
+    kinds = spec.opencl.memories if spec.opencl is not None else {}
+    arch = spec.arch.resized(lambda memory: memory.size if kinds.get(memory.name) in CACHE_KINDS else math.inf)
+    return dataclasses.replace(spec, arch=arch)
+
+
+def _with_room(prediction: Prediction, spec: Spec, held: Estimate) -> Prediction:
+    """The prediction with the sizes of the memories, and what they hold, in the widths of the file."""
+    assert spec.arch is not None
+    sizes: dict[Key, float] = {(leaf.name,): leaf.size for leaf in spec.arch.components if isinstance(leaf, Memory)}
+    bits: dict[Key, float] = {(name, r.component, r.tensor): float(r.bits) for name, item in held.einsums.items() for r in item.reserved}
+    return dataclasses.replace(
+        prediction,
+        sizes=dataclasses.replace(prediction.sizes, entries=sizes),
+        occupancy=dataclasses.replace(prediction.occupancy, entries=bits),
+        peak=dataclasses.replace(prediction.peak, entries={(name,): float(peak) for name, peak in held.peak.items()}),
+    )
 
 
 def _intermediate_bytes(spec: Spec, cascade: Cascade, prediction: Prediction) -> float:

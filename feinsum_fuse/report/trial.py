@@ -91,6 +91,13 @@ class Trial:
             return ""
         return beaten_floor(self.spec, subject.schedule, self.predicted, self.measurement.median)
 
+    @property
+    def shortcoming(self) -> str:
+        """Why the trial is no pair of a time and a prediction; empty if it is one."""
+        if self.measurement.outcome is not Outcome.ok:
+            return f"{self.measurement.outcome}: {self.measurement.message}"
+        return f"measured, not predicted: {self.note}" if self.predicted is None else ""
+
 
 @dataclass(frozen=True)
 class Peer:
@@ -142,17 +149,16 @@ def run(
     cold: bool = False,
     url: Url | None = None,
     recording: bool = True,
-    must_predict: bool = False,
     together: int | None = None,
     progress: Hook | None = None,
 ) -> Trials:
     """Compile, verify, measure in turns, predict and record mappings of one workload; ``specs``: label -> Spec.
 
     A mapping that cannot be lowered and a kernel that fails are results with an outcome. A mapping that the model refuses has no
-    prediction, unless ``must_predict``. ``together``: so many mappings are measured in turns and recorded before the next ones; default
-    all. Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
-    :class:`~feinsum_fuse.device.checking.room.NoRoomError` if their arrays do not fit the memory,
-    :class:`~feinsum_fuse.errors.ModelError` if ``must_predict``, and, before anything is measured, what writing to the archive raises.
+    prediction, and its trial's ``note`` says why; the others go on. ``together``: so many mappings are measured in turns and recorded
+    before the next ones; default all. Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
+    :class:`~feinsum_fuse.device.checking.room.NoRoomError` if their arrays do not fit the memory, and, before anything is measured, what
+    writing to the archive raises.
     Nothing that fails after a measurement is raised: the trial keeps the measurement, and says what failed as its ``trouble``.
     """
     cascades = {label: cascade_of(spec) for label, spec in specs.items()}
@@ -161,7 +167,7 @@ def run(
     if others := [label for label in labels if cascades[label] != first]:
         raise CascadeError(f"{others[0]} and {labels[0]} compute different cascades", hint="Run them one by one: times are compared.")
     check_room(first, device)
-    predictions = {label: _predicted(spec, first, must_predict, cold) for label, spec in specs.items()}
+    predictions = {label: _predicted(spec, first, cold) for label, spec in specs.items()}
     if recording:
         tell(locate(url), lambda _: None)
     size = together or len(specs)
@@ -231,13 +237,11 @@ def _measured(
     return dict(zip(specs, found, strict=True)), Peer(host, error, note)
 
 
-def _predicted(spec: Spec, cascade: Cascade, must: bool, cold: bool) -> tuple[Predicted | None, str]:
+def _predicted(spec: Spec, cascade: Cascade, cold: bool) -> tuple[Predicted | None, str]:
     """The prediction, or why there is none."""
     try:
         return Predicted.of(spec, cascade, cold=cold), ""
     except ModelError as error:
-        if must:
-            raise
         return None, str(error)
 
 

@@ -17,7 +17,7 @@ from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.report import trial
 from tests.cli.conftest import Invoke
-from tests.cli.files import ARCH, MAPPING, write
+from tests.cli.files import ARCH, MAPPING, WORKLOAD, write
 
 MATVECS = "examples/matvecs"
 VARIANTS = ("mapping", "unfused", "a_above", "a_off_chip")
@@ -122,6 +122,25 @@ def test_a_tile_that_no_device_holds_is_rejected_and_the_others_go_on(
     assert ended.err.splitlines()[-2].startswith("error: large: rejected: ")
     alone = invoke("run", workload, arch, "mapping_large.yaml", "--set", "M=1025", "--repeats", 1, "--url", database)
     assert (alone.code, alone.out) == (1, "")
+
+
+def test_a_mapping_that_cannot_be_predicted_stops_no_other(invoke: Invoke, tmp_path: Path, database: Path) -> None:
+    """Values of 8 bits, computed as float32, which is said once; a buffer for a row of A, and a tile that is all of it."""
+    write(tmp_path, arch=ARCH.replace("size: 256", "size: 64"), workload=WORKLOAD.replace("All: 32", "All: 8"))
+    lines = MAPPING.splitlines(keepends=True)
+    held, rows, columns = "  - !Storage {component: Buffer, tensors: [A]}\n", lines[3], lines[4]
+    for name, order in (("mapping", (rows, held, columns)), ("mapping_large", (held, columns, rows))):
+        (tmp_path / f"{name}.yaml").write_text("".join([*lines[:3], *order, *lines[5:]]))
+    files = [tmp_path / f"{name}.yaml" for name in ("workload", "arch", "mapping", "mapping_large")]
+    ended = invoke("run", *files, "--repeats", 1, "--url", database)
+    assert ended.code == 1
+    assert re.search(r"^outcome +ok +ok +ok$", ended.out, re.MULTILINE)
+    assert "large: no prediction: Einsum Z uses" in ended.out and "its size is only 64 bits" in ended.out
+    assert ended.err.splitlines()[-1] == "error: large: measured, not predicted"
+    assert ended.err.count("computed as float32") == 1
+    alone = invoke("predict", *files)
+    assert (alone.code, alone.err.splitlines()[-2][:13]) == (1, "error: large:")
+    assert "Prediction: " in alone.out
 
 
 MASKED = """

@@ -75,6 +75,16 @@ def test_the_whole_text() -> None:
     assert str(_comparison([(10, 10), (20, 100), (40, 20)])) == TEXT
 
 
+def test_what_was_measured_and_not_predicted_is_called_so() -> None:
+    comparison = _comparison([(10, 10), (20, 100)])
+    ok, *others = comparison.trials.trials
+    refused = dataclasses.replace(ok, predicted=None, note="Einsum Z uses 99 bits of Main.")
+    lines = str(Comparison.of(dataclasses.replace(comparison.trials, trials=(refused, *others)))).splitlines()
+    assert "tile 0: measured, not predicted: Einsum Z uses 99 bits of Main." in lines
+    assert "tile hung: timeout: it <hung>" in lines
+    assert not any("ok:" in line for line in lines)
+
+
 def test_a_busy_machine_is_mentioned() -> None:
     found = _comparison([(10, 10), (20, 100)])
     trials = tuple(

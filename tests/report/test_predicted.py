@@ -52,6 +52,23 @@ def test_the_bits_that_ran_are_counted() -> None:
     assert ff.predict(narrow).latency < ff.predict(wide).latency
 
 
+def test_memories_of_an_architecture_hold_the_bits_of_its_file() -> None:
+    """A row of 4 values fits 64 bits, though it is computed in float32; the traffic is that of float32."""
+    arch = ARCH.replace("size: 256", "size: 64")
+    rows = "  - !Temporal {rank_variable: m, tile_shape: 1}\n"
+    mapping = MAPPING.replace(rows, f"{rows}  - !Storage {{component: Buffer, tensors: [A]}}\n")
+    narrow, wide = (_load("\n".join([WORKLOAD.replace("All: 32", f"All: {bits}"), arch, mapping])) for bits in (8, 32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = Predicted.of(narrow, ff.cascade(narrow))
+    own = ff.predict(narrow)
+    assert (found.prediction.peak, found.prediction.occupancy, found.prediction.sizes) == (own.peak, own.occupancy, own.sizes)
+    moved = [sum(p.actions[key] for key in p.actions if key[-1] == "read") for p in (found.prediction, own)]
+    assert moved[0] == 4 * moved[1]
+    with pytest.raises(ff.ModelError, match="its size is only 64 bits"):
+        Predicted.of(wide, ff.cascade(wide))
+
+
 def test_one_instance_is_predicted() -> None:
     one = _load("\n".join([CHAIN, ARCH]))
     many = _load("\n".join([CHAIN.replace("workload:\n", "workload:\n  n_instances: 7\n"), ARCH]))
