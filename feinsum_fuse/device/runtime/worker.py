@@ -144,9 +144,12 @@ class _Job:
         return values
 
     def memory_of(self, argument: Argument) -> _DeviceMemory | _HostMemory:
-        """Where an array will lie when callers bring their own: in the host's memory, where the device shares it."""
+        """Where an array will lie when callers bring their own: in the host's memory, where the device shares it.
+
+        Temporaries are always buffers of ours, whose elements may be vectors, which must lie at multiples of their size.
+        """
         dtype = np.dtype(argument.dtype)
-        if self.sharing is not None:
+        if self.sharing is not None and argument.role != "temporary":
             return _HostMemory(self.sharing, dtype, self.front(argument), argument.elements + BEHIND)
         behind = BEHIND * dtype.itemsize
         whole = self.loaded.buffer(argument.name, padding=FRONT_BYTES + behind)
