@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .model.evaluation import predict, predict_many
     from .model.floor import bounds
     from .numpy_einsum import einsum
+    from .optimization import optimize
     from .schedule.tree.blocks import blocks
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "lower",
     "match",
     "measure",
+    "optimize",
     "predict",
     "predict_many",
     "query",
@@ -104,6 +106,7 @@ _MODULES = {
     "lower": "lowering",
     "match": "cascades.matching.match",
     "measure": "device.timing.harness",
+    "optimize": "optimization",
     "predict": "model.evaluation",
     "predict_many": "model.evaluation",
     "query": "archive.facts.retrieval",

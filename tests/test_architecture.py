@@ -14,7 +14,7 @@ MOST_MODULES = 12
 """More of them in one folder, its ``__init__`` not counted, and it should have folders itself."""
 ORDER = (
     *("errors", "arguments", "progress", "field_types", "formats", "cascades", "schedule", "codegen", "lowering", "mappings", "model"),
-    *("device", "archive", "mapper", "tuning", "compilation", "numpy_einsum", "report", "cli"),
+    *("device", "archive", "mapper", "tuning", "compilation", "optimization", "numpy_einsum", "report", "cli"),
 )
 """Each imports those before it only."""
 

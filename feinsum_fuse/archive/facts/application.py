@@ -17,6 +17,7 @@ from ...device.checking.verification import random_array, verify
 from ...device.runtime.isolation import Result, run_isolated
 from ...device.timing.outcome import KernelError, Outcome
 from ...errors import ArchiveError
+from ...schedule.schedule import Schedule
 from ..key.device_identity import device_identity
 from ..key.recognition import matching
 from .question import Answer, Question, about_match, require_legal
@@ -82,31 +83,40 @@ def apply_record(
     schedule = answered.schedule
     if schedule is None:
         raise ArchiveError("the fact has no schedule: its mapping was rejected", hint="retrieve a fact whose outcome is ok")
+    return apply_schedule(schedule, kernel, matched, device, _sizes_to_try(matched, asked, record.key.sizes))
+
+
+def apply_schedule(
+    schedule: Schedule, kernel: lp.TranslationUnit, matched: Match, device: DeviceInfo, sizes: Mapping[str, int]
+) -> lp.TranslationUnit:
+    """The kernel that was matched after a schedule, verified on a device; ``sizes`` at which that is done for symbolic ones, by argument.
+
+    Raises as :func:`apply_record`.
+    """
     if not schedule.steps:
         return kernel
     require_legal(schedule, matched.prepared, matched.names, device)
     transformed = schedule.apply(matched.prepared, matched.names, target=target_of(device))
-    _require_same(kernel, transformed, matched, asked, record.key.sizes)
+    _require_same(kernel, transformed, matched, device, sizes)
     return transformed
 
 
 def _require_same(
-    before: lp.TranslationUnit, after: lp.TranslationUnit, matched: Match, asked: Question, recorded: tuple[int, ...]
+    before: lp.TranslationUnit, after: lp.TranslationUnit, matched: Match, device: DeviceInfo, sizes: Mapping[str, int]
 ) -> None:
     """Run both on the same random data; raise :class:`~feinsum_fuse.device.timing.outcome.KernelError` if they differ."""
-    sizes = _sizes_to_try(matched, asked, recorded)
     if sizes:
         before, after = lp.fix_parameters(before, **sizes), lp.fix_parameters(after, **sizes)
-    target = target_of(asked.device)
+    target = target_of(device)
     old, new = executable(before, target=target), executable(after, target=target)
-    proof = (old.source_hash, new.source_hash, device_identity(asked.device))
+    proof = (old.source_hash, new.source_hash, device_identity(device))
     if proof in _verified:
         return
     generator = np.random.default_rng(SEED)
     inputs = {a.name: random_array(a.shape, a.dtype, generator) for a in old.arguments if a.role != "temporary"}
     tolerance = _tolerance(matched, old, sizes)
-    expected = _expected(old, inputs, matched, asked.device)
-    result = _run(new, inputs, asked.device)
+    expected = _expected(old, inputs, matched, device)
+    result = _run(new, inputs, device)
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, f"the transformed kernel failed its check: {result.message}", new)
     check = verify({name: result.outputs[name] for name in expected}, expected, tolerance)

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
@@ -219,7 +218,7 @@ class Nest:
     @cached_property
     def loops(self) -> Mapping[str, For]:
         """Name -> loop, in the order of the text."""
-        return MappingProxyType({loop.name: loop for loop in self.all_loops})
+        return constantdict({loop.name: loop for loop in self.all_loops})
 
     @cached_property
     def all_loops(self) -> tuple[For, ...]:
