@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from ..arguments import COUNT, HOOK, NOTHING, NUMBER, PATH, TEXT, checked, collection, instance
 from ..cascades.reading.reader import expanded
 from ..errors import Error, SearchError
-from ..formats.arch import Memory
+from ..formats.arch import Memory, Toll
 from ..formats.checking.constraint_check import broken_by
 from ..formats.spec import Spec, expect_spec
+from ..model.accelforge.terms import takes_time
 from ..model.evaluation import predict
 from ..model.quantity import Array
 from ..progress import Hook
@@ -26,7 +27,8 @@ from ..schedule.target import DeviceLimits
 from .einsum.chain import Budget
 from .einsum.pareto import SLACK, undominated
 from .einsum.tables import Limit
-from .errors import NoMappingError, UnprovedError, UnsearchedError
+from .einsum.tile_table import EXHAUSTIVE
+from .errors import LateError, NoMappingError, UnprovedError, UnsearchedError
 from .infeasibility import infeasible
 from .joining.joins import Joins, Part
 from .joining.structures import Structures
@@ -126,6 +128,20 @@ class Candidate:
 
 
 @dataclass
+class _Best:
+    """The best mapping so far, in one sort of figures."""
+
+    problem: Problem
+    objective: Objective
+    limit: Limit
+    floor: float
+    best: Candidate | None = None
+    value: float = math.inf
+    used: int = 0
+    """Fused loops looked at to find it."""
+
+
+@dataclass
 class Search:
     """One search of one spec."""
 
@@ -137,7 +153,9 @@ class Search:
     _began: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        self.budget = Budget(self.options.max_rows)
+        deadline = math.inf if self.options.seconds is None else self._began + self.options.seconds
+        self.budget = Budget(self.options.max_rows, deadline)
+        self._late = False
         self.kept = 0
 
     def result(self) -> Result:
@@ -158,16 +176,27 @@ class Search:
         self._agree(objective, value, found)
         front = (found,) if self.options.top == 1 else self._best(problem, objective, value, fused)
         proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance)
-        return Result(objective, front, min(floor, value_of(objective, found)), proved, self._space(), tuple(self.log), self._omitted())
+        return Result(
+            objective, front, min(floor, value_of(objective, found)), proved, self._space(), tuple(self.log), self._omitted(problem)
+        )
 
     def _figures(self, objective: Objective) -> Figures:
-        leaking = self.spec.arch is not None and any(leaf.leak_power for leaf in self.spec.arch.components)
-        both = objective == "edp" or (objective == "energy" and leaking)
+        assert self.spec.arch is not None
+        leaves = self.spec.arch.components
+        leaking = any(leaf.leak_power for leaf in leaves)
+        # Where nothing but the operations takes time, both figures cost no more than one.
+        timed = any(isinstance(leaf, Memory | Toll) and takes_time(leaf) for leaf in leaves)
+        both = objective == "edp" or (objective == "energy" and (leaking or not timed))
         return Figures(both or objective == "energy", both or objective == "latency")
 
-    def _omitted(self) -> tuple[str, ...]:
+    def _omitted(self, problem: Problem) -> tuple[str, ...]:
         """What of the space is not searched."""
-        return ()
+        result = []
+        if problem.shares_space:
+            result.append("mappings in which Einsums share loops in space, with an intermediate in a memory below a fanout")
+        if problem.thinned:
+            result.append(f"of tiles with a remainder, those that make as many trips as a smaller one, in extents above {EXHAUSTIVE}")
+        return tuple(result)
 
     def _agree(self, objective: str, value: float, found: Found) -> None:
         """The model must say what the search counts."""
@@ -211,37 +240,41 @@ class Search:
 
     def _least(self, problem: Problem, objective: Objective, limit: Limit, fused: int) -> tuple[Candidate, float, int]:
         """The best mapping within a limit, a floor under all of them, and how many fused loops were looked at to find it."""
+        stage = _Best(problem, objective, limit, 0.0)
+        try:
+            self._stages(stage, fused)
+        except (LateError, KeyboardInterrupt):
+            self._late = True
+        if stage.best is None:
+            raise self._nothing(problem)
+        return stage.best, stage.floor, stage.used
+
+    def _stages(self, stage: _Best, fused: int) -> None:
+        """Search spaces with more and more fused loops, until the floor is reached or all of them are searched."""
+        problem, objective = stage.problem, stage.objective
         floors = problem.floors.total
         if np.isinf(floors).any():
             raise NoMappingError(infeasible(problem))
-        floor = self._value(objective, floors)
-        best: Candidate | None = None
-        value, used = math.inf, 0
+        stage.floor = self._value(objective, floors)
+        enough = (1 + SLACK) * (1 + self.options.tolerance)
         for loops in range(fused + 1):
-            for bound in [floor, value / (1 + self.options.tolerance)] if value > floor * (1 + SLACK) else []:
-                found = next(iter(self._all_within(problem, objective, limit, bound, loops)), None)
-                if found is not None and self._value(objective, found.figures) < value * (1 - SLACK):
-                    best, used, value = found, loops, self._value(objective, found.figures)
+            for bound in [stage.floor, stage.value / (1 + self.options.tolerance)] if stage.value > stage.floor * (1 + SLACK) else []:
+                found = next(iter(self._all_within(problem, objective, stage.limit, bound, loops)), None)
+                if found is not None and self._value(objective, found.figures) < stage.value * (1 - SLACK):
+                    stage.best, stage.used, stage.value = found, loops, self._value(objective, found.figures)
                 if found is not None:
                     break
-            self._report(f"{loops} fused loops", floor, value)
-            if value <= floor * (1 + SLACK) * (1 + self.options.tolerance):
-                return best or self._nothing(problem), floor, used
-            if self._late:
-                return best or self._nothing(problem), floor, used
-        return best or self._nothing(problem), value / (1 + self.options.tolerance), used
+            self._report(f"{loops} fused loops", stage.floor, stage.value)
+            if stage.value <= stage.floor * enough:
+                return
+        if not problem.shares_space and stage.best is not None:
+            stage.floor = stage.value / (1 + self.options.tolerance)
 
-    def _nothing(self, problem: Problem) -> Candidate:
-        """No candidate: out of time, or nothing legal."""
+    def _nothing(self, problem: Problem) -> SearchError:
+        """Why there is no candidate: out of time, or nothing legal."""
         if self._late:
-            raise UnprovedError("The search has no mapping within its seconds.", hint="Allow it more.")
-        raise NoMappingError(infeasible(problem))
-
-    @property
-    def _late(self) -> bool:
-        """Whether the time is up."""
-        limit = self.options.seconds
-        return limit is not None and time.perf_counter() - self._began > limit
+            return UnprovedError("The search was stopped before it had a mapping.", hint="Allow it more seconds.")
+        return NoMappingError(infeasible(problem))
 
     def _all_within(self, problem: Problem, objective: Objective, limit: Limit, bound: float, loops: int) -> Iterator[Candidate]:
         """The mappings with at most so many fused loops whose objective is within a bound, best first, without those dominated."""
@@ -297,7 +330,7 @@ class Search:
         limit = (value * (1 + SLACK), math.inf) if objective == "energy" else (math.inf, value * (1 + SLACK))
         try:
             return self._least(self._problem(Figures(True, True), expressible=expressible), other, limit, fused)[0]
-        except NoMappingError:
+        except (NoMappingError, UnprovedError):
             return best
 
     def _front(self) -> Result:
@@ -331,7 +364,7 @@ class Search:
         first = next((axis for axis in axes if axis != "usage"), "energy")
         floor = self._value(first, floors)
         self._report("front", floor, value_of(first, front[0]))
-        return Result(first, front, floor, complete, self._space(), tuple(self.log), self._omitted())
+        return Result(first, front, floor, complete, self._space(), tuple(self.log), self._omitted(problem))
 
     def _columns(self, figures: Array, peak: Array) -> list[Array]:
         """The axes of a front, in the caller's order."""

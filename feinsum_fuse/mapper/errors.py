@@ -15,3 +15,7 @@ class UnsearchedError(SearchError):
 
 class UnprovedError(SearchError):
     """A limit ended the search before it had any mapping."""
+
+
+class LateError(UnprovedError):
+    """A search's seconds are over, or its caller has interrupted it."""

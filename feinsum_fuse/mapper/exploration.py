@@ -146,9 +146,7 @@ def explore(
     return Exploration(objective, tuple(points[setting] for setting in settings))
 
 
-def _group(
-    group: list[tuple[Setting, Spec]], objective: Objective, sizes: tuple[str, ...], options: Mapping[str, Any]
-) -> list[Explored]:
+def _group(group: list[tuple[Setting, Spec]], objective: Objective, sizes: tuple[str, ...], options: Mapping[str, Any]) -> list[Explored]:
     """Architectures that differ in sizes of memories, the largest first."""
     done: list[tuple[Setting, Result | None, Explored]] = []
     for setting, spec in sorted(group, key=lambda item: [-item[0][key] for key in sizes]):

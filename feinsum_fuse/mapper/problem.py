@@ -20,6 +20,7 @@ from .einsum.choices import Choices
 from .einsum.space import EinsumSpace
 from .einsum.spreads import spreads
 from .einsum.tables import Homes, Limit, Tables
+from .einsum.tile_table import EXHAUSTIVE
 from .errors import NoMappingError, UnsearchedError
 from .joining.cascade import Cascade, Floors, NamedHomes
 from .joining.structures import Piece
@@ -155,6 +156,24 @@ class Problem:
             return limit[0] - float(rest[0]), limit[1] - float(rest[1])
 
         return limits
+
+    @cached_property
+    def shares_space(self) -> bool:
+        """Whether an intermediate may live below a fanout, so that Einsums could share loops in space."""
+        spaces = [tables.space for own in self.tables for tables in own if len(tables.space.spreads) > 1]
+        return any(
+            space.shared[t] and (bits & -bits).bit_length() - 1 >= space.spatial_level
+            for space in spaces
+            for placed in space.options
+            for t, bits in enumerate(placed)
+        )
+
+    @cached_property
+    def thinned(self) -> bool:
+        """Whether not every tile with a remainder is tried."""
+        return self.options.imperfect and any(
+            int(bound) > EXHAUSTIVE for own in self.tables for tables in own for bound in tables.space.terms.bounds
+        )
 
     @cached_property
     def most_fused(self) -> int:

@@ -6,6 +6,8 @@ be depends on the tile vector reached and on the holders left alone, so partial 
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link
 from ...model.quantity import Array
-from ..errors import UnprovedError
+from ..errors import LateError, UnprovedError
 from .choices import Placed
 from .pareto import SLACK, numbered, undominated
 from .space import EinsumSpace, levels
@@ -123,12 +125,16 @@ class Budget:
     """Rows that a search may still hold."""
 
     max_rows: int
+    deadline: float = math.inf
+    """When to stop, on the clock of ``time.perf_counter``."""
     evaluated: int = 0
     joined: int = 0
 
     def spend(self, rows: int) -> None:
-        """Count rows; :class:`UnprovedError` where one step makes more than allowed."""
+        """Count rows; :class:`UnprovedError` where one step makes more than allowed, :class:`LateError` where time is up."""
         self.evaluated += rows
+        if time.perf_counter() > self.deadline:
+            raise LateError("The search's seconds are over.")
         if rows > self.max_rows:
             raise UnprovedError(f"One step of the search makes {rows} partial mappings; max_rows is {self.max_rows}.")
 
@@ -179,6 +185,8 @@ class Chains:
         group, spread = np.repeat(np.arange(n), spreads), np.tile(np.arange(spreads), n)
         if spreads > 1:
             whole = np.all(starts.tiles[group] % space.pending[0][spread] == 0, axis=1)
+            if (level := self._inside(starts)) > 0:
+                whole &= np.all(space.pending[0][spread] == space.pending[level + 1][spread], axis=1)
             group, spread = group[whole], spread[whole]
         cost = space.constants[option][spread]
         node = np.full(len(group), -1, dtype=np.int64)
@@ -198,6 +206,11 @@ class Chains:
             fill = space.terms.fill(tensor, ones)[0]
             link = space.link(tensor, option[tensor].bit_length() - 1, space.n_memories)
             rows.cost = rows.cost + more[:, None] * fill * link.fill[rows.spread]
+
+    def _inside(self, starts: Starts) -> int:
+        """The innermost memory in which a shared tensor lives already: loops in space above it would be shared, so there are none."""
+        space = self.space
+        return max((bits.bit_length() - 1 for t, bits in enumerate(starts.placed) if space.shared[t]), default=0)
 
     def _level(self, states: dict[int, Rows], starts: Starts, option: Placed, memory: int, later: list[Holder]) -> dict[int, Rows]:
         """Place all holders of one memory, in every order; the result is keyed by the tensor placed last."""

@@ -349,13 +349,19 @@ def _seconds(component: Component, action: Action) -> float:
     return 1 / throughput
 
 
+def takes_time(component: Component) -> bool:
+    """Whether a component can bound a latency."""
+    if component.total_latency.strip() != DEFAULT_TOTAL_LATENCY:
+        return True
+    return any(math.isfinite(throughput_of(component, action)) for action in component.actions)
+
+
 def _columns(leaf: Leaf) -> list[Column]:
     """The columns of a component: none where it takes no time."""
     if not isinstance(leaf, Memory | Toll | Compute):
         return []
     if leaf.total_latency.strip() == DEFAULT_TOTAL_LATENCY:
-        timed = any(math.isfinite(throughput_of(leaf, action)) for action in leaf.actions)
-        return [Column(leaf.name)] if timed else []
+        return [Column(leaf.name)] if takes_time(leaf) else []
     if not monotone(leaf.total_latency):
         message = f"total_latency of {leaf.name} may fall as the calls of an action grow: {leaf.total_latency}"
         raise ModelError(message, hint="Build it of sums, max, min, products and quotients by throughputs.")
