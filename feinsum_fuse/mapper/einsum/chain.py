@@ -19,6 +19,7 @@ from ...model.quantity import Array
 from ..errors import LateError, UnprovedError
 from .choices import Placed
 from .pareto import SLACK, numbered, undominated
+from .rules import Order, ordered
 from .space import EinsumSpace, levels
 
 Index = NDArray[np.intp] | Integers
@@ -152,8 +153,16 @@ class Chains:
     beam: tuple[int, int] | None = None
     """(rows kept of each step, the figure that they are least in) for a quick bound from above: 0 is energy, 1 latency."""
 
+    order: Order = ()
+    """The order that each memory's storage nodes must have."""
+
     def ended(self, starts: Starts, option: Placed) -> Rows | None:
         """All useful chains of a storage choice from these starts to the compute unit; figures include the constant ones."""
+        found = [rows for order in self.space.rules.orders if (rows := replace(self, order=order)._ordered(starts, option)) is not None]
+        return Rows.joined(found) if found else None
+
+    def _ordered(self, starts: Starts, option: Placed) -> Rows | None:
+        """The chains with one order of each memory's storage nodes."""
         space = self.space
         rows = self._begun(starts, option)
         waiting = [
@@ -193,6 +202,10 @@ class Chains:
         taken, tiles = np.zeros((len(group), len(space.tracked))), starts.tiles[group]
         rows = Rows(group, spread, tiles, cost, taken, node, space.rounding(tiles))
         missing = [(t, m) for t in space.tensors for m in levels(option[t]) if not starts.placed[t] >> m & 1]
+        for tensor, memory in space.rules.not_resent:
+            if option[tensor].bit_length() - 1 == memory and starts.placed[tensor] >> memory & 1:
+                moving = space.rules.moving(tensor)
+                rows = rows.at(np.all(rows.tiles[:, moving] == space.pending[0][rows.spread][:, moving], axis=1))
         return rows.at(self._affordable(rows, starts, option, missing, -1))
 
     def _repeat_operands(self, rows: Rows, option: Placed) -> None:
@@ -214,6 +227,7 @@ class Chains:
 
     def _level(self, states: dict[int, Rows], starts: Starts, option: Placed, memory: int, later: list[Holder]) -> dict[int, Rows]:
         """Place all holders of one memory, in every order; the result is keyed by the tensor placed last."""
+        space = self.space
         here = [tensor for tensor, m in later if m == memory]
         deeper = [holder for holder in later if holder[1] != memory]
         by_left: dict[tuple[int, ...], dict[int, list[Rows]]] = {tuple(here): {last: [part] for last, part in states.items()}}
@@ -221,6 +235,9 @@ class Chains:
             grown: dict[tuple[int, ...], dict[int, list[Rows]]] = {}
             for left, lasts in by_left.items():
                 for tensor in left:
+                    above = [t for t in space.tensors if starts.placed[t] >> memory & 1 or (t in here and t not in left)]
+                    if not ordered(self.order, memory, above, tensor):
+                        continue
                     rest = tuple(t for t in left if t != tensor)
                     remaining = [*((t, memory) for t in rest), *deeper]
                     parts = [
@@ -242,12 +259,15 @@ class Chains:
         kinds = space.terms.kinds
         living = tensor in self.living and option[tensor] & ((1 << memory) - 1) == 0
         low = space.pending[memory + 1]
-        free = space.full(frozenset((tensor, *(t for t, _ in remaining)))) if "free" not in self.without else []
+        frozen = self._frozen(option, [holder, *remaining])
+        free = [] if self._plain("free") else space.full(frozenset((tensor, *(t for t, _ in remaining))))
+        free = [v for v in free if v not in frozen]
         tiles = rows.tiles.copy()
         if free:
             tiles[:, free] = low[rows.spread][:, free]
         rows = replace(rows, tiles=tiles)
-        chosen = [v for v in range(len(space.terms.variables)) if v not in free and self._loops_above(kinds, v, tensor, last, living)]
+        variables = [v for v in range(len(space.terms.variables)) if v not in free and v not in frozen]
+        chosen = [v for v in variables if self._loops_above(kinds, v, tensor, last, living)]
         for v in chosen:
             rows = self._expanded(rows, v, low)
         if living:
@@ -256,9 +276,41 @@ class Chains:
         elif (link := self._link(option, holder)) is not None:
             rows.cost = rows.cost + space.cost(link, tensor, rows.tiles, rows.spread, rows.rounding)
         self.budget.spend(len(rows))
+        rows = self._allowed(rows, starts, option, holder, remaining)
         found = [self._kept(part, at, starts, option, holder, remaining) for part, at in self._sinking(rows, holder, living)]
         some = [part for part in found if len(part)]
         return Rows.joined(some) if some else None
+
+    def _plain(self, rule: str) -> bool:
+        """Whether a rule that chooses tiles is off: switched off, or tiles are constrained."""
+        return rule in self.without or self.space.rules.on_tiles
+
+    def _frozen(self, option: Placed, remaining: list[Holder]) -> list[int]:
+        """The variables that may not be looped over before the next holder, as a tensor above may not be sent again."""
+        result: set[int] = set()
+        for tensor, memory in self.space.rules.not_resent:
+            if option[tensor] >> memory & 1 and (tensor, memory) not in remaining:
+                after = option[tensor] >> (memory + 1)
+                waiting = not after or (tensor, memory + (after & -after).bit_length()) in remaining
+                result |= set(self.space.rules.moving(tensor)) if waiting else set()
+        return sorted(result)
+
+    def _allowed(self, rows: Rows, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> Rows:
+        """The rows that the architecture's constraints leave at a holder just placed."""
+        (tensor, memory), space = holder, self.space
+        rules = space.rules
+        fine = np.ones(len(rows), dtype=bool)
+        moving = rules.moving(tensor)
+        if rules.tiles[memory] and not any(bits >> memory & 1 for bits in starts.placed):
+            here = sum(bits >> memory & 1 for bits in option)
+            if here == 1 + sum(1 for _, m in remaining if m == memory):
+                fine &= rules.fits(memory, rows.tiles)
+        if holder in rules.not_refetched:
+            above = space.pending[0] // space.pending[memory + 1]
+            fine &= np.all((rows.tiles * above[rows.spread])[:, moving] == space.terms.bounds[moving], axis=1)
+        if holder in rules.not_resent and not option[tensor] >> (memory + 1):
+            fine &= np.all(rows.tiles[:, moving] == space.pending[memory + 1][rows.spread][:, moving], axis=1)
+        return rows if fine.all() else rows.at(fine)
 
     def _sinking(self, rows: Rows, holder: Holder, living: bool) -> Iterator[tuple[Rows, Integers]]:
         """The rows, and again with loops right below the holder under which its space is reserved; each with the tiles at the holder.
@@ -273,15 +325,17 @@ class Chains:
         kinds = space.terms.kinds[tensor]
         low = space.pending[memory + 1]
         at, below = rows.tiles, rows
-        for v in space.rounded:
+        everywhere = space.rules.on_tiles
+        for v in range(len(space.terms.variables)) if everywhere else space.rounded:
             if kinds[v] == FULL:
                 origin, tiles = self._expansion(below.tiles, v, low[below.spread])
-                cut = (tiles[:, v] == below.tiles[origin][:, v]) | (below.tiles[origin][:, v] < space.terms.bounds[v])
+                uncut = below.tiles[origin][:, v] == space.terms.bounds[v]
+                cut = (tiles[:, v] == below.tiles[origin][:, v]) | ~uncut | everywhere
                 at, below = at[origin[cut]], replace(below.at(origin[cut]), tiles=tiles[cut])
         if below is not rows:
             lower = np.any(below.tiles != at, axis=1)
             yield below.at(lower), at[lower]
-        for v in map(int, np.flatnonzero(kinds == PARTIAL)):
+        for v in [] if holder in space.rules.not_resent else map(int, np.flatnonzero(kinds == PARTIAL)):
             origin, tiles = self._expansion(below.tiles, v, low[below.spread])
             cut = tiles[:, v] < below.tiles[origin][:, v]
             yield replace(below.at(origin[cut]), tiles=tiles[cut]), at[origin[cut]]
@@ -311,7 +365,7 @@ class Chains:
         """
         if living:
             return bool(kinds[tensor][v] == FULL)
-        if "block" in self.without:
+        if self._plain("block"):
             return True
         return bool(kinds[tensor][v] != NONE and (last < 0 or kinds[last][v] != FULL))
 

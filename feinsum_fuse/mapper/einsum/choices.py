@@ -66,6 +66,10 @@ class Choices:
             yield from self._walk(place + 1, held)
             return
         keep, may_keep = self._sets(leaf, held)
+        if leaf.tensors.back != "Nothing":
+            names = HeldAbove(self.workload, self.einsum, held, frozenset(c.name for c in self.components))
+            if self._set(leaf, "back", leaf.tensors.back, names) & frozenset().union(*held.values()):
+                return
         optional = sorted(may_keep - keep)
         if len(optional) > MOST_CHOICES.bit_length():
             raise UnsearchedError(f"{leaf.name} may keep {len(optional)} tensors of Einsum {self.einsum.name} or not: too many choices.")
@@ -88,8 +92,16 @@ class Choices:
             return must & frozenset().union(*held.values()), frozenset()
         may = self._set(leaf, "may_keep", rules.may_keep or ("All" if rules.keep is None else "Nothing"), names) | must
         if not any(held.values()):
-            must |= (own - self.workload.intermediates) & may
+            must |= (own - self.workload.intermediates - self._backed_below(leaf)) & may
         return must, may
+
+    def _backed_below(self, outermost: Memory) -> frozenset[str]:
+        """What memories further in back."""
+        names = HeldAbove(self.workload, self.einsum, {}, frozenset())
+        inner = [
+            leaf for leaf in self.components if isinstance(leaf, Memory) and leaf.name != outermost.name and leaf.tensors.back != "Nothing"
+        ]
+        return frozenset().union(*(self._set(leaf, "back", leaf.tensors.back, names) for leaf in inner))
 
     def _enabled(self, leaf: Leaf, names: HeldAbove) -> bool:
         value = evaluate(leaf.enabled, names)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...model.accelforge.terms import FULL, PARTIAL, Integers
 from ...model.quantity import Array
 from .choices import Placed
+from .rules import ordered
 from .space import EinsumSpace
 
 NOWHERE = -1
@@ -143,6 +144,8 @@ class Prefix:
     """Bits that they, and tensors of this Einsum alone, reserve; (rows, tracked, loops + 1), by depth."""
     backed: Array
     """Bits of the shared tensors that live in tracked memories; (rows, tracked)."""
+    legal: NDArray[np.bool_]
+    """Whether the architecture's constraints allow the tiles."""
 
 
 def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> Prefix:
@@ -175,7 +178,38 @@ def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> Prefix:
         depth = holder.depth + (holder in lowered)
         reserved[:, :, depth] += space.occupied(holder.tensor, holder.memory, at[depth])
         placed[holder.tensor] |= 1 << holder.memory
-    return Prefix(frame, held, tuple(placed), grid, at[-1], base, reserved, backed)
+    return Prefix(frame, held, tuple(placed), grid, at[-1], base, reserved, backed, _legal(space, frame, held, at))
+
+
+def _legal(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], at: list[Integers]) -> NDArray[np.bool_]:
+    """Whether the tiles at the first node of each memory, and those of tensors that are fetched once, are allowed."""
+    result = np.ones(len(at[0]), dtype=bool)
+    nodes = [(m, frame.depths[t]) for t, m in enumerate(frame.homes) if m > 0] + [(h.memory, h.depth) for h in held]
+    for memory in {m for m, _ in nodes}:
+        result &= space.rules.fits(memory, at[min(depth for m, depth in nodes if m == memory)])
+    for h in held:
+        if (h.tensor, h.memory) in space.rules.not_refetched:
+            moving = space.rules.moving(h.tensor)
+            result &= np.all(at[h.depth][:, moving] == space.terms.bounds[moving], axis=1)
+    return result
+
+
+def allowed(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> bool:
+    """Whether the order of the nodes among the loops is allowed, and no loop sends again what may be sent once."""
+    nodes = [(m, frame.depths[t], t) for t, m in enumerate(frame.homes) if m > 0 and space.shared[t]]
+    nodes += [(h.memory, h.depth, h.tensor) for h in held]
+    nodes.sort(key=lambda node: node[:2])
+    if not any(
+        all(ordered(order, m, [t for other, _, t in nodes[:place] if other == m], tensor) for place, (m, _, tensor) in enumerate(nodes))
+        for order in space.rules.orders
+    ):
+        return False
+    for tensor, home in enumerate(frame.homes):
+        own = [(home, frame.depths[tensor]), *((h.memory, h.depth) for h in held if h.tensor == tensor)]
+        for (memory, depth), (_, after) in itertools.pairwise([*own, (-1, len(frame.loops))]):
+            if space.rules.resends(tensor, memory, frame.loops[depth:after]):
+                return False
+    return True
 
 
 def sinking(frame: Frame, held: tuple[Held, ...], kinds: NDArray[np.int8]) -> frozenset[Held]:

@@ -16,6 +16,7 @@ from ...formats.relevance import simple_variables
 from ...model.accelforge.terms import FULL, NONE, Integers, Link, Spreads, Terms
 from ...model.quantity import Array
 from .choices import Placed
+from .rules import Rules
 from .tile_table import TileTable
 
 
@@ -38,6 +39,11 @@ class EinsumSpace:
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
     _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
     _compulsory: dict[Placed, Array] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The architecture's constraints."""
+        return Rules.of(self.terms)
 
     @cached_property
     def tensors(self) -> range:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...formats.sets import tensor_set
 from ...model.accelforge.terms import NONE, Dimension, Integers, Spreads, Terms
+from .rules import Bound
 from .tile_table import divisors
 
 
@@ -36,6 +37,8 @@ def _effect(terms: Terms, factors: Integers) -> bytes:
         alike: tuple[object, ...] = (dimension.owner, dimension.may_reuse)
         if fanout.power_gateable:
             alike = (*alike, number)
+        if fanout.loop_bounds or fanout.reuse != "Nothing" or fanout.min_usage:
+            alike = (*alike, fanout)
         groups[alike] = groups.get(alike, np.ones(len(terms.variables), dtype=np.int64)) * factors[number]
     return b"".join(group.tobytes() for group in groups.values())
 
@@ -57,7 +60,10 @@ def _factors(terms: Terms, dimension: Dimension, most: int | None) -> Iterator[t
             for rest in walk(v + 1, left // factor, used + (factor > 1)):
                 yield (factor, *rest)
 
-    least = dimension.fanout.min_usage * dimension.fanout.fanout
+    bounds = [Bound.of(terms, comparison) for comparison in dimension.fanout.loop_bounds]
     for factors in walk(0, dimension.fanout.fanout, 0):
-        if int(np.prod(factors)) >= least - 1e-9:
+        used = float(np.prod(factors)) / dimension.fanout.fanout * dimension.fanout.usage_scale
+        sizes = np.array([factors], dtype=np.int64).reshape(1, len(factors))
+        wanted = used >= dimension.fanout.min_usage * (1 - 1e-9) or terms.einsum.is_copy_operation
+        if wanted and all(bool(bound.holds(sizes, sizes > 1)[0]) for bound in bounds):
             yield factors

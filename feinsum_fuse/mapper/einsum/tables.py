@@ -14,7 +14,7 @@ from ..options import Options
 from .chain import Budget, Chains, Rows, Starts, Step, Trace, objectives, within
 from .choices import Placed
 from .pareto import numbered, undominated
-from .prefixes import NOWHERE, Frame, Held, Prefix, frames, placements, prefix
+from .prefixes import NOWHERE, Frame, Held, Prefix, allowed, frames, placements, prefix
 from .space import EinsumSpace, homes
 
 Homes = tuple[int, ...]
@@ -185,7 +185,7 @@ class Tables:
                 for held in self._held(frame, choices):
                     origin = prefix(space, frame, held)
                     room = space.sizes - origin.reserved.sum(axis=2) - origin.backed
-                    rows = np.flatnonzero(np.all(room >= 0, axis=1))
+                    rows = np.flatnonzero(np.all(room >= 0, axis=1) & origin.legal)
                     if len(rows):
                         result.append((origin, rows, bound, numbers))
         return result
@@ -193,9 +193,10 @@ class Tables:
     def _held(self, frame: Frame, choices: Sequence[Placed]) -> list[tuple[Held, ...]]:
         if self.space.terms.einsum.is_copy_operation:
             return [()]
-        found = placements(self.space, frame, choices, everywhere="prefix" in self.options.without)
+        everywhere = "prefix" in self.options.without or self.space.rules.on_tiles
+        found = [held for held in placements(self.space, frame, choices, everywhere=everywhere) if allowed(self.space, frame, held)]
         if not self.expressible:
-            return list(found)
+            return found
         count = len(frame.loops)
         return [held for held in found if all(h.depth == count or not self.space.shared[h.tensor] for h in held)]
 
