@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..arguments import COUNT, HOOK, NOTHING, NUMBER, PATH, TEXT, checked, collection, instance
 from ..cascades.reading.reader import expanded
 from ..errors import Error, SearchError
-from ..formats.arch import Memory, Toll
+from ..formats.arch import Compute, Memory, Network, Toll
 from ..formats.checking.constraint_check import broken_by
 from ..formats.spec import Spec, expect_spec
 from ..model.accelforge.terms import takes_time
@@ -99,6 +99,10 @@ def search(
     )  # fmt: skip
     _refuse(options, device, limits)
     bare = expanded(expect_spec(spec).replace(mapping=None, opencl=None))
+    if bare.arch is None:
+        raise UnsearchedError("A search needs an architecture.", hint="Give a file with the key arch.")
+    if not bare.workload.einsums:
+        raise UnsearchedError("A search needs a workload with Einsums.", hint="Give a file with the key workload.")
     return Search(bare, spec, options).result()
 
 
@@ -162,7 +166,9 @@ class Search:
         """Search, check, report."""
         if self.options.pareto:
             return self._front()
-        objective = self.options.objective
+        asked = self.options.objective
+        # Where every mapping takes as long, the thriftiest is the best in all three.
+        objective: Objective = "energy" if self._same_latency else asked
         problem = self._problem(self._figures(objective))
         fused = self._most_fused(problem)
         best, floor, used = self._least(problem, objective, UNBOUNDED, fused)
@@ -174,11 +180,19 @@ class Search:
             found = self._found(self._tied(best, objective, used, expressible=True))
         value = self._value(objective, best.figures)
         self._agree(objective, value, found)
+        factor = value_of(asked, found) / value_of(objective, found) if asked != objective and value_of(objective, found) else 1.0
         front = (found,) if self.options.top == 1 else self._best(problem, objective, value, fused)
         proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance)
-        return Result(
-            objective, front, min(floor, value_of(objective, found)), proved, self._space(), tuple(self.log), self._omitted(problem)
-        )
+        least = min(floor, value_of(objective, found)) * factor
+        return Result(asked, front, least, proved, self._space(), tuple(self.log), self._omitted(problem))
+
+    @property
+    def _same_latency(self) -> bool:
+        """Whether nothing but the operations takes time, on one unit that nothing spreads."""
+        assert self.spec.arch is not None
+        leaves = self.spec.arch.components
+        timed = any(isinstance(leaf, Memory | Toll | Network) and takes_time(leaf) for leaf in leaves)
+        return not timed and not self.spec.arch.fanouts and sum(isinstance(leaf, Compute) for leaf in leaves) == 1
 
     def _figures(self, objective: Objective) -> Figures:
         assert self.spec.arch is not None
@@ -187,7 +201,8 @@ class Search:
         # Where nothing but the operations takes time, both figures cost no more than one.
         timed = any(isinstance(leaf, Memory | Toll) and takes_time(leaf) for leaf in leaves)
         both = objective == "edp" or (objective == "energy" and (leaking or not timed))
-        return Figures(both or objective == "energy", both or objective == "latency")
+        floors = {"energy": (0,), "latency": (1,), "edp": (0, 1)}[objective]
+        return Figures(both or objective == "energy", both or objective == "latency", floors)
 
     def _omitted(self, problem: Problem) -> tuple[str, ...]:
         """What of the space is not searched."""

@@ -14,7 +14,7 @@ def infeasible(problem: Problem) -> str:
     lines = ["No mapping fits the memories of the architecture."]
     for own in problem.tables:
         alone = [line for tables in own for line in _too_small(tables)]
-        if alone and not any(tables.floors() for tables in own):
+        if alone and not any(tables.floors(problem.figures.floors) for tables in own):
             lines += alone
     if len(lines) == 1:
         sizes = ", ".join(f"{memory.name} has {memory.size:g} bits" for memory in problem.tracked)

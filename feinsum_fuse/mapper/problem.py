@@ -33,6 +33,8 @@ class Figures:
 
     energy: bool
     seconds: bool
+    floors: tuple[int, ...] = (0, 1)
+    """Those that are bounded from below: 0 is energy, 1 latency."""
 
 
 @dataclass
@@ -49,11 +51,8 @@ class Problem:
 
     @classmethod
     def of(cls, spec: Spec, options: Options, figures: Figures, budget: Budget, expressible: bool = False) -> Problem:
-        """The problem of a spec; what the search does not cover is refused by name."""
-        if spec.arch is None:
-            raise UnsearchedError("A search needs an architecture.", hint="Give a file with the key arch.")
-        if not spec.workload.einsums:
-            raise UnsearchedError("A search needs a workload with Einsums.", hint="Give a file with the key workload.")
+        """The problem of a spec that has an architecture and Einsums."""
+        assert spec.arch is not None
         return cls(spec, spec.arch, options, figures, budget, expressible)
 
     @cached_property
@@ -127,10 +126,14 @@ class Problem:
     def floors(self) -> Floors:
         """Floors under each Einsum alone, with capacity, and under all."""
         each: list[dict[NamedHomes, Array]] = []
+        known: dict[object, dict[Homes, Array]] = {}
         for own in self.tables:
             merged: dict[NamedHomes, Array] = {}
             for tables in own:
-                for homes, least in tables.floors().items():
+                alike = (tables.space.signature, tables.n_instances)
+                if alike not in known:
+                    known[alike] = tables.floors(self.figures.floors)
+                for homes, least in known[alike].items():
                     name = named(tables.space, homes)
                     merged[name] = np.minimum(merged[name], least) if name in merged else least
             each.append(merged)

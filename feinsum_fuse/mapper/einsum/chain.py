@@ -108,7 +108,9 @@ class Rows:
 
     def at(self, rows: Index | NDArray[np.bool_]) -> Rows:
         """Some of the rows."""
-        return Rows(*(getattr(self, name)[rows] for name in ROWS))
+        return Rows(
+            self.group[rows], self.spread[rows], self.tiles[rows], self.cost[rows], self.taken[rows], self.node[rows], self.rounding[rows]
+        )
 
     @staticmethod
     def joined(parts: Sequence[Rows]) -> Rows:
@@ -276,6 +278,8 @@ class Chains:
         elif (link := self._link(option, holder)) is not None:
             rows.cost = rows.cost + space.cost(link, tensor, rows.tiles, rows.spread, rows.rounding)
         self.budget.spend(len(rows))
+        if not len(rows):
+            return None
         rows = self._allowed(rows, starts, option, holder, remaining)
         found = [self._kept(part, at, starts, option, holder, remaining) for part, at in self._sinking(rows, holder, living)]
         some = [part for part in found if len(part)]
@@ -320,7 +324,7 @@ class Chains:
         """
         yield rows, rows.tiles
         (tensor, memory), space = holder, self.space
-        if living or memory not in space.tracked:
+        if living or memory not in space.tracked or not (space.sinks[tensor] or space.rules.on_tiles):
             return
         kinds = space.terms.kinds[tensor]
         low = space.pending[memory + 1]
@@ -380,10 +384,15 @@ class Chains:
         space, (tensor, memory) = self.space, holder
         if memory in space.tracked:
             rows = replace(rows, taken=rows.taken + space.occupied(tensor, memory, rows.tiles))
-        keep: Index = np.flatnonzero(np.all(rows.taken <= starts.room[rows.group], axis=1))
-        keep = keep[self._affordable(rows.at(keep), starts, option, remaining, memory)]
-        rows = rows.at(keep)
-        rows.node = self.trace.add(holder, at[keep], rows.tiles, rows.node)
+        fits = np.all(rows.taken <= starts.room[rows.group], axis=1)
+        if not fits.all():
+            rows, at = rows.at(fits), at[fits]
+        if len(rows):
+            keep = self._affordable(rows, starts, option, remaining, memory)
+            if len(keep) < len(rows):
+                rows, at = rows.at(keep), at[keep]
+        if len(rows):
+            rows.node = self.trace.add(holder, at, rows.tiles, rows.node)
         return rows
 
     def _pruned(self, parts: list[Rows]) -> Rows:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...formats.arch import Memory
 from ...formats.relevance import simple_variables
-from ...model.accelforge.terms import FULL, NONE, Integers, Link, Spreads, Terms
+from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link, Spreads, Terms
 from ...model.quantity import Array
 from .choices import Placed
 from .rules import Rules
@@ -75,6 +75,29 @@ class EinsumSpace:
         """The variables whose trips are rounded up to more than their bound needs."""
         ragged = [v for v, table in enumerate(self.tiles) if np.any(self.terms.bounds[v] % table.outermost)]
         return tuple(v for v in ragged if self.simple[v])
+
+    @cached_property
+    def sinks(self) -> tuple[bool, ...]:
+        """Whether a loop right below a holder of each tensor may be worth the space that it saves there."""
+        return tuple(bool(np.any(kinds == PARTIAL) or any(kinds[v] == FULL for v in self.rounded)) for kinds in self.terms.kinds)
+
+    @cached_property
+    def signature(self) -> tuple[object, ...]:
+        """Equal for spaces that differ in names alone."""
+        places = (*self.terms.memories, len(self.terms.components) - 1)
+        pairs = [(t, i, j) for t in self.tensors for i in range(len(places)) for j in range(i + 1, len(places))]
+        links = () if self.terms.einsum.is_copy_operation else tuple(self.link(*pair) for pair in pairs)
+        integers = (self.terms.bounds, self.terms.kinds, self.spreads.factors)
+        figures = (self.sizes, self.leak, self.terms.compute(self.spreads), *(a for link in links for a in (link.fill, link.first)))
+        widths = tuple(self.bits(t, m) for t in self.tensors for m in range(self.n_memories))
+        order = {v: place for place, v in enumerate(self.terms.variables)}
+        shapes = tuple(
+            tuple((tuple((order.get(v, -1), f) for v, f in index.terms), index.constant) for index in access.projection.values())
+            for access in self.terms.accesses
+        )
+        rules = (self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
+        structure = (self.options, self.tolls, self.shared, self.tracked, self.imperfect, self.simple, self.terms.columns)
+        return (*structure, widths, shapes, rules, *(a.tobytes() for a in integers), *(a.tobytes() for a in figures))
 
     def rounding(self, tiles: Integers) -> Array:
         """What rounding up the trips of outermost loops that leave these tiles multiplies; (rows, :attr:`rounded`)."""
@@ -186,6 +209,8 @@ class EinsumSpace:
 
     def occupied(self, tensor: int, memory: int, tiles: Integers) -> Array:
         """Bits that a tensor's tile takes in each tracked memory; (rows, tracked)."""
+        if self.tracked == (memory,):
+            return np.asarray(self.bits(tensor, memory) * self.terms.volume(tensor, tiles))[:, None]
         result = np.zeros((len(tiles), len(self.tracked)))
         if memory in self.tracked:
             result[:, self.tracked.index(memory)] = self.bits(tensor, memory) * self.terms.volume(tensor, tiles)

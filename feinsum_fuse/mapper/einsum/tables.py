@@ -25,7 +25,7 @@ LARGE = 4000
 """Tile vectors, times spreads, from which on a quick bound from above comes first."""
 BEAM = 48
 """Rows kept of each step for that bound."""
-PROMISING = 6
+PROMISING = 2
 """Storage choices tried for it."""
 
 
@@ -96,16 +96,20 @@ class Tables:
             result.setdefault(homes_of(self.space, option), []).append(number)
         return result
 
-    def floors(self) -> dict[Homes, Array]:
-        """Homes -> the least energy and latency, each on its own, that any partial mapping with these homes has; all instances.
+    def floors(self, figures: Sequence[int]) -> dict[Homes, Array]:
+        """Homes -> the least energy (0) and latency (1), each on its own, of partial mappings with these homes; all instances.
+
+        Of ``figures`` that are not asked for, and not counted, the floor is 0.
 
         Any partial mapping is a chain from the whole tensors down in which shared tensors that live inside take space and cost nothing.
         """
         result: dict[Homes, Array] = {}
         columns = self.space.terms.columns
-        figures = [0] if len(columns) == 1 else [1] if not self.space.terms.energy else [0, 1]
+        counted = {0} if len(columns) == 1 else {1} if not self.space.terms.energy else {0, 1}
+        counted &= set(figures)
         for where, numbers in self.by_homes().items():
-            least = np.array([self._floor(where, numbers, figure) if figure in figures else 0.0 for figure in (0, 1)]) * self.n_instances
+            each = [self._floor(where, numbers, figure) if figure in counted or not counted else 0.0 for figure in (0, 1)]
+            least = np.array(each) * self.n_instances
             if np.isfinite(least).all():
                 result[where] = least
         return result
