@@ -94,7 +94,8 @@ class Lowering:
 
     def schedule(self, target: Target) -> Schedule:
         """All steps, in the order: cut, order, skip what is masked, share, bind, place, unroll."""
-        made = _Progress(Explicate(self.order), self.cascade.kernel())
+        kernel = self.cascade.kernel()
+        made = _Progress(Explicate(self.order), kernel)
         made.add([*map(Inline, self.copies), *self.ordered()])
         made.add([*skipped(made.nest, self.branches, self.bindings)])
         steps = [*self.shared()]
@@ -112,7 +113,7 @@ class Lowering:
         made.add([*self.vectorized(made.nest)])
         made.add([*unrolled(made.nest)])
         check_limits(made.nest, target.limits)
-        return Schedule(tuple(made.steps))
+        return Schedule.leading_to(made.nest, kernel, tuple(made.steps))
 
     def ordered(self) -> Iterator[Step]:
         """The steps that cut each Einsum's loops and put them in their order."""

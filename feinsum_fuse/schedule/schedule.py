@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from ..arguments import COUNT, NOTHING, expect, instance
@@ -29,6 +29,14 @@ class Schedule:
     """Steps in order; the first is :class:`Explicate`. It names Einsums, rank variables and tensors of a cascade, nothing of a kernel."""
 
     steps: tuple[Step, ...] = ()
+    _made: tuple[lp.TranslationUnit, Nest] | None = field(default=None, init=False, compare=False, repr=False)
+
+    @classmethod
+    def leading_to(cls, nest: Nest, kernel: lp.TranslationUnit, steps: tuple[Step, ...]) -> Schedule:
+        """Steps that are known to make this nest of a kernel: it need not be made again."""
+        schedule = cls(steps)
+        object.__setattr__(schedule, "_made", (kernel, nest))
+        return schedule
 
     def to_json(self) -> str:
         """One step a line, stable under diff."""
@@ -59,6 +67,8 @@ class Schedule:
 
     def nest(self, kernel: lp.TranslationUnit) -> Nest:
         """The normal form after all steps, for a tagged kernel."""
+        if self._made is not None and self._made[0] == kernel:
+            return self._made[1]
         first, *rest = self.steps
         if not isinstance(first, Explicate):
             raise ScheduleError(f"a schedule starts with Explicate, not with {first}")
