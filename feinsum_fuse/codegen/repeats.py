@@ -245,8 +245,9 @@ def with_starts(body: Sequence[Statement], starts: Mapping[str, Linear]) -> tupl
     if not wanted:
         return tuple(body)
     counting = _Started(wanted)
-    for statement in body:
-        changed(statement, counting)
+    for statement in all_statements(body):
+        for expression in expressions(statement):
+            counting.rec(expression)
     wanted = {name: start for name, start in wanted.items() if counting.counts[name] > 1}
     if not wanted:
         return tuple(body)
@@ -264,7 +265,8 @@ class _Started(Rewriter):
         self.counts: Counter[str] = Counter()
 
     def map_sum(self, expr: p.Sum) -> Expression:
-        if not any(map(is_axis, within(expr))) or any(isinstance(part, p.Subscript | VectorCall) for part in within(expr)):
+        parts = [*within(expr)]
+        if not any(map(is_axis, parts)) or any(isinstance(part, p.Subscript | VectorCall) for part in parts):
             return super().map_sum(expr)
         total = linear(expr, NOTHING)
         for name, start in self.starts.items():

@@ -11,7 +11,7 @@ from constantdict import constantdict
 
 from ...cascades.names import identifier
 from ..tree.nest import For, Nest, fused_chain, statements, walk
-from .naming import chains, final_form, moved, wishes
+from .naming import chains, moved, wishes
 from .tagging import NormalFormTag
 
 Axis = tuple[str, int]
@@ -49,7 +49,7 @@ def described(kernel: lp.LoopKernel) -> Description:
     tags = list(kernel.tags_of_type(NormalFormTag))
     if not tags:
         return Description()
-    nest = final_form(tags[0].nest, kernel)
+    nest = tags[0].final
     loops = [node for node in walk(nest.body) if isinstance(node, For)]
     remarks = {node.name: remark(nest, node) if node.refs else _moving(nest, node) for node in loops}
     remarks |= {node.fused: "; ".join(remarks[member.name] for member in fused_chain(node)) for node in loops if node.fused}

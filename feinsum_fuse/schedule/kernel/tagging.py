@@ -16,9 +16,11 @@ Entity = TypeVar("Entity", bound=Taggable)
 
 @tag_dataclass
 class NormalFormTag(KeptTag, UniqueTag):  # type: ignore[misc]
-    """On a kernel: its instructions of ours are written from this tree."""
+    """On a kernel: its instructions of ours are written from this tree, in the final form."""
 
     nest: Nest
+    final: Nest
+    """The tree spread over the device's axes, with the names that the kernel has."""
 
 
 @tag_dataclass

@@ -79,7 +79,7 @@ def _rewritten(
         inames={**{n: i for n, i in original.inames.items() if n in theirs}, **text.inames},
         temporary_variables={**{n: t for n, t in original.temporary_variables.items() if n not in gone}, **tiles, **text.temporaries},
         loop_priority=frozenset({*(p for p in original.loop_priority if theirs.issuperset(p)), *text.priorities}),
-        tags=frozenset({*(t for t in original.tags if not isinstance(t, NormalFormTag)), NormalFormTag(nest)}),
+        tags=frozenset({*(t for t in original.tags if not isinstance(t, NormalFormTag)), NormalFormTag(nest, final)}),
     )
     return kernel, text.intrinsics
 
