@@ -230,6 +230,10 @@ class Nest:
         """All statements with the loops around them, in the order of the text."""
         return tuple(statements(self.body))
 
+    def __getstate__(self) -> dict[str, object]:
+        # loopy pickles kernels for its cache, with the nests that they carry; what is computed from a nest stays here.
+        return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
+
     def fresh(self, wish: str) -> str:
         """An identifier that no loop, tile or source has."""
         taken = {*self.loops, *(loop.fused for loop in self.loops.values()), *self.tiles, *self.sources}

@@ -1,0 +1,27 @@
+"""Nests as values."""
+
+from __future__ import annotations
+
+import pickle
+
+from constantdict import constantdict
+
+from feinsum_fuse.schedule.tree.nest import For, Nest, Place, Statement, rebuilt
+
+FIRST, SECOND = (Statement("Z", "init", Place(name, ()), 0) for name in "AB")
+NEST = Nest((For("i", 4, (For("j", 2, (FIRST,)),)), For("k", 3, (SECOND,))), constantdict())
+
+
+def test_what_is_computed_from_a_nest_is_not_stored_with_it() -> None:
+    """loopy stores kernels on disk, with the nests that they carry."""
+    before = pickle.dumps(NEST)
+    assert NEST.loops.keys() == {"i", "j", "k"}
+    assert [([loop.name for loop in above], s) for above, s in NEST.points] == [(["i", "j"], FIRST), (["k"], SECOND)]
+    assert pickle.dumps(NEST) == before and pickle.loads(before) == NEST
+
+
+def test_what_stays_the_same_stays_one_object() -> None:
+    """A loop that is left empty vanishes."""
+    assert rebuilt(NEST.body, lambda node: (node,)) is NEST.body
+    changed = rebuilt(NEST.body, lambda node: () if node is SECOND else (node,))
+    assert changed == NEST.body[:1] and changed[0] is NEST.body[0]
