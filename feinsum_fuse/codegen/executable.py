@@ -82,6 +82,8 @@ class Executable:
     options: tuple[str, ...]
     arguments: tuple[Argument, ...]
     launches: tuple[Launch, ...]
+    vectors: tuple[tuple[Word, Count], ...] = ()
+    """(argument, lanes) where the kernel's own element type is a vector: such an array has to lie at a multiple of it."""
 
     @property
     def inputs(self) -> tuple[Argument, ...]:
@@ -106,6 +108,10 @@ class Executable:
                 return argument
         raise KeyError(name)
 
+    def alignment(self, name: str) -> int:
+        """Bytes of which an array's address has to be a multiple: those of an element, or of a vector (three lanes lie as four)."""
+        return np.dtype(self.argument(name).dtype).itemsize * (1 << (dict(self.vectors).get(name, 1) - 1).bit_length())
+
     def with_outputs(self, names: frozenset[str]) -> Executable:
         """The same program with these written arrays as outputs and its other written arrays as temporaries."""
         arguments = tuple(
@@ -117,11 +123,13 @@ class Executable:
         """The same program with arguments called otherwise; names that are missing stay. The source passes arguments by position."""
         arguments = tuple(dataclasses.replace(a, name=names.get(a.name, a.name)) for a in self.arguments)
         launches = tuple(dataclasses.replace(x, arguments=tuple(names.get(a, a) for a in x.arguments)) for x in self.launches)
-        return dataclasses.replace(self, arguments=arguments, launches=launches)
+        vectors = tuple((names.get(name, name), lanes) for name, lanes in self.vectors)
+        return dataclasses.replace(self, arguments=arguments, launches=launches, vectors=vectors)
 
     def to_json(self) -> str:
         """JSON text; :meth:`from_json` gives back an equal value."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+        data = dataclasses.asdict(self)
+        return json.dumps({name: value for name, value in data.items() if value or name != "vectors"}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Executable:
@@ -136,7 +144,8 @@ class Executable:
         data = json.loads(text, object_hook=lambda fields: {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
         arguments = tuple(Argument(**fields) for fields in data.pop("arguments"))
         launches = tuple(Launch(**fields) for fields in data.pop("launches"))
-        return cls(**data, arguments=arguments, launches=launches)
+        vectors = tuple((name, lanes) for name, lanes in data.pop("vectors", ()))
+        return cls(**data, arguments=arguments, launches=launches, vectors=vectors)
 
     def __str__(self) -> str:
         lines = [f"Executable {self.source_hash[:12]}, {len(self.source)} characters of OpenCL C, options {' '.join(self.options)}"]

@@ -18,7 +18,7 @@ from loopy.codegen.result import process_preambles
 from loopy.diagnostic import LoopyError
 from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag
-from loopy.kernel.data import AddressSpace, ConcurrentTag, TemporaryVariable, ValueArg
+from loopy.kernel.data import AddressSpace, ConcurrentTag, KernelArgument, TemporaryVariable, ValueArg
 from loopy.schedule import CallKernel, EnterLoop, ReturnFromKernel, get_insn_ids_for_block_at
 from loopy.schedule.tools import get_subkernel_arg_info
 from loopy.translation_unit import TranslationUnit
@@ -80,7 +80,9 @@ def executable(
     order = {name: position for position, name in enumerate([a.name for a in kernel.args])}
     source = PRAGMA + source if has_half else source
     names = sorted(passed, key=lambda name: (order.get(name, len(order)), name))
-    return Executable(source, options, tuple(_argument(kernel, name, written, wanted) for name in names), launches)
+    arguments = tuple(_argument(kernel, name, written, wanted) for name in names)
+    vectors = tuple((name, lanes) for name in names if (lanes := _element_type(_array(kernel, name).dtype.numpy_dtype, name)[1]))
+    return Executable(source, options, arguments, launches, vectors)
 
 
 def _launches(kernel: LoopKernel, t_unit: TranslationUnit) -> tuple[Launch, ...]:
@@ -115,8 +117,12 @@ def _number(expression: object, what: str) -> int:
         raise LoweringError(f"{what}: size {expression} depends on {error}", hint="Fix all sizes with loopy.fix_parameters.") from error
 
 
+def _array(kernel: LoopKernel, name: str) -> KernelArgument | TemporaryVariable:
+    return kernel.arg_dict[name] if name in kernel.arg_dict else kernel.temporary_variables[name]
+
+
 def _argument(kernel: LoopKernel, name: str, written: frozenset[str], outputs: frozenset[str]) -> Argument:
-    array = kernel.arg_dict[name] if name in kernel.arg_dict else kernel.temporary_variables[name]
+    array = _array(kernel, name)
     dtype, lanes = _element_type(array.dtype.numpy_dtype, name)
     if isinstance(array, ValueArg):
         return Argument(name, dtype, (), "input", by_value=True)

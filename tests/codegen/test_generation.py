@@ -113,6 +113,7 @@ def test_vector_elements_and_preambles(space: str) -> None:
     assert "#define vload_at" in program.source and "float4" in program.source
     if space == "global":
         assert program.argument("T") == Argument("T", "float32", (8, 4), "temporary")
+        assert program.vectors == (("T", 4),) and program.alignment("T") == 16 and program.alignment("A") == 4
     a = np.linspace(-1, 1, 32)
     check(program, {"A": a}, {"C": np.exp(a)})
 

@@ -19,6 +19,7 @@ from feinsum_fuse.device.program.runner import Runner
 from feinsum_fuse.device.runtime.host_memory import ALIKE, LARGE, SMALL, ResultMemory, put_on_large_pages
 from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.device.runtime.loaded import queue_of
+from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import DeviceError
 from tests.device.programs import program
 
@@ -107,6 +108,28 @@ def test_other_strides_bytes_between_elements_and_no_elements_are_copied(device:
 def test_the_child_meets_arrays_that_start_inside_a_line(device: cl.Device) -> None:
     found = run_isolated(program("C[i] = (float) ((ulong) A % 64 + (ulong) C % 64);"), {"A": np.zeros(64, np.float32)}, device)
     assert list(found.outputs["C"]) == [8.0] * 64
+
+
+VECTORS = "__kernel void f(__global float8 const *A, __global float8 *C) { int i = get_global_id(0); C[i] = 2*A[i]; }"
+
+
+@every_device
+@pytest.mark.parametrize("offset", [0, 1, 4, 8])
+def test_pointers_to_vectors_are_given_what_lies_at_a_multiple_of_them(device: cl.Device, offset: int) -> None:
+    arguments = (Argument("A", "float32", (9, 8), "input"), Argument("C", "float32", (9, 8), "output"))
+    vectors = Executable(VECTORS, (), arguments, (Launch("f", (9,), (1,), ("A", "C")),), (("A", 8), ("C", 8)))
+    a, c = shifted(72, offset).reshape(9, 8), shifted(72, offset).reshape(9, 8)
+    a[:] = np.arange(72).reshape(9, 8)
+    assert run_isolated(vectors, {"A": a}, device, expected={"C": 2 * a.astype(float)}, tolerance=1e-6).outcome is Outcome.ok
+    runner = Runner(vectors, device)
+    assert np.array_equal(runner({"A": a})["C"], 2 * a)
+    assert np.array_equal(runner({"A": a}, out={"C": c})["C"], 2 * a) and np.array_equal(c, 2 * a)
+
+
+def test_three_lanes_lie_as_four() -> None:
+    arguments = (Argument("A", "float64", (5, 3), "input"),)
+    found = [Executable("", (), arguments, (), (("A", lanes),)).alignment("A") for lanes in (1, 2, 3, 4, 8, 16)]
+    assert found == [8, 16, 32, 32, 64, 128]
 
 
 def huge_bytes() -> int:

@@ -40,10 +40,10 @@ def _type(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
-def lies_as(array: np.ndarray, strides: tuple[int, ...]) -> bool:
-    """Whether a kernel that was compiled for these strides (in bytes) can use an array where it lies."""
+def lies_as(array: np.ndarray, strides: tuple[int, ...], alignment: int) -> bool:
+    """Whether a kernel that was compiled for these strides and alignment, both in bytes, can use an array where it lies."""
     fits = all(n <= 1 or a == b for n, a, b in zip(array.shape, array.strides, strides, strict=True))
-    return fits and array.size > 0 and bool(array.flags.aligned)
+    return fits and array.size > 0 and array.__array_interface__["data"][0] % alignment == 0
 
 
 def check_array(argument: Argument, array: object, strides: tuple[int, ...]) -> None:

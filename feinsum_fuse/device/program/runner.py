@@ -6,6 +6,7 @@ import difflib
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import pyopencl as cl
@@ -72,6 +73,7 @@ class Runner:
         self._written = {a.name: a for a in executable.arguments if a.role != "input"}
         self._dtypes = {a.name: np.dtype(a.dtype) for a in executable.arguments}
         self._strides = {a.name: tuple(s * self._dtypes[a.name].itemsize for s in a.element_strides) for a in executable.arguments}
+        self._alignments = {a.name: executable.alignment(a.name) for a in executable.arguments}
         self._places: dict[int, _Place] = {}
         self._lock = threading.Lock()
 
@@ -157,7 +159,7 @@ class Runner:
             if argument.by_value:
                 values[name] = self._dtypes[name].type(array[()])
             else:
-                lying = array if lies_as(array, self._strides[name]) else self._laid_out(name, array)
+                lying = array if lies_as(array, self._strides[name], self._alignments[name]) else self._laid_out(name, array)
                 values[name] = self._value(place, sharing, name, lying)
         results: dict[str, Array] = {}
         copied: list[tuple[np.ndarray, np.ndarray]] = []
@@ -166,7 +168,8 @@ class Runner:
                 values[name] = place.scratch_buffer(name)
                 continue
             result = out.get(name)
-            memory = result if isinstance(result, np.ndarray) and lies_as(result, self._strides[name]) else self._empty(name)
+            in_place = isinstance(result, np.ndarray) and lies_as(result, self._strides[name], self._alignments[name])
+            memory = cast("np.ndarray", result) if in_place else self._empty(name)
             values[name] = self._value(place, sharing, name, memory)
             results[name] = memory if result is None else result
             if isinstance(result, np.ndarray) and result is not memory:

@@ -24,6 +24,8 @@ LARGE = 4 << 20
 """Bytes from which on memory lies on large pages, where the system gives them: as NumPy asks for them."""
 SMALL = 128 << 10
 """Bytes up to which the C library keeps memory by itself."""
+WIDEST = 128
+"""Bytes of OpenCL's longest vector, 16 of 8 bytes: at multiples of that anything may lie."""
 ALIKE = 2
 """Blocks of one size that are kept: a caller in a loop holds one result while the next is computed."""
 PART = 16
@@ -118,9 +120,13 @@ class ResultMemory:
         return os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE // PART
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...], size: int) -> np.ndarray:
-        """An array that holds anything; ``size``: bytes from its first element to its last, gaps included. Raises ``MemoryError``."""
+        """An array that holds anything, at a multiple of 128 bytes; ``size``: bytes from its first element to its last, gaps included.
+
+        Raises ``MemoryError``.
+        """
         if size < SMALL:
-            return np.ndarray(shape, dtype, np.empty(size, np.uint8), strides=strides)
+            room = np.empty(size + WIDEST, np.uint8)
+            return np.ndarray(shape, dtype, room, -room.__array_interface__["data"][0] % WIDEST, strides)
         pages = self._block(-(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
         address: int = np.frombuffer(pages, np.uint8).__array_interface__["data"][0]
         return np.ndarray(shape, dtype, np.asarray(_Block(pages, address, size, self)), strides=strides)

@@ -35,8 +35,8 @@ OTHER = 2
 """The pattern of temporaries, from that of outputs on."""
 BEHIND = 64
 """Elements of poison behind every array."""
-LINE = 64
-"""Bytes of a line of the cache, of which arrays of the host's memory start at the second element: callers' arrays may lie anywhere."""
+LINE = 128
+"""Bytes of OpenCL's longest vector. Arrays in the host's memory start one element behind a multiple of it: callers' may lie anywhere."""
 
 
 class _Failure(Exception):
@@ -63,11 +63,11 @@ class _DeviceMemory:
 
 
 class _HostMemory:
-    """The same in memory that host and device share, at an address that is a multiple of nothing but the element's size."""
+    """The same in memory that host and device share, at an address that is a multiple of nothing but the alignment that is needed."""
 
-    def __init__(self, sharing: Sharing, dtype: np.dtype, front: int, behind: int) -> None:
-        room = np.empty((front + behind) * dtype.itemsize + 2 * LINE, np.uint8)
-        start = -(room.__array_interface__["data"][0] + front * dtype.itemsize) % LINE + dtype.itemsize
+    def __init__(self, sharing: Sharing, dtype: np.dtype, front: int, behind: int, alignment: int) -> None:
+        room = np.empty((front + behind) * dtype.itemsize + 2 * LINE + alignment, np.uint8)
+        start = -(room.__array_interface__["data"][0] + front * dtype.itemsize) % LINE + alignment
         self._whole = room[start : start + (front + behind) * dtype.itemsize].view(dtype)
         self.value: Value = sharing.argument(self._whole[front:])
 
@@ -146,11 +146,12 @@ class _Job:
     def memory_of(self, argument: Argument) -> _DeviceMemory | _HostMemory:
         """Where an array will lie when callers bring their own: in the host's memory, where the device shares it.
 
-        Temporaries are always buffers of ours, whose elements may be vectors, which must lie at multiples of their size.
+        Temporaries are always buffers of ours.
         """
         dtype = np.dtype(argument.dtype)
         if self.sharing is not None and argument.role != "temporary":
-            return _HostMemory(self.sharing, dtype, self.front(argument), argument.elements + BEHIND)
+            alignment = self.executable.alignment(argument.name)
+            return _HostMemory(self.sharing, dtype, self.front(argument), argument.elements + BEHIND, alignment)
         behind = BEHIND * dtype.itemsize
         whole = self.loaded.buffer(argument.name, padding=FRONT_BYTES + behind)
         return _DeviceMemory(self.queue, whole, FRONT_BYTES, argument.nbytes + behind)
