@@ -193,12 +193,17 @@ class Nest:
         second = self._second()
         along = self.lane if self.lane is not None else self._along(second)
         across, down = self._register_tile(along, second)
-        nodes = self._down(self._order([v for v in outputs if v not in {along, second}]))
+        outer = self._order([v for v in outputs if v not in {along, second}])
         copied = self._copied(second)
+        gathered = self._gathered(copied, outer)
+        nodes = self._down([v for v in outer if v not in gathered])
+        for variable in gathered:
+            nodes += self._cut(variable, self._line())
         nodes += self._block(bool(copied), {along: across, second: down})
         if copied:
             nodes += self._cut(along, across)
             nodes += [Storage((tensor,), self.components.tiles or self.components.outer) for tensor in copied]
+        nodes += self._down(gathered)
         nodes += self._spread()
         nodes += self._cut(second, down)
         nodes += self._cut(along, across)
@@ -273,6 +278,15 @@ class Nest:
         found = [a.tensor for a in self.einsum.operands if second not in a.variables and a.tensor not in written and self._is_far(a)]
         twice = sum(a.tensor in found for a in self.einsum.operands) > len(found)
         return () if twice or set(found) & set(self.branch.turned(self.einsum)) else tuple(found)
+
+    def _gathered(self, copied: Sequence[str], outer: Sequence[str]) -> list[str]:
+        """Outer variables along which a copied operand lies together: a tile takes lines of them, and the transposition is in the copy."""
+        read = [a for a in self.einsum.operands if a.tensor in copied]
+        return [v for v in outer if any(is_contiguous(access, v) for access in read)]
+
+    def _line(self) -> int:
+        """Elements of a cache line."""
+        return max(1, self.branch.plan.target.line_bytes // np.dtype(self.einsum.accumulate).itemsize)
 
     def _is_far(self, access: Access) -> bool:
         """Whether an operand has lanes that are no neighbours, or vectors with long rows between them."""

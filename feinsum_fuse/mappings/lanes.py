@@ -10,6 +10,8 @@ from .segments import Rows, Segment, points
 
 MOVED = 2.0
 """What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
+SCATTERED = 2 * MOVED
+"""What it costs to write one element that lies alone: its line is read and written, too."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def cost_of(segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, 
     if lane not in einsum.output_variables:
         return cost + MOVED * width * _outputs(einsum)
     if not is_contiguous(einsum.output, lane) and not (together and einsum.output.tensor in segment.keeps):
-        cost += MOVED * _outputs(einsum)
+        cost += SCATTERED * _outputs(einsum)
     return cost
 
 

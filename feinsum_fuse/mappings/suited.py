@@ -64,9 +64,9 @@ def _split(cascade: Cascade, einsum: Einsum) -> SplitReduction | None:
     groups = min(GROUPS, -(-sizes[row] // LEAST_ROWS)) if row is not None else 1
     if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, GROUPS) + 2 * GROUPS * outputs):
         return SplitReduction(einsum.name, variable, GROUPS)
-    parts = -(-GROUPS // groups)
-    if parts > 1 and 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
-        return SplitReduction(einsum.name, variable, parts)
+    for parts in (GROUPS, -(-GROUPS // groups)) if groups < GROUPS else ():
+        if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
+            return SplitReduction(einsum.name, variable, parts)
     return None
 
 
