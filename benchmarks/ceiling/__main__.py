@@ -1,8 +1,9 @@
 """``python -m benchmarks.ceiling [NAMES]``: hand-written kernels, our default mappings and NumPy, in turns in one process.
 
-Times are seconds of all cores together (``time.process_time``): on a machine that is shared they
-say what a kernel costs, while the clock on the wall says what else runs. NumPy's libraries are held to one thread, since their threads wait
-busily. ``--mix`` shows what the inner loop of each hand-written kernel and of ours consists of.
+Times are seconds of all cores together (``time.process_time``): on a machine that is shared they say what a kernel costs, while the clock
+on the wall says what else runs. They do not say whether all cores have work. NumPy's libraries are held to one thread, since their threads
+wait busily. ``plain`` is ours without rewritings (``mappings.suited``) and without lanes along reductions. ``--mix`` shows what the inner
+loop of each hand-written kernel and of ours consists of.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Argument, Executable
-from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.runtime.loaded import Loaded, Value, queue_of
 from feinsum_fuse.device.timing.harness import Bound, Interference
+from feinsum_fuse.mappings.choices import Given
+from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.mappings.family import Family
 
 from .cases import CASES, Case
 from .mixes import inner_loop
@@ -71,6 +75,13 @@ def hand_written(case: Case, program: Program) -> HandWritten:
     return kernels
 
 
+def plain_program(case: Case, device: cl.Device) -> Program:
+    """The cascade as it is written, with lanes along outputs alone."""
+    to = target(device)
+    family = Family(default_space(ff.cascade(case.einsums, sizes=case.sizes), target=to), to)
+    return ff.compile(family.spec.replace(mapping=family.mapping(Given({"sums": False}))), device)
+
+
 def core_seconds(subjects: dict[str, Callable[[], object]], samples: int) -> dict[str, list[float]]:
     """Seconds of all cores that one call takes, sampled in turns."""
     runs = {}
@@ -93,8 +104,8 @@ def core_seconds(subjects: dict[str, Callable[[], object]], samples: int) -> dic
 def measured(case: Case, device: cl.Device, samples: int, *, mix: bool) -> str:
     """A row of the table."""
     program = ff.compile(ff.spec(ff.cascade(case.einsums, sizes=case.sizes)), device)
-    bound = Bound(program)
-    subjects: dict[str, Callable[[], object]] = {"ours": lambda: bound.run(1)}
+    bound, plain = Bound(program), Bound(plain_program(case, device))
+    subjects: dict[str, Callable[[], object]] = {"ours": lambda: bound.run(1), "plain": lambda: plain.run(1)}
     if case.launches:
         subjects["hand"] = hand = hand_written(case, program)
     if case.peer is not None:
@@ -102,7 +113,7 @@ def measured(case: Case, device: cl.Device, samples: int, *, mix: bool) -> str:
     seconds = core_seconds(subjects, samples)
     middle = {name: statistics.median(times) for name, times in seconds.items()}
     cells = []
-    for name in ("hand", "ours", "NumPy"):
+    for name in ("hand", "ours", "plain", "NumPy"):
         if name not in middle:
             cells.append(f"{'':22}")
             continue
@@ -129,7 +140,7 @@ def main() -> None:
     given = parser.parse_args()
     device = find_device(given.device)
     print(f"{device.name}; medians of core milliseconds, spread of the middle half, rate of one core; then ours against hand and NumPy")
-    print(f"{'':16}{'hand':>12}{'':12}{'ours':>12}{'':12}{'NumPy':>12}{'':12}  hand   NumPy")
+    print(f"{'':16}{'hand':>12}{'':12}{'ours':>12}{'':12}{'plain':>12}{'':12}{'NumPy':>12}{'':12}  hand   NumPy")
     watch = Interference()
     for case in CASES:
         if not given.names or case.name in given.names:

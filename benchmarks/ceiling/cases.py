@@ -110,6 +110,14 @@ CASES = (
         (_scratch("P", 64, 3, 3, 64),),
     ),
     Case(
+        "three_operands",
+        ["Z[i, r, s] = A[i, j, k] * B[j, r] * C[k, s]"],
+        {"I": 96, "J": 96, "K": 96, "R": 24, "S": 24},
+        2.0 * 96**3 * 24**2,
+        "GFLOP/s",
+        _np(lambda a, b, c: np.einsum("ijk,jr,ks->irs", a, b, c, optimize=True), "A", "B", "C"),
+    ),
+    Case(
         "exponential",
         ["Z[m] = exp(A[m])"],
         {"M": 1 << 21},
