@@ -88,7 +88,11 @@ def search(
     ``spec`` needs a workload and an architecture; its mapping is ignored. ``objective``: ``energy`` (J), ``latency`` (s) or ``edp`` (J s);
     equal energy is decided by latency, and conversely. ``pareto``: a front over these axes instead. ``fused``: a largest number of
     fused loops. ``seconds``: a time limit, after which the best so far comes back with its gap. What comes back is what the model says of
-    it, checked. ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
+    it, checked. ``imperfect``: also tiles that leave a remainder. ``top``: so many of the best. ``tolerance``: a mapping this fraction
+    above the optimum will do. ``fused="ffmr"``: what Einsums share lives below all loops that they share, or above all of them, and all
+    else is held below these loops or whole. ``footprint="sum"``: everything that an Einsum holds stays while loops that it shares are
+    open. ``head_first``: fused loops begin with a rank called head, one by one. ``jobs`` changes no result, and no speed yet.
+    ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
 
     Raises :class:`NoMappingError` if nothing is legal, :class:`UnsearchedError` for what the search does not cover,
     :class:`UnprovedError` if a limit ends it before it has a mapping.
@@ -110,9 +114,9 @@ def _refuse(options: Options, device: object | None, limits: DeviceLimits | None
     """Refuse, by name, what is not covered."""
     asked = {
         "even=True": options.even,
-        "head_first=True": options.head_first,
+        "flip=False": not options.flip,
+        "cache": options.cache is not None,
         "head_is_tiled_fusion=False": not options.head_is_tiled_fusion,
-        "footprint='sum'": options.footprint == "sum",
         "device": device is not None,
         "limits": limits is not None,
     }
@@ -160,6 +164,7 @@ class Search:
         deadline = math.inf if self.options.seconds is None else self._began + self.options.seconds
         self.budget = Budget(self.options.max_rows, deadline)
         self._late = False
+        self._size = 0.0
         self.kept = 0
 
     def result(self) -> Result:
@@ -172,6 +177,7 @@ class Search:
         problem = self._problem(self._figures(objective))
         fused = self._most_fused(problem)
         best, floor, used = self._least(problem, objective, UNBOUNDED, fused)
+        self._size = problem.size
         try:
             found = self._found(self._tied(best, objective, used))
         except InexpressibleError:
@@ -425,7 +431,7 @@ class Search:
         return Found(self.given.replace(mapping=mapping), prediction.energy, prediction.latency, peak)
 
     def _space(self) -> Space:
-        return Space(evaluated=self.budget.evaluated, kept=self.kept, joined=self.budget.joined)
+        return Space(self._size, evaluated=self.budget.evaluated, kept=self.kept, joined=self.budget.joined)
 
     def _report(self, name: str, floor: float, incumbent: float) -> None:
         """Log a stage, tell the caller, and end a search that has run out of time."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ..formats.arch import Arch, Compute, Leaf, Memory
+from ..formats.arch import Arch, Compute, Leaf, Memory, Network
 from ..formats.language.expressions import evaluate
 from ..formats.sets import ElementSet, Symbols
 from ..formats.spec import Spec
@@ -16,7 +17,7 @@ from ..formats.workload import WorkloadEinsum
 from ..model.accelforge.terms import Terms
 from ..model.quantity import Array
 from .einsum.chain import Budget
-from .einsum.choices import Choices
+from .einsum.choices import Choices, Placed
 from .einsum.space import EinsumSpace
 from .einsum.spreads import spreads
 from .einsum.tables import Homes, Limit, Tables
@@ -115,12 +116,37 @@ class Problem:
         passed = {tuple(sorted(tolls.items())) for _, tolls in choices}
         if len(passed) > 1:
             raise UnsearchedError(f"What passes the tolls of Einsum {einsum.name} depends on what other memories hold.")
+        self._refuse(terms)
         names = einsum.tensors
         tolls = tuple((place, frozenset(names.index(t) for t in tensors)) for place, tensors in passed.pop())
         tracked = {memory.name for memory in self.tracked}
         numbers = tuple(m for m, place in enumerate(terms.memories) if terms.components[place].name in tracked)
         shared = tuple(name in self.spec.workload.shared for name in names)
         return EinsumSpace(terms, tuple(placed for placed, _ in choices), tolls, shared, spreads(terms), numbers, self.options.imperfect)
+
+    def _refuse(self, terms: Terms) -> None:
+        """Refuse, by name, what the closed forms and the joins do not cover."""
+        networks = [leaf.name for leaf in terms.components if isinstance(leaf, Network)]
+        if networks:
+            raise UnsearchedError(f"The search does not cover hops across the network {networks[0]}.", hint="Take it out to search.")
+        persistent = [access.name for access in terms.accesses if access.persistent]
+        if persistent and self.tracked:
+            names = ", ".join(memory.name for memory in self.tracked)
+            if persistent[0] in self.spec.workload.intermediates or any(m.name == self._outermost(terms) for m in self.tracked):
+                raise UnsearchedError(f"The search does not cover {persistent[0]}, which persists, in a memory that may overflow: {names}.")
+
+    def _outermost(self, terms: Terms) -> str:
+        return terms.components[terms.memories[0]].name
+
+    @cached_property
+    def size(self) -> float:
+        """Decimal logarithm of the number of mappings: of each Einsum, orders of its holders times descending tile vectors at them."""
+        total = 0.0
+        for own in self.tables:
+            counts = [_count(tables.space, option) for tables in own for option in tables.space.options]
+            most = max(counts)
+            total += most + float(np.log10(sum(10 ** (count - most) for count in counts)))
+        return total
 
     @cached_property
     def floors(self) -> Floors:
@@ -145,7 +171,7 @@ class Problem:
         result: list[list[Piece]] = []
         for number, own in enumerate(self.tables):
             blocks = [block for tables in own for block in tables.blocks(fused, self._limits(number, tables.space, limit))]
-            result.append([Piece.of(block, names) for block in blocks])
+            result.append([Piece.of(block, names, summed=self.options.footprint == "sum") for block in blocks])
         return result
 
     def _limits(self, number: int, space: EinsumSpace, limit: Limit) -> Callable[[Homes], Limit]:
@@ -195,6 +221,13 @@ class Problem:
     def _full(self, space: EinsumSpace, tensor: str) -> int:
         number = next(t for t, access in enumerate(space.terms.accesses) if access.name == tensor)
         return len(space.full(frozenset({number})))
+
+
+def _count(space: EinsumSpace, option: Placed) -> float:
+    """Decimal logarithm of the mappings of one storage choice: ``h! * prod_v C(d(B_v) + h - 1, h)`` for ``h`` holders further in."""
+    holders = sum(bits.bit_count() for bits in option) - len(option)
+    chains = [math.comb(len(table.all) + holders - 1, holders) if holders else 1 for table in space.tiles]
+    return math.log10(math.factorial(holders)) + sum(math.log10(count) for count in chains) + math.log10(len(space.spreads))
 
 
 def named(space: EinsumSpace, homes: Homes) -> NamedHomes:

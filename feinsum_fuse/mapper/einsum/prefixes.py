@@ -66,6 +66,22 @@ def frames(space: EinsumSpace, homes: tuple[int, ...], fused: int, *, passes: bo
                     yield Frame(homes, loops, tuple(table.get(t, 0) for t in space.tensors))
 
 
+def head_first(space: EinsumSpace, frame: Frame, tiles: Integers) -> NDArray[np.bool_]:
+    """Whether the loops begin with a head, one by one: where a rank called so has more than one value, or nothing is fused, always."""
+    heads = [v for v, name in enumerate(space.terms.variables) if any("head" in rank.lower() for rank in _ranks(space, name))]
+    if not frame.loops or not heads:
+        return np.ones(len(tiles), dtype=bool)
+    if frame.loops[0] not in heads:
+        return np.zeros(len(tiles), dtype=bool)
+    return np.asarray(tiles[:, 0] == 1)
+
+
+def _ranks(space: EinsumSpace, variable: str) -> set[str]:
+    """The ranks that a variable indexes, and its own name."""
+    found = {rank for access in space.terms.accesses for rank, index in access.projection.items() if variable in index.variables}
+    return {variable, *found}
+
+
 def _depths(reach: int, count: int, ffmr: bool) -> Sequence[int]:
     if not ffmr:
         return range(reach + 1)

@@ -14,7 +14,7 @@ from ..options import Options
 from .chain import Budget, Chains, Rows, Starts, Step, Trace, objectives, within
 from .choices import Placed
 from .pareto import numbered, undominated
-from .prefixes import NOWHERE, Frame, Held, Prefix, allowed, frames, placements, prefix
+from .prefixes import NOWHERE, Frame, Held, Prefix, allowed, frames, head_first, placements, prefix
 from .space import EinsumSpace, homes
 
 Homes = tuple[int, ...]
@@ -189,7 +189,10 @@ class Tables:
                 for held in self._held(frame, choices):
                     origin = prefix(space, frame, held)
                     room = space.sizes - origin.reserved.sum(axis=2) - origin.backed
-                    rows = np.flatnonzero(np.all(room >= 0, axis=1) & origin.legal)
+                    legal = np.all(room >= 0, axis=1) & origin.legal
+                    if self.options.head_first:
+                        legal &= head_first(space, frame, origin.grid)
+                    rows = np.flatnonzero(legal)
                     if len(rows):
                         result.append((origin, rows, bound, numbers))
         return result
@@ -199,6 +202,8 @@ class Tables:
             return [()]
         everywhere = "prefix" in self.options.without or self.space.rules.on_tiles
         found = [held for held in placements(self.space, frame, choices, everywhere=everywhere) if allowed(self.space, frame, held)]
+        if self.options.fused == "ffmr":
+            found = [held for held in found if all(h.depth == 0 for h in held)]
         if not self.expressible:
             return found
         count = len(frame.loops)

@@ -49,14 +49,16 @@ class Piece:
     _sorted: dict[int, tuple[NDArray[np.intp], Integers]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, block: Block, tracked: Sequence[str]) -> Piece:
-        """A block's view."""
+    def of(cls, block: Block, tracked: Sequence[str], *, summed: bool = False) -> Piece:
+        """A block's view; ``summed``: all that it reserves stays as long as any loop that it shares is open."""
         space, frame = block.space, block.frame
         names = [access.name for access in space.terms.accesses]
         homes = {names[t]: (space.memory_name(m), frame.depths[t]) for t, m in enumerate(frame.homes) if space.shared[t]}
         reserved = np.zeros((len(block.cost), len(tracked), block.reserved.shape[2]))
         for place, memory in enumerate(space.tracked):
             reserved[:, tracked.index(space.memory_name(memory))] = block.reserved[:, place]
+        if summed:
+            reserved[:] = reserved[:, :, -1:]
         return cls(block, homes, reserved, block.cost)
 
     @cached_property
