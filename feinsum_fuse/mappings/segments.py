@@ -17,20 +17,6 @@ from ..formats.workload import Workload, WorkloadEinsum
 Item = tuple[str, str]
 
 
-def shareable(workload: Workload, names: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    """Einsum -> rank variable, for each loop that these Einsums can run under in order.
-
-    The variables are tied to one another by axes of tensors that the Einsums exchange or read in common: one loop advances all of them
-    along the same axis. A variable over which a producer reduces what another of the Einsums reads is left out.
-    """
-    einsums = [workload.einsum(name) for name in names]
-    found = [{names[0]: variable} for variable in einsums[0].bounds]
-    for count, einsum in enumerate(einsums[1:], 1):
-        touching = touched_by(einsum, einsums[:count])
-        found = [{**chosen, einsum.name: variable} for chosen in found for variable in extensions(chosen, einsum, touching)]
-    yield from (chosen for chosen in found if not _reduces_too_early(einsums, chosen))
-
-
 def touched_by(einsum: WorkloadEinsum, others: Iterable[WorkloadEinsum]) -> dict[str, WorkloadEinsum]:
     """Those of the others that have a tensor in common with this one, by name."""
     mine = {access.name for access in einsum.tensor_accesses}
@@ -79,27 +65,6 @@ def _moving(einsum: WorkloadEinsum, index: Affine) -> str:
     """The variable that moves a window: one of the output if there is one; the others stay inside it."""
     kept = {v for access in einsum.outputs for v in access.rank_variables}
     return max(index.terms, key=lambda term: (term[0] in kept, abs(term[1])))[0]
-
-
-def windows(workload: Workload, chosen: dict[str, str]) -> set[str]:
-    """The tensors that one of these Einsums reads in windows while the loop over these variables moves them."""
-    found = set()
-    for producer in map(workload.einsum, chosen):
-        for consumer in map(workload.einsum, chosen):
-            for access in consumer.inputs:
-                if access.name in {a.name for a in producer.outputs}:
-                    index = next((i for i in access.projection.values() if chosen[consumer.name] in i.variables), None)
-                    found |= {access.name} if index is not None and index.bare is None else set()
-    return found
-
-
-def _reduces_too_early(einsums: list[WorkloadEinsum], chosen: dict[str, str]) -> bool:
-    for producer in einsums:
-        written = {v for access in producer.outputs for v in access.rank_variables}
-        read = any(common(producer, e) & {a.name for a in producer.outputs} for e in einsums if e is not producer)
-        if read and chosen[producer.name] not in written:
-            return True
-    return False
 
 
 Rows = dict[str, str]

@@ -15,8 +15,8 @@ from feinsum_fuse.formats.mapping import Compute, Mapping, Nested, Node, Pipelin
 from feinsum_fuse.formats.opencl import FanoutKind, MemoryKind, OpenCL
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.formats.workload import Workload
-from feinsum_fuse.mappings.segments import shareable, windows
 
+from .shared_loops import shareable, windows
 from .workloads import KINDS, WorkloadKind
 
 MEMORIES = ("MainMemory", "Cache", "Scratchpad", "Register")

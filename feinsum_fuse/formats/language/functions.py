@@ -65,8 +65,6 @@ class Function:
     """Whether that argument may be negative."""
     own: str = ""
     """OpenCL C of our own for vectors of float32 (:mod:`.vector_functions`), for devices whose functions on vectors are slow."""
-    vectors: bool = True
-    """Whether OpenCL C has it for vectors; otherwise no lane of a vector may compute it."""
 
     def opencl_name(self, kind: str) -> str:
         """OpenCL C's name for a kind of element type: ``f`` for floating-point numbers."""

@@ -90,8 +90,6 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
             return super().map_call(expr)
         if function.composed is not None and not function.opencl:
             return self.rec(function.composed(*expr.parameters))
-        if not function.vectors:
-            raise VectorAccessError(f"{function.name} of a vector", hint="OpenCL C has it for scalars alone.")
         arguments = [self.rec(argument) for argument in expr.parameters]
         if len(arguments) > 1:
             return self.call(f"v{function.name}", *arguments)
