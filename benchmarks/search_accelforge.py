@@ -8,6 +8,7 @@ import json
 import resource
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import accelforge
@@ -32,16 +33,16 @@ def searched(question: dict) -> dict:
     wall, spent = time.perf_counter(), cpu()
     found = map_workload_to_arch(spec, print_progress=False, eval_in_detail=False)
     wall, spent = time.perf_counter() - wall, cpu() - spent
-    data = found.data
-    row = {key: float(data[f"Total<SEP>{key}"].iloc[0]) for key in ("energy", "latency") if f"Total<SEP>{key}" in data}
-    return {**row, "columns": [c for c in data.columns if c.startswith("Total")], "rows": len(data), "wall": wall, "cpu": spent}
+    totals = {key: f"Total<SEP>{key}" for key in ("energy", "latency", "energy_delay_product")}
+    row = {key: float(found.data[column].iloc[0]) for key, column in totals.items() if column in found.data}
+    return {**row, "rows": len(found.data), "wall": wall, "cpu": spent}
 
 
 def main() -> None:
     """Answer one case."""
     question = json.loads(sys.stdin.read())
     if question is None:
-        print(json.dumps({"version": accelforge.__version__, "examples": str(Path(accelforge.__file__).parents[1] / "examples")}))
+        print(json.dumps({"version": version("accelforge"), "examples": str(Path(accelforge.__file__).parents[1] / "examples")}))
         return
     accelforge.set_n_parallel_jobs(1)
     first = searched(question)

@@ -11,8 +11,8 @@ import typer
 
 from ... import Error, SpecError
 from ..console import draw, emit, emit_json, note, progress
-from ..inputs import check_variables
-from ..options import FilesArgument, JsonOption, SetOption, variables
+from ..inputs import check_variables, device_file
+from ..options import DeviceOption, FilesArgument, JsonOption, SetOption, variables
 
 if TYPE_CHECKING:
     from ...formats.spec import Spec
@@ -43,20 +43,18 @@ def command(
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the curves, or the best LoopTree.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best mapping as YAML, for run.")] = None,
     set_: SetOption = None,
+    device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the mapping that the model finds best, and say whether that is proved.
 
-    FILES hold workload and arch; a mapping in them is ignored. Ctrl-C ends the search with the best mapping so far. Exit code 1 says that
-    no mapping is legal, and why.
+    FILES hold workload and arch; a mapping in them is ignored. Without an arch the device file of --device is taken (see `calibrate`).
+    Where an opencl key says what the arch is on a device, only mappings that `run` can run are looked at. Ctrl-C ends the search with the
+    best mapping so far. Exit code 1 says that no mapping is legal, and why.
     """
     import feinsum_fuse as ff
 
-    given = variables(set_)
-    check_variables(files, given)
-    spec = ff.load(*files, variables=given)
-    if not spec.workload.einsums:
-        raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
+    spec = _asked(files, variables(set_), device)
     for file in (svg, output):
         if file is not None and not file.parent.is_dir():
             raise Error(f"cannot write {file}: there is no folder {file.parent}")
@@ -80,6 +78,25 @@ def command(
         draw(output, _mapping_file(result))
     if svg is not None:
         draw(svg, result.front[0].mapping._repr_svg_())
+
+
+def _asked(files: Sequence[Path], given: dict[str, Any], device: str | None) -> Spec:
+    """The Spec to search: of kernels alone where the architecture is a device's."""
+    import feinsum_fuse as ff
+
+    from ...mapper.device import lowerable
+
+    check_variables(files, given)
+    spec = ff.load(*files, variables=given)
+    if not spec.workload.einsums:
+        raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
+    limits = None
+    if spec.arch is None:
+        from ...device.catalogue import find_device, target
+
+        chosen = find_device(device)
+        spec, limits = ff.load(*files, device_file(chosen), variables=given), target(chosen).limits
+    return lowerable(spec, limits) if spec.opencl is not None and spec.opencl.memories else spec
 
 
 def _report(now: Progress) -> None:

@@ -1,0 +1,127 @@
+"""What a kernel can do of a mapspace: limits of lowering, as constraints of the architecture that a search obeys.
+
+``ff.lower`` refuses mappings that the model has figures for. Each refusal that a search could run into is a constraint here instead:
+
+- groups do not add to the same elements (``ReductionBindingError``): a fanout over groups takes ranks of the output alone;
+- lanes lie along what is contiguous, as many in each Einsum (``VectorAccessError``): a fanout over lanes takes the variable of the output's
+  last rank alone, in all Einsums by the largest factor that divides each of these variables;
+- groups cannot exchange what they hold (``CrossKernelStorageError``, ``ScopeError``): below a fanout over groups no intermediate lives;
+- caches hold what the hardware puts there: no mapping says so;
+- scratchpads and registers have the bytes that the device gives a group (``LocalSizeError``, ``PrivateSizeError``): each Einsum gets an
+  equal part of them, since the tiles of one kernel lie side by side, and each work-item its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+
+from ..formats.affine import Affine
+from ..formats.arch import Arch, ArchNode, Array, Comparison, Component, Fanout, Fork, Hierarchical, Memory, TensorRules
+from ..formats.opencl import CACHE_KINDS, MAIN_KINDS, MEMORIES, MemoryKind, level_of
+from ..formats.spec import Spec
+from ..formats.workload import WorkloadEinsum
+from ..schedule.kernel.operations import LANES
+from ..schedule.target import DeviceLimits
+from .errors import UnsearchedError
+
+CONTIGUOUS = "contiguous"
+"""The name, in every Einsum, of the rank variables along which lanes may lie."""
+KEPT_OUT = TensorRules(keep="Nothing")
+
+
+def lowerable(spec: Spec, limits: DeviceLimits | None = None) -> Spec:
+    """The Spec with a mapspace of kernels: constraints of its own stay, those of lowering and of the device join them.
+
+    Needs an architecture with an ``opencl`` key, such as ``calibrate`` writes; :class:`UnsearchedError` without.
+    """
+    if spec.arch is None or spec.opencl is None or not spec.opencl.memories:
+        hint = "feinsum-fuse calibrate writes such an architecture."
+        raise UnsearchedError("A search for kernels needs an architecture with an opencl key.", hint=hint)
+    einsums = tuple(_named(einsum) for einsum in spec.workload.einsums)
+    workload = dataclasses.replace(spec.workload, einsums=einsums)
+    return dataclasses.replace(spec, workload=workload, arch=_restricted(spec, spec.arch, limits or DeviceLimits()), mapping=None)
+
+
+def _named(einsum: WorkloadEinsum) -> WorkloadEinsum:
+    """The Einsum with a name for what its lanes may lie along."""
+    found = frozenset(v for access in einsum.outputs for v in _last(tuple(access.projection.values())))
+    renames = einsum.renames.set(CONTIGUOUS, found)
+    return dataclasses.replace(einsum, renames=renames, rank_variable_renames=einsum.rank_variable_renames | {CONTIGUOUS})
+
+
+def _last(indices: tuple[Affine, ...]) -> tuple[str, ...]:
+    """The variable of the last rank, if it indexes it alone."""
+    return tuple(indices[-1].variables) if indices and indices[-1].bare is not None else ()
+
+
+def _restricted(spec: Spec, arch: Arch, limits: DeviceLimits) -> Arch:
+    """The architecture with the constraints of kernels."""
+    assert spec.opencl is not None
+    kinds, bindings = spec.opencl.memories, spec.opencl.fanouts
+    levels = {
+        (name, fanout.name): level_of(bindings.get(f"{name}.{fanout.name}", bindings.get(name, "loop")))
+        for name, spatial in arch.fanouts.items()
+        for fanout in spatial
+    }
+    items = math.prod(f.fanout for name, spatial in arch.fanouts.items() for f in spatial if levels[name, f.name] == "local")
+    kernels = len(spec.workload.einsums)
+    bits = {"local": 8.0 * limits.local_bytes / kernels, "private": 8.0 * limits.private_bytes / items / kernels}
+    below_group = False
+
+    def one(node: Component | Array) -> Component | Array:
+        nonlocal below_group
+        if isinstance(node, Memory) and node.name in kinds:
+            node = _memory(node, kinds[node.name], below_group, bits)
+        below_group = below_group or any(levels[node.name, fanout.name] == "group" for fanout in node.spatial)
+        spatial = (_fanout(fanout, levels[node.name, fanout.name], _lanes(spec, fanout.fanout)) for fanout in node.spatial)
+        return dataclasses.replace(node, spatial=tuple(spatial))
+
+    return dataclasses.replace(arch, nodes=_each(arch.nodes, one))
+
+
+def _memory(memory: Memory, kind: MemoryKind, below_group: bool, bits: Mapping[str, float]) -> Memory:
+    """A memory with what a kernel can hold in it; ``bits``: address space -> what an Einsum may take of it."""
+    if kind in CACHE_KINDS:
+        return dataclasses.replace(memory, tensors=KEPT_OUT)
+    rules = memory.tensors
+    if rules == TensorRules():
+        rules = TensorRules(keep="All") if kind in MAIN_KINDS else TensorRules(may_keep="All - Intermediates" if below_group else "All")
+    size = min(memory.size, bits.get(MEMORIES[kind].address_space, math.inf))
+    return dataclasses.replace(memory, size=size, tensors=rules)
+
+
+def _lanes(spec: Spec, most: int) -> int:
+    """The longest vector of OpenCL that divides what is contiguous in every Einsum; 1 if there is none."""
+    extents = [
+        math.prod(einsum.bounds[v] for v in _last(tuple(access.projection.values())))
+        for einsum in spec.workload.einsums
+        for access in einsum.outputs
+    ]
+    return max(lanes for lanes in (1, *LANES) if lanes <= most and all(extent % lanes == 0 for extent in extents))
+
+
+def _fanout(fanout: Fanout, level: str, lanes: int) -> Fanout:
+    """A fanout with the loops that a kernel can spread over it."""
+    if level == "group":
+        return dataclasses.replace(fanout, loop_bounds=(*fanout.loop_bounds, Comparison("~Outputs.rank_variables", "==", 1)))
+    if level == "vector":
+        bounds = (*fanout.loop_bounds, Comparison(f"~{CONTIGUOUS}", "==", 1))
+        return dataclasses.replace(fanout, fanout=lanes, min_usage=1.0, loop_bounds=bounds)
+    return fanout
+
+
+def _each(nodes: tuple[ArchNode, ...], change: Callable[[Component | Array], Component | Array]) -> tuple[ArchNode, ...]:
+    """The nodes from the outermost to the innermost, each changed."""
+    result: list[ArchNode] = []
+    for node in nodes:
+        if isinstance(node, Hierarchical | Fork):
+            result.append(dataclasses.replace(node, nodes=_each(node.nodes, change)))
+        elif isinstance(node, Array):
+            outer = change(node)
+            assert isinstance(outer, Array)
+            result.append(dataclasses.replace(outer, nodes=_each(outer.nodes, change)))
+        else:
+            result.append(change(node))  # type: ignore[arg-type]
+    return tuple(result)
