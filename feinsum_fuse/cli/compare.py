@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import Error, MappingError
+from ..progress import Stage
 from .console import draw, emit, emit_json, note, progress
 from .inputs import has_top_key, specs
 from .options import (
@@ -92,15 +93,18 @@ def _given(
 ) -> dict[str, Spec]:
     """Label -> Spec of every mapping in the files, for every combination of the swept variables that is a mapping."""
     result: dict[str, Spec] = {}
-    for values in combinations(sweep):
-        try:
-            found, _ = specs(files, {**given, **values}, device=device, dtypes=types, include_dirs=include_dirs)
-        except MappingError as error:
-            if not values:
-                raise
-            note(f"left out, {_label('', values).strip()}: {error.message}")
-            continue
-        result |= {_label(label, values): spec for label, spec in found.items()}
+    every = combinations(sweep)
+    with Stage("reading mappings", progress if sweep else None, len(every)) as reading:
+        for values in every:
+            reading.advance()
+            try:
+                found, _ = specs(files, {**given, **values}, device=device, dtypes=types, include_dirs=include_dirs)
+            except MappingError as error:
+                if not values:
+                    raise
+                note(f"left out, {_label('', values).strip()}: {error.message}")
+                continue
+            result |= {_label(label, values): spec for label, spec in found.items()}
     if not result:
         raise MappingError("no combination of the swept variables is a mapping")
     return result

@@ -126,6 +126,5 @@ def import_(
     """Add the facts of a file, all or none; nothing in it is executed, and facts that are there already are left alone."""
     from ..archive.text.lines import import_facts
 
-    with Stage("importing", progress):
-        merged = import_facts(file, url)
+    merged = import_facts(file, url, progress=progress)
     emit_json({"added": merged.added, "present": merged.present}) if as_json else emit(merged)

@@ -167,7 +167,11 @@ def run(
     if others := [label for label in labels if cascades[label] != first]:
         raise CascadeError(f"{others[0]} and {labels[0]} compute different cascades", hint="Run them one by one: times are compared.")
     check_room(first, device)
-    predictions = {label: _predicted(spec, first, cold) for label, spec in specs.items()}
+    predictions = {}
+    with Stage("predicting", progress, len(specs)) as predicting:
+        for label, spec in specs.items():
+            predictions[label] = _predicted(spec, first, cold)
+            predicting.advance()
     if recording:
         tell(locate(url), lambda _: None)
     size = together or len(specs)

@@ -27,6 +27,7 @@ from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error, Location, ScheduleError
 from ...formats.validation.adapter import Adapter, StrictModel
 from ...model.prediction import PredictionText
+from ...progress import Hook, Stage
 from ..facts.record import FactId, Record
 from ..facts.recording import record_from
 from ..tables.address import Url, locate
@@ -170,17 +171,21 @@ def _same(first: Record, second: Record) -> bool:
     return all(getattr(first, name) == getattr(second, name) for name in fields)
 
 
-def import_facts(path: str | os.PathLike[str], url: Url | None = None) -> Merge:
+def import_facts(path: str | os.PathLike[str], url: Url | None = None, *, progress: Hook | None = None) -> Merge:
     """Add the facts of a file of JSON lines to a database, all or none; facts that are there already are left alone.
 
-    Raises :class:`ArchiveError` for a line that is no fact, for a schedule that is not legal on its own cascade, for a fact that is there
-    with another content, and for more than :data:`MOST_LINES` lines or :data:`MOST_SECONDS` seconds of reading.
+    ``progress`` is told of each fact that was read. Raises :class:`ArchiveError` for a line that is no fact, for a schedule that is not
+    legal on its own cascade, for a fact that is there with another content, and for more than :data:`MOST_LINES` lines or
+    :data:`MOST_SECONDS` seconds of reading.
     """
     expect(path, PATH, "the file of facts", ArchiveError)
     name = os.fspath(path)
+    records = []
     try:
-        with Path(path).open(encoding="utf-8") as stream:
-            records = [dataclasses.replace(record, origin=name) for record in _checked(read_facts(_bounded(stream, name), name), name)]
+        with Path(path).open(encoding="utf-8") as stream, Stage("importing", progress) as importing:
+            for record in _checked(read_facts(_bounded(stream, name), name), name):
+                records.append(dataclasses.replace(record, origin=name))
+                importing.advance()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ArchiveError(f"cannot read {os.fspath(path)}: {reason}") from error
