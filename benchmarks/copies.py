@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,9 @@ import pyopencl.array as cla
 import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.program import Program
-from feinsum_fuse.device.timing.harness import Interference
+from feinsum_fuse.device.timing.harness import HostFunction, Interference
 from feinsum_fuse.device.timing.measurement import BUSY
+from feinsum_fuse.device.timing.timing import time_together
 
 TURNS = 41
 
@@ -64,18 +64,24 @@ def calls(case: Case, program: Program, context: cl.Context) -> dict[str, Callab
     }
 
 
+@dataclass(frozen=True)
+class Called:
+    """A call that has ended when it returns, to be timed."""
+
+    call: Callable[[], object]
+
+    def run(self, times: int) -> Sequence[float]:
+        """Call it so many times."""
+        for _ in range(times):
+            self.call()
+        return ()
+
+
 def seconds(given: dict[str, Callable[[], object]], turns: int) -> dict[str, list[float]]:
-    """Seconds of each call in each turn."""
-    for call in given.values():
-        call()
-    times: dict[str, list[float]] = {name: [] for name in given}
-    names = list(given)
-    for turn in range(turns):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            start = time.perf_counter()
-            given[name]()
-            times[name].append(time.perf_counter() - start)
-    return times
+    """Seconds of each call in each turn; the harness waits after NumPy's turns, whose threads stay busy for a while."""
+    subjects = [HostFunction(name, call) if name == "NumPy" else Called(call) for name, call in given.items()]
+    samples = time_together(subjects, repeats=turns)
+    return {name: [1e-9 * ns for ns in one.host_ns] for name, one in zip(given, samples, strict=True)}
 
 
 def difference(times: dict[str, list[float]], one: str, other: str) -> str:

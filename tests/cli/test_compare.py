@@ -46,7 +46,9 @@ def test_combinations_of_swept_variables() -> None:
 def test_compare_judges_the_model(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
     ended = invoke("compare", *files, "--sweep", "TM=2,8,32,100", "--repeats", 2, "--url", tmp_path / "facts.sqlite3", "--json")
     assert ended.code == 0
-    assert ended.err.startswith("reading mappings ...\nleft out, TM=100: The tile shape 100 of m exceeds its bound, 64, in Einsum Matmul0.\n")
+    assert ended.err.startswith(
+        "reading mappings ...\nleft out, TM=100: The tile shape 100 of m exceeds its bound, 64, in Einsum Matmul0.\n"
+    )
     found = json.loads(ended.out)
     assert [one["mapping"] for one in found["mappings"]] == ["tiled TM=2", "tiled TM=8", "tiled TM=32"]
     assert found["left_out"] == {}
