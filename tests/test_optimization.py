@@ -45,3 +45,11 @@ def test_what_is_no_cascade_stays_as_it_is(url: str) -> None:
     assert "cosh" in found.detail or "C" in found.detail
     with pytest.raises(ff.MatchError, match="cannot be matched"):
         ff.optimize("text", find_device("portable"), url=url)  # type: ignore[arg-type]
+
+
+def test_a_kernel_compiles_to_a_program_of_its_arrays() -> None:
+    program = ff.compile(product(31), "portable")
+    arrays = {name: np.random.default_rng(5).random(shape, np.float32) for name, shape in program.input_shapes.items()}
+    assert largest_error(program(**arrays)["C"], 1.5 * (arrays["A"].astype(float) @ arrays["B"])) < 1e-5
+    with pytest.raises(ff.MatchError, match=r"computes .* on the way in"):
+        ff.compile(product(31, "C[i,j] = sum(k, cosh(A[i,k])*B[k,j])"), "portable")

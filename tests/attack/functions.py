@@ -161,6 +161,7 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("lower", ff.lower, (some,), {"limits": None}, 1),
         Function("match", ff.match, (OneOf(kernels),), {"instructions": None, "kernel_name": None}, 1),
         Function("measure", ff.measure, (OneOf((whole, made)),), {"repeats": 1, "cold": False, "label": "x", "timeout_s": 30.0}, 0.03),
+        Function("optimize", ff.optimize, (OneOf(kernels[:1]), HERE), {"url": url}, 0.03),
         Function("predict", ff.predict, (some,), {"cold": False}, 2),
         Function("predict_many", ff.predict_many, (whole, {(1,): np.array([1, 2, 4])}), {}, 3),
         Function("query", ff.query, (cascade, HERE), {"limit": 3, "outcome": "ok", "url": url}, 2),

@@ -141,7 +141,12 @@ REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
         ARGUMENTS,
         "starts at 0",
     ),
-    "an unknown function": (MATMUL, RULES + "C[m,n] = sum(k, cosh(A_(m,k))*B_(k,n))", ARGUMENTS, "cosh"),
+    "an unknown function of a result": (
+        MATMUL,
+        RULES + "C[m,n] = cosh(sum(k, A_(m,k)*B_(k,n)))",
+        ARGUMENTS,
+        "cosh",
+    ),
     "elements divided with remainder": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k) // B_(k,n))", ARGUMENTS, "for loops only"),
     "a function whose name begins as another's": (
         MATMUL,

@@ -83,6 +83,7 @@ KERNELS: dict[str, tuple[str | list[str], str, str, set[str]]] = {
         {SPLIT, RULES},
     ),
     "a number where there is none": (PRODUCT, "C[m,n] = sum(k, if(isnan(A[m,k]), 0.0, A[m,k])*B[k,n])", ARGUMENTS, {RULES}),
+    "a function that no map calls": (PRODUCT, "C[m,n] = sum(k, cosh(A[m,k])*B[k,n])", ARGUMENTS, {RULES}),
     "several rows in one nest": (
         PRODUCT,
         "C[m,n] = sum(k, A[m,k]*B[k,n])\nD[m,n] = sum(k, A[m,k]*E[k,n])",

@@ -4,7 +4,7 @@ which NumPy can evaluate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,13 @@ def computed_values(body: Expression, shape: tuple[int, ...], arguments: Mapping
     return np.broadcast_to(_RuleEvaluation(values)(body), shape)
 
 
+_ALONE: Mapping[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("conj", "tan", "sinh", "cosh", "log10")},
+    **{name: getattr(np, f"arc{name.removeprefix('a')}") for name in ("asin", "acos", "atan", "atan2")},
+}
+"""Functions that rules of others call, and no map: OpenCL C's name -> NumPy's."""
+
+
 class _RuleEvaluation(Evaluation):
     def map_variable(self, expr: p.Variable) -> Any:
         if expr.name not in self.context:
@@ -44,7 +51,10 @@ class _RuleEvaluation(Evaluation):
         return wide[tuple(np.clip(index, 0, length - 1) for index, length in zip(indices, array.shape, strict=True))]
 
     def map_call(self, expr: p.Call) -> Any:
-        function = IN_KERNELS.get(str(expr.function.name))
+        name = str(expr.function.name)
+        function = IN_KERNELS.get(name)
+        if name in _ALONE:
+            return _ALONE[name](*map(self.rec, expr.parameters))
         return super().map_call(p.Call(var(function.name), expr.parameters) if function is not None else expr)
 
     def map_type_cast(self, expr: TypeCast) -> Any:

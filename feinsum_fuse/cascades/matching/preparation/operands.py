@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import loopy as lp
-from loopy.symbolic import IdentityMapper, get_dependencies, get_reduction_inames
+import numpy as np
+from loopy.symbolic import IdentityMapper, ResolvedFunction, get_dependencies, get_reduction_inames
 from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.typing import Expression
 
-from ..rule import element
+from ....formats.language.functions import IN_KERNELS
+from ..array_types import Refusal
+from ..rule import arrays_in, element
 from .draft import Draft, Rewriting, names_in, replaced
 
 
@@ -21,8 +24,8 @@ def with_rules(draft: Draft) -> Draft:
         B_0(k, n) := B[k, n]
         C[m, n] = sum(k, alpha_0()*A_0(m, k)*B_0(k, n))
 
-    So for elements of arrays and scalar arguments that chosen instructions read directly. Calls of the caller's rules stay where they are
-    calls with loops that each rule's value depends on alone; others are expanded first.
+    So for elements of arrays and scalar arguments that chosen instructions read directly, and for functions of inputs that no map calls.
+    Calls of the caller's rules stay where they are calls with loops that each rule's value depends on alone; others are expanded first.
     """
     for name in draft.chosen:
         insn = draft.kernel.id_to_insn[name]
@@ -51,7 +54,7 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
 
     def map_call(self, expr: p.Call) -> Expression:
         if not isinstance(expr.function, p.Variable) or expr.function.name not in self.draft.kernel.substitutions:
-            return super().map_call(expr)
+            return self._rule(expr, str(expr.function)) if self._is_foreign(expr) else super().map_call(expr)
         if self._is_operand(expr):
             return expr
         self.read[expr.function.name] = None
@@ -79,6 +82,19 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
             self.rules[name] = lp.SubstitutionRule(name, arguments, body)
         self.read[array] = None
         return p.Call(var(name), tuple(map(var, inames)))
+
+    def _is_foreign(self, call: p.Call) -> bool:
+        """Whether a map cannot call a function, while a rule can: of inputs alone, and with a value of their type."""
+        name = str(call.function.name) if isinstance(call.function, p.Variable | ResolvedFunction) else ""
+        arrays = arrays_in(self.draft.expanded(call), self.draft.kernel)
+        writers = self.draft.kernel.writer_map()
+        if not name or name in IN_KERNELS or not arrays or any(writers.get(array) for array in arrays) or get_reduction_inames(call):
+            return False
+        try:
+            types = [np.dtype(self.draft.types.array(array)) for array in arrays]
+            return bool(np.dtype(self.draft.types.expression(call)) == np.result_type(*types))
+        except Refusal:
+            return False
 
     def _is_operand(self, call: p.Call) -> bool:
         """Whether a rule is called with loops, each once if it computes, and its value depends on nothing else that changes in them."""
