@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -104,6 +105,11 @@ class Component:
     between Einsums or is not known here; empty where a component model of AccelForge would give it."""
     by_einsum: constantdict[tuple[str, str], float] = field(default_factory=constantdict)
     """(field, Einsum) -> the number; the field itself then has the largest."""
+
+    @property
+    def get_fanout(self) -> Callable[[], int]:
+        """The product of its fanouts, as a method; expressions in files call it."""
+        return lambda: math.prod(dimension.fanout for dimension in self.spatial)
 
     def unknown(self, einsum: str) -> tuple[str, ...]:
         """The fields that have no number for an Einsum."""

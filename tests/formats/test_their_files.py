@@ -124,6 +124,17 @@ def test_functions_of_others_python_are_named_and_never_called() -> None:
         ff.loads(TWO + ARCH.replace("len(histogram)", "ciel(2.5)"))
 
 
+def test_sizes_may_count_what_lies_below() -> None:
+    text = ARCH.replace("size: inf", "size: 8 * PE.get_fanout() * Register.get_fanout()")
+    below = "  - !Container {name: PE, spatial: [{name: X, fanout: 2 * 2}, {name: Y, fanout: 3}]}\n"
+    text = text.replace("  - !Compute", f"{below}  - !Compute")
+    arch = quietly(text).arch
+    assert arch is not None
+    main = arch.component("Main")
+    assert isinstance(main, Memory) and main.size == 8 * 12
+    assert arch.component("PE").get_fanout() == 12
+
+
 def test_a_tree_of_files_is_one(tmp_path: Path) -> None:
     """Files of one repository or installed package include each other; others take --include-dir."""
     workloads = tmp_path / "collection" / "workloads"

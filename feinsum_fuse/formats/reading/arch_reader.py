@@ -254,7 +254,7 @@ class ArchReader:
         with self.document.blame((*path, "bits_per_action")):
             what = f"bits_per_action of {given.name}"
             bits = None if given.bits_per_action is None else numbers.read("bits_per_action", given.bits_per_action, _positive, what, 1.0)
-        widths = self._table(given.bits_per_value, (*path, "bits_per_value"), numbers, given.name, _positive)
+        widths = self._table(given.bits_per_value, (*path, "bits_per_value"), numbers, given.name, _NOT_NEGATIVE)
         return {"bits_per_value": constantdict(widths), "bits_per_action": bits}
 
     def _table(self, given: Mapping[str, object], path: Path, numbers: Numbers, owner: str, read: NumberReader) -> dict[str, float]:

@@ -6,14 +6,15 @@ for each; and one that asks for a function from somebody's Python file, or for s
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ...errors import SpecError
 from ..arch import Leaf
-from ..language.expressions import UnknownFunctionError, UnknownNameError, nearest
+from ..language.expressions import UnknownFunctionError, UnknownNameError, nearest, whole
 from ..language.variables import NameScope, variable_table
 from ..sets import Symbols
 from ..validation.complaints import Path
@@ -23,6 +24,30 @@ from .document import Document
 NumberReader = Callable[[object, Mapping[str, object], str], float]
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """A node that stands further down: expressions above it may ask how many of it there are."""
+
+    dimensions: tuple[object, ...]
+    names: ArchNames
+
+    @property
+    def get_fanout(self) -> Callable[[], int]:
+        """The product of its fanouts, as a method; AccelForge's expressions call it."""
+        return lambda: math.prod(whole(fanout, self.names.of(None), "A fanout") for fanout in self.dimensions)
+
+
+def _nodes_ahead(items: object) -> Iterator[tuple[str, tuple[object, ...]]]:
+    """(name, fanouts) of all nodes of an architecture, as written; what is no such node is told when it is read."""
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict):
+            continue
+        spatial = item.get("spatial")
+        fanouts = [one.get("fanout") for one in spatial if isinstance(one, dict)] if isinstance(spatial, list) else []
+        yield str(item.get("name")), tuple(fanouts)
+        yield from _nodes_ahead(item.get("nodes"))
+
+
 class ArchNames:
     """What expressions in an architecture see besides the fields of their own component."""
 
@@ -30,6 +55,8 @@ class ArchNames:
         self.outer = outer
         self.workload = workload
         self.components: dict[str, Leaf] = {}
+        nodes, found = document.value((path[0], "nodes"))
+        self.ahead = {name: Ahead(fanouts, self) for name, fanouts in _nodes_ahead(nodes.plain() if nodes and found else [])}
         self.known, expressions = variable_table(document, path)
         self.open: dict[str, str] = {}
         """Variables that have a value for an Einsum only, or none: their expressions."""
@@ -64,7 +91,7 @@ class ArchNames:
 
     def of(self, einsum: WorkloadEinsum | None) -> Mapping[str, object]:
         """The names for one Einsum, or those that need none."""
-        outer: ChainMap[str, object] = ChainMap(self.known, dict(self.outer), dict(self.components))
+        outer: ChainMap[str, object] = ChainMap(self.known, dict(self.outer), dict(self.components), dict(self.ahead))
         if einsum is not None:
             outer = ChainMap(*outer.maps, Symbols(self.workload, einsum))  # type: ignore[arg-type]
         return NameScope(self.open, outer) if self.open else outer
