@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.spec import Spec
 from tests.generators.single_einsums import EINSUMS, WINDOWS, Draw
 from tests.generators.trees import random_tree
@@ -156,7 +157,6 @@ def disagreements(spec: Spec, right: dict[str, float]) -> list[str]:
         "Total|latency": p.latency,
         "Total|leak_energy": p.total_leak_energy,
     }
-    sizes = {name: p.sizes[name] for name in p.sizes}
     for key in right:
         einsum, what, *rest = key.split("|")
         names = tuple(None if name == "None" else name for name in rest)
@@ -167,7 +167,9 @@ def disagreements(spec: Spec, right: dict[str, float]) -> list[str]:
         elif what == "latency" and rest:
             said[key] = p.component_latency[einsum, rest[0]]
         elif what == "usage" and rest[0] == "memory":
-            said[key] = p.occupancy[einsum, rest[1], rest[2]] / sizes[rest[1]] if math.isfinite(sizes[rest[1]]) else 0.0
+            memory = spec.arch.component(rest[1]).for_einsum(einsum) if spec.arch else None
+            size = memory.size if isinstance(memory, Memory) else math.inf
+            said[key] = p.occupancy[einsum, rest[1], rest[2]] / size if math.isfinite(size) else 0.0
     return [f"{key}: {said[key]:g} instead of {right[key]:g}" for key in said if not _close(said[key], right[key])]
 
 

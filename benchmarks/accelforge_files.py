@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.accelforge_files draw CHECKOUT | PYTHON benchmarks/accelforge_figures.py CHECKOUT | gzip -n > FIGURES`` asks
 AccelForge, where PYTHON is an interpreter 3.12 with the package ``accelforge`` (that of the checkout, by ``PYTHONPATH=CHECKOUT``) and
-FIGURES is any file. ``python -m benchmarks.accelforge_files judge CHECKOUT FIGURES`` compares, and writes the counts with the commit and
-the causes of all that differs to ``benchmarks/accelforge_data/files.json``.
+FIGURES is ``benchmarks/accelforge_data/files_figures.jsonl.gz``. ``python -m benchmarks.accelforge_files judge CHECKOUT`` compares, and
+writes the counts with the commit and the causes of all that differs to ``benchmarks/accelforge_data/files.json``.
 
 Each file is loaded alone, with a value for each of its template variables; the macros of computing in memory by their top keys, as
 AccelForge's own script loads them. Architectures are then loaded with workloads, and evaluated with a mapping: theirs, or a plain one that
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import subprocess
 import tempfile
 import warnings
 from collections import Counter
@@ -34,7 +33,10 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.formats.workload import WorkloadEinsum
 from feinsum_fuse.formats.writing.writer import mapping_text
 
-COUNTS = Path(__file__).with_name("accelforge_data") / "files.json"
+DATA = Path(__file__).with_name("accelforge_data")
+COUNTS, FIGURES = DATA / "files.json", DATA / "files_figures.jsonl.gz"
+COMMIT = "1c1929c2"
+"""The commit of AccelForge's repository that the figures are of."""
 VARIABLES: dict[str, object] = {
     "N_EINSUMS": 2, "M": 64, "KN": 64, "M_TILE": 4, "MAC_TILE": 2, "BATCH_SIZE": 2, "N_NEW_TOKENS": 64, "N_CACHED_TOKENS": 64,
     "DECODE": False, "ATTENTION_TYPE": "grouped_query", "N_HEADS": 4, "N_Q_HEADS_PER_KV_HEAD": 2, "N_EMB_PER_HEAD": 16,
@@ -46,14 +48,24 @@ MACROS = "examples/arches/compute_in_memory"
 MACRO_KEYS = ("arch", "variables", "workload")
 NETWORKED = "tests/network/input_files/networked"
 THEIRS = [
-    *((f"examples/arches/{arch}.yaml", "examples/workloads/basic/matmuls.yaml", f"examples/mappings/{mapping}_matmuls_to_simple.yaml")
-      for arch in ("simple", "snowcat") for mapping in ("unfused", "fused")),
-    *(("examples/arches/simple.yaml", "examples/workloads/basic/matvecs.yaml", f"examples/mappings/{mapping}.yaml")
-      for mapping in ("unfused_matvecs_to_simple", "fused_matvecs_to_simple_untiled", "fused_matvecs_to_simple_tiled",
-                      "fused_matvecs_to_simple_tiled_reuse_A")),
-    *((f"{NETWORKED}/{arch}.yaml", "examples/workloads/basic/matmuls.yaml", f"{NETWORKED}/one_matmul_to_{mapping}.yaml")
-      for arch, mapping in (("hierarchical", "networked_hierarchical"), ("hierarchical_1d", "networked_hierarchical_1d"),
-                            ("hierarchical_1d_all_to_all", "networked_hierarchical_1d"), ("flat", "flat"))),
+    *(
+        (f"examples/arches/{arch}.yaml", "examples/workloads/basic/matmuls.yaml", f"examples/mappings/{mapping}_matmuls_to_simple.yaml")
+        for arch in ("simple", "snowcat")
+        for mapping in ("unfused", "fused")
+    ),
+    *(
+        ("examples/arches/simple.yaml", "examples/workloads/basic/matvecs.yaml", f"examples/mappings/{kind}_matvecs_to_simple{tiles}.yaml")
+        for kind, tiles in (("unfused", ""), ("fused", "_untiled"), ("fused", "_tiled"), ("fused", "_tiled_reuse_A"))
+    ),
+    *(
+        (f"{NETWORKED}/{arch}.yaml", "examples/workloads/basic/matmuls.yaml", f"{NETWORKED}/one_matmul_to_{mapping}.yaml")
+        for arch, mapping in (
+            ("hierarchical", "networked_hierarchical"),
+            ("hierarchical_1d", "networked_hierarchical_1d"),
+            ("hierarchical_1d_all_to_all", "networked_hierarchical_1d"),
+            ("flat", "flat"),
+        )
+    ),
 ]
 """Files with a mapping of AccelForge's own."""
 WORKLOADS = (
@@ -93,7 +105,7 @@ def items(checkout: Path) -> Iterator[Item]:
         if path.parent == checkout / MACROS and not path.name.startswith("_"):
             yield Item(f"{file} by top keys", (file,), VARIABLES, MACRO_KEYS)
     for files in THEIRS:
-        small = {"N_EINSUMS": 1, "M": 8, "KN": 4} if NETWORKED in files[0] else {}
+        small = {"N_EINSUMS": 1, "M": 8, "KN": 4 if files[0].endswith("hierarchical.yaml") else 8} if NETWORKED in files[0] else {}
         yield Item(" + ".join(Path(file).stem for file in files), files, {**VARIABLES, **small}, (), True)
     arches = sorted((*checkout.glob("examples/arches/*.yaml"), *checkout.glob("examples/arches/fanout_variations/*.yaml")))
     for arch in arches:
@@ -168,7 +180,7 @@ def _kept(spec: Spec, einsum: WorkloadEinsum, memory: Memory) -> frozenset[str]:
         return frozenset()
 
 
-def judge(checkout: Path, figures: Path) -> dict[str, object]:
+def judge(checkout: Path, figures: Path = FIGURES) -> dict[str, object]:
     """How many of what AccelForge loads and evaluates load and agree here; the causes of the rest."""
     counts: Counter[str] = Counter()
     rest: dict[str, list[str]] = {}
@@ -179,6 +191,7 @@ def judge(checkout: Path, figures: Path) -> dict[str, object]:
             counts["files that AccelForge refuses"] += 1
             continue
         counts["loaded by AccelForge"] += 1
+        counts["evaluated by AccelForge"] += "figures" in row
         try:
             spec = item.spec(checkout)
         except ff.Error as error:
@@ -186,13 +199,11 @@ def judge(checkout: Path, figures: Path) -> dict[str, object]:
             continue
         counts["loaded here"] += 1
         if "figures" in row:
-            counts["evaluated by AccelForge"] += 1
             cause = _compared(spec, row["figures"])
             counts["predicted alike"] += not cause
             if cause:
                 rest.setdefault(cause, []).append(item.name)
-    commit = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    return {"commit": commit or "1c1929c2", "counts": dict(counts), "rest": rest}
+    return {"commit": COMMIT, "counts": dict(counts), "rest": rest}
 
 
 def _compared(spec: Spec, right: dict[str, float]) -> str:
@@ -209,11 +220,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("verb", choices=["draw", "judge"])
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("figures", type=Path, nargs="?")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.verb == "judge":
-        found = judge(given.checkout, given.figures)
+        found = judge(given.checkout)
         COUNTS.write_text(json.dumps(found, indent=1) + "\n")
         print(json.dumps(found, indent=1))
         return

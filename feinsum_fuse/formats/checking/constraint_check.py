@@ -91,16 +91,18 @@ class _Path:
         assert isinstance(self.unit.node, Compute)
         self.components = arch.path(self.unit.node.component)
         self.owners = (*(leaf.name for leaf in self.components), *arch.arrays_around(self.unit.node.component))
-        self.nothing = Symbols(workload, einsum)["Nothing"]
+        symbols = Symbols(workload, einsum)
+        self.nothing = symbols["Nothing"]
         self.held: dict[str, dict[str, _Held]] = {}
+        own = frozenset(einsum.tensors)
         for place, placed in enumerate(path):
             if isinstance(placed.node, Storage | TollNode):
                 for number, tensor in enumerate(placed.node.tensors):
-                    if tensor in einsum.tensors:
+                    if tensor in own:
                         held = self.held.setdefault(placed.node.component, {})
                         held.setdefault(tensor, _Held((place, number), placed.position))
         self.kept = {leaf.name: self._set_of(self.held.get(leaf.name, ())) for leaf in self.components}
-        self.names: ChainMap[str, object] = ChainMap({}, dict(self.kept), dict(Symbols(workload, einsum)), dict(variables))
+        self.names: ChainMap[str, object] = ChainMap({}, dict(self.kept), symbols, dict(variables))  # type: ignore[arg-type]
         self.trips = self._trips()
 
     def _set_of(self, tensors: Iterable[str]) -> ElementSet:
