@@ -91,9 +91,10 @@ class Problem:
 
     def _tables_of(self, number: int, einsum: WorkloadEinsum) -> list[Tables]:
         units = [leaf for leaf in self.arch.components if isinstance(leaf, Compute) and self._enabled(leaf, einsum)]
-        spaces = [space for unit in units if (space := self._space(einsum, unit.name)) is not None]
+        reasons = [] if units else ["no compute unit is enabled"]
+        spaces = [space for unit in units if (space := self._space(einsum, unit.name, reasons)) is not None]
         if not spaces:
-            raise NoMappingError(f"No compute unit and no choice of memories is allowed for Einsum {einsum.name}.")
+            raise NoMappingError(f"Einsum {einsum.name} has no mapping: {'; '.join(reasons)}.")
         inside = frozenset(t for t in self.spec.workload.shared if t in self.spec.workload.intermediates)
         passes = self.cascade.passes(number, inside)
         return [
@@ -108,10 +109,12 @@ class Problem:
         value = evaluate(leaf.enabled, Symbols(self.spec.workload, einsum))
         return len(value) > 0 if isinstance(value, ElementSet) else bool(value)
 
-    def _space(self, einsum: WorkloadEinsum, unit: str) -> EinsumSpace | None:
+    def _space(self, einsum: WorkloadEinsum, unit: str, reasons: list[str]) -> EinsumSpace | None:
+        """The space of an Einsum on one compute unit; ``None``, and the reason, if constraints leave nothing of it."""
         terms = Terms.of(self.spec, einsum, unit, energy=self.figures.energy, seconds=self.figures.seconds)
         choices = list(Choices(self.spec.workload, einsum, terms.components).subsets())
         if not choices:
+            reasons.append(f"keep, may_keep and back of the memories on the way to {unit} contradict one another")
             return None
         passed = {tuple(sorted(tolls.items())) for _, tolls in choices}
         if len(passed) > 1:
@@ -129,6 +132,10 @@ class Problem:
         networks = [leaf.name for leaf in terms.components if isinstance(leaf, Network)]
         if networks:
             raise UnsearchedError(f"The search does not cover hops across the network {networks[0]}.", hint="Take it out to search.")
+        for leaf in terms.components:
+            if unknown := [name for name in leaf.unknown(terms.einsum.name) if name not in ("area", "area_scale")]:
+                message = f"{leaf.name} has no number for {', '.join(unknown)}, which a component model would give."
+                raise UnsearchedError(message, hint="Write the numbers into the architecture.")
         persistent = [access.name for access in terms.accesses if access.persistent]
         if persistent and self.tracked:
             names = ", ".join(memory.name for memory in self.tracked)

@@ -11,7 +11,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.formats.checking.constraint_check import broken_by
 from feinsum_fuse.formats.mapping import Compute, Mapping, Node, Spatial, Storage, Temporal
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.mapper import UnsearchedError
+from feinsum_fuse.mapper import NoMappingError, UnsearchedError
 
 from .specs import arch, compute, container, memory, spec, two_memories, workload
 
@@ -151,3 +151,15 @@ def test_enabled_chooses_the_unit() -> None:
     assert {c.component for c in ff.search(both).front[0].mapping.computes} == {"MAC"}
     free = spec(two_memories(200).replace("  - !Compute", f"{units}  - !Compute").replace("enabled: False, ", ""), PRODUCT)
     assert {c.component for c in ff.search(free).front[0].mapping.computes} == {"Fast"}
+
+
+def test_what_leaves_nothing_is_named() -> None:
+    with pytest.raises(NoMappingError, match="contradict"):
+        ff.search(spec(buffered(inner="back: B"), PRODUCT))
+
+
+def test_a_fanout_too_large_is_used_as_much_as_can_be() -> None:
+    wide = spec(spread("{name: X, fanout: 100, min_usage: 1}"), PRODUCT)
+    with pytest.warns(ff.errors.ConstraintWarning, match="at most 0.64"):
+        result = ff.search(wide)
+    assert ff.predict(result.best).usage["Z", "PE", "X"] == pytest.approx(0.64)

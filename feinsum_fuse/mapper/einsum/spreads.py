@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
+from ...errors import ConstraintWarning
 from ...formats.sets import tensor_set
 from ...model.accelforge.terms import NONE, Dimension, Integers, Spreads, Terms
 from .rules import Bound
@@ -23,10 +25,25 @@ def spreads(terms: Terms, per_dimension: int | None = None) -> Spreads:
     found: dict[bytes, Integers] = {}
     for combination in itertools.product(*choices):
         factors = np.array(combination, dtype=np.int64).reshape(len(terms.dimensions), len(terms.variables))
-        if np.any(terms.bounds % np.prod(factors, axis=0)):
+        if not np.any(terms.bounds % np.prod(factors, axis=0)):
+            found.setdefault(_effect(terms, factors), factors)
+    every = np.array(list(found.values()), dtype=np.int64).reshape(len(found), len(terms.dimensions), len(terms.variables))
+    return Spreads(_used_enough(terms, every))
+
+
+def _used_enough(terms: Terms, factors: Integers) -> Integers:
+    """Those that use each dimension as much as ``min_usage`` asks for, or, if none does, as much as any."""
+    for number, dimension in enumerate(terms.dimensions):
+        least = dimension.fanout.min_usage
+        if not least or terms.einsum.is_copy_operation or not len(factors):
             continue
-        found.setdefault(_effect(terms, factors), factors)
-    return Spreads(np.array(list(found.values()), dtype=np.int64).reshape(len(found), len(terms.dimensions), len(terms.variables)))
+        usage = np.prod(factors[:, number], axis=1) / dimension.fanout.fanout * dimension.fanout.usage_scale
+        if usage.max() < least * (1 - 1e-9):
+            where = f"{dimension.component} along {dimension.fanout.name}"
+            message = f"Einsum {terms.einsum.name} uses at most {usage.max():.3g} of {where}, less than min_usage: {least:g}."
+            warnings.warn(f"{message} Only mappings that use so much are searched.", ConstraintWarning, stacklevel=2)
+        factors = factors[usage >= min(least, usage.max()) * (1 - 1e-9)]
+    return factors
 
 
 def _effect(terms: Terms, factors: Integers) -> bytes:
@@ -62,8 +79,6 @@ def _factors(terms: Terms, dimension: Dimension, most: int | None) -> Iterator[t
 
     bounds = [Bound.of(terms, comparison) for comparison in dimension.fanout.loop_bounds]
     for factors in walk(0, dimension.fanout.fanout, 0):
-        used = float(np.prod(factors)) / dimension.fanout.fanout * dimension.fanout.usage_scale
         sizes = np.array([factors], dtype=np.int64).reshape(1, len(factors))
-        wanted = used >= dimension.fanout.min_usage * (1 - 1e-9) or terms.einsum.is_copy_operation
-        if wanted and all(bool(bound.holds(sizes, sizes > 1)[0]) for bound in bounds):
+        if all(bool(bound.holds(sizes, sizes > 1)[0]) for bound in bounds):
             yield factors
