@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from .cache_folder import settle
 from .errors import (
     ArchiveError,
     CascadeError,
@@ -26,6 +27,8 @@ from .errors import (
 from .progress import Progress
 
 __version__ = "0.1.0"
+
+settle()
 
 if TYPE_CHECKING:
     from .archive.facts.recording import record

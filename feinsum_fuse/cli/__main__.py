@@ -16,7 +16,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from .. import Error, __version__
+from .. import Error, __version__, cache_folder
 from ..errors import shown
 from .console import emit, fail, note
 
@@ -98,6 +98,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if cache_folder.remark:
+        note(f"warning: {cache_folder.remark}")
     try:
         sys.exit(app(standalone_mode=False))
     except _Refusal as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,15 +63,24 @@ def calibrated(device: cl.Device, file: Path, *, quick: bool) -> Spec:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DeviceError(f"cannot write {file}: there is no folder {file.parent}", hint="Give another place with --output.") from error
+    scratch = file.with_name(f".{file.name}.new")
+    with _writing(file):
+        # Before a minute of measuring, not after it.
+        scratch.touch()
     spec = calibrate(device, quick=quick, progress=progress)
     assert spec.arch is not None and spec.opencl is not None
     text = f"# Measured by feinsum-fuse calibrate on {DeviceInfo.of(device)}.\n"
     text += "# Rates are bits and multiply-adds a second; energies are assumed.\n"
     text += yaml_text({"arch": arch_data(spec.arch), "opencl": opencl_data(spec.opencl)})
-    scratch = file.with_name(f".{file.name}.new")
-    try:
+    with _writing(file):
         scratch.write_text(text)
         scratch.replace(file)
+    return spec
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise DeviceError(f"cannot write {file}: {error.strerror}", hint="Give another place with --output.") from error
-    return spec

@@ -12,6 +12,7 @@ from constantdict import constantdict
 
 from .. import MappingError, SpecError
 from ..formats.language.expressions import nearest
+from ..formats.reading.files import MAX_FILE
 from .console import note
 
 if TYPE_CHECKING:
@@ -29,9 +30,15 @@ _TEMPLATE_WORDS |= {"int", "is", "join", "length", "list", "loop", "macro", "max
 def has_top_key(file: Path, key: str) -> bool:
     """Whether a file's text has this top key; false for a file that cannot be read, which loading reports."""
     try:
-        return re.search(_TOP_KEY.format(key), file.read_text(), re.MULTILINE) is not None
-    except (OSError, UnicodeDecodeError):
+        return re.search(_TOP_KEY.format(key), _beginning(file), re.MULTILINE) is not None
+    except OSError:
         return False
+
+
+def _beginning(file: Path) -> str:
+    """What a file holds, up to what loading takes of it: some have no end (``/dev/zero``)."""
+    with file.open(errors="replace") as stream:
+        return stream.read(MAX_FILE + 1)
 
 
 def check_variables(files: Sequence[Path], names: Iterable[str]) -> None:
@@ -39,7 +46,7 @@ def check_variables(files: Sequence[Path], names: Iterable[str]) -> None:
 
     Files that include others may pass it on: then nothing is said. Raises :class:`~feinsum_fuse.errors.SpecError`.
     """
-    texts = [file.read_text(errors="replace") for file in files if file.is_file()]
+    texts = [_beginning(file) for file in files if file.is_file()]
     templates = " ".join(match[0] for text in texts for match in _TEMPLATE.finditer(text))
     known = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", templates))
     if len(texts) < len(files) or "include" in templates or any("!include" in text for text in texts):

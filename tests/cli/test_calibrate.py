@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cli.calibrate import calibrated
+from feinsum_fuse.device.calibration import calibration
 from feinsum_fuse.device.catalogue import find_device
 from tests.cli.conftest import Invoke
 
@@ -54,3 +57,18 @@ def test_an_output_that_cannot_be_written(invoke: Invoke, tmp_path: Path) -> Non
     assert (ended.code, ended.out) == (1, "")
     text = f"error: cannot write {target}: there is no folder {tmp_path / 'file'}\n  Give another place with --output.\n"
     assert ended.err == text
+
+
+def test_a_place_that_cannot_be_written_is_said_before_anything_is_measured(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of a read-only file system is injected: the superuser may write to what is merely marked so."""
+
+    def refused(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "touch", refused)
+    monkeypatch.setattr(calibration, "calibrate", lambda *_, **__: pytest.fail("it was measured"))
+    ended = invoke("calibrate", "--output", tmp_path / "arch.yaml")
+    assert (ended.code, ended.out) == (1, "")
+    assert f"error: cannot write {tmp_path}/arch.yaml: Read-only file system\n  Give another place with --output.\n" in ended.err

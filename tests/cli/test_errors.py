@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from pathlib import Path
 
@@ -34,6 +35,18 @@ def test_not_yaml(invoke: Invoke, folder: Path) -> None:
     write(folder, workload="workload: [\n")
     text = "error: workload.yaml:2:1: This is not YAML: expected the node content, but found '<stream end>'.\n"
     _fails(invoke, text, "check", "workload.yaml")
+
+
+@pytest.mark.parametrize("verb", ["check", "show", "predict", "run", "compare"])
+def test_a_file_without_end(invoke: Invoke, folder: Path, verb: str) -> None:
+    """It is not read: here within the memory that this process has and 1 GiB more."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), limits[1]))
+    try:
+        _fails(invoke, "error: /dev/zero is not a file.\n", verb, "/dev/zero")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 def test_unknown_field(invoke: Invoke, folder: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyopencl as cl
 
 from ... import __file__ as package
+from ... import cache_folder
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
 from ..catalogue import DeviceInfo, quirks_of
@@ -61,7 +62,7 @@ def run_isolated(
     info = device if isinstance(device, DeviceInfo) else DeviceInfo.of(device)
     arrays = {argument.name: _input(argument, inputs) for argument in executable.inputs}
     try:
-        with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", ignore_cleanup_errors=True) as name:
+        with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True) as name:
             directory = Path(name)
             _write_job(directory, executable, arrays, info)
             own_cache = quirks_of(info.platform).half_written_cache
@@ -147,5 +148,8 @@ def _judge(directory: Path, code: int | None, timeout_s: float) -> Result:
 
 
 def _with_tail(directory: Path, message: str) -> str:
-    text = (directory / "log").read_text(errors="replace").strip()
+    with (directory / "log").open("rb") as log:
+        # A kernel may print without end.
+        log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * TAIL))
+        text = log.read().decode(errors="replace").strip()
     return f"{message}; it printed last:\n{text[-TAIL:]}" if text else message

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import platformdirs
 
+from ... import cache_folder
 from ...errors import DeviceError
 
 VENDORS = "OCL_ICD_VENDORS"
@@ -122,8 +123,11 @@ _user: int | None = None
 
 
 def enter() -> None:
-    """Before OpenCL is used: raises :class:`~feinsum_fuse.errors.DeviceError` in a fork of a process that used it."""
+    """Before OpenCL is used: raises :class:`~feinsum_fuse.errors.DeviceError` in a fork of a process that used it, and where no folder can
+    hold what its compiler makes, which would end the process."""
     global _user
+    if problem := cache_folder.check():
+        raise DeviceError(problem, hint=f"Set {cache_folder.VARIABLE} to a folder that can be written to and executed from.")
     if _user is None:
         _user = os.getpid()
     elif _user != os.getpid():
