@@ -167,6 +167,7 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("query", ff.query, (cascade, HERE), {"limit": 3, "outcome": "ok", "url": url}, 2),
         Function("record", ff.record, (made,), {"prediction": None, "url": url}, 0.5),
         Function("retrieve", ff.retrieve, (OneOf((*cascades, kernels[0], plain)), HERE), {"url": url}, 2),
+        Function("optimize", ff.optimize, (OneOf(kernels), HERE), {"url": url}, 0.1),
         Function("search", ff.search, (whole,), {"objective": "energy", "seconds": 2.0, "top": 1, "tolerance": 0.1}, 0.05),
         Function("curve", ff.curve, (whole, "Buffer"), {"kind": "all"}, 0.05),
         Function("explore", ff.explore, (whole, {"Buffer.size": [1024.0, 2048.0]}), {"objective": "energy"}, 0.05),
