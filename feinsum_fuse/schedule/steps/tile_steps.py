@@ -23,7 +23,7 @@ from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Keyword, Step, TensorName
 from ..tree.accumulators import hoisted, started
-from ..tree.initial_values import elements_set, initial_values, limits_of
+from ..tree.initial_values import elements_set_per, initial_values, limits_of
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Point, Role, Statement, Tile, rebuilt, statements, walk
@@ -362,9 +362,11 @@ class CacheWrite(Step):
         above, init = initial
         if limits_of(mover.above) <= limits_of(above):
             return True
+        # Elements of a tile are set anew in each iteration of the loops around it.
+        common = [loop.name for loop in scope if loop in above and loop.name not in reductions]
         stored = statements(mover.statement(self.einsum, "drain"), tuple(scope))
-        written = [elements_set(around, dataclasses.replace(s, first=reductions)) for around, s in stored]
-        return bool(elements_set(above, init).is_subset(reduce(or_, written)))
+        written = [elements_set_per(around, dataclasses.replace(s, first=reductions), common) for around, s in stored]
+        return bool(elements_set_per(above, init, common).is_subset(reduce(or_, written)))
 
     def _leaves_partial_results(self, mover: Mover) -> bool:
         """Whether the tile is written back to some partial results only: the others, beyond a loop's end, are combined as well."""

@@ -18,8 +18,13 @@ from .polyhedra import relation
 
 def elements_set(above: Sequence[For], statement: Statement) -> isl.Set:
     """The elements that a statement sets; what it does only first, in the first iterations."""
+    return elements_set_per(above, statement, ()).range()
+
+
+def elements_set_per(above: Sequence[For], statement: Statement, loops: Sequence[str]) -> isl.Map:
+    """From the values of some of the loops to the elements that are set while these stand still."""
     at_start = [-Affine.variable(name) for name in statement.first]
-    return relation(above, (), statement.target.indices, (*statement.guards, *at_start)).range()
+    return relation(above, loops, statement.target.indices, (*statement.guards, *at_start))
 
 
 def initial_values(nest: Nest, einsum: str, source: str) -> list[Point]:
