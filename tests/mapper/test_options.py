@@ -9,6 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.mapper import UnsearchedError
+from tests.sweeps import SLOW
 
 from .specs import arch, compute, memory, spec, two_memories, workload
 
@@ -16,7 +17,7 @@ CHAIN = workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], M=8, 
 HEADS = workload(["T[head,m] = A[head,m,k] * B[head,k]", "Z[head,m,p] = T[head,m] * C[head,p]"], HEAD=4, M=6, K=2, P=3)
 
 
-@pytest.mark.parametrize("size", [120, 200, 300])
+@pytest.mark.parametrize("size", [120, 200, 300] if SLOW else [200])
 def test_restrictions_never_gain(size: int) -> None:
     chain = spec(two_memories(size), CHAIN)
     best = ff.search(chain).value

@@ -12,6 +12,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Compute, Mapping, Node, Spatial, Storage, Temporal, Toll
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.accelforge.terms import Spreads, Terms, monotone
+from tests.sweeps import SLOW
 
 ARCH = """
 arch:
@@ -108,7 +109,7 @@ def test_closed_forms_are_the_model(name: str) -> None:
     einsum, sizes = WORKLOADS[name]
     ranks = ", ".join(f"{rank}: {size}" for rank, size in sizes.items())
     agreed = 0
-    for _ in range(60):
+    for _ in range(600 if SLOW else 24):
         text = ARCH.replace("REUSE", draw.choice(["All", "Nothing", "Inputs", "Outputs"]))
         text = text.replace("DIRECTION", draw.choice(["up", "down", "up_and_down"]))
         for skip in ("SKIP0", "SKIP2"):
@@ -125,7 +126,7 @@ def test_closed_forms_are_the_model(name: str) -> None:
         assert math.isclose(energy, prediction.energy, rel_tol=1e-9), str(mapping.spec.mapping)
         assert math.isclose(latency, prediction.latency, rel_tol=1e-9), str(mapping.spec.mapping)
         agreed += 1
-    assert agreed >= 30
+    assert agreed >= 12
 
 
 @pytest.mark.parametrize(
