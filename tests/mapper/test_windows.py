@@ -25,9 +25,10 @@ def test_windows_against_brute_force(einsums: list[str], size: int) -> None:
         assert ff.search(case, objective).value == pytest.approx(best[objective].value), objective  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(not SLOW, reason="brute force takes ten seconds here; runs with FEINSUM_FUSE_SLOW=1")
 def test_an_input_that_three_einsums_share_against_brute_force() -> None:
     einsums = ["V[m,n] = I[m] * A[n]", "K[m,n] = I[m] * B[n]", "Z[m] = V[m,n] * K[m,n]"]
-    case = spec(two_memories(40), workload(einsums, M=4 if SLOW else 2, N=2))
+    case = spec(two_memories(40), workload(einsums, M=4, N=2))
     assert ff.search(case).value == pytest.approx(BruteForce(case).optima()["energy"].value)
 
 
