@@ -105,7 +105,7 @@ def find_device(name: str | None = None) -> cl.Device:
     """
     available = devices()
     if not available:
-        raise DeviceError("no OpenCL device was found", hint="Install the package pocl-binary-distribution, or a driver for your device.")
+        raise DeviceError("no OpenCL device was found", hint=runtimes.without_device())
     if name is None:
         return available[0]
     listed = [Names(d.platform.name, d.platform.vendor, d.vendor, d.name, str(DeviceInfo.of(d))) for d in available]

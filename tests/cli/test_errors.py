@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import os
 import resource
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyopencl as cl
 import pytest
 
+from feinsum_fuse.device.runtime import runtimes
 from tests.cli.conftest import Invoke
 from tests.cli.files import ARCH, MAPPING, WORKLOAD, write
 
@@ -101,9 +105,31 @@ def test_no_opencl_device(invoke: Invoke, folder: Path, monkeypatch: pytest.Monk
         raise cl.LogicError("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
 
     monkeypatch.setattr(cl, "get_platforms", none)
-    text = "error: no OpenCL device was found\n  Install the package pocl-binary-distribution, or a driver for your device.\n"
+    monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
+    monkeypatch.setattr(importlib.metadata, "files", lambda package: ())
+    text = (
+        "error: no OpenCL device was found\n  The package pocl-binary-distribution is installed and its files can be read; "
+        "OCL_ICD_VENDORS is not set. Or install a driver for your device.\n"
+    )
     _fails(invoke, text, "run", *write(folder))
     _fails(invoke, text, "devices")
+
+
+def test_what_hinders_the_loader_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package, a file of it, or its permissions; the superuser reads everything, so that answer is injected."""
+    file = tmp_path / "pocl.icd"
+    listed = SimpleNamespace(name="pocl.icd", locate=lambda: file)
+    monkeypatch.setattr(importlib.metadata, "files", lambda package: [listed])
+    assert f"its file {file} is missing" in runtimes.without_device()
+    file.write_text("libpocl.so")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert f"its file {file} may not be read" in runtimes.without_device()
+
+    def absent(package: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(importlib.metadata, "files", absent)
+    assert runtimes.without_device().startswith("Install the package pocl-binary-distribution")
 
 
 def test_no_device_of_that_name(invoke: Invoke, folder: Path) -> None:

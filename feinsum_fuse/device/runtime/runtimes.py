@@ -25,6 +25,7 @@ NVIDIA = "libnvidia-opencl.so.1"
 NVIDIA_COMPILER = "libnvidia-nvvm.so.4"
 INTEL = "libintelocl.so"
 INTEL_PACKAGE = "intel-opencl-rt"
+POCL_PACKAGE = "pocl-binary-distribution"
 REPLICATION = "POCL_FULL_REPLICATION_THRESHOLD"
 
 
@@ -57,6 +58,21 @@ def missing_part(platform: str) -> str:
     if platform.startswith("NVIDIA") and nvidia_library(NVIDIA_COMPILER) is None:
         return f"{NVIDIA_COMPILER} is not installed; NVIDIA's OpenCL compiler needs it."
     return ""
+
+
+def without_device() -> str:
+    """Why there may be no device, looked for in the runtime that this package brings: the package, its files, their permissions."""
+    try:
+        files = importlib.metadata.files(POCL_PACKAGE) or ()
+    except importlib.metadata.PackageNotFoundError:
+        return f"Install the package {POCL_PACKAGE}, or a driver for your device."
+    for path in (Path(str(file.locate())) for file in files if file.name.startswith("libpocl") or file.name.endswith(".icd")):
+        if not path.exists():
+            return f"The package {POCL_PACKAGE} is installed, but its file {path} is missing: install it anew."
+        if not os.access(path, os.R_OK):
+            return f"The package {POCL_PACKAGE} is installed, but its file {path} may not be read: see to its permissions."
+    chosen = f"{VENDORS}={os.environ[VENDORS]} leads elsewhere" if os.environ.get(VENDORS) else f"{VENDORS} is not set"
+    return f"The package {POCL_PACKAGE} is installed and its files can be read; {chosen}. Or install a driver for your device."
 
 
 def unannounced(announced: dict[str, str]) -> dict[str, str]:
