@@ -175,6 +175,9 @@ def test_pieces_beside_the_top_keys_are_passed_over(tmp_path: Path) -> None:
     assert arch is not None and [type(leaf) for leaf in arch.components] == [Memory, Compute]
     with pytest.raises(ff.SpecError, match="has no top key workload"):
         ff.load(file, top_keys=["workload"])
+    for wrong in (5, "arch", [["arch"]]):
+        with pytest.raises(ff.SpecError, match="top_keys is to be a list of top keys"):
+            ff.load(file, top_keys=wrong)  # type: ignore[arg-type]
 
 
 def test_mappings_and_renames_alone() -> None:

@@ -32,7 +32,13 @@ _RUNS_CODE = ("expression_custom_functions", "component_models")
 VARIABLES = mapping("a mapping from names of template variables to values", TEXT, ANYTHING) | NOTHING
 
 
-@checked(SpecError, files=PATH, variables=VARIABLES, include_dirs=collection("a list of folders", PATH))
+@checked(
+    SpecError,
+    files=PATH,
+    variables=VARIABLES,
+    include_dirs=collection("a list of folders", PATH),
+    top_keys=collection("a list of top keys", TEXT),
+)
 def load(
     *files: str | FilePath,
     variables: Mapping[str, object] | None = None,
