@@ -34,7 +34,7 @@ def command(
 
     If several of FILES have a mapping, each is a column: they are measured in turns, in one run. Without an arch in FILES, the
     prediction uses a device file: measured before (see `calibrate`), or now. Of an arch in FILES memories hold values of bits_per_value,
-    whatever the types that ran. A mapping that does not fit it is measured, and the exit code is 1.
+    whatever the types that ran. Of several mappings one that does not fit it is measured all the same, and the exit code is 1.
     Without a mapping, the default one runs.
     """
     from ..device.catalogue import find_device
@@ -43,7 +43,8 @@ def command(
     chosen = find_device(device)
     given, types = variables(set_), dtypes(dtype)
     mappings, theirs = specs(files, given, device=chosen, dtypes=types, measure_now=calibrate, include_dirs=include_dir)
-    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, progress=progress)
+    must = theirs and all(spec.mapping is not None for spec in mappings.values())
+    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, must_predict=must, progress=progress)
     if as_json:
         emit_json(to_data(trials))
     elif len(trials.rejected) < len(trials.trials):
@@ -51,7 +52,7 @@ def command(
     for trial in (*trials.failed, *trials.rejected):
         fail(f"{trial.label}: {trial.measurement.outcome}: {trial.measurement.message}")
     troubled = tell_trouble(trials)
-    unpredicted = [trial for trial in trials.trials if trial.note] if theirs else []
+    unpredicted = [trial for trial in trials.trials if trial.note] if must else []
     for trial in unpredicted:
         fail(f"{trial.label}: no prediction: {trial.note}" if as_json else f"{trial.label}: measured, not predicted")
     if trials.failed or trials.rejected or troubled or unpredicted:

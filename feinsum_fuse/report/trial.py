@@ -149,16 +149,18 @@ def run(
     cold: bool = False,
     url: Url | None = None,
     recording: bool = True,
+    must_predict: bool = False,
     together: int | None = None,
     progress: Hook | None = None,
 ) -> Trials:
     """Compile, verify, measure in turns, predict and record mappings of one workload; ``specs``: label -> Spec.
 
     A mapping that cannot be lowered and a kernel that fails are results with an outcome. A mapping that the model refuses has no
-    prediction, and its trial's ``note`` says why; the others go on. ``together``: so many mappings are measured in turns and recorded
-    before the next ones; default all. Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
-    :class:`~feinsum_fuse.device.checking.room.NoRoomError` if their arrays do not fit the memory, and, before anything is measured, what
-    writing to the archive raises.
+    prediction, and its trial's ``note`` says why; the others go on. ``must_predict``: the model must take one of them at least.
+    ``together``: so many mappings are measured in turns and recorded before the next ones; default all.
+    Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
+    :class:`~feinsum_fuse.device.checking.room.NoRoomError` if their arrays do not fit the memory,
+    :class:`~feinsum_fuse.errors.ModelError` for want of a prediction, and, before anything is measured, what writing to the archive raises.
     Nothing that fails after a measurement is raised: the trial keeps the measurement, and says what failed as its ``trouble``.
     """
     cascades = {label: cascade_of(spec) for label, spec in specs.items()}
@@ -172,6 +174,8 @@ def run(
         for label, spec in specs.items():
             predictions[label] = _predicted(spec, first, cold)
             predicting.advance()
+    if must_predict and not any(found for found, _ in predictions.values()):
+        raise ModelError(predictions[labels[0]][1])
     if recording:
         tell(locate(url), lambda _: None)
     size = together or len(specs)
