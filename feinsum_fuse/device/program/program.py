@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyopencl as cl
@@ -36,6 +37,7 @@ from ..checking.example import Example, example
 from ..checking.room import NoRoomError, check_room
 from ..runtime.isolation import TIMEOUT, Result, run_isolated
 from ..timing.outcome import KernelError, Outcome
+from .export import export
 from .runner import Array, Runner
 
 if TYPE_CHECKING:
@@ -109,6 +111,10 @@ class Program:
     def source(self) -> str:
         """The OpenCL C text."""
         return self.executable.source
+
+    def export(self, folder: str | Path, name: str = "program") -> tuple[Path, ...]:
+        """Write files that run the program without this package; see :func:`.export.export`."""
+        return export(self.executable, Path(folder), name)
 
     @property
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
