@@ -76,7 +76,7 @@ def test_only_errors_of_ours(call: Callable[[], object]) -> None:
 def test_what_the_system_refuses_is_one_line(
     invoke: Invoke, root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
-    def refuse() -> None:
+    def refuse(**_: object) -> None:
         raise error
 
     monkeypatch.setattr(main, "app", refuse)
