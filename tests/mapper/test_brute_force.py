@@ -42,3 +42,8 @@ def test_an_optimum_is_what_the_model_says_of_its_mapping(number: int) -> None:
         assert optimum.mapping is not None
         p = ff.predict(spec.replace(mapping=optimum.mapping))
         assert {"energy": p.energy, "latency": p.latency, "edp": p.energy_delay_product}[name] == pytest.approx(optimum.value)
+
+
+@pytest.mark.parametrize("feature", ["fuses", "binds", "spreads", "ragged"])
+def test_optima_show_what_a_search_may_get_wrong(feature: str) -> None:
+    assert sum(feature in row.shows for row in known()) >= 20
