@@ -83,7 +83,7 @@ HOOK = Kind("something to be called", callable) | NOTHING
 
 def iterable(value: object, what: str, error: type[Error]) -> Iterable[Any]:
     """The value, which must be something to go through."""
-    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and not value.ndim):
         raise error(f"{what} is to be a list or the like, not {described(value)}")
     return value
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive import export_facts, import_facts, query, record
+from feinsum_fuse.archive import export_facts, import_facts, merge, query, record
 from feinsum_fuse.archive.text.cascade_text import cascade_from_json, cascade_to_json
 from feinsum_fuse.archive.text.lines import Merge
 from feinsum_fuse.cascades.cascade import Cascade
@@ -246,3 +247,9 @@ def test_a_cascades_text_gives_the_cascade_back(name: str, tmp_path: Path) -> No
 def test_text_that_is_no_cascade() -> None:
     with pytest.raises(ArchiveError, match="this is no cascade in JSON: einsums: A list of at least 1 item is expected, not \\[\\]"):
         cascade_from_json('{"einsums": [], "tensors": {}, "outputs": []}')
+
+
+@pytest.mark.parametrize("records", [np.array(3.0), 5, "facts", [3]])
+def test_what_are_no_records_is_refused(records: object, tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match=r"is to be a (list or the like|record), not"):
+        merge(records, tmp_path / "facts")  # type: ignore[arg-type]
