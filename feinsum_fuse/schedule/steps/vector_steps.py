@@ -183,7 +183,8 @@ def _by_vectors(chain: list[For], statement: Statement, tile: Tile, lanes: int) 
     if extent % lanes:
         limits += (Affine((), extent - 1) - value,)
     vector = For(lane, lanes, (statement.substituted({loop.name: value}),), limits, binding="vector")
-    outer = tuple(limit.substituted({lane: Affine(())}) for limit in limits)
+    # A vector is moved if any of its lanes is: the limit at the lane that favours it most.
+    outer = tuple(limit.substituted({lane: Affine((), lanes - 1 if limit.coefficients.get(lane, 0) > 0 else 0)}) for limit in limits)
     body: tuple[Node, ...] = (For(loop.name, -(-extent // lanes), (vector,), outer),)
     for node in reversed(chain):
         if node is not loop:
