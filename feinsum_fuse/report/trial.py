@@ -170,7 +170,7 @@ def run(
         raise CascadeError(f"{others[0]} and {labels[0]} compute different cascades", hint="Run them one by one: times are compared.")
     check_room(first, device)
     predictions = {}
-    with Stage("predicting", progress, len(specs)) as predicting:
+    with Stage("predicting", progress if len(specs) > 1 else None, len(specs)) as predicting:
         for label, spec in specs.items():
             predictions[label] = _predicted(spec, first, cold)
             predicting.advance()

@@ -182,7 +182,7 @@ def import_facts(path: str | os.PathLike[str], url: Url | None = None, *, progre
     name = os.fspath(path)
     records = []
     try:
-        with Path(path).open(encoding="utf-8") as stream, Stage("importing", progress) as importing:
+        with Stage("importing", progress) as importing, Path(path).open(encoding="utf-8") as stream:
             for record in _checked(read_facts(_bounded(stream, name), name), name):
                 records.append(dataclasses.replace(record, origin=name))
                 importing.advance()
