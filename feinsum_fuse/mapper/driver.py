@@ -188,7 +188,7 @@ class Search:
         self._agree(objective, value, found)
         factor = value_of(asked, found) / value_of(objective, found) if asked != objective and value_of(objective, found) else 1.0
         front = (found,) if self.options.top == 1 else self._best(problem, objective, value, fused)
-        proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance)
+        proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance) and not problem.thinned
         least = min(floor, value_of(objective, found)) * factor
         return Result(asked, front, least, proved, self._space(), tuple(self.log), self._omitted(problem))
 
@@ -385,7 +385,7 @@ class Search:
         first = next((axis for axis in axes if axis != "usage"), "energy")
         floor = self._value(first, floors)
         self._report("front", floor, value_of(first, front[0]))
-        return Result(first, front, floor, complete, self._space(), tuple(self.log), self._omitted(problem))
+        return Result(first, front, floor, complete and not self._omitted(problem), self._space(), tuple(self.log), self._omitted(problem))
 
     def _columns(self, figures: Array, peak: Array) -> list[Array]:
         """The axes of a front, in the caller's order."""

@@ -92,7 +92,7 @@ class Result:
     space: Space = Space()
     log: tuple[Stage, ...] = ()
     omitted: tuple[str, ...] = ()
-    """Parts of the architecture's own space that were not searched; with any of them nothing is called proved."""
+    """Parts of the architecture's own space that were not searched; what is proved all the same, the floor bounds with them."""
 
     @property
     def best(self) -> Spec:
