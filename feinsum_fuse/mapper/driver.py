@@ -37,6 +37,10 @@ from .problem import Figures, Problem
 from .result import Found, Result, Space, Stage, value_of
 from .tree import Branch, InexpressibleError, TreeWriter
 
+ENDS: tuple[Objective, ...] = ("latency", "energy")
+"""The objectives that are least at the ends of a front."""
+STOPS = (UnprovedError, KeyboardInterrupt)
+"""What ends a search, which then returns what it has."""
 UNBOUNDED: Limit = (math.inf, math.inf)
 AGREEMENT = 1e-6
 """Figures of a mapping and of the model agree to this fraction; both are sums of some hundred terms in double precision."""
@@ -187,7 +191,7 @@ class Search:
         value = self._value(objective, best.figures)
         self._agree(objective, value, found)
         factor = value_of(asked, found) / value_of(objective, found) if asked != objective and value_of(objective, found) else 1.0
-        front = (found,) if self.options.top == 1 else self._best(problem, objective, value, fused)
+        front = (found,) if self.options.top == 1 else self._best_or(found, problem, objective, value, fused)
         proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance) and not problem.thinned
         least = min(floor, value_of(objective, found)) * factor
         return Result(asked, front, least, proved, self._space(), tuple(self.log), self._omitted(problem))
@@ -225,6 +229,15 @@ class Search:
         if abs(modelled - value) > AGREEMENT * abs(modelled):
             message = f"The search counts {objective} as {value:.9g}, the model as {modelled:.9g}, of this mapping:\n{found.mapping}"
             raise SearchError(message)
+
+    def _best_or(self, found: Found, problem: Problem, objective: Objective, value: float, fused: int) -> tuple[Found, ...]:
+        """The ``top`` best mappings, or the one that there is if the search is stopped."""
+        if not self._late:
+            try:
+                return self._best(problem, objective, value, fused)
+            except STOPS:
+                self._late = True
+        return (found,)
 
     def _best(self, problem: Problem, objective: Objective, value: float, fused: int) -> tuple[Found, ...]:
         """The ``top`` best mappings in order: none is left out that is better than the last of them.
@@ -264,8 +277,10 @@ class Search:
         stage = _Best(problem, objective, limit, 0.0)
         try:
             self._stages(stage, fused)
-        except (LateError, KeyboardInterrupt):
+        except STOPS as reason:
             self._late = True
+            if stage.best is None and isinstance(reason, UnprovedError) and not isinstance(reason, LateError):
+                raise
         if stage.best is None:
             raise self._nothing(problem)
         return stage.best, stage.floor, stage.used
@@ -273,6 +288,7 @@ class Search:
     def _stages(self, stage: _Best, fused: int) -> None:
         """Search spaces with more and more fused loops, until the floor is reached or all of them are searched."""
         problem, objective = stage.problem, stage.objective
+        self._begin(stage)
         floors = problem.floors.total
         if np.isinf(floors).any():
             raise NoMappingError(infeasible(problem))
@@ -282,7 +298,7 @@ class Search:
             for bound in [stage.floor, stage.value / (1 + self.options.tolerance)] if stage.value > stage.floor * (1 + SLACK) else []:
                 found = next(iter(self._all_within(problem, objective, stage.limit, bound, loops)), None)
                 if found is not None and self._value(objective, found.figures) < stage.value * (1 - SLACK):
-                    stage.best, stage.used, stage.value = found, loops, self._value(objective, found.figures)
+                    self._take(stage, found, loops)
                 if found is not None:
                     break
             self._report(f"{loops} fused loops", stage.floor, stage.value)
@@ -290,6 +306,22 @@ class Search:
                 return
         if not problem.shares_space and stage.best is not None:
             stage.floor = stage.value / (1 + self.options.tolerance)
+
+    def _begin(self, stage: _Best) -> None:
+        """Look for a mapping that is found at once, so that a search which is stopped has one: it holds as little as it may."""
+        problem = stage.problem.simplest()
+        least = problem.floors.total
+        if np.isinf(least).any():
+            return
+        for bound in (self._value(stage.objective, least), math.inf):
+            found = next(iter(self._all_within(problem, stage.objective, stage.limit, bound, 0)), None)
+            if found is not None:
+                self._take(stage, found, 0)
+                self._report("first mapping", stage.floor, stage.value)
+                return
+
+    def _take(self, stage: _Best, found: Candidate, loops: int) -> None:
+        stage.best, stage.used, stage.value = found, loops, self._value(stage.objective, found.figures)
 
     def _nothing(self, problem: Problem) -> SearchError:
         """Why there is no candidate: out of time, or nothing legal."""
@@ -350,18 +382,40 @@ class Search:
         other: Objective = "latency" if objective == "energy" else "energy"
         limit = (value * (1 + SLACK), math.inf) if objective == "energy" else (math.inf, value * (1 + SLACK))
         try:
-            return self._least(self._problem(Figures(True, True), expressible=expressible), other, limit, fused)[0]
+            found = self._least(self._problem(Figures(True, True), expressible=expressible), other, limit, fused)[0]
         except (NoMappingError, UnprovedError):
             return best
+        return best if self._late else found
 
     def _front(self) -> Result:
-        """The Pareto set over the axes asked for."""
+        """The Pareto set over the axes asked for; where the search is stopped, what was found of it."""
         axes = self.options.pareto
         problem = self._problem(Figures("energy" in axes, "latency" in axes or self._figures("energy").seconds))
+        ends: list[Found] = []
+        try:
+            front, floor, complete = self._whole_front(problem, ends)
+        except STOPS:
+            self._late = True
+            if not ends:
+                raise self._nothing(problem) from None
+            front, floor, complete = self._undominated(ends, problem), 0.0, False
+        first = next((axis for axis in axes if axis != "usage"), "energy")
+        self._report("front", floor, value_of(first, front[0]))
+        return Result(first, front, floor, complete and not self._omitted(problem), self._space(), tuple(self.log), self._omitted(problem))
+
+    def _whole_front(self, problem: Problem, ends: list[Found]) -> tuple[tuple[Found, ...], float, bool]:
+        """The front, a floor under its first axis, and whether nothing is missing; what is found on the way goes to ``ends``."""
+        axes = self.options.pareto
+        for end in () if "usage" in axes else ENDS:
+            ends += self._end(end)
+            if self._late:
+                raise LateError("The search's seconds are over.")
+        if "usage" in axes:
+            ends += self._simple(problem)
         floors = problem.floors.total
         if np.isinf(floors).any():
             raise NoMappingError(infeasible(problem))
-        most = UNBOUNDED if "usage" in axes else self._corner()
+        most = UNBOUNDED if "usage" in axes else (ends[0].energy, ends[1].latency)
         joins = self._joins(problem, self._most_fused(problem), most)
         states = None
         if joins is not None and joins.relax(lambda figures: bool((figures <= np.array(most) * (1 + SLACK)).all())) is not None:
@@ -380,12 +434,13 @@ class Search:
                 continue
             for objective in {"energy", "latency"} & set(axes):
                 self._agree(objective, self._value(objective, candidate.figures), found[-1])
-        keep = undominated(np.zeros(len(found), dtype=np.int64), self._columns(*self._modelled(found, problem)))
-        front = tuple(found[int(row)] for row in keep)
         first = next((axis for axis in axes if axis != "usage"), "energy")
-        floor = self._value(first, floors)
-        self._report("front", floor, value_of(first, front[0]))
-        return Result(first, front, floor, complete and not self._omitted(problem), self._space(), tuple(self.log), self._omitted(problem))
+        return self._undominated(found, problem), self._value(first, floors), complete
+
+    def _undominated(self, found: Sequence[Found], problem: Problem) -> tuple[Found, ...]:
+        """The mappings that no other equals or beats on every axis."""
+        keep = undominated(np.zeros(len(found), dtype=np.int64), self._columns(*self._modelled(found, problem)))
+        return tuple(found[int(row)] for row in keep)
 
     def _columns(self, figures: Array, peak: Array) -> list[Array]:
         """The axes of a front, in the caller's order."""
@@ -400,11 +455,19 @@ class Search:
         peaks = np.array([[f.peak[name] for name in names] for f in found]).reshape(len(found), len(names))
         return np.array([[f.energy, f.latency] for f in found]), peaks
 
-    def _corner(self) -> Limit:
-        """The energy of the fastest mapping and the latency of the thriftiest: what lies beyond is dominated by one of them."""
-        alone = dataclasses.replace(self.options, pareto=(), top=1, tolerance=0.0)
-        best = [Search(self.spec, self.given, dataclasses.replace(alone, objective=o)).result().front[0] for o in ("latency", "energy")]
-        return best[0].energy, best[1].latency
+    def _simple(self, problem: Problem) -> list[Found]:
+        """The mapping that is found at once, if there is one."""
+        stage = _Best(problem, "energy" if problem.figures.energy else "latency", UNBOUNDED, 0.0)
+        self._begin(stage)
+        return [] if stage.best is None else [self._found(stage.best)]
+
+    def _end(self, objective: Objective) -> tuple[Found, ...]:
+        """The end of a front at which an objective is least: what lies beyond the other end is dominated by one of the two."""
+        options = dataclasses.replace(self.options, pareto=(), top=1, tolerance=0.0, objective=objective)
+        search = Search(self.spec, self.given, options, self.log, self._began)
+        front = search.result().front
+        self._late = self._late or search._late
+        return front
 
     def _value(self, objective: str, figures: Array) -> float:
         return float(self._values(objective, figures))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from ..model.accelforge.terms import Terms
 from ..model.quantity import Array
 from .einsum.chain import Budget
 from .einsum.choices import Choices, Placed
-from .einsum.space import EinsumSpace
+from .einsum.space import EinsumSpace, homes
 from .einsum.spreads import spreads
 from .einsum.tables import Homes, Limit, Tables
 from .einsum.tile_table import EXHAUSTIVE
@@ -157,8 +158,11 @@ class Problem:
 
     @cached_property
     def floors(self) -> Floors:
-        """Floors under each Einsum alone, with capacity, and under all."""
+        """Floors under each Einsum alone, with capacity, and under all; 0 where that rule is switched off."""
         each: list[dict[NamedHomes, Array]] = []
+        if "floor" in self.options.without:
+            nothing = [{named(t.space, where): np.zeros(2) for t in own for where in t.by_homes()} for own in self.tables]
+            return Floors(self.cascade, nothing)
         known: dict[object, dict[Homes, Array]] = {}
         for own in self.tables:
             merged: dict[NamedHomes, Array] = {}
@@ -166,11 +170,17 @@ class Problem:
                 alike = (tables.space.signature, tables.n_instances)
                 if alike not in known:
                     known[alike] = tables.floors(self.figures.floors)
-                for homes, least in known[alike].items():
-                    name = named(tables.space, homes)
+                for where, least in known[alike].items():
+                    name = named(tables.space, where)
                     merged[name] = np.minimum(merged[name], least) if name in merged else least
             each.append(merged)
         return Floors(self.cascade, each)
+
+    def simplest(self) -> Problem:
+        """The problem with one storage choice for each Einsum: tensors live as far out as they may, and the fewest are held further in."""
+        result = dataclasses.replace(self, options=dataclasses.replace(self.options, without=frozenset()))
+        result.tables = [[_simplest(tables) for tables in own] for own in self.tables]
+        return result
 
     def pieces(self, fused: int, limit: Limit) -> list[list[Piece]]:
         """The blocks of all Einsums for mappings within a limit on energy and latency of all Einsums together."""
@@ -228,6 +238,12 @@ class Problem:
     def _full(self, space: EinsumSpace, tensor: str) -> int:
         number = next(t for t, access in enumerate(space.terms.accesses) if access.name == tensor)
         return len(space.full(frozenset({number})))
+
+
+def _simplest(tables: Tables) -> Tables:
+    """The tables of the storage choice that moves least from place to place."""
+    option = min(tables.space.options, key=lambda placed: (homes(placed), sum(bits.bit_count() for bits in placed), placed))
+    return dataclasses.replace(tables, space=dataclasses.replace(tables.space, options=(option,)))
 
 
 def _count(space: EinsumSpace, option: Placed) -> float:

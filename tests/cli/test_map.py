@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.progress import Progress
 from tests.cli.conftest import Invoke
 from tests.cli.files import write
 
@@ -27,6 +28,17 @@ def test_map_prints_the_best_mapping_and_the_proof(invoke: Invoke, files: list[P
     assert ended.code == 0
     assert ended.out.startswith(f"energy {best.value:.6g}, proved optimal\n")
     assert str(best.front[0].mapping) in ended.out
+
+
+def test_an_interrupted_map_prints_the_best_so_far(invoke: Invoke, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("feinsum_fuse.cli.searches.map._report", interrupted)
+    ended = invoke("map", *files, *SMALL)
+    assert ended.code == 0
+    assert "not proved: the floor is 0," in ended.out.splitlines()[0]
+    assert "MAC computes" in ended.out
 
 
 def test_map_as_json(invoke: Invoke, files: list[Path]) -> None:

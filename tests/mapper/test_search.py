@@ -39,6 +39,13 @@ def test_no_rule_changes_the_optimum(name: str, rule: str) -> None:
     assert ff.search(CASES[name], without=[rule]).value == pytest.approx(best.value)
 
 
+def test_without_the_floor_everything_is_searched() -> None:
+    with_floor, without = ff.search(CASES["chain"]), ff.search(CASES["chain"], without=["floor"])
+    assert {stage.floor for stage in without.log} == {0.0}
+    assert without.proved
+    assert without.space.kept > with_floor.space.kept
+
+
 def test_a_larger_buffer_never_costs_more() -> None:
     values = [ff.search(spec(two_memories(size), CHAIN)).value for size in (100, 200, 400, 800)]
     assert values == sorted(values, reverse=True)

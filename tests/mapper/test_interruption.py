@@ -1,0 +1,65 @@
+"""A search that is stopped, wherever it is, returns the best mapping so far, a floor under all, and the gap between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.mapper.einsum.chain import Budget
+from feinsum_fuse.mapper.errors import LateError, UnprovedError
+from feinsum_fuse.progress import Progress
+
+from .specs import spec, two_memories, workload
+
+EINSUMS = [f"T{n + 1}[m,{'kn'[n % 2]}] = T{n}[m,{'nk'[n % 2]}] * W{n}[n,k]" for n in range(4)]
+CHAIN = spec(two_memories(3000), workload(EINSUMS, M=32, N=24, K=36))
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"objective": "edp"},
+    {"top": 2},
+    {"pareto": ["energy", "latency"]},
+    {"pareto": ["energy", "usage"]},
+]
+
+
+def test_a_first_mapping_is_there_before_anything_is_bounded() -> None:
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    result = ff.search(CHAIN, progress=stop)
+    assert [stage.name for stage in result.log] == ["first mapping"]
+    assert (result.proved, result.floor, result.gap) == (False, 0.0, 1.0)
+    assert result.value == ff.predict(result.best).energy > ff.search(CHAIN).value
+
+
+def stopped(monkeypatch: pytest.MonkeyPatch, steps: int, signal: type[BaseException]) -> None:
+    """Let a search end after so many steps of its chains and joins."""
+    left = iter(range(steps))
+
+    def spend(_: Budget, rows: int) -> None:
+        if next(left, None) is None:
+            raise signal("stopped")
+
+    monkeypatch.setattr(Budget, "spend", spend)
+
+
+@pytest.mark.parametrize("signal", [LateError, KeyboardInterrupt])
+@pytest.mark.parametrize("arguments", KINDS)
+def test_it_may_be_stopped_anywhere(monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], signal: type[BaseException]) -> None:
+    whole = ff.search(CHAIN, **arguments)
+    assert whole.proved
+    for steps in (16, 40, 100):
+        with monkeypatch.context() as patch:
+            stopped(patch, steps, signal)
+            part = ff.search(CHAIN, **arguments)
+        assert part.floor <= whole.value * (1 + 1e-9) <= part.value * (1 + 2e-9)
+        assert not part.proved or part.value == pytest.approx(whole.value)
+        assert all(found.energy == ff.predict(found.spec).energy for found in part.front)
+
+
+def test_stopped_before_it_has_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped(monkeypatch, 0, KeyboardInterrupt)
+    with pytest.raises(UnprovedError, match="before it had a mapping"):
+        ff.search(CHAIN)
