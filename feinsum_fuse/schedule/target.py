@@ -51,6 +51,10 @@ class Quirks:
     """Functions on vectors are calls around which registers are saved, or are computed lane by lane: those of float32 are taken from
     :mod:`feinsum_fuse.formats.language.vector_functions` as far as it has them.
     """
+    mixed_arguments: bool = False
+    """``sin`` and ``cos`` of vectors of float32 are wrong in lanes with small arguments if another lane has a very large or infinite
+    one: they are taken from there, too.
+    """
     half_written_cache: bool = False
     """A process that dies while it compiles leaves an entry in the compiler's cache of which every later build fails: a child process
     compiles into a cache of its own, and what ran well is handed over.
@@ -89,6 +93,7 @@ POCL = Quirks(
     slow_vector_loads=True,
     halved_vectors=True,
     slow_functions=True,
+    mixed_arguments=True,
     half_written_cache=True,
 )
 """What PoCL 3.0 gets wrong."""

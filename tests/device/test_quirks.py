@@ -55,11 +55,12 @@ SPECS: dict[str, Spec] = {
     "slow_vector_loads": loads(SIXTEEN_LANES),
     "halved_vectors": loads(SIXTEEN_LANES),
     "slow_functions": loads(SIXTEEN_LANES),
+    "mixed_arguments": loads(SIXTEEN_LANES.replace("exp(A[m,n])", "sin(where(n < 1, 1073741824, 0.001 * A[m,n]))")),
 }
 """Quirk -> a mapping whose kernel it concerns."""
 SLOW = {"slow_vector_loads", "halved_vectors", "slow_functions"}
 """Those that cost time and nothing else."""
-TRACES = ("agreed(", "_by_halves", "_anywhere", "whole_", "Cody", "POCL")
+TRACES = ("agreed(", "_by_halves", "_anywhere", "whole_", "Cody", "pi/2", "POCL")
 """What only a text has that avoids a quirk, besides conditions that stand elsewhere."""
 
 

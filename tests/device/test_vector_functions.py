@@ -20,7 +20,7 @@ from tests.device.test_quirks import written
 from tests.sweeps import SLOW
 
 OWN = [name for name, function in FUNCTIONS.items() if function.own]
-LARGEST = {"exp": 2.0, "tanh": 4.0, "erf": 4.0}
+LARGEST = {"exp": 2.0, "tanh": 4.0, "erf": 4.0, "sin": 4.0, "cos": 4.0}
 """Units in the last place."""
 OPTIONS = ("-cl-mad-enable",)
 """What kernels are built with."""
@@ -106,6 +106,31 @@ def test_the_judge_agrees_with_numpy(name: str) -> None:
     source = f"__kernel void judge(__global double const *x, __global double *z) {{ int i = get_group_id(0); z[i] = {name}(x[i]); }}"
     _run(source, "judge", 4096, values, found)
     np.testing.assert_allclose(found, FUNCTIONS[name].numpy(values), rtol=1e-14)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_no_lane_depends_on_another(name: str, lanes: int) -> None:
+    """PoCL's own are wrong in small lanes beside very large ones and infinities."""
+    rng = np.random.default_rng(0)
+    values = (rng.normal(size=4096) * 10.0 ** rng.uniform(-8, 30, size=4096)).astype(np.float32)
+    special = rng.random(size=4096) < 0.1
+    values[special] = rng.choice(SPECIAL, special.sum())
+    alone, beside = np.zeros_like(values), np.zeros_like(values)
+    head = own_function(FUNCTIONS[name], "mine", lanes)
+    body = f"""
+__kernel void both(__global float const *x, __global float *alone, __global float *beside)
+{{
+  int i = get_group_id(0) * {lanes};
+  float z[{lanes}];
+  for (int l = 0; l < {lanes}; ++l) {{ vstore{lanes}(mine(x[i + l]), 0, z); alone[i + l] = z[0]; }}
+  vstore{lanes}(mine(vload{lanes}(0, x + i)), 0, beside + i);
+}}"""
+    _run(head + body, "both", 4096 // lanes, values, alone, beside)
+    with np.errstate(invalid="ignore"):
+        exact = FUNCTIONS[name].numpy(values.astype(np.float64))  # type: ignore[misc]
+    np.testing.assert_allclose(beside, exact, rtol=5e-7)
+    np.testing.assert_allclose(alone, beside, rtol=5e-7)
 
 
 @pytest.mark.parametrize("name", ["min", "max"])

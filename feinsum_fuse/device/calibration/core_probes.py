@@ -14,7 +14,8 @@ import numpy as np
 from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
 from ...model.processor import DIVISION
-from ...schedule.kernel.definitions import own_function
+from ...schedule.kernel.definitions import has_own, own_function
+from ...schedule.target import Quirks
 from ..catalogue import target
 from ..runtime.loaded import Loaded, queue_of
 from .caches import caches
@@ -137,8 +138,8 @@ class CoreBench:
     def _functions(self, bench: Bench) -> Loaded:
         """A program of its own: PoCL cannot compile functions of 16 lanes. On vectors those of our own that kernels call instead."""
         calls = {name: " ".join(f"a{k} = {text.format(f'a{k}')};" for k in range(CALLS)) for name, text in PROBES.items()}
-        is_slow = target(bench.device).quirks.slow_functions and bench.lanes > 1 and bench.dtype == "float32"
-        own = [function for function in FUNCTIONS.values() if function.own and is_slow]
+        quirks = target(bench.device).quirks if bench.lanes > 1 and bench.dtype == "float32" else Quirks()
+        own = [function for function in FUNCTIONS.values() if has_own(function, quirks)]
         texts = [f"{own_function(f, f'own_{f.name}', bench.lanes)}\n#define {f.opencl} own_{f.name}\n" for f in own]
         return self._loaded(bench, {}, "".join(texts) + "".join(_HEAD % item for item in calls.items()))
 

@@ -15,7 +15,7 @@ from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
 from .error_function import erf
-from .vector_functions import ERF, EXP, MAX, MIN, TANH
+from .vector_functions import COS, ERF, EXP, MAX, MIN, SIN, TANH
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -64,7 +64,10 @@ class Function:
     is_probed_below_zero: bool = False
     """Whether that argument may be negative."""
     own: str = ""
-    """OpenCL C of our own for vectors of float32 (:mod:`.vector_functions`), for devices whose functions on vectors are slow."""
+    """OpenCL C of our own for vectors of float32 (:mod:`.vector_functions`), for devices whose functions on vectors are slow
+    or wrong."""
+    is_periodic: bool = False
+    """Whether its argument is first brought into a period, which devices may get wrong (``Quirks.mixed_arguments``)."""
 
     def opencl_name(self, kind: str) -> str:
         """OpenCL C's name for a kind of element type: ``f`` for floating-point numbers."""
@@ -103,8 +106,8 @@ _ROWS = (
         is_finite=True,
         cycles=(0.5, 0.5),
     ),
-    _function("sin", np.sin, is_finite=True, ulps=4, amplification=16.0),
-    _function("cos", np.cos, is_finite=True, ulps=4, amplification=16.0),
+    _function("sin", np.sin, is_finite=True, ulps=4, amplification=16.0, own=SIN, is_periodic=True),
+    _function("cos", np.cos, is_finite=True, ulps=4, amplification=16.0, own=COS, is_periodic=True),
     *(
         _function(
             name,

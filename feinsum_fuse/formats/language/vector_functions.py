@@ -1,6 +1,7 @@
-"""Functions of float32 without branches, in OpenCL C on whole vectors: for devices whose own are slow on them.
+"""Functions of float32 in OpenCL C on whole vectors: for devices whose own are slow on them, or wrong.
 
-``VECTOR`` stands for the type, ``INTS`` for the integers of the same size, ``NAME`` for the function. The polynomials were fitted to the
+``VECTOR`` stands for the type, ``INTS`` for the integers of the same size, ``NAME`` for the function, ``EACH(f)`` for the vector of the
+device's ``f`` of each lane of ``x``. The polynomials were fitted to the
 largest relative error (Lawson's iterations on Chebyshev points), their coefficients rounded one after another. The slow tests hold every
 float32 number to the largest errors that are stated here. Infinities, zeros and numbers that are none are as in C.
 """
@@ -74,6 +75,37 @@ static inline VECTOR NAME(VECTOR x)
   return {_SIGNED.format("size < 1.0f ? x + x * p : large")};
 }}"""
 """Within 4 units in the last place: a polynomial below 1, 1 - exp(polynomial) above, where the exponential is below 0.16."""
+
+_TURNED = """
+  /* Beyond, and where there is no number, the quarters are more than what follows tells apart. Written out: PoCL compiles loops under
+     conditions that work-items disagree on wrongly. */
+  if (any(!(as_VECTOR(as_INTS(x) & 0x7fffffff) <= 1000.0f))) return EACH({function});
+  /* x = n pi/2 + r, with pi/2 in four parts, of which n times one of the first three is exact. */
+  VECTOR k = x * 0.636619747f + 12582912.0f;
+  INTS n = as_INTS(k){shift};
+  k = k - 12582912.0f;
+  VECTOR r = x - k * 1.570800781f + k * 4.454515874e-6f - k * 6.077272019e-11f + k * 1.715124510e-15f, square = r * r;
+  VECTOR p = -1.951809973e-4f;
+  p = p * square + 8.332188241e-3f;
+  p = p * square - 1.666665524e-1f;
+  VECTOR q = 2.443255289e-5f;
+  q = q * square - 1.388731063e-3f;
+  q = q * square + 4.166664556e-2f;
+  VECTOR turned = (n & 1) != 0 ? 1.0f - 0.5f * square + square * square * q : r + r * (square * p);
+  turned = as_VECTOR(as_INTS(turned) ^ ((n & 2) << 30));"""
+
+SIN = f"""
+static inline VECTOR NAME(VECTOR x)
+{{{_TURNED.format(function="sin", shift="")}
+  return x == 0.0f ? x : turned;
+}}"""
+"""Within 4 units in the last place: of what is left of x beyond multiples of pi/2, polynomials on +-pi/4."""
+COS = f"""
+static inline VECTOR NAME(VECTOR x)
+{{{_TURNED.format(function="cos", shift=" + 1")}
+  return turned;
+}}"""
+"""Within 4 units in the last place: the sine of x + pi/2, which is not added."""
 
 MAX = """
 static inline VECTOR NAME(VECTOR x, VECTOR y)

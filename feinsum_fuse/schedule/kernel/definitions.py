@@ -59,11 +59,22 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 #endif"""
 
 
+def has_own(function: Function, quirks: Quirks) -> bool:
+    """Whether kernels call a function of our own on vectors of float32."""
+    return bool(function.own) and (quirks.mixed_arguments if function.is_periodic else quirks.slow_functions)
+
+
 def own_function(function: Function, name: str, lanes: int) -> str:
     """The OpenCL C text of a function that is our own, under a name; as with OpenCL's, a scalar stands for a vector of it."""
     vector = f"float{lanes}"
     text = function.own
-    for word, meaning in (("NAME", f"{name}_of"), ("VECTOR", vector), ("INTS", f"int{lanes}")):
+    each = ", ".join(f"{function.opencl}(x.s{lane:x})" for lane in range(lanes))
+    for word, meaning in (
+        (f"EACH({function.opencl})", f"({vector})({each})"),
+        ("NAME", f"{name}_of"),
+        ("VECTOR", vector),
+        ("INTS", f"int{lanes}"),
+    ):
         text = text.replace(word, meaning)
     names = ("x", "y")[: function.arity]
     return f"{text}\n#define {name}({', '.join(names)}) {name}_of({', '.join(f'({vector})({x})' for x in names)})"
@@ -102,7 +113,7 @@ def definition(operation: Operation, quirks: Quirks) -> str:
     if what.startswith("lane"):
         return f"#define {name}(x) ((x).s{int(what[4:]):x})"
     function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
-    if function is not None and function.own and element == "float" and quirks.slow_functions:
+    if function is not None and element == "float" and has_own(function, quirks):
         return own_function(function, name, lanes)
     if function is not None:
         kind = "f" if element in {"float", "double"} else "i"
