@@ -25,9 +25,9 @@ HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified Open
 Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong, 130 interrupted.
 """
 
-VERBS = ("check", "show", "predict", "map", "run", "compare", "calibrate", "devices", "db")
-SEARCHES = ("map",)
-"""Those that search, in a folder of their own."""
+VERBS = ("check", "show", "predict", "map", "run", "compare", "export", "calibrate", "devices", "db")
+FOLDERS = {"show": "kernels", "export": "kernels", "map": "searches"}
+"""Verb -> the folder in which it is, if not here."""
 
 app = typer.Typer(
     name="feinsum-fuse",
@@ -55,7 +55,7 @@ def _common(
 
 def _register() -> None:
     for verb in VERBS:
-        module = import_module(f".searches.{verb}" if verb in SEARCHES else f".{verb}", __package__)
+        module = import_module(f".{FOLDERS[verb]}.{verb}" if verb in FOLDERS else f".{verb}", __package__)
         if isinstance(module.command, typer.Typer):
             app.add_typer(module.command, name=verb)
         else:

@@ -11,7 +11,7 @@ import typer
 
 from .. import Error, MappingError
 from ..progress import Stage
-from .console import draw, emit, emit_json, note, progress
+from .console import check_places, draw, emit, emit_json, note, progress
 from .inputs import has_top_key, specs
 from .options import (
     DeviceOption,
@@ -68,7 +68,7 @@ def command(
     from ..report.trial import run
 
     chosen = find_device(device)
-    _check_places(save, svg, png, html)
+    check_places(save, svg, png, html)
     mappings = _given(files, sweep, variables(set_), dtypes(dtype), chosen, include_dir)
     if random:
         mappings = _with_random(mappings, any(has_top_key(file, "mapping") for file in files), random, seed, chosen)
@@ -98,7 +98,8 @@ def _given(
         for values in every:
             reading.advance()
             try:
-                found, _ = specs(files, {**given, **values}, device=device, dtypes=types, include_dirs=include_dirs)
+                values_too = {**given, **values}
+                found = specs(files, values_too, device=device, dtypes=types, include_dirs=include_dirs, rewriting=False).specs
             except MappingError as error:
                 if not values:
                     raise
@@ -129,18 +130,6 @@ def _with_random(mappings: dict[str, Spec], keep: bool, count: int, seed: int, d
 
 def _label(label: str, values: Mapping[str, object]) -> str:
     return " ".join([label, *(f"{name}={value}" for name, value in values.items())])
-
-
-def _check_places(folder: Path | None, *files: Path | None) -> None:
-    """What is to be written has a folder: said before an hour of measuring, and not after."""
-    for place in filter(None, (folder, *files)):
-        if not place.parent.is_dir():
-            raise Error(f"cannot write {place}: there is no folder {place.parent}")
-    for file in filter(None, files):
-        if file.is_dir():
-            raise Error(f"cannot write {file}: it is a folder")
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise Error(f"cannot write into {folder}: it is no folder")
 
 
 def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:

@@ -69,6 +69,21 @@ def fail(message: str) -> None:
     print(f"error: {shown(message)}", file=sys.stderr)
 
 
+def check_places(folder: Path | None, *files: Path | None) -> None:
+    """What is to be written has a folder, and is none itself: said before an hour of work, and not after.
+
+    Raises :class:`~feinsum_fuse.errors.Error`.
+    """
+    for place in filter(None, (folder, *files)):
+        if not place.parent.is_dir():
+            raise Error(f"cannot write {place}: there is no folder {place.parent}")
+    for file in filter(None, files):
+        if file.is_dir():
+            raise Error(f"cannot write {file}: it is a folder")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise Error(f"cannot write into {folder}: it is no folder")
+
+
 def draw(file: Path, picture: str) -> None:
     """Write a picture; raises :class:`~feinsum_fuse.errors.Error` if the file cannot be written."""
     try:

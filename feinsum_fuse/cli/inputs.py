@@ -6,12 +6,13 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from constantdict import constantdict
 
-from .. import MappingError, SpecError
+from .. import LoweringError, MappingError, SpecError
 from ..formats.language.expressions import nearest
+from ..formats.opencl import OpenCL
 from ..formats.reading.files import MAX_FILE
 from .console import note
 
@@ -78,6 +79,17 @@ def _label(file: Path) -> str:
     return file.stem.removeprefix("mapping_") or file.stem
 
 
+class Inputs(NamedTuple):
+    """What the files hold."""
+
+    specs: dict[str, Spec]
+    """Label -> Spec of each variant, each with a mapping if there is any."""
+    have_arch: bool
+    """Whether the architecture is the user's own."""
+    written: Spec
+    """The first of them as it was written: the default mapping may be of a rewritten workload."""
+
+
 def specs(
     files: Sequence[Path],
     given: Mapping[str, object],
@@ -87,10 +99,12 @@ def specs(
     measure_now: bool = False,
     include_dirs: Sequence[Path] | None = None,
     top_keys: Sequence[str] | None = None,
-) -> tuple[dict[str, Spec], bool]:
-    """Label -> Spec of each variant, and whether their architecture is the user's own. Without a mapping it is the default one.
+    rewriting: bool = True,
+) -> Inputs:
+    """The Specs of all variants. Without a mapping it is the default one; ``rewriting``: of the workload as it suits the device.
 
-    Without one, it comes from the device file: that of an earlier calibration, or of a quick one now if there is none or ``measure_now``.
+    An architecture that is missing comes from the device file: that of an earlier calibration, or of a quick one now if there is none or
+    ``measure_now``.
     """
     from ..formats.reading.load import load
 
@@ -105,35 +119,53 @@ def specs(
         file = device_file(device, measure_now=measure_now)
         keys = (*keys, "arch", "opencl") if keys else ()
         result = {label: load(*shared, *own, file, variables=given, include_dirs=dirs, top_keys=keys) for label, own in mappings.items()}
-    return {label: with_mapping(with_dtypes(spec, dtypes), device) for label, spec in result.items()}, theirs
+    typed = {label: with_dtypes(spec, dtypes) for label, spec in result.items()}
+    mapped = {label: with_mapping(spec, device, rewriting=rewriting) for label, spec in typed.items()}
+    return Inputs(mapped, theirs, next(iter(typed.values())))
 
 
-def with_mapping(spec: Spec, device: str | cl.Device | None) -> Spec:
-    """The Spec with the default mapping if it has none; as it is if that does not fit the Spec's architecture.
+def with_mapping(spec: Spec, device: str | cl.Device | None, *, rewriting: bool = True) -> Spec:
+    """The Spec with the default mapping if it has none, by the choice of ``ff.compile``; a remark says what was rewritten for it.
 
-    Raises :class:`~feinsum_fuse.errors.LoweringError` for a workload that nothing can run.
+    As it is, under a remark, where no default mapping can be lowered; and where that does not fit the Spec's architecture.
     """
     if spec.mapping is not None:
         return spec
     from ..cascades.reading.reader import cascade
     from ..device.catalogue import find_device, target
     from ..mappings.components import fitted
-    from ..mappings.default_mapping import default_mapping
+    from ..mappings.default_mapping import default_spec
+    from ..mappings.suited import suited
 
+    given = cascade(spec)
+    taken = suited(given) if rewriting else given
     chosen = find_device(device) if device is None or isinstance(device, str) else device
-    mapping = default_mapping(cascade(spec), opencl=spec.opencl, target=fitted(target(chosen), spec))
     try:
-        return spec.replace(mapping=mapping)
+        default = default_spec(taken, opencl=spec.opencl, target=fitted(target(chosen), spec))
+    except LoweringError as error:
+        note(f"warning: {error}")
+        return spec
+    try:
+        if taken is given:
+            return spec.replace(mapping=default.mapping)
+        workload = dataclasses.replace(default.workload, n_instances=spec.workload.n_instances)
+        found = spec.replace(workload=workload, mapping=default.mapping, opencl=_with_types_of(default, spec.opencl))
     except MappingError:
         return spec
+    note(f"the default mapping is of the workload after {', '.join(map(str, taken.rewritings))}")
+    return found
+
+
+def _with_types_of(spec: Spec, opencl: OpenCL | None) -> OpenCL:
+    """The bindings with the element types of this Spec's tensors, of which a rewriting has made more."""
+    types = spec.opencl or OpenCL()
+    return dataclasses.replace(opencl or OpenCL(), dtypes=types.dtypes, accumulate=types.accumulate)
 
 
 def with_dtypes(spec: Spec, dtypes: Mapping[str, str] | None) -> Spec:
     """The Spec with these element types instead of its own; ``dtypes``: set expression -> NumPy type name."""
     if not dtypes:
         return spec
-    from ..formats.opencl import OpenCL
-
     return spec.replace(opencl=dataclasses.replace(spec.opencl or OpenCL(), dtypes=constantdict(dtypes)))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 FilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="FILES...", help="YAML files; together they hold workload, arch, mapping, renames, opencl.")
+    list[Path], typer.Argument(metavar="FILES", help="YAML files; together they hold workload, arch, mapping, renames, opencl.")
 ]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Give a template variable a value; may be repeated.")

@@ -14,7 +14,7 @@ import typer
 from .. import Error
 from ..progress import Stage
 from .console import draw, emit, emit_json, fail, progress
-from .inputs import specs
+from .inputs import Inputs, specs
 from .options import (
     DeviceOption,
     DtypeOption,
@@ -60,7 +60,7 @@ def command(
         return
     if svg is not None:
         raise typer.BadParameter("there is nothing to draw without --sweep", param_hint="--svg")
-    found, _ = load(given)
+    found = load(given).specs
     predictions: dict[str, tuple[Prediction, Bounds]] = {}
     refused: dict[str, Error] = {}
     for label, spec in found.items():
@@ -101,7 +101,7 @@ def _predicted(spec: Spec, types: dict[str, str], cold: bool) -> tuple[Predictio
 
 
 def _swept(
-    load: Callable[[dict[str, object]], tuple[dict[str, Spec], bool]],
+    load: Callable[[dict[str, object]], Inputs],
     given: Mapping[str, object],
     sweep: Sequence[str],
     types: dict[str, str],
@@ -119,7 +119,7 @@ def _swept(
         for values in every:
             where = " ".join(f"{name}={value}" for name, value in values.items())
             try:
-                found, _ = load({**given, **values})
+                found = load({**given, **values}).specs
                 points += [SweptPoint.of(label, values, *_predicted(spec, types, cold)) for label, spec in found.items()]
             except Error as error:
                 first = first or error

@@ -35,16 +35,27 @@ def command(
     If several of FILES have a mapping, each is a column: they are measured in turns, in one run. Without an arch in FILES, the
     prediction uses a device file: measured before (see `calibrate`), or now. Of an arch in FILES memories hold values of bits_per_value,
     whatever the types that ran. Of several mappings one that does not fit it is measured all the same, and the exit code is 1.
-    Without a mapping, the default one runs.
+    Without a mapping, the default one runs, by the choice of `ff.compile`: a workload that it suits is rewritten first, and NumPy's time is
+    that of the workload as it was given.
     """
     from ..device.catalogue import find_device
     from ..report.trial import run, side_by_side
 
     chosen = find_device(device)
     given, types = variables(set_), dtypes(dtype)
-    mappings, theirs = specs(files, given, device=chosen, dtypes=types, measure_now=calibrate, include_dirs=include_dir)
-    must = theirs and all(spec.mapping is not None for spec in mappings.values())
-    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, must_predict=must, progress=progress)
+    inputs = specs(files, given, device=chosen, dtypes=types, measure_now=calibrate, include_dirs=include_dir)
+    must = inputs.have_arch and all(spec.mapping is not None for spec in inputs.specs.values())
+    trials = run(
+        inputs.specs,
+        chosen,
+        written=inputs.written,
+        repeats=repeats,
+        cold=cold,
+        url=url,
+        recording=record,
+        must_predict=must,
+        progress=progress,
+    )
     if as_json:
         emit_json(to_data(trials))
     elif len(trials.rejected) < len(trials.trials):

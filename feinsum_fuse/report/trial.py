@@ -145,6 +145,7 @@ def run(
     specs: Mapping[str, Spec],
     device: cl.Device,
     *,
+    written: Spec | None = None,
     repeats: int | None = None,
     cold: bool = False,
     url: Url | None = None,
@@ -155,6 +156,7 @@ def run(
 ) -> Trials:
     """Compile, verify, measure in turns, predict and record mappings of one workload; ``specs``: label -> Spec.
 
+    ``written``: the workload that NumPy computes and whose operations are counted, if that of ``specs`` is a rewriting of it.
     A mapping that cannot be lowered and a kernel that fails are results with an outcome. A mapping that the model refuses has no
     prediction, and its trial's ``note`` says why; the others go on. ``must_predict``: the model must take one of them at least.
     ``together``: so many mappings are measured in turns and recorded before the next ones; default all.
@@ -168,6 +170,7 @@ def run(
     first = cascades[labels[0]]
     if others := [label for label in labels if cascades[label] != first]:
         raise CascadeError(f"{others[0]} and {labels[0]} compute different cascades", hint="Run them one by one: times are compared.")
+    asked = first if written is None else cascade_of(written)
     check_room(first, device)
     predictions = {}
     with Stage("predicting", progress if len(specs) > 1 else None, len(specs)) as predicting:
@@ -186,7 +189,7 @@ def run(
         with_numpy = " with NumPy" if peer is None else ""
         what = f"lowering, building, verifying, and measuring in turns{with_numpy}{_which(start, len(chunk), len(specs))}"
         with Stage(what, progress):
-            measured, peer = _measured(first, chunk, device, peer, repeats=repeats, cold=cold, progress=progress)
+            measured, peer = _measured(asked, chunk, device, peer, repeats=repeats, cold=cold, progress=progress)
         for label, found in measured.items():
             predicted, note = predictions[label]
             after = _After([])
@@ -197,7 +200,7 @@ def run(
             trials.append(Trial(label, specs[label], found, predicted, note, moved, before, fact, tuple(after.trouble)))
     assert peer is not None
     database = str(locate(url)) if any(trial.fact for trial in trials) else ""
-    return Trials(first, DeviceInfo.of(device), tuple(trials), peer, operations(first), database)
+    return Trials(first, DeviceInfo.of(device), tuple(trials), peer, operations(asked), database)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def test_map_prints_the_best_mapping_and_the_proof(invoke: Invoke, files: list[P
     ended = invoke("map", *files, *SMALL)
     best = ff.search(ff.load(*files, variables={"M": 4}))
     assert ended.code == 0
-    assert ended.out.startswith(f"energy {best.value:.6g}, proved optimal\n")
+    assert ended.out.startswith(f"energy {best.value:.6g} J, proved optimal\n")
     assert str(best.front[0].mapping) in ended.out
 
 
@@ -74,6 +74,11 @@ def test_curves_of_all_kinds_in_one_picture(invoke: Invoke, files: list[Path], t
         (["--fused", "some"], 2, "neither a number nor ffmr"),
         (["--curve", "Bufer"], 1, "no memory Bufer"),
         (["-o", "/nowhere/best.yaml"], 1, "there is no folder"),
+        (["--svg", "/"], 1, "it is a folder"),
+        (["--against", "energy"], 2, "give --curve MEMORY, too"),
+        (["--pareto", "energy", "--top", 2], 2, "leave out --top or --pareto"),
+        (["--curve", "Buffer", "-o", "best.yaml"], 2, "curves do not take it"),
+        (["--curve", "Buffer", "--seconds", 1], 2, "curves do not take it"),
     ],
 )
 def test_wrong_questions(invoke: Invoke, files: list[Path], arguments: list[str], code: int, said: str) -> None:
@@ -88,3 +93,26 @@ def test_nothing_legal_is_said_with_exit_code_1(invoke: Invoke, files: list[Path
     ended = invoke("map", *files, *SMALL)
     assert (ended.code, ended.out) == (1, "")
     assert "error: " in ended.err
+
+
+def test_which_of_a_front_is_printed(invoke: Invoke, files: list[Path]) -> None:
+    ended = invoke("map", *files, *SMALL, "--top", 3)
+    count = len(ff.search(ff.load(*files, variables={"M": 4}), top=3).front)
+    assert count > 1
+    assert f"\nmapping 1 of {count}; --json has the others\nLoopTree" in ended.out
+
+
+def test_only_the_top_keys_that_are_wanted(invoke: Invoke, files: list[Path]) -> None:
+    files[0].write_text(f"{files[0].read_text()}\nmapping: 3\n")
+    assert invoke("map", *files, *SMALL).code == 1
+    assert invoke("map", *files, *SMALL, "--top-key", "workload", "--top-key", "arch").code == 0
+
+
+def test_includes_from_elsewhere(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    library, own = tmp_path / "library", tmp_path / "own" / "all.yaml"
+    library.mkdir()
+    own.parent.mkdir()
+    files[1].rename(library / "arch.yaml")
+    own.write_text(f"{files[0].read_text()}\n{{{{include_text('{library / 'arch.yaml'}')}}}}\n")
+    assert "outside the folders that may be read" in invoke("map", own, *SMALL).err
+    assert invoke("map", own, *SMALL, "--include-dir", library).code == 0

@@ -9,8 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.schedule import Schedule
 from tests.cli.conftest import Invoke
+from tests.cli.files import write
 
 
 @pytest.fixture
@@ -113,3 +115,43 @@ def test_a_picture_that_cannot_be_written(invoke: Invoke, matvecs: list[str], tm
     ended = invoke("show", *matvecs, "--svg", tmp_path / "none" / "tree.svg")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err == f"error: cannot write {tmp_path / 'none' / 'tree.svg'}: No such file or directory\n"
+
+
+def test_without_a_mapping_the_default_one_is_shown_and_said(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    workload = write(tmp_path)[0]
+    ended = invoke("show", workload)
+    assert [line for line in ended.out.splitlines() if line.isupper()] == ["CASCADE", "TREE", "SCHEDULE"]
+    assert "no file has a mapping: this is the default one" in ended.err
+    assert "default" not in invoke("show", workload, "--cascade").err
+
+
+def test_a_default_mapping_that_does_not_fit(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    workload, arch, _ = write(tmp_path)
+    ended = invoke("show", workload, arch)
+    assert (ended.code, ended.out.splitlines()[0].split()[0]) == (0, "Einsum")
+    assert "the default one does not fit" in ended.err
+    assert invoke("show", workload, arch, "--tree").code == 1
+
+
+LONG = """
+workload:
+  rank_sizes: {M: 4, K: 300000}
+  bits_per_value: {All: 32}
+  einsums:
+  - Z[m] = A[m, k] * B[k]
+"""
+
+
+def test_the_default_mapping_is_that_of_compile(invoke: Invoke, tmp_path: Path) -> None:
+    """A reduction that the output does not spread over groups is in parts, and NumPy still computes what was written."""
+    file = tmp_path / "long.yaml"
+    file.write_text(LONG)
+    parts = [einsum.name for einsum in suited(ff.cascade(ff.load(file))).einsums]
+    assert len(parts) == 2
+    ended = invoke("show", file, "--schedule")
+    assert f"order=[{', '.join(parts)}]" in ended.out
+    assert "SplitReduction(einsum='Z', variable='k'" in ended.err
+    ran = json.loads(invoke("run", file, "--repeats", 1, "--no-record", "--json").out)
+    assert (ran["mappings"]["default mapping"]["outcome"], ran["operations"]) == ("ok", 2 * 4 * 300000)

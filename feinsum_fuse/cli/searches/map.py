@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ... import Error, SpecError
-from ..console import draw, emit, emit_json, note, progress
+from ... import SpecError
+from ..console import check_places, draw, emit, emit_json, note, progress
 from ..inputs import check_variables, device_file
-from ..options import DeviceOption, FilesArgument, JsonOption, SetOption, variables
+from ..options import DeviceOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, TopKeyOption, variables
 
 if TYPE_CHECKING:
     from ...formats.spec import Spec
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...mapper.curves import Curve
     from ...progress import Progress
 
+UNITS = {"energy": "J", "latency": "s", "edp": "J s"}
 SOON = 1.0
 """Seconds of a search before it says where it is."""
 
@@ -35,7 +36,6 @@ def command(
     imperfect: Annotated[bool, typer.Option("--imperfect", help="Tiles need not divide.")] = False,
     tolerance: Annotated[float, typer.Option("--tolerance", metavar="E", min=0.0, help="Stop within this fraction of the optimum.")] = 0.0,
     seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", help="Stop then, with the best so far and its gap.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes.")] = 1,
     curve: Annotated[
         str | None, typer.Option("--curve", metavar="MEMORY", help="Instead: least traffic against the size of this memory.")
     ] = None,
@@ -43,6 +43,8 @@ def command(
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the curves, or the best LoopTree.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best mapping as YAML, for run.")] = None,
     set_: SetOption = None,
+    include_dir: IncludeDirOption = None,
+    top_key: TopKeyOption = None,
     device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,10 +56,15 @@ def command(
     """
     import feinsum_fuse as ff
 
-    spec = _asked(files, variables(set_), device)
-    for file in (svg, output):
-        if file is not None and not file.parent.is_dir():
-            raise Error(f"cannot write {file}: there is no folder {file.parent}")
+    check_places(None, svg, output)
+    if curve is None and against != "traffic":
+        raise typer.BadParameter("it says what --curve is of: give --curve MEMORY, too", param_hint="--against")
+    if pareto is not None and top > 1:
+        raise typer.BadParameter("a front has all of its mappings: leave out --top or --pareto", param_hint="--top")
+    if curve is not None:
+        searching = {"--pareto": pareto, "--fused": fused, "--seconds": seconds, "--output": output}
+        _refuse({**searching, "--top": top > 1, "--imperfect": imperfect, "--tolerance": tolerance > 0})
+    spec = _asked(files, variables(set_), device, include_dir, top_key)
     if curve is not None:
         _curves(spec, curve, against, svg, as_json)
         return
@@ -70,7 +77,6 @@ def command(
         imperfect=imperfect,
         tolerance=tolerance,
         seconds=seconds,
-        jobs=jobs,
         progress=_report,
     )
     emit_json(_data(result)) if as_json else emit(_text(result))
@@ -80,14 +86,24 @@ def command(
         draw(svg, result.front[0].mapping._repr_svg_())
 
 
-def _asked(files: Sequence[Path], given: dict[str, Any], device: str | None) -> Spec:
+def _refuse(searching: Mapping[str, object]) -> None:
+    """Options of a search, whichever is given, say nothing to curves."""
+    for option, value in searching.items():
+        if value is not None and value is not False:
+            raise typer.BadParameter("curves do not take it: leave out this option or --curve", param_hint=option)
+
+
+def _asked(
+    files: Sequence[Path], given: dict[str, Any], device: str | None, include_dirs: Sequence[Path] | None, top_keys: Sequence[str] | None
+) -> Spec:
     """The Spec to search: of kernels alone where the architecture is a device's."""
     import feinsum_fuse as ff
 
     from ...mapper.device import lowerable
 
     check_variables(files, given)
-    spec = ff.load(*files, variables=given)
+    dirs, keys = include_dirs or (), tuple(top_keys or ())
+    spec = ff.load(*files, variables=given, include_dirs=dirs, top_keys=keys)
     if not spec.workload.einsums:
         raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
     limits = None
@@ -95,7 +111,8 @@ def _asked(files: Sequence[Path], given: dict[str, Any], device: str | None) -> 
         from ...device.catalogue import find_device, target
 
         chosen = find_device(device)
-        spec, limits = ff.load(*files, device_file(chosen), variables=given), target(chosen).limits
+        keys = (*keys, "arch", "opencl") if keys else ()
+        spec, limits = ff.load(*files, device_file(chosen), variables=given, include_dirs=dirs, top_keys=keys), target(chosen).limits
     return lowerable(spec, limits) if spec.opencl is not None and spec.opencl.memories else spec
 
 
@@ -120,7 +137,10 @@ def _text(result: Result) -> str:
         state = "proved optimal" if len(result.front) == 1 else "proved"
     else:
         state = f"not proved: the floor is {result.floor:.6g}, {100 * result.gap:.3g} % below"
-    lines = [f"{result.objective} {result.value:.6g}, {state}", "", result.table(), "", str(result.front[0].mapping)]
+    count = len(result.front)
+    which = [f"mapping 1 of {count}; --json has the others"] if count > 1 else []
+    lines = [f"{result.objective} {result.value:.6g} {UNITS[result.objective]}, {state}", "", result.table(), ""]
+    lines += [*which, str(result.front[0].mapping)]
     if result.omitted:
         lines += ["", f"not searched: {'; '.join(result.omitted)}"]
     return "\n".join(lines)
@@ -143,7 +163,7 @@ def _data(result: Result) -> dict[str, object]:
         "gap": result.gap,
         "front": [_found(found) for found in result.front],
         "omitted": list(result.omitted),
-        "space": vars(result.space),
+        "space": {("log10_mappings" if name == "mappings" else name): figure for name, figure in vars(result.space).items()},
         "log": [vars(stage) for stage in result.log],
     }
 

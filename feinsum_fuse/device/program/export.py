@@ -28,8 +28,7 @@ def export(executable: Executable, folder: Path, name: str = "program") -> tuple
         if argument.by_value or argument.dtype not in _C_TYPES:
             kind = "is passed by value" if argument.by_value else f"has elements of type {argument.dtype}"
             raise DeviceError(f"{argument.name} {kind}, which exported programs cannot hold", hint=f"Types are {', '.join(_C_TYPES)}.")
-    if re.fullmatch(r"[A-Za-z]\w*", name) is None:
-        raise DeviceError(f"{name!r} cannot name files of C", hint="Use letters, digits and underscores.")
+    check_name(name)
     texts = {
         f"{name}.cl": executable.source,
         f"{name}.h": header(executable, name),
@@ -45,6 +44,12 @@ def export(executable: Executable, folder: Path, name: str = "program") -> tuple
         hint = "Name a folder that may be written."
         raise DeviceError(f"the program cannot be written to {folder}: {error.strerror}", hint=hint) from None
     return tuple(folder / file for file in texts)
+
+
+def check_name(name: str) -> None:
+    """Raises :class:`~feinsum_fuse.errors.DeviceError` for what cannot name a program's files."""
+    if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is None:
+        raise DeviceError(f"{name!r} cannot name files of C", hint="Use letters, digits and underscores.")
 
 
 def _arrays(executable: Executable) -> list[Argument]:

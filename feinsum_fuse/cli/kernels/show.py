@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import ScheduleError
-from ..progress import Stage
-from .console import draw, emit, emit_json, progress
-from .inputs import check_variables, specs, with_dtypes
-from .options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, dtypes, variables
+from ... import CascadeError, MappingError, ScheduleError
+from ...progress import Stage
+from ..console import draw, emit, emit_json, note, progress
+from ..inputs import check_variables, specs, with_dtypes
+from ..options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, dtypes, variables
 
 if TYPE_CHECKING:
-    from ..formats.spec import Spec
-    from ..schedule.schedule import Schedule
-    from ..schedule.target import Target
+    from ...formats.spec import Spec
+    from ...schedule.schedule import Schedule
+    from ...schedule.target import Target
 
 GENERATED = ("schedule", "kernel", "source", "model")
-"""The parts that need an architecture."""
+"""The parts that need an architecture and a mapping."""
 
 
 def command(
@@ -42,7 +42,8 @@ def command(
 ) -> None:
     """Show the cascade, LoopTree, schedule, loopy kernel or OpenCL source; without a choice, cascade, LoopTree and schedule.
 
-    Without an arch in FILES, schedules are for the device file of --device, as `run` has it.
+    Without an arch in FILES, schedules are for the device file of --device, as `run` has it. Without a mapping, it is the default one for
+    that device: what `run` runs.
     """
     import feinsum_fuse as ff
 
@@ -51,14 +52,24 @@ def command(
     given = variables(set_)
     check_variables(files, given)
     spec = with_dtypes(ff.load(*files, variables=given, include_dirs=include_dir or ()), dtypes(dtype))
+    chosen = wanted or ([] if svg is not None else ["cascade", "tree", "schedule"])
+    if any(name in GENERATED for name in chosen) or (spec.mapping is None and "tree" in chosen):
+        without = spec
+        try:
+            (spec,) = specs(files, given, device=device, dtypes=dtypes(dtype), include_dirs=include_dir).specs.values()
+            if spec.mapping is None:
+                what = "there is no mapping, and the default one does not fit the architecture"
+                raise MappingError(what, hint="Give one: `feinsum-fuse map` finds it.")
+        except (CascadeError, MappingError) as error:
+            if wanted or without.mapping is not None:
+                raise
+            note(f"warning: {error}")
+            spec, chosen = without, ["cascade"]
+        if without.mapping is None and spec.mapping is not None:
+            note("no file has a mapping: this is the default one, which run takes")
     if svg is not None:
         draw(svg, (spec.mapping if spec.mapping is not None else spec)._repr_svg_())
-    elif not wanted:
-        wanted = ["cascade"] if spec.mapping is None else ["cascade", "tree", "schedule"]
-    if any(name in GENERATED for name in wanted):
-        found, _ = specs(files, given, device=device, dtypes=dtypes(dtype), include_dirs=include_dir)
-        (spec,) = found.values()
-    _print(_parts(spec, wanted, device, upto, cold), as_json)
+    _print(_parts(spec, chosen, device, upto, cold), as_json)
 
 
 def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None, cold: bool) -> dict[str, object]:
@@ -69,7 +80,7 @@ def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None, 
     if "tree" in wanted:
         parts["tree"] = str(spec.mapping)
     if "model" in wanted:
-        from ..model.hardware.placement import place_caches
+        from ...model.hardware.placement import place_caches
 
         parts["model"] = str(place_caches(spec, cold=cold).mapping)
     if any(name in GENERATED for name in wanted if name != "model"):
@@ -85,7 +96,7 @@ def _schedule(spec: Spec, device: str | None, upto: int | None) -> Schedule:
     """The schedule of this mapping, cut after ``upto`` steps, as it comes back from its JSON."""
     import feinsum_fuse as ff
 
-    from ..schedule.schedule import Schedule
+    from ...schedule.schedule import Schedule
 
     with Stage("lowering", progress):
         schedule = ff.lower(spec, target=_target(device))
@@ -97,8 +108,8 @@ def _schedule(spec: Spec, device: str | None, upto: int | None) -> Schedule:
 
 def _target(device: str | None) -> Target:
     """That of the device that is named, else the neutral one."""
-    from ..device.catalogue import find_device, target
-    from ..schedule.target import ANY_DEVICE
+    from ...device.catalogue import find_device, target
+    from ...schedule.target import ANY_DEVICE
 
     return target(find_device(device)) if device else ANY_DEVICE
 
@@ -106,7 +117,7 @@ def _target(device: str | None) -> Target:
 def _generated(spec: Spec, steps: Schedule, wanted: list[str], target: Target) -> dict[str, object]:
     import feinsum_fuse as ff
 
-    from ..codegen.generation import executable
+    from ...codegen.generation import executable
 
     with Stage("applying the schedule", progress):
         cascade = ff.cascade(spec)
@@ -120,7 +131,7 @@ def _generated(spec: Spec, steps: Schedule, wanted: list[str], target: Target) -
 
 
 def _print(parts: dict[str, object], as_json: bool) -> None:
-    from ..schedule.schedule import Schedule
+    from ...schedule.schedule import Schedule
 
     if as_json:
         emit_json({name: json.loads(part.to_json()) if isinstance(part, Schedule) else part for name, part in parts.items()})
