@@ -39,7 +39,7 @@ def test_kernels_of_loopys_own_are_matched_and_scheduled(name: str, dtype: type,
     a, b = arrays["A"][:, :, None], arrays["B"][None]
     expected = getattr(np, name)(a * b if "*" in term else a > b, axis=1)
     np.testing.assert_array_equal(found.reference(**arrays)["C"], expected)
-    explicit = Schedule((Explicate(),)).apply(t_unit, names=found.names)
+    explicit = Schedule((Explicate(),)).apply(found.prepared, names=found.names)
     np.testing.assert_array_equal(run(explicit, **arrays)["C"], expected)
 
 

@@ -349,6 +349,13 @@ def test_sizes(error: type[ff.ScheduleError], limits: DeviceLimits, message: str
     assert str(caught.value) == message
 
 
+def test_names_of_another_kernel() -> None:
+    names = ff.match(CHAIN.kernel()).names
+    with pytest.raises(ff.ScheduleError, match=r"has no (instruction|iname|array) \w+, which the names speak of") as caught:
+        Schedule((Explicate(),)).apply(PRODUCT.kernel(), names)
+    assert "match.prepared" in str(caught.value)
+
+
 def test_every_error_class_is_tested() -> None:
     """Those of vectors, masks, blocks and the archive have tests of their own."""
     tested = {case[0] for case in CASES} | {case[0] for case in LIMITS}

@@ -9,6 +9,7 @@ from pytools.tag import Taggable, UniqueTag, tag_dataclass
 
 from ...cascades.kernel.tags import EinsumTag, KeptTag, RankVariableTag, TensorTag
 from ...cascades.names import Names
+from ...errors import ScheduleError
 from ..tree.nest import Nest
 
 Entity = TypeVar("Entity", bound=Taggable)
@@ -35,8 +36,10 @@ def tagged(t_unit: lp.TranslationUnit, names: Names) -> lp.TranslationUnit:
     """The kernel with tags for the Einsums, rank variables and tensors that ``names`` maps to its instructions, inames and arrays.
 
     Tags of ours that are there already are replaced, so that what another schedule has written belongs to the caller now; all others stay.
+    Raises :class:`~feinsum_fuse.errors.ScheduleError` if the kernel has not what is named.
     """
     kernel = _plain(t_unit.default_entrypoint)
+    _require_named(kernel, names)
     einsums = {insn: einsum for einsum, insn in names.instructions.items()}
     tensors = {array: tensor for tensor, array in names.arrays.items()}
     inames = {name: _plain(iname) for name, iname in kernel.inames.items()}
@@ -53,6 +56,19 @@ def tagged(t_unit: lp.TranslationUnit, names: Names) -> lp.TranslationUnit:
             temporary_variables={n: t.tagged(TensorTag(tensors[n])) if n in tensors else t for n, t in temporaries.items()},
         )
     )
+
+
+def _require_named(kernel: lp.LoopKernel, names: Names) -> None:
+    entities = (
+        ("instruction", names.instructions.values(), {insn.id for insn in kernel.instructions}),
+        ("iname", names.inames.values(), kernel.inames),
+        ("array", names.arrays.values(), {argument.name for argument in kernel.args} | set(kernel.temporary_variables)),
+    )
+    for what, asked, there in entities:
+        for name in asked:
+            if name not in there:
+                hint = "Names that ff.match found speak of its copy of the kernel: apply the schedule to match.prepared."
+                raise ScheduleError(f"The kernel {kernel.name} has no {what} {name}, which the names speak of.", hint=hint)
 
 
 def _plain(entity: Entity) -> Entity:
