@@ -27,11 +27,11 @@ from ..schedule.target import DeviceLimits
 from .einsum.chain import Budget
 from .einsum.pareto import SLACK, undominated
 from .einsum.tables import Limit
-from .einsum.tile_table import EXHAUSTIVE
 from .errors import LateError, NoMappingError, UnprovedError, UnsearchedError
 from .infeasibility import infeasible
 from .joining.joins import Joins, Part
 from .joining.structures import Structures
+from .omissions import INEXPRESSIBLE, Omissions
 from .options import MAX_ROWS, Objective, Options, SearchProgress
 from .problem import Figures, Problem
 from .result import Found, Result, Space, Stage, value_of
@@ -192,9 +192,12 @@ class Search:
         self._agree(objective, value, found)
         factor = value_of(asked, found) / value_of(objective, found) if asked != objective and value_of(objective, found) else 1.0
         front = (found,) if self.options.top == 1 else self._best_or(found, problem, objective, value, fused)
-        proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance) and not problem.thinned
+        omissions = self._omissions(problem)
+        floor = min(floor, self._value(objective, omissions.floor))
+        proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance)
         least = min(floor, value_of(objective, found)) * factor
-        return Result(asked, front, least, proved, self._space(), tuple(self.log), self._omitted(problem))
+        omitted = (*omissions.named, *([INEXPRESSIBLE] if problem.expressible and not proved else []))
+        return Result(asked, front, least, proved, self._space(), tuple(self.log), omitted)
 
     @property
     def _same_latency(self) -> bool:
@@ -214,14 +217,8 @@ class Search:
         floors = {"energy": (0,), "latency": (1,), "edp": (0, 1)}[objective]
         return Figures(both or objective == "energy", both or objective == "latency", floors)
 
-    def _omitted(self, problem: Problem) -> tuple[str, ...]:
-        """What of the space is not searched."""
-        result = []
-        if problem.shares_space:
-            result.append("mappings in which Einsums share loops in space, with an intermediate in a memory below a fanout")
-        if problem.thinned:
-            result.append(f"of tiles with a remainder, those that make as many trips as a smaller one, in extents above {EXHAUSTIVE}")
-        return tuple(result)
+    def _omissions(self, problem: Problem) -> Omissions:
+        return Omissions(problem, self._most_fused(problem))
 
     def _agree(self, objective: str, value: float, found: Found) -> None:
         """The model must say what the search counts."""
@@ -304,7 +301,7 @@ class Search:
             self._report(f"{loops} fused loops", stage.floor, stage.value)
             if stage.value <= stage.floor * enough:
                 return
-        if not problem.shares_space and stage.best is not None:
+        if not self._omissions(problem).structures and stage.best is not None:
             stage.floor = stage.value / (1 + self.options.tolerance)
 
     def _begin(self, stage: _Best) -> None:
@@ -400,8 +397,11 @@ class Search:
                 raise self._nothing(problem) from None
             front, floor, complete = self._undominated(ends, problem), 0.0, False
         first = next((axis for axis in axes if axis != "usage"), "energy")
+        omissions = self._omissions(problem)
+        floor = min(floor, self._value(first, omissions.floor))
         self._report("front", floor, value_of(first, front[0]))
-        return Result(first, front, floor, complete and not self._omitted(problem), self._space(), tuple(self.log), self._omitted(problem))
+        omitted = (*omissions.named, *([INEXPRESSIBLE] if not complete and not self._late else []))
+        return Result(first, front, floor, not omitted and not self._late, self._space(), tuple(self.log), omitted)
 
     def _whole_front(self, problem: Problem, ends: list[Found]) -> tuple[tuple[Found, ...], float, bool]:
         """The front, a floor under its first axis, and whether nothing is missing; what is found on the way goes to ``ends``."""

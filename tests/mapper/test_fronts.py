@@ -65,9 +65,13 @@ def test_progress_is_told() -> None:
     assert all(isinstance(item, SearchProgress) and item.floor <= item.incumbent for item in heard)
 
 
-def test_too_many_rows_are_an_error() -> None:
-    with pytest.raises(UnprovedError, match="max_rows is 3"):
-        ff.search(spec(two_memories(200), CHAIN), max_rows=3)
+def test_too_many_rows_end_a_search() -> None:
+    stopped = ff.search(spec(two_memories(200), CHAIN), max_rows=3)
+    assert not stopped.proved
+    assert stopped.value > ff.search(spec(two_memories(200), CHAIN)).value
+    held = two_memories(200).replace("size: 200, leak_power: 0, area: 0", "size: 200, leak_power: 0, area: 0, tensors: {keep: All}")
+    with pytest.raises(UnprovedError, match="max_rows is 1"):
+        ff.search(spec(held, CHAIN), max_rows=1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""What of an architecture's space a search leaves out, and a floor under that too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.accelforge.terms import FULL, PARTIAL
+from ..model.quantity import Array
+from .einsum.chain import objectives
+from .einsum.space import EinsumSpace
+from .einsum.tables import Tables
+from .einsum.tile_table import EXHAUSTIVE
+from .problem import Problem
+
+INEXPRESSIBLE = "mappings that hold a tensor of several Einsums above a loop that these share, for one of them alone"
+
+
+@dataclass(frozen=True)
+class Omissions:
+    """What a search with at most so many fused loops leaves out.
+
+    Where whole mappings are left out, the floors of the Einsums alone hold for these too, but to have searched all others proves nothing.
+    Where tiles are left out, these floors do not hold either.
+    """
+
+    problem: Problem
+    fused: int
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """In words, what is left out."""
+        return (*self.structures, *self.tiles)
+
+    @property
+    def structures(self) -> tuple[str, ...]:
+        """Kinds of mappings that are left out, though each Einsum alone is searched with what they have."""
+        found = {
+            "mappings in which Einsums share loops in space, with an intermediate in a memory below a fanout": self.problem.shares_space,
+            "with tile_shape, tensors held above several fused loops that take only the space of a tile below them": self.fused > 0
+            and any(space.rules.on_tiles and space.tracked for space in self._spaces),
+            "of two tensors held above a fused loop that moves both of their windows, the space that the second would save": self.fused > 0
+            and any(_two_sink(tables) for own in self.problem.tables for tables in own),
+            "with tensor_order_options, other orders of what is held around the loops that Einsums share": any(
+                _ordered(space) and _inside(space) for space in self._spaces
+            ),
+        }
+        return tuple(text for text, applies in found.items() if applies)
+
+    @property
+    def tiles(self) -> tuple[str, ...]:
+        """Tiles that are left out."""
+        thinned = f"of tiles with a remainder, those that make as many trips as a smaller one, in extents above {EXHAUSTIVE}"
+        perfect = "tiles with a remainder in loops in space, and of the variables that these take"
+        found = {thinned: self.problem.thinned, perfect: self._ragged_in_space}
+        return tuple(text for text, applies in found.items() if applies)
+
+    @property
+    def floor(self) -> Array:
+        """Least energy and latency, each on its own, of any mapping, tiles that are left out among them."""
+        if not self.tiles:
+            return np.full(2, np.inf)
+        least = _of_operations if self._ragged_in_space else _of_fills
+        each = [np.min([least(tables) * tables.n_instances for tables in own], axis=0) for own in self.problem.tables]
+        return np.asarray(np.sum(each, axis=0))
+
+    @property
+    def _spaces(self) -> Iterator[EinsumSpace]:
+        return (tables.space for own in self.problem.tables for tables in own)
+
+    @property
+    def _ragged_in_space(self) -> bool:
+        """Whether there are loops in space, over variables that tiles with a remainder could cut otherwise."""
+        return self.problem.options.imperfect and any(
+            dimension.fanout.fanout > 1 and int(space.terms.bounds.max(initial=1)) > 2
+            for space in self._spaces
+            for dimension in space.terms.dimensions
+        )
+
+
+def _of_fills(tables: Tables) -> Array:
+    """The least of one instance of an Einsum if every holder is filled once, whatever its tiles."""
+    space = tables.space
+    every = np.arange(len(space.spreads))
+    return np.asarray(np.min([objectives(space, space.compulsory(option), every).min(axis=0) for option in space.options], axis=0))
+
+
+def _of_operations(tables: Tables) -> Array:
+    """The least of one instance of an Einsum that nothing but its operations costs, spread over all that there is."""
+    terms = tables.space.terms
+    figures = terms.compute(terms.alone)
+    units = math.prod(dimension.fanout.fanout for dimension in terms.dimensions)
+    return np.array([figures[0, 0], terms.latency(figures)[0] / units])
+
+
+def _two_sink(tables: Tables) -> bool:
+    """Whether a loop that may be fused moves the windows of two tensors that a memory which may overflow holds."""
+    space = tables.space
+    held = [t for t in space.tensors if any(option[t] >> m & 1 for option in space.options for m in space.tracked)]
+    kinds = space.terms.kinds
+    inside = [t for t in space.tensors if space.shared[t] and any(not option[t] & 1 for option in space.options)]
+    return any(
+        sum(kinds[t][v] == PARTIAL for t in held) > 1 and (tables.passes or any(kinds[t][v] == FULL for t in inside))
+        for v in range(len(space.terms.variables))
+    )
+
+
+def _ordered(space: EinsumSpace) -> bool:
+    """Whether the order of a memory's storage nodes is constrained."""
+    return any(ranks for order in space.rules.orders for ranks in order)
+
+
+def _inside(space: EinsumSpace) -> bool:
+    """Whether a tensor of several Einsums may live elsewhere than in the outermost memory."""
+    return any(space.shared[t] and not option[t] & 1 for option in space.options for t in space.tensors)

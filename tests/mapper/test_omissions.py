@@ -1,0 +1,82 @@
+"""What a search leaves out is named, and what it finds is called proved only where a floor under that too is reached."""
+
+from __future__ import annotations
+
+import pytest
+
+import feinsum_fuse as ff
+
+from .specs import OUTER, arch, compute, container, memory, spec, two_memories, workload
+
+CHAIN = workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], M=6, K=4, N=6, P=4)
+SHARED = workload(["T[m,n] = A[m] * B[n]", "Z[m] = T[m,n] * A[m]"], M=6, N=6)
+WINDOWS = workload(
+    [
+        "{einsum: 'T[p,k] = I[H: p + r] * J[H: p + r] * W[r,k]', iteration_space_shape: [0 <= p < 4, 0 <= r < 2]}",
+        "{einsum: 'O[p,k] = T[p,k] * V[k]', iteration_space_shape: [0 <= p < 4]}",
+    ],
+    K=3,
+)
+
+
+def spread(rate: float = 64) -> str:
+    """Two memories of some rate, four units."""
+    outer, inner = memory("Main", "inf", 64, rate=rate, tensors=OUTER), memory("Buffer", 400, 4, rate=rate)
+    return arch(outer, container("PE", "{name: X, fanout: 4}"), inner, compute())
+
+
+def ruled(rule: str) -> str:
+    """Two memories, the inner one under a rule."""
+    return arch(
+        memory("Main", "inf", 64, tensors=OUTER), memory("Buffer", 150, 4, tensors=f"tensors: {{may_keep: All, {rule}}}"), compute()
+    )
+
+
+STRUCTURES = {
+    "tile_shape": spec(ruled("tile_shape: [{expression: m, operator: '<=', value: 2}]"), CHAIN),
+    "tensor_order_options": spec(ruled("tensor_order_options: [[B, A, T], [T, C, Z]]"), CHAIN),
+    "windows": spec(two_memories(100), WINDOWS),
+    "hold a tensor of several Einsums": spec(two_memories(40), SHARED),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_mappings_that_are_left_out_are_named(name: str) -> None:
+    result = ff.search(STRUCTURES[name])
+    assert any(name in text for text in result.omitted)
+    assert result.value > 1.01 * result.floor
+    assert not result.proved
+
+
+def test_where_nothing_is_left_out_nothing_is_named() -> None:
+    result = ff.search(spec(two_memories(150), CHAIN))
+    assert result.proved
+    assert not result.omitted
+
+
+def test_tiles_with_a_remainder_are_not_tried_in_space() -> None:
+    product = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=7, K=5, N=7)
+    result = ff.search(spec(spread(), product), "latency", imperfect=True)
+    assert any("in space" in text for text in result.omitted)
+    assert result.floor == pytest.approx(7 * 5 * 7 / 4)
+    assert result.value > result.floor
+    assert not result.proved
+
+
+def test_the_rate_of_all_units_is_a_floor_under_everything() -> None:
+    product = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=8, K=5, N=7)
+    result = ff.search(spec(spread(10_000), product), "latency", imperfect=True)
+    assert result.omitted
+    assert result.value == result.floor == 8 * 5 * 7 / 4
+    assert result.proved
+
+
+def test_filling_once_is_a_floor_under_tiles_that_are_not_tried() -> None:
+    vector = workload(["Z[m] = A[m] * B[m]"], M=67)
+    result = ff.search(spec(two_memories(400), vector), imperfect=True)
+    assert any("above 64" in text for text in result.omitted)
+    assert result.proved
+    matrix = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=67, K=9, N=11)
+    open_ = ff.search(spec(two_memories(100), matrix), imperfect=True)
+    assert not open_.proved
+    assert open_.floor < open_.value
