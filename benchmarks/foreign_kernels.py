@@ -18,7 +18,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,11 @@ class Seen:
     """``right``, ``wrong``, or the reason why it was refused."""
 
 
+def _factors(expr: p.Product) -> Iterator[object]:
+    for child in expr.children:
+        yield from _factors(child) if isinstance(child, p.Product) else (child,)
+
+
 class _Arithmetic(UncachedWalkMapper):  # type: ignore[misc]
     """Counts operations, and looks for sums of products."""
 
@@ -76,7 +81,7 @@ class _Arithmetic(UncachedWalkMapper):  # type: ignore[misc]
 
     def map_product(self, expr: p.Product) -> None:
         self.count += len(expr.children) - 1
-        self.factors = max(self.factors, sum(isinstance(child, p.Subscript | p.Call) for child in expr.children))
+        self.factors = max(self.factors, sum(isinstance(factor, p.Subscript | p.Call) for factor in _factors(expr)))
         super().map_product(expr)
 
     def map_quotient(self, expr: p.Quotient) -> None:

@@ -19,6 +19,7 @@ from loopy.diagnostic import LoopyError
 from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag
 from loopy.kernel.data import AddressSpace, ConcurrentTag, KernelArgument, TemporaryVariable, ValueArg
+from loopy.kernel.function_interface import CallableKernel
 from loopy.schedule import CallKernel, EnterLoop, ReturnFromKernel, get_insn_ids_for_block_at
 from loopy.schedule.tools import get_subkernel_arg_info
 from loopy.translation_unit import TranslationUnit
@@ -54,8 +55,10 @@ def executable(
 
     ``outputs`` names the written arrays that a caller gets back (default: all written arguments);
     other written global arrays become temporaries. Raises :class:`~feinsum_fuse.errors.LoweringError`
-    for sizes that are not numbers, for write races, for loops on the host, and for whatever else loopy refuses.
+    for sizes that are not numbers, for write races, for loops on the host, for global arrays that hold values of the kernel's own, and for
+    whatever else loopy refuses.
     """
+    _refuse_initializers(t_unit)
     has_half = uses_half(t_unit)
     if has_half:
         t_unit = with_half_constants(t_unit)
@@ -83,6 +86,16 @@ def executable(
     arguments = tuple(_argument(kernel, name, written, wanted) for name in names)
     vectors = tuple((name, lanes) for name in names if (lanes := _element_type(_array(kernel, name).dtype.numpy_dtype, name)[1]))
     return Executable(source, options, arguments, launches, vectors)
+
+
+def _refuse_initializers(t_unit: TranslationUnit) -> None:
+    """loopy declares such arrays outside the device kernels, which are all that is written here."""
+    for function in t_unit.callables_table.values():
+        for array in function.subkernel.temporary_variables.values() if isinstance(function, CallableKernel) else ():
+            if array.initializer is not None and array.address_space == AddressSpace.GLOBAL:
+                raise LoweringError(
+                    f"{array.name} is a global array whose values lie in the kernel (initializer)", hint=f"Make {array.name} an argument."
+                )
 
 
 def _launches(kernel: LoopKernel, t_unit: TranslationUnit) -> tuple[Launch, ...]:

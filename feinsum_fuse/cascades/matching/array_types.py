@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import loopy as lp
+import numpy as np
 from loopy.diagnostic import LoopyError
 from loopy.symbolic import Reduction, SubstitutionRuleExpander, UncachedWalkMapper
 from loopy.type_inference import TypeReader
@@ -32,7 +35,7 @@ class Types:
         dtype = self.kernel.get_var_descriptor(name).dtype
         if dtype is None or not hasattr(dtype, "numpy_dtype"):
             raise Refusal(f"the element type of {name} is not known")
-        return str(dtype.numpy_dtype.name)
+        return _named(dtype.numpy_dtype, name)
 
     def reduction(self, insn: str) -> str:
         """The type of what the instruction's reduction combines."""
@@ -63,7 +66,7 @@ class Types:
         dtype = inferred.temporary_variables[name].dtype
         if dtype is None or not hasattr(dtype, "numpy_dtype"):
             raise Refusal(f"the type of {expression} is not known")
-        return str(dtype.numpy_dtype.name)
+        return _named(dtype.numpy_dtype, expression)
 
     def _type(self, expression: Expression) -> str:
         expanded = SubstitutionRuleExpander(self.kernel.substitutions)(expression)
@@ -71,10 +74,20 @@ class Types:
             found = TypeReader(self.kernel, self.inferred.callables_table)(expanded)
         except LoopyError as error:
             raise Refusal(f"the type of {expression} cannot be inferred: {error}") from None
+        except AttributeError:
+            # loopy's reader looks for a list that it has only while it infers a whole kernel, where a function has no type.
+            target = type(self.original.target).__name__
+            raise Refusal(f"the type of {expression} cannot be inferred: a function in it is not known to {target}") from None
         candidates = found if isinstance(found, list) else [found]
         if len(candidates) != 1 or not hasattr(candidates[0], "numpy_dtype"):
             raise Refusal(f"the type of {expression} is not known")
-        return str(candidates[0].numpy_dtype.name)
+        return _named(candidates[0].numpy_dtype, expression)
+
+
+def _named(dtype: np.dtype[Any], what: object) -> str:
+    if dtype.kind == "V":
+        raise Refusal(f"{what} holds vectors or records, which are no elements of tensors")
+    return dtype.name
 
 
 class _Collected(UncachedWalkMapper):  # type: ignore[misc]

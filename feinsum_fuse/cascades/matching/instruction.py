@@ -23,7 +23,7 @@ from ..element_types import default_accumulator
 from ..kernel.callables import reduction_of
 from ..terms import Size, SizeParam
 from .array_types import Refusal
-from .instruction_map import MapReader, Operands, Source, nonnegative
+from .instruction_map import MapReader, Operands, Source, nonnegative, real_number
 from .rule import affine
 
 
@@ -234,14 +234,15 @@ def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tup
 
 def taken_apart(expression: Expression, source: Source) -> Value:
     """``if(conditions, populate (reduce) reduction, constant)`` and everything simpler."""
-    if isinstance(expression, p.If) and isinstance(expression.else_, int | float | np.generic):
+    otherwise = real_number(expression.else_) if isinstance(expression, p.If) else None
+    if otherwise is not None:
         parts = expression.condition.children if isinstance(expression.condition, p.LogicalAnd) else (expression.condition,)
         conditions = tuple(nonnegative(part, source.kernel) for part in parts)
         inside = taken_apart(expression.then, source)
         inside = inside if inside.operation is not None else Value(expression.then)
         if all(condition is not None for condition in conditions) and not inside.conditions and inside.populate is None:
             known = tuple(condition for condition in conditions if condition is not None)
-            return Value(inside.map, inside.operation, inside.inames, float(expression.else_), known)
+            return Value(inside.map, inside.operation, inside.inames, otherwise, known)
     if isinstance(expression, LoopyReduction):
         return Value(expression.expr, expression.operation, tuple(expression.inames))
     combined = _combined(expression, source)
@@ -271,11 +272,11 @@ def _combined(expression: Expression, source: Source) -> Value | None:
     elif isinstance(expression, p.Call) and isinstance(expression.function, p.Variable | ResolvedFunction):
         operator, children = source.function(expression.function), expression.parameters
     reductions = [child for child in children if isinstance(child, LoopyReduction)]
-    numbers = [child for child in children if isinstance(child, int | float | np.generic)]
+    numbers = [number for child in children if (number := real_number(child)) is not None]
     if len(children) != 2 or len(reductions) != 1 or len(numbers) != 1:
         return None
     reduction = reductions[0]
     known = reduction_of(reduction.operation)
     if known is None or known.operator != operator:
         return None
-    return Value(reduction.expr, reduction.operation, tuple(reduction.inames), float(numbers[0]))
+    return Value(reduction.expr, reduction.operation, tuple(reduction.inames), numbers[0])

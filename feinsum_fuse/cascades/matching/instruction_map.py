@@ -21,6 +21,9 @@ from ..kernel.typed_map import Integers
 from .array_types import Refusal, Types
 from .rule import Computed, Element, affine, arrays_in, called_rule, element
 
+MOST_BITS = 64
+"""Of the integers that kernels hold."""
+
 
 @dataclass
 class Operands:
@@ -153,9 +156,9 @@ class MapReader(Mapper):  # type: ignore[misc]
         if not isinstance(read, Element) or read.array != self.output:
             return None
         condition = nonnegative(expr.condition, self.kernel)
-        if condition not in read.indices or not isinstance(expr.else_, int | float | np.generic):
-            raise Refusal(f"it reads {self.output}, which it writes, where {expr.condition}")
-        initial = float(expr.else_)
+        initial = real_number(expr.else_)
+        if condition not in read.indices or initial is None:
+            raise Refusal(f"it reads {self.output}, which it writes, where {expr.condition}, and {expr.else_} elsewhere")
         if self.operands.initial not in (None, initial):
             raise Refusal(f"it reads {self.output} with two initial values, {self.operands.initial} and {initial}")
         self.operands.initial = initial
@@ -217,6 +220,16 @@ class MapReader(Mapper):  # type: ignore[misc]
         raise Refusal(f"{expr} cannot stand in a map")
 
     map_algebraic_leaf = handle_unsupported_expression
+
+
+def real_number(expression: Expression) -> float | None:
+    """A constant as the number that initial values are; ``None`` for what is none, and where that would lose a part of it."""
+    if isinstance(expression, int | np.integer):
+        whole = int(expression)
+        return float(whole) if whole.bit_length() <= MOST_BITS and float(whole) == whole else None
+    if isinstance(expression, complex | np.complexfloating):
+        return float(expression.real) if expression.imag == 0 else None
+    return float(expression) if isinstance(expression, float | np.floating) else None
 
 
 def nonnegative(condition: Expression, kernel: lp.LoopKernel) -> Affine | None:

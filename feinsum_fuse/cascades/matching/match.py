@@ -312,6 +312,9 @@ class _Matching:
             *(found.reduce, found.populate, found.guards, checked(found.accumulate)),
         )
         dtypes = tuple(self.tensors[operand.tensor].dtype for operand in operands)
+        stored = self.tensors[found.array].dtype
+        if np.dtype(result.accumulate).kind == "c" and np.dtype(stored).kind != "c":
+            raise Refusal(f"it stores {result.accumulate} in {found.array}, which is {stored}")
         computing = computing_type(dtypes, result.accumulate, is_fractional(primitive(result.map)))
         for cast in found.operands.casts:
             if cast != computing:
@@ -339,6 +342,8 @@ class _Matching:
         for name, other in self.computed.items():
             if other.body == read.body and self.tensors[name].shape == lengths:
                 return Access(name, indices)
+        for array in sorted(arrays_in(read.body, self.kernel)):
+            self.check_is_given(array)
         name = self.fresh(read.rule)
         self.computed[name] = read
         self.tensors[name] = Tensor(name, lengths, checked(read.dtype))
@@ -356,6 +361,7 @@ class _Matching:
 
     def add_tensor(self, array: str, needed: tuple[Size, ...], is_written: bool) -> None:
         """Add a tensor, or check that what is accessed of it is in it; inputs have the array's declared shape where that is known."""
+        self.check_is_given(array)
         descriptor = self.kernel.get_var_descriptor(array)
         declared = descriptor.shape if isinstance(descriptor.shape, tuple) else (None,) * len(needed)
         if len(declared) != len(needed):
@@ -367,6 +373,12 @@ class _Matching:
             _axis(array, need, _size(length), have, is_written) for need, length, have in zip(needed, declared, known, strict=True)
         )
         self.tensors[array] = Tensor(array, shape, checked(self.source.types.array(array)))
+
+    def check_is_given(self, array: str) -> None:
+        """A cascade's inputs are arguments, not what a kernel was made with."""
+        descriptor = self.kernel.get_var_descriptor(array)
+        if isinstance(descriptor, lp.TemporaryVariable) and descriptor.initializer is not None:
+            raise Refusal(f"it reads {array}, whose values lie in the kernel (initializer); make {array} an argument")
 
     def names(self, cascade: Cascade) -> Names:
         rules = {(found.id, position): rule for found in self.found.values() for position, rule in found.operands.rules.items()}

@@ -27,7 +27,13 @@ def entrypoint(t_unit: lp.TranslationUnit) -> lp.LoopKernel:
         raise ScheduleError(
             f"the translation unit has {len(t_unit.entrypoints)} entrypoints", hint="Make one kernel its only one: with_entrypoints(name)."
         )
-    return t_unit.default_entrypoint
+    kernel = t_unit.default_entrypoint
+    if not isinstance(kernel.target, lp.OpenCLTarget):
+        raise ScheduleError(
+            f"{kernel.name} is a kernel for {type(kernel.target).__name__}, and schedules write OpenCL",
+            hint="Give it as one for OpenCL: t_unit.copy(target=lp.PyOpenCLTarget()).",
+        )
+    return kernel
 
 
 def foreign_instructions(kernel: lp.LoopKernel, nest: Nest) -> list[lp.InstructionBase]:

@@ -16,8 +16,10 @@ from .draft import Draft
 from .inferred_types import with_types
 from .operands import with_rules
 from .reductions import with_own_reductions
+from .state import as_made
 
 REWRITINGS: tuple[Callable[[Draft], Draft], ...] = (
+    as_made,
     with_types,
     with_known_bounds,
     without_private_values,

@@ -1,0 +1,159 @@
+"""Kernels for other targets, with other element types and constants, and with values of their own: computed right, or refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import loopy as lp
+import numpy as np
+import pyopencl.cltypes as cltypes
+import pytest
+from loopy.symbolic import Reduction
+from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
+from pymbolic import primitives as p
+from pymbolic import var
+from pymbolic.typing import Expression
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.matching.match import match
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.optimization import How
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from tests.cascades.randomness import largest_error, run
+
+DOMAIN = "{[m,n,k] : 0 <= m < 7 and 0 <= n < 5 and 0 <= k < 3}"
+PRODUCT = "C[m,n] = sum(k, A[m,k]*B[k,n])"
+TARGETS = ("CTarget", "ExecutableCTarget", "CudaTarget", "ISPCTarget")
+
+
+def kernel(text: str = PRODUCT, dtypes: str = "float64 float64 float64", target: str = "PyOpenCLTarget") -> lp.TranslationUnit:
+    """``A[7, 3]``, ``B[3, 5]``, ``C[7, 5]`` of these types."""
+    shapes = {"A": (7, 3), "B": (3, 5), "C": (7, 5)}
+    args = [lp.GlobalArg(name, np.dtype(t), shape=shape) for (name, shape), t in zip(shapes.items(), dtypes.split(), strict=True)]
+    return lp.make_kernel(DOMAIN, text, [*args, ...], target=getattr(lp, target)(), lang_version=(2018, 2))
+
+
+def arrays() -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(4)
+    return {"A": generator.random((7, 3)), "B": generator.random((3, 5))}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_kernel_for_another_target_is_read_and_named_where_opencl_is_written(target: str, tmp_path: Path) -> None:
+    given = kernel(target=target)
+    assert match(given).cascade.key == match(kernel()).cascade.key
+    device, url = find_device("portable"), f"sqlite:///{tmp_path / 'facts.db'}"
+    assert not ff.retrieve(given, device, url=url)
+    found = ff.optimize(given, device, url=url)
+    assert (found.kernel, found.how, found.verified) == (given, How.unchanged, False)
+    assert any(f"kernel for {target}" in reason for reason in found.reasons)
+    moved = given.copy(target=lp.PyOpenCLTarget())
+    values = arrays()
+    explicit = Schedule((Explicate(),)).apply(match(moved).prepared, match(moved).names)
+    assert largest_error(run(explicit, **values)["C"], values["A"] @ values["B"]) < 1e-14
+
+
+def test_a_kernel_in_c_compiles_to_an_opencl_program() -> None:
+    values = arrays()
+    assert largest_error(ff.compile(kernel(target="CTarget"), "portable")(**values)["C"], values["A"] @ values["B"]) < 1e-14
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_function_that_a_target_lacks_is_refused(target: str) -> None:
+    with pytest.raises(ff.MatchError, match="rsqrt"):
+        match(kernel("C[m,n] = sum(k, rsqrt(A[m,k]))", target=target))
+
+
+REFUSED: dict[str, tuple[str, str, str]] = {
+    "an operand of bools": ("C[m,n] = sum(k, if(A[m,k], B[k,n], 0.0))", "bool float64 float64", "no element type 'bool'"),
+    "a result of bools": ("C[m,n] = A[m,0] > B[0,n]", "float64 float64 bool", "no element type 'bool'"),
+    "any": ("C[m,n] = reduce(any, k, A[m,k] > B[k,n])", "float64 float64 int32", "bool|any"),
+    "a constant condition": ("C[m,n] = sum(k, if(True, A[m,k], B[k,n]))", "float64 float64 float64", "constant True"),
+    "an imaginary number": ("C[m,n] = sum(k, 2j*A[m,k]*B[k,n])", "float64 float64 complex128", "constant .*2j"),
+    "complex sums in real elements": (PRODUCT, "complex128 complex128 float64", "stores complex128 in C, which is float64"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_place_in_a_cascade_is_refused_by_name(name: str) -> None:
+    text, dtypes, reason = REFUSED[name]
+    with pytest.raises(ff.MatchError, match=reason):
+        match(kernel(text, dtypes))
+
+
+def test_vectors_and_records_are_refused() -> None:
+    args = [lp.GlobalArg(name, cltypes.float4, shape=(16,)) for name in "AC"]
+    for text in ("C[i] = 2*A[i]", "<> t = 2*A[i]\nC[i] = t"):
+        with pytest.raises(ff.MatchError, match=r"vectors or records|not in global memory"):
+            match(lp.make_kernel("{[i] : 0 <= i < 16}", text, args, lang_version=(2018, 2)))
+
+
+def with_value(change: Callable[[Reduction], Expression], dtypes: str) -> lp.TranslationUnit:
+    """The product with another right-hand side: loopy's parser knows no complex numbers of a size."""
+    unit = kernel(dtypes=dtypes)
+    insn = unit.default_entrypoint.instructions[0]
+    return unit.with_kernel(unit.default_entrypoint.copy(instructions=[insn.copy(expression=change(insn.expression))]))
+
+
+def first_rows(unit: lp.TranslationUnit) -> Expression:
+    (iname,) = (name for name in unit.default_entrypoint.all_inames() if name.startswith("m"))
+    return p.Comparison(var(iname), "<", 3)
+
+
+@pytest.mark.parametrize("number", [1 + 2j, np.complex64(1 + 2j), np.complex128(1 + 2j)])
+def test_complex_initial_values_are_refused(number: complex) -> None:
+    condition = first_rows(kernel())
+    forms: tuple[Callable[[Reduction], Expression], ...] = (
+        lambda total: p.Sum((number, total)),
+        lambda total: p.If(condition, total, number),
+        lambda total: Reduction(total.operation, total.inames, p.If(condition, total.expr, number), allow_simultaneous=False),
+    )
+    for form in forms:
+        with pytest.raises(ff.MatchError, match=r"constant .*1\+2j"):
+            match(with_value(form, "float64 float64 complex128"))
+
+
+@pytest.mark.parametrize("zero", [0j, np.complex128(0)])
+def test_a_complex_zero_is_the_sum_of_nothing(zero: complex) -> None:
+    condition = first_rows(kernel())
+    unit = with_value(lambda total: p.If(condition, total, zero), "float64 float64 complex128")
+    values = arrays()
+    assert largest_error(match(unit).reference(**values)["C"], run(unit, **values)["C"]) < 1e-14
+
+
+@pytest.mark.parametrize("text", ["{} + sum(k, A[m,k]*B[k,n])", "if(m < 3, sum(k, A[m,k]*B[k,n]), {})"])
+def test_large_integers_are_not_rounded(text: str) -> None:
+    unit = kernel(f"C[m,n] = {text.format(2**60 + 1)}", "int64 int64 int64")
+    generator = np.random.default_rng(4)
+    values = {"A": generator.integers(0, 9, (7, 3)), "B": generator.integers(0, 9, (3, 5))}
+    np.testing.assert_array_equal(match(unit).reference(**values)["C"], run(unit, **values)["C"])
+
+
+def own_values(space: lp.AddressSpace) -> lp.TemporaryVariable:
+    return lp.TemporaryVariable("B", np.float64, shape=(3, 5), address_space=space, initializer=arrays()["B"], read_only=True)
+
+
+@pytest.mark.parametrize("space", ["GLOBAL", "PRIVATE"])
+@pytest.mark.parametrize("text", [PRODUCT, "b_(k, n) := 2*B[k,n]\nC[m,n] = sum(k, A[m,k]*b_(k,n))"])
+def test_values_that_lie_in_the_kernel_are_no_inputs(text: str, space: str) -> None:
+    args = [lp.GlobalArg("A", np.float64, shape=(7, 3)), lp.GlobalArg("C", np.float64, shape=(7, 5))]
+    unit = lp.make_kernel(DOMAIN, text, [*args, own_values(getattr(lp.AddressSpace, space))], lang_version=(2018, 2))
+    with pytest.raises(ff.MatchError, match="reads B, whose values lie in the kernel"):
+        match(unit)
+    if space == "GLOBAL":
+        with pytest.raises(ff.LoweringError, match="B is a global array whose values lie in the kernel"):
+            executable(unit)
+
+
+@pytest.mark.parametrize("state", ["preprocessed", "linearized"])
+def test_a_kernel_that_loopy_has_prepared_is_prepared_anew(state: str) -> None:
+    plain = kernel("C[m,n] = 2*A[m,0]*B[0,n]")
+    done = lp.preprocess_program(plain)
+    done = lp.linearize(done) if state == "linearized" else done
+    found, values = match(done), arrays()
+    explicit = Schedule((Explicate(),)).apply(found.prepared, found.names)
+    for got in (run(explicit, **values), found.reference(**values)):
+        assert largest_error(got["C"], run(plain, **values)["C"]) < 1e-14
