@@ -64,6 +64,14 @@ def test_every_verb_is_documented() -> None:
     assert [verb for verb in VERBS if f"\n``{verb}" not in reference] == []
 
 
+def test_every_public_name_is_in_the_reference() -> None:
+    import feinsum_fuse as ff
+
+    page = (ROOT / "doc" / "api.rst").read_text()
+    functions = [name for name in ff.__all__ if not name.endswith("Error")]
+    assert [name for name in functions if not re.search(rf"^\.\. auto\w+:: feinsum_fuse\.{name}$", page, re.MULTILINE)] == []
+
+
 def test_every_example_is_documented() -> None:
     page = (ROOT / "doc" / "examples.rst").read_text()
     folders = [folder.name for folder in (ROOT / "examples").iterdir() if folder.is_dir()]

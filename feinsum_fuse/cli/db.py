@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,10 @@ from .inputs import check_variables
 from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
 
 if TYPE_CHECKING:
+    import pyopencl as cl
+
     from ..archive.facts.fact import Fact
+    from ..formats.spec import Spec
 
 command = typer.Typer(help="What is recorded: stats, best, export, import.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -50,7 +54,10 @@ def best(
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The best known schedules of the workload in FILES on a device, best first; a mapping in FILES is not looked at."""
+    """The best known schedules of the workload in FILES on a device, best first; a mapping in FILES is not looked at.
+
+    Where `run` rewrites the workload for its default mapping, those of the rewritten one are among them, and say so.
+    """
     import feinsum_fuse as ff
 
     from ..device.catalogue import find_device
@@ -59,7 +66,7 @@ def best(
     check_variables(files, given)
     spec = ff.load(*files, variables=given)
     with Stage("looking up", progress):
-        facts = ff.query(spec, find_device(device), limit=limit, url=url)
+        facts = _known(spec, find_device(device), url)[:limit]
     if as_json:
         emit_json([_fact_data(fact) for fact in facts])
         return
@@ -69,6 +76,30 @@ def best(
     table(["fact", "found", "trust", "median", "date", "device"], [_row(fact) for fact in facts])
     if schedule:
         emit(f"\n{facts[0].schedule}")
+
+
+def _known(spec: Spec, device: cl.Device, url: str | None) -> list[Fact]:
+    """Facts about the workload, and about the one that its default mapping is of."""
+    import feinsum_fuse as ff
+
+    from ..archive.facts.question import Found
+    from ..mappings.suited import suited
+
+    given = ff.cascade(spec)
+    taken = suited(given)
+    facts = list(ff.query(spec, device, url=url))
+    if taken is not given:
+        after = f"of the workload after {', '.join(map(str, taken.rewritings))}"
+        others = ff.query(taken, device, url=url)
+        facts += [dataclasses.replace(fact, detail="; ".join(filter(None, (after, fact.detail)))) for fact in others]
+    order = list(Found)
+
+    def quality(fact: Fact) -> tuple[int, bool, float]:
+        measured = fact.known.measurement
+        exact = fact.found is Found.exact
+        return order.index(fact.found), exact and measured.cache_state != "warm", measured.median if exact else 0.0
+
+    return sorted(facts, key=quality)
 
 
 def _row(fact: Fact) -> list[str]:
