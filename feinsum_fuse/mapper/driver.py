@@ -291,6 +291,8 @@ class Search:
             raise NoMappingError(infeasible(problem))
         stage.floor = self._value(objective, floors)
         enough = (1 + SLACK) * (1 + self.options.tolerance)
+        if stage.value > stage.floor * enough and "floor" not in self.options.without:
+            self._try(stage, problem.witnesses(), stage.floor)
         for loops in range(fused + 1):
             for bound in [stage.floor, stage.value / (1 + self.options.tolerance)] if stage.value > stage.floor * (1 + SLACK) else []:
                 found = next(iter(self._all_within(problem, objective, stage.limit, bound, loops)), None)
@@ -311,11 +313,17 @@ class Search:
         if np.isinf(least).any():
             return
         for bound in (self._value(stage.objective, least), math.inf):
-            found = next(iter(self._all_within(problem, stage.objective, stage.limit, bound, 0)), None)
-            if found is not None:
-                self._take(stage, found, 0)
+            if self._try(stage, problem, bound):
                 self._report("first mapping", stage.floor, stage.value)
                 return
+
+    def _try(self, stage: _Best, problem: Problem, bound: float) -> bool:
+        """Take the best mapping of a smaller problem without fused loops within a bound, if there is one."""
+        found = next(iter(self._all_within(problem, stage.objective, stage.limit, bound, 0)), None)
+        if found is None:
+            return False
+        self._take(stage, found, 0)
+        return True
 
     def _take(self, stage: _Best, found: Candidate, loops: int) -> None:
         stage.best, stage.used, stage.value = found, loops, self._value(stage.objective, found.figures)

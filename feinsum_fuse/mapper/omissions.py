@@ -10,7 +10,6 @@ import numpy as np
 
 from ..model.accelforge.terms import FULL, PARTIAL
 from ..model.quantity import Array
-from .einsum.chain import objectives
 from .einsum.space import EinsumSpace
 from .einsum.tables import Tables
 from .einsum.tile_table import EXHAUSTIVE
@@ -83,9 +82,7 @@ class Omissions:
 
 def _of_fills(tables: Tables) -> Array:
     """The least of one instance of an Einsum if every holder is filled once, whatever its tiles."""
-    space = tables.space
-    every = np.arange(len(space.spreads))
-    return np.asarray(np.min([objectives(space, space.compulsory(option), every).min(axis=0) for option in space.options], axis=0))
+    return np.asarray(tables.space.least.min(axis=0))
 
 
 def _of_operations(tables: Tables) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -163,14 +163,16 @@ class Problem:
         if "floor" in self.options.without:
             nothing = [{named(t.space, where): np.zeros(2) for t in own for where in t.by_homes()} for own in self.tables]
             return Floors(self.cascade, nothing)
-        known: dict[object, dict[Homes, Array]] = {}
+        known: dict[object, tuple[dict[Homes, Array], Tables]] = {}
         for own in self.tables:
             merged: dict[NamedHomes, Array] = {}
             for tables in own:
                 alike = (tables.space.signature, tables.n_instances)
                 if alike not in known:
-                    known[alike] = tables.floors(self.figures.floors)
-                for where, least in known[alike].items():
+                    known[alike] = tables.floors(self.figures.floors), tables
+                found, first = known[alike]
+                tables.witnesses |= first.witnesses
+                for where, least in found.items():
                     name = named(tables.space, where)
                     merged[name] = np.minimum(merged[name], least) if name in merged else least
             each.append(merged)
@@ -178,8 +180,20 @@ class Problem:
 
     def simplest(self) -> Problem:
         """The problem with one storage choice for each Einsum: tensors live as far out as they may, and the fewest are held further in."""
+        return self._narrowed(_simplest)
+
+    def witnesses(self) -> Problem:
+        """The problem with the storage choices alone that reach a floor of their Einsum."""
+        assert self.floors
+        return self._narrowed(lambda tables: [tables.space.options[n] for n in sorted(tables.witnesses)] or list(tables.space.options))
+
+    def _narrowed(self, choose: Callable[[Tables], Sequence[Placed]]) -> Problem:
+        """The problem with some of its storage choices."""
         result = dataclasses.replace(self, options=dataclasses.replace(self.options, without=frozenset()))
-        result.tables = [[_simplest(tables) for tables in own] for own in self.tables]
+        result.tables = [
+            [dataclasses.replace(t, space=dataclasses.replace(t.space, options=tuple(choose(t))), options=result.options) for t in own]
+            for own in self.tables
+        ]
         return result
 
     def pieces(self, fused: int, limit: Limit) -> list[list[Piece]]:
@@ -240,10 +254,9 @@ class Problem:
         return len(space.full(frozenset({number})))
 
 
-def _simplest(tables: Tables) -> Tables:
-    """The tables of the storage choice that moves least from place to place."""
-    option = min(tables.space.options, key=lambda placed: (homes(placed), sum(bits.bit_count() for bits in placed), placed))
-    return dataclasses.replace(tables, space=dataclasses.replace(tables.space, options=(option,)))
+def _simplest(tables: Tables) -> list[Placed]:
+    """The storage choice that moves least from place to place."""
+    return [min(tables.space.options, key=lambda placed: (homes(placed), sum(bits.bit_count() for bits in placed), placed))]
 
 
 def _count(space: EinsumSpace, option: Placed) -> float:

@@ -20,7 +20,7 @@ from ..errors import LateError, UnprovedError
 from .choices import Placed
 from .pareto import SLACK, numbered, undominated
 from .rules import Order, ordered
-from .space import EinsumSpace, levels
+from .space import EinsumSpace, levels, objectives
 
 Index = NDArray[np.intp] | Integers
 Holder = tuple[int, int]
@@ -199,7 +199,7 @@ class Chains:
             if (level := self._inside(starts)) > 0:
                 whole &= np.all(space.pending[0][spread] == space.pending[level + 1][spread], axis=1)
             group, spread = group[whole], spread[whole]
-        cost = space.constants[option][spread]
+        cost = space.constant(option)[spread]
         node = np.full(len(group), -1, dtype=np.int64)
         taken, tiles = np.zeros((len(group), len(space.tracked))), starts.tiles[group]
         rows = Rows(group, spread, tiles, cost, taken, node, space.rounding(tiles))
@@ -429,9 +429,3 @@ def within(space: EinsumSpace, figures: Array, spread: Integers, limit: Array) -
     energy, latency = objectives(space, figures, spread).T
     slack = 1 + SLACK
     return np.asarray((energy <= limit[:, 0] * slack) & (latency <= limit[:, 1] * slack))
-
-
-def objectives(space: EinsumSpace, figures: Array, spread: Integers) -> Array:
-    """Energy, leakage included, and latency, of one instance; (rows, 2). Without columns of seconds the latency is 0."""
-    latency = space.terms.latency(figures)
-    return np.stack([figures[:, 0] + space.leak[spread] * latency, latency], axis=1)

@@ -19,6 +19,9 @@ from .choices import Placed
 from .rules import Rules
 from .tile_table import TileTable
 
+ROWS = 1 << 16
+"""Rows of figures that are made at once: some MB."""
+
 
 @dataclass
 class EinsumSpace:
@@ -38,7 +41,8 @@ class EinsumSpace:
     """Whether tiles may leave a remainder."""
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
     _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
-    _compulsory: dict[Placed, Array] = field(default_factory=dict, repr=False)
+    _served: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
+    _filled: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
 
     @cached_property
     def rules(self) -> Rules:
@@ -179,18 +183,20 @@ class EinsumSpace:
         if self.terms.einsum.is_copy_operation:
             source, target = homes(option)[0], homes(option)[-1]
             return self.terms.copied(self.terms.memories[source], self.terms.memories[target])
-        result = self.terms.compute(self.spreads)
-        ones = np.ones((len(self.spreads), len(self.terms.variables)), dtype=np.int64)
-        for tensor in self.tensors:
-            last = option[tensor].bit_length() - 1
-            link = self.link(tensor, last, self.n_memories)
-            result = result + self.cost(link, tensor, ones, np.arange(len(self.spreads)))
-        return result
+        return np.asarray(sum((self._serve(tensor, option[tensor]) for tensor in self.tensors), self._operations))
 
     @cached_property
-    def constants(self) -> dict[Placed, Array]:
-        """Option -> its constant figures."""
-        return {option: self.constant(option) for option in self.options}
+    def _operations(self) -> Array:
+        return self.terms.compute(self.spreads)
+
+    def _serve(self, tensor: int, bits: int) -> Array:
+        """What operations read and write of a tensor in the innermost of these memories; (spreads, columns)."""
+        last = bits.bit_length() - 1
+        if (tensor, last) not in self._served:
+            ones = np.ones((len(self.spreads), len(self.terms.variables)), dtype=np.int64)
+            every = np.arange(len(self.spreads))
+            self._served[tensor, last] = self.cost(self.link(tensor, last, self.n_memories), tensor, ones, every)
+        return self._served[tensor, last]
 
     @cached_property
     def leak(self) -> Array:
@@ -224,15 +230,41 @@ class EinsumSpace:
 
     def compulsory(self, option: Placed) -> Array:
         """The figures of a storage choice if each holder is filled once; (spreads, columns)."""
-        if option not in self._compulsory:
+        if self.terms.einsum.is_copy_operation:
+            return self.constant(option)
+        return np.asarray(sum((self._fill(tensor, option[tensor]) for tensor in self.tensors), self.constant(option)))
+
+    def _fill(self, tensor: int, bits: int) -> Array:
+        """What it costs to fill each of a tensor's holders once; (spreads, columns)."""
+        if (tensor, bits) not in self._filled:
             spread = np.arange(len(self.spreads))
-            figures = self.constants[option]
-            for tensor in () if self.terms.einsum.is_copy_operation else self.tensors:
-                for parent, child in itertools.pairwise(levels(option[tensor])):
-                    tiles = self.terms.bounds[None] // (self.pending[0] // self.pending[child + 1])
-                    figures = figures + self.cost(self.link(tensor, parent, child), tensor, tiles, spread)
-            self._compulsory[option] = figures
-        return self._compulsory[option]
+            figures = np.zeros((len(spread), len(self.terms.columns)))
+            for parent, child in itertools.pairwise(levels(bits)):
+                tiles = self.terms.bounds[None] // (self.pending[0] // self.pending[child + 1])
+                figures = figures + self.cost(self.link(tensor, parent, child), tensor, tiles, spread)
+            self._filled[tensor, bits] = figures
+        return self._filled[tensor, bits]
+
+    @cached_property
+    def least(self) -> Array:
+        """The least energy and latency, each on its own, of each storage choice if each holder is filled once; (choices, 2)."""
+        if self.terms.einsum.is_copy_operation:
+            return np.array([objectives(self, self.constant(option), np.zeros(1, dtype=np.int64)).min(axis=0) for option in self.options])
+        chosen = np.array(self.options)
+        known, tables = [], []
+        for tensor in self.tensors:
+            bits, place = np.unique(chosen[:, tensor], return_inverse=True)
+            known.append(place)
+            tables.append(np.array([self._serve(tensor, int(b)) + self._fill(tensor, int(b)) for b in bits]))
+        result = np.empty((len(chosen), 2))
+        step = max(1, ROWS // len(self.spreads))
+        for first in range(0, len(chosen), step):
+            some = slice(first, first + step)
+            figures = sum((table[place[some]] for table, place in zip(tables, known, strict=True)), self._operations)
+            spread = np.tile(np.arange(len(self.spreads)), len(figures))
+            both = objectives(self, figures.reshape(len(spread), -1), spread)
+            result[some] = both.reshape(len(figures), -1, 2).min(axis=1)
+        return result
 
 
 def homes(placed: Placed) -> tuple[int, ...]:
@@ -243,3 +275,9 @@ def homes(placed: Placed) -> tuple[int, ...]:
 def levels(bits: int) -> list[int]:
     """The memories of a set of bits, outermost first."""
     return [m for m in range(bits.bit_length()) if bits >> m & 1]
+
+
+def objectives(space: EinsumSpace, figures: Array, spread: Integers) -> Array:
+    """Energy, leakage included, and latency, of one instance; (rows, 2). Without columns of seconds the latency is 0."""
+    latency = space.terms.latency(figures)
+    return np.stack([figures[:, 0] + space.leak[spread] * latency, latency], axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,11 +12,11 @@ from numpy.typing import NDArray
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
 from ..options import Options
-from .chain import Budget, Chains, Rows, Starts, Step, Trace, objectives, within
+from .chain import Budget, Chains, Rows, Starts, Step, Trace, within
 from .choices import Placed
-from .pareto import numbered, undominated
+from .pareto import SLACK, numbered, undominated
 from .prefixes import NOWHERE, Frame, Held, Prefix, allowed, frames, head_first, placements, prefix
-from .space import EinsumSpace, homes
+from .space import EinsumSpace, homes, objectives
 
 Homes = tuple[int, ...]
 """Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""
@@ -89,6 +90,9 @@ class Tables:
     expressible: bool = False
     """Whether no tensor that others touch too is held above a fused loop, where they might hold it elsewhere."""
 
+    witnesses: set[int] = field(default_factory=set, init=False)
+    """The storage choices, by number, that reach a floor."""
+
     def by_homes(self) -> dict[Homes, list[int]]:
         """Homes -> the numbers of the storage choices that have them."""
         result: dict[Homes, list[int]] = {}
@@ -116,16 +120,20 @@ class Tables:
 
     def _floor(self, where: Homes, numbers: Sequence[int], figure: int) -> float:
         """The least energy (0) or latency (1) of these storage choices, most promising first; infinite if none fits."""
-        space = self.space
-        every = np.arange(len(space.spreads))
-        compulsory = {n: float(objectives(space, space.compulsory(space.options[n]), every)[:, figure].min()) for n in numbers}
+        compulsory = self.space.least[:, figure]
         ranked = sorted(numbers, key=lambda n: compulsory[n])
-        best = np.inf
+        best, witness = math.inf, -1
         if self._large and "budget" not in self.options.without:
-            best = min(self._alone(where, n, figure, np.inf, (BEAM, figure)) for n in ranked[:PROMISING])
+            quick = [(self._alone(where, n, figure, np.inf, (BEAM, figure)), n) for n in ranked[:PROMISING]]
+            best, witness = min(quick)
         for number in ranked:
-            if compulsory[number] <= best or "budget" in self.options.without:
-                best = min(best, self._alone(where, number, figure, best, None))
+            # A choice that costs as much as the best already may as well be left alone.
+            if compulsory[number] < best * (1 - SLACK) or math.isinf(best) or "budget" in self.options.without:
+                value = self._alone(where, number, figure, best, None)
+                if value < best:
+                    best, witness = value, number
+        if witness >= 0:
+            self.witnesses.add(witness)
         return best
 
     def _alone(self, where: Homes, number: int, figure: int, limit: float, beam: tuple[int, int] | None) -> float:
@@ -153,7 +161,7 @@ class Tables:
     def _copied(self, starts: Starts, number: int) -> Rows:
         """A copy's only chain from each start: it holds nothing on the way."""
         n = len(starts)
-        cost = np.repeat(self.space.constants[self.space.options[number]], n, axis=0)
+        cost = np.repeat(self.space.constant(self.space.options[number]), n, axis=0)
         zeros = np.zeros(n, dtype=np.int64)
         return Rows(
             np.arange(n), zeros, starts.tiles, cost, np.zeros((n, len(self.space.tracked))), np.full(n, -1, dtype=np.int64), np.ones((n, 0))
@@ -181,7 +189,7 @@ class Tables:
             if limit[0] < 0:
                 continue
             bound = (limit[0] / self.n_instances, limit[1] / self.n_instances)
-            numbers = [n for n in numbers if self._compulsory(space.options[n], bound)]
+            numbers = self._within(numbers, bound)
             if not numbers:
                 continue
             choices = [space.options[n] for n in numbers]
@@ -209,13 +217,15 @@ class Tables:
         count = len(frame.loops)
         return [held for held in found if all(h.depth == count or not self.space.shared[h.tensor] for h in held)]
 
-    def _compulsory(self, option: Placed, bound: Limit) -> bool:
-        """Whether a storage choice is affordable even if each holder is filled once."""
+    def _within(self, numbers: Sequence[int], bound: Limit) -> list[int]:
+        """The storage choices that are affordable even if each holder is filled once."""
         space = self.space
         if "budget" in self.options.without or not np.isfinite(bound).any():
-            return True
-        figures = space.compulsory(option)
-        return bool(within(space, figures, np.arange(len(figures)), np.tile(bound, (len(figures), 1))).any())
+            return list(numbers)
+        near = [n for n in numbers if np.all(space.least[n] <= np.array(bound) * (1 + SLACK))]
+        every = np.arange(len(space.spreads))
+        limit = np.tile(bound, (len(every), 1))
+        return [n for n in near if within(space, space.compulsory(space.options[n]), every, limit).any()]
 
     def _solve(
         self,
