@@ -242,7 +242,7 @@ def _measured(
     numpy = NumpyPeer(cascade, trial.inputs)
     items: Sequence[Spec | HostFunction] = [*specs.values(), HostFunction("NumPy", numpy)]
     *found, host = measure_together(items, repeats=repeats, device=device, cold=cold, labels=[*specs, "NumPy"], progress=progress)
-    check = verify(numpy(), trial.expected, cascade.tolerance())
+    check = verify(numpy(), trial.expected, cascade.tolerance(), trial.others)
     error = max((tensor.error for tensor in check.tensors), default=0.0)
     note = numpy.note if check.passed else "its result differs from the reference by more than rounding explains"
     return dict(zip(specs, found, strict=True)), Peer(host, error, note)

@@ -17,7 +17,7 @@ from ...formats.language.functions import FUNCTIONS
 
 Array = NDArray[Any]
 
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -55,7 +55,7 @@ class Evaluation(EvaluationMapper):  # type: ignore[misc]
         return np.where(np.asarray(self.rec(expr.condition)) != 0, self.rec(expr.then), self.rec(expr.else_))
 
     def map_comparison(self, expr: p.Comparison) -> Any:
-        return _COMPARISONS[expr.operator](self.rec(expr.left), self.rec(expr.right))
+        return COMPARISONS[expr.operator](self.rec(expr.left), self.rec(expr.right))
 
     def map_logical_and(self, expr: p.LogicalAnd) -> Any:
         return np.logical_and.reduce(np.broadcast_arrays(*(self.rec(child) for child in expr.children)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,16 +28,25 @@ from .contraction import Labelled, contracted
 from .evaluation import evaluated
 
 Array = NDArray[Any]
+Evaluate = Callable[[Expression, Mapping[str, Array]], Array]
+"""A primitive map and the values of its variables -> its values."""
 _BLOCK = 2**20
 """Points evaluated at once."""
 _LARGEST_FACTOR = 2**26
 """Elements of a factor of a contraction that is not just a tensor."""
 
 
-def reference(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike], outputs: Iterable[str] | None = None) -> dict[str, Array]:
+def reference(
+    cascade: EinsumSequence,
+    arrays: Mapping[str, ArrayLike],
+    outputs: Iterable[str] | None = None,
+    *,
+    evaluations: Sequence[Evaluate] | None = None,
+) -> dict[str, Array]:
     """The outputs (or the named tensors) in float64 or complex128; integers are exact, and wrap as the tensor's type does.
 
     ``arrays`` holds every input; each is converted to its tensor's element type first. Symbolic sizes are taken from the arrays.
+    ``evaluations``: what evaluates the maps, one for each Einsum.
     Raises :class:`CascadeError` for inputs that are missing, unknown, or of another shape.
     """
     validate(cascade)
@@ -51,7 +60,9 @@ def reference(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike], outputs:
     for number, einsum in enumerate(cascade.einsums):
         shape = cascade.fixed_shape(einsum.output.tensor, sizes)
         fixed = constantdict({v: sizes[size.name] if isinstance(size, SizeParam) else size for v, size in einsum.sizes.items()})
-        values[einsum.output.tensor] = _Evaluated(einsum, fixed, cascade.tensors, values, shape).result()
+        values[einsum.output.tensor] = _Evaluated(
+            einsum, fixed, cascade.tensors, values, shape, evaluated if evaluations is None else evaluations[number]
+        ).result()
         for tensor in [tensor for tensor, last in last_use.items() if last == number and tensor not in chosen]:
             values.pop(tensor, None)
     return {tensor: values[tensor] for tensor in chosen}
@@ -127,9 +138,16 @@ class _Factor:
 
 class _Evaluated:
     def __init__(
-        self, einsum: Einsum, sizes: Mapping[str, int], tensors: Mapping[str, Tensor], arrays: Mapping[str, Array], shape: tuple[int, ...]
+        self,
+        einsum: Einsum,
+        sizes: Mapping[str, int],
+        tensors: Mapping[str, Tensor],
+        arrays: Mapping[str, Array],
+        shape: tuple[int, ...],
+        evaluate: Evaluate,
     ) -> None:
         self.einsum = einsum
+        self.evaluate = evaluate
         self.arrays = dict(arrays)
         self.map = primitive(einsum.map)
         dtypes = tuple(tensors[operand.tensor].dtype for operand in einsum.operands)
@@ -208,7 +226,7 @@ class _Evaluated:
                 values[name] = value.astype(self.computing, copy=False)
             elif name in box.ranges:
                 values[name] = box.values(Affine.variable(name))
-        result = evaluated(expression, values)
+        result = self.evaluate(expression, values)
         return result.astype(self.computing, copy=False).reshape((1,) * (len(box.ranges) - result.ndim) + result.shape)
 
     def mask(self, box: Box, guards: Iterable[Affine]) -> Array:

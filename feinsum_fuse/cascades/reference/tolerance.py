@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..terms import Einsum, Size, SizeParam
 
 _LONG = 2**20
 """What a symbolic size is taken for."""
-_SAFETY = 4.0
+SAFETY = 4.0
 
 
 def unit_roundoff(dtype: str) -> float:
@@ -37,18 +37,38 @@ def tolerance(cascade: EinsumSequence, sizes: Mapping[str, int] | None = None) -
     any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); maxima add none; storing adds one.
     Errors of intermediates go on into what reads them. Exact results (integers) have the tolerance 0.
     """
-    errors = dict.fromkeys(cascade.tensors, 0.0)
+    errors = _errors(cascade, sizes or {}, dict.fromkeys(cascade.tensors, 0.0))
+    return {tensor: SAFETY * errors[tensor] for tensor in cascade.outputs}
+
+
+def error_of_maps(
+    cascade: EinsumSequence, sizes: Mapping[str, int] | None = None, inexact: float = 0.0
+) -> list[Callable[[Expression], float]]:
+    """For each Einsum: part of its map -> its first-order error, relative to its largest magnitude.
+
+    ``inexact``: the relative error of floating-point inputs.
+    """
+    inputs = {tensor: inexact if np.dtype(facts.dtype).kind in "fc" else 0.0 for tensor, facts in cascade.tensors.items()}
+    errors = _errors(cascade, sizes or {}, inputs)
+    return [_map_error(einsum, cascade, errors) for einsum in cascade.einsums]
+
+
+def _errors(cascade: EinsumSequence, sizes: Mapping[str, int], inputs: Mapping[str, float]) -> dict[str, float]:
+    """Tensor -> its first-order error, given those of inputs."""
+    errors = dict(inputs)
     for einsum in cascade.einsums:
-        errors[einsum.output.tensor] = _error(einsum, cascade, errors, sizes or {})
-    return {tensor: _SAFETY * errors[tensor] for tensor in cascade.outputs}
+        errors[einsum.output.tensor] = _error(einsum, cascade, errors, sizes)
+    return errors
+
+
+def _map_error(einsum: Einsum, cascade: EinsumSequence, errors: Mapping[str, float]) -> _MapError:
+    dtypes = tuple(cascade.tensors[operand.tensor].dtype for operand in einsum.operands)
+    rounding = unit_roundoff(computing_type(dtypes, einsum.accumulate, is_fractional(primitive(einsum.map))))
+    return _MapError(rounding, {operand_name(k): errors[operand.tensor] for k, operand in enumerate(einsum.operands)})
 
 
 def _error(einsum: Einsum, cascade: EinsumSequence, errors: Mapping[str, float], sizes: Mapping[str, int]) -> float:
-    expression = primitive(einsum.map)
-    dtypes = tuple(cascade.tensors[operand.tensor].dtype for operand in einsum.operands)
-    rounding = unit_roundoff(computing_type(dtypes, einsum.accumulate, is_fractional(expression)))
-    known = {operand_name(k): errors[operand.tensor] for k, operand in enumerate(einsum.operands)}
-    error = _MapError(rounding, known)(expression)
+    error = _map_error(einsum, cascade, errors)(primitive(einsum.map))
 
     def length(size: Size) -> int:
         return sizes.get(size.name, _LONG) if isinstance(size, SizeParam) else size

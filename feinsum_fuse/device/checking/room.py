@@ -10,6 +10,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...cascades.cascade import Cascade
+from ...cascades.reference.jumps import has_jumps
 from ...errors import DeviceError
 
 _MEMORY = Path("/proc/meminfo")
@@ -39,12 +40,16 @@ def check_room(cascade: Cascade, device: cl.Device, free: int | None = None) -> 
 
 
 def verification_bytes(cascade: Cascade) -> int:
-    """About what is held at once: inputs here and in a child process, every tensor in the reference's width, and the device's arrays."""
+    """About what is held at once: inputs here and in a child process, every tensor in the reference's width, and the device's arrays.
+
+    Where maps have jumps, outputs are held three times.
+    """
+    copies = 2 if has_jumps(cascade) else 0
     given = wide = passed = 0
     for name, tensor in cascade.tensors.items():
         kind = np.dtype(tensor.dtype)
         elements = prod(cascade.fixed_shape(name))
-        wide += elements * (16 if kind.kind == "c" else 8)
+        wide += elements * (16 if kind.kind == "c" else 8) * (1 + copies * (name in cascade.outputs))
         given += elements * kind.itemsize if name in cascade.inputs else 0
         passed += elements * kind.itemsize if name in cascade.inputs or name in cascade.outputs else 0
     return 2 * given + wide + passed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,18 +58,27 @@ class Verification:
 
 
 def verify(
-    outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: Mapping[str, float] | float
+    outputs: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    tolerance: Mapping[str, float] | float,
+    others: Sequence[Mapping[str, np.ndarray]] = (),
 ) -> Verification:
     """Compare every output with the array of the same name in ``expected``; ``tolerance`` for all, or for each by name.
 
+    ``others``: results that are as right (:mod:`feinsum_fuse.cascades.reference.jumps`); an element is held to the nearest.
     An output that ``expected`` lacks raises ``KeyError``: nothing passes unseen.
     """
     return Verification(
-        tuple(_compare(n, outputs[n], expected[n], tolerance[n] if isinstance(tolerance, Mapping) else tolerance) for n in outputs)
+        tuple(
+            _compare(
+                n, outputs[n], expected[n], tolerance[n] if isinstance(tolerance, Mapping) else tolerance, [other[n] for other in others]
+            )
+            for n in outputs
+        )
     )
 
 
-def _compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: float) -> TensorError:
+def _compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: float, others: Sequence[np.ndarray]) -> TensorError:
     if got.shape != expected.shape:
         raise ValueError(f"{name}: shape {got.shape} against {expected.shape}")
     if not got.size:
@@ -77,7 +86,10 @@ def _compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: float)
     flat_got, flat_expected = np.ravel(got), np.ravel(expected)
     largest, at, scale = -1.0, 0, 0.0
     for start in range(0, got.size, SLICE):
-        differences, magnitude = _differences(flat_got[start : start + SLICE], flat_expected[start : start + SLICE])
+        part = slice(start, start + SLICE)
+        differences, magnitude = _differences(flat_got[part], flat_expected[part])
+        for other in others:
+            np.minimum(differences, _differences(flat_got[part], np.ravel(other)[part])[0], out=differences)
         scale = max(scale, magnitude)
         worst = int(np.argmax(differences))
         if differences[worst] > largest:

@@ -216,7 +216,9 @@ def build(
         trial = example(cascade)
         tolerance = cascade.tolerance()
     with Stage("building and verifying in a child process", progress):
-        result = run_isolated(generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance)
+        result = run_isolated(
+            generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance, others=trial.others
+        )
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, result.message, generated)
     return Program(cascade, schedule, kernel, generated, device, trial, result, spec)

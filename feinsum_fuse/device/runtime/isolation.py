@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -51,8 +51,9 @@ def run_isolated(
     timeout_s: float = TIMEOUT,
     expected: Mapping[str, np.ndarray] | None = None,
     tolerance: Mapping[str, float] | float = 0.0,
+    others: Sequence[Mapping[str, np.ndarray]] = (),
 ) -> Result:
-    """Build and run a program once in a child process, and compare its outputs with ``expected`` if given.
+    """Build and run a program once in a child process, and compare its outputs with ``expected`` (or ``others``) if given.
 
     Never raises for what a kernel does: it may fail to build, abort, overflow the stack, hang (the child's process group is killed after
     ``timeout_s`` seconds), leave an output unwritten or compute nonsense; each ends as its
@@ -77,7 +78,7 @@ def run_isolated(
         return Result(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
     if expected is None:
         return Result(Outcome.ok, "done", outputs=outputs)
-    verification = verify(outputs, expected, tolerance)
+    verification = verify(outputs, expected, tolerance, others)
     if verification.passed:
         return Result(Outcome.ok, "done", outputs=outputs, verification=verification)
     return Result(Outcome.wrong_result, "verify", str(verification), outputs, verification)

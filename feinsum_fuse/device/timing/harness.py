@@ -244,7 +244,8 @@ def _judged(attempt: Bound | HostFunction, samples: Samples) -> Measurement:
             Outcome.ok, "done", "", origin, samples_ns=samples.host_ns, event_ns=samples.event_ns, runs_per_sample=samples.runs
         )
     program = attempt.program
-    check = verify(attempt.outputs(), program.example.expected, program.cascade.tolerance())
+    trial = program.example
+    check = verify(attempt.outputs(), trial.expected, program.cascade.tolerance(), trial.others)
     worst = max(check.tensors, key=lambda tensor: tensor.error / max(tensor.tolerance, 1e-300), default=None)
     return Measurement(
         outcome=Outcome.ok if check.passed else Outcome.wrong_result,

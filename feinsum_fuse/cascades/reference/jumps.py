@@ -1,0 +1,128 @@
+"""Functions with jumps, near which rounding decides what a right kernel computes: ``floor``, ``round``, comparisons of computed values.
+
+A reference in float64 falls on one side of a jump, a right kernel in float32 perhaps on the other. Leaning references move every argument
+of a jump up, or down, by the bound on its own error (:mod:`.tolerance`), and nothing else: what they give is as right as the reference.
+Arguments without error, such as inputs and integers, are not moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pymbolic import primitives as p
+from pymbolic.mapper import WalkMapper
+from pymbolic.typing import Expression
+
+from ...formats.language.functions import FUNCTIONS
+from ..maps import primitive
+from ..sequence import EinsumSequence
+from .evaluation import COMPARISONS, Evaluation
+from .reference import reference
+from .tolerance import SAFETY, error_of_maps
+
+Array = NDArray[Any]
+_EQUALITY = frozenset({"==", "!="})
+
+
+def leanings(
+    cascade: EinsumSequence, arrays: Mapping[str, ArrayLike], sizes: Mapping[str, int] | None = None, *, inexact: float = 0.0
+) -> tuple[dict[str, Array], ...]:
+    """The outputs with all jumps' arguments moved up, and with all moved down; none where no argument lies near a jump.
+
+    ``inexact``: the relative error of floating-point inputs. An output that depends on two jumps which rounding crosses in opposite
+    directions is not among them.
+    """
+    errors = error_of_maps(cascade, sizes, inexact)
+    if not has_jumps(cascade, errors):
+        return ()
+    found = []
+    for lean in (_Lean(1), _Lean(-1)):
+        found.append(reference(cascade, arrays, evaluations=[lean.evaluation(error) for error in errors]))
+        if not lean.is_near:
+            return ()
+    return tuple(found)
+
+
+@dataclass
+class _Lean:
+    """A direction, and whether any argument was near enough to a jump for it to matter."""
+
+    direction: Literal[1, -1]
+    is_near: bool = False
+
+    def evaluation(self, error: Callable[[Expression], float]) -> Callable[[Expression, Mapping[str, Array]], Array]:
+        """What evaluates an Einsum's map, the relative errors of whose parts are given."""
+        return lambda expression, values: np.asarray(_Leaning(values, error, self)(expression))
+
+    def choice(self, plain: Array, up: Array, down: Array) -> Array:
+        """The values on the side that is leaned to."""
+        same = (up == plain) & (down == plain) | (plain != plain)
+        self.is_near = self.is_near or not bool(np.all(same))
+        return up if self.direction > 0 else down
+
+
+class _Leaning(Evaluation):
+    def __init__(self, values: Mapping[str, Array], error: Callable[[Expression], float], lean: _Lean) -> None:
+        super().__init__(values)
+        self.error = error
+        self.lean = lean
+
+    def margin(self, expression: Expression, values: Array) -> float:
+        """How far off the kernel's values of an expression may be."""
+        if values.dtype.kind not in "fc":
+            return 0.0
+        return SAFETY * self.error(expression) * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+    def map_call(self, expr: p.Call) -> Any:
+        step = FUNCTIONS[expr.function.name].numpy
+        if not _is_step(expr) or step is None:
+            return super().map_call(expr)
+        argument = np.asarray(self.rec(expr.parameters[0]))
+        margin = self.margin(expr.parameters[0], argument)
+        if not margin:
+            return super().map_call(expr)
+        return self.lean.choice(step(argument), step(argument + margin), step(argument - margin))
+
+    def map_comparison(self, expr: p.Comparison) -> Any:
+        left, right = np.asarray(self.rec(expr.left)), np.asarray(self.rec(expr.right))
+        compare = COMPARISONS[expr.operator]
+        margin = self.margin(expr.left, left) + self.margin(expr.right, right)
+        # A value compared with itself asks whether it is a number.
+        if not margin or expr.left == expr.right:
+            return compare(left, right)
+        if expr.operator in _EQUALITY:
+            near = np.abs(left - right) <= margin
+            return self.lean.choice(compare(left, right), compare(left, right) | near, compare(left, right) & ~near)
+        return self.lean.choice(compare(left, right), compare(left + margin, right), compare(left - margin, right))
+
+
+def _is_step(expression: Expression) -> bool:
+    return isinstance(expression, p.Call) and FUNCTIONS[expression.function.name].amplification == 0
+
+
+def has_jumps(cascade: EinsumSequence, errors: Sequence[Callable[[Expression], float]] | None = None) -> bool:
+    """Whether a map has a jump whose argument is not exact; ``errors``: those of parts of the maps, one for each Einsum."""
+    for einsum, error in zip(cascade.einsums, errors or error_of_maps(cascade), strict=True):
+        found = _Jumps(error)
+        found(primitive(einsum.map))
+        if found.any:
+            return True
+    return False
+
+
+class _Jumps(WalkMapper):  # type: ignore[misc]
+    def __init__(self, error: Callable[[Expression], float]) -> None:
+        self.error = error
+        self.any = False
+
+    def visit(self, expr: Expression) -> bool:
+        """Look at one part, and go on into its own."""
+        if isinstance(expr, p.Comparison):
+            self.any = self.any or (expr.left != expr.right and self.error(expr.left) + self.error(expr.right) > 0)
+        elif _is_step(expr):
+            self.any = self.any or self.error(expr.parameters[0]) > 0
+        return True
