@@ -33,8 +33,8 @@ def leanings(
 ) -> tuple[dict[str, Array], ...]:
     """The outputs with all jumps' arguments moved up, and with all moved down; none where no argument lies near a jump.
 
-    ``inexact``: the relative error of floating-point inputs. An output that depends on two jumps which rounding crosses in opposite
-    directions is not among them.
+    ``inexact``: the relative error of floating-point inputs. An element that depends on several jumps, of which rounding
+    crosses some and not others, need not be among them.
     """
     errors = error_of_maps(cascade, sizes, inexact)
     if not has_jumps(cascade, errors):

@@ -51,7 +51,7 @@ class Function:
     """The largest error in units in the last place that the OpenCL specification (full profile, section 7.4) allows."""
     amplification: float = 1.0
     """The relative error of the result over the argument's; 16 where it is the argument's magnitude, which is taken for that; 0 for steps,
-    whose places no tolerance covers."""
+    near whose jumps either side is right (:mod:`feinsum_fuse.cascades.reference.jumps`)."""
     cost: str | None = None
     """The function whose calibrated cost it has, by default its own; ``""`` for what costs nothing beside its arguments."""
     cycles: tuple[float, float] = (25.0, 20.0)
