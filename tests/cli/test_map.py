@@ -102,6 +102,28 @@ def test_which_of_a_front_is_printed(invoke: Invoke, files: list[Path]) -> None:
     assert f"\nmapping 1 of {count}; --json has the others\nLoopTree" in ended.out
 
 
+def test_a_tolerance_is_not_called_optimal(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    """The first mapping of all is within a factor of ten thousand."""
+    ended = invoke("map", *files, *SMALL, "--tolerance", 1e4, "-o", tmp_path / "best.yaml")
+    found = ff.search(ff.load(*files, variables={"M": 4}), tolerance=1e4)
+    state = "proved optimal" if found.value <= found.floor else "proved within 1e+06 % of the optimum"
+    assert f"J, {state}\n" in ended.out
+    assert state in (tmp_path / "best.yaml").read_text()
+
+
+def test_a_front_says_over_what(invoke: Invoke, files: list[Path]) -> None:
+    assert " over latency, usage, proved optimal\n" in invoke("map", *files, *SMALL, "--pareto", "latency,usage").out
+    assert "pareto" in invoke("map", *files, *SMALL, "--pareto", "").err
+
+
+def test_each_step_of_a_curve_is_a_mapping(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    steps = json.loads(invoke("map", *files, *SMALL, "--curve", "Buffer", "--json").out)["curves"]["all"]
+    (tmp_path / "step.yaml").write_text(steps[-1]["mapping"])
+    arch = files[1].read_text().replace("size: 256", f"size: {steps[-1]['size']}")
+    files[1].write_text(arch)
+    assert ff.predict(ff.load(*files, tmp_path / "step.yaml", variables={"M": 4})).energy == steps[-1]["energy"]
+
+
 def test_only_the_top_keys_that_are_wanted(invoke: Invoke, files: list[Path]) -> None:
     files[0].write_text(f"{files[0].read_text()}\nmapping: 3\n")
     assert invoke("map", *files, *SMALL).code == 1

@@ -17,7 +17,7 @@ from ..options import DeviceOption, FilesArgument, IncludeDirOption, JsonOption,
 if TYPE_CHECKING:
     from ...formats.spec import Spec
     from ...mapper import Found, Result
-    from ...mapper.curves import Curve
+    from ...mapper.curves import Curve, Point
     from ...progress import Progress
 
 UNITS = {"energy": "J", "latency": "s", "edp": "J s"}
@@ -64,6 +64,7 @@ def command(
     if curve is not None:
         searching = {"--pareto": pareto, "--fused": fused, "--seconds": seconds, "--output": output}
         _refuse({**searching, "--top": top > 1, "--imperfect": imperfect, "--tolerance": tolerance > 0})
+    axes = None if pareto is None else [axis.strip() for axis in pareto.split(",")]
     spec = _asked(files, variables(set_), device, include_dir, top_key)
     if curve is not None:
         _curves(spec, curve, against, svg, as_json)
@@ -72,16 +73,16 @@ def command(
         spec,
         objective,  # type: ignore[arg-type]
         top=top,
-        pareto=[axis.strip() for axis in pareto.split(",")] if pareto else None,
+        pareto=axes,
         fused=_fused(fused),
         imperfect=imperfect,
         tolerance=tolerance,
         seconds=seconds,
         progress=_report,
     )
-    emit_json(_data(result)) if as_json else emit(_text(result))
+    emit_json(_data(result)) if as_json else emit(_text(result, axes, tolerance))
     if output is not None:
-        draw(output, _mapping_file(result))
+        draw(output, _mapping_file(result, tolerance))
     if svg is not None:
         draw(svg, result.front[0].mapping._repr_svg_())
 
@@ -131,27 +132,33 @@ def _fused(text: str | None) -> Any:
     return int(text)
 
 
-def _text(result: Result) -> str:
+def _text(result: Result, axes: Sequence[str] | None, tolerance: float) -> str:
     """The best mapping, its figures, and what is proved."""
-    if result.proved:
-        state = "proved optimal" if len(result.front) == 1 else "proved"
-    else:
-        state = f"not proved: the floor is {result.floor:.6g}, {100 * result.gap:.3g} % below"
     count = len(result.front)
+    figure = f"{result.objective} {result.value:.6g} {UNITS[result.objective]}"
+    what = f"front of {count} over {', '.join(axes)}" if axes else f"best {count}, from {figure}" if count > 1 else figure
     which = [f"mapping 1 of {count}; --json has the others"] if count > 1 else []
-    lines = [f"{result.objective} {result.value:.6g} {UNITS[result.objective]}, {state}", "", result.table(), ""]
-    lines += [*which, str(result.front[0].mapping)]
+    lines = [f"{what}, {_state(result, tolerance)}", "", result.table(), "", *which, str(result.front[0].mapping)]
     if result.omitted:
         lines += ["", f"not searched: {'; '.join(result.omitted)}"]
     return "\n".join(lines)
 
 
-def _mapping_file(result: Result) -> str:
+def _state(result: Result, tolerance: float) -> str:
+    """What is proved. With a tolerance a search ends before it knows more than that."""
+    if not result.proved:
+        return f"not proved: the floor is {result.floor:.6g}, {100 * result.gap:.3g} % below"
+    if tolerance and result.value > result.floor:
+        return f"proved within {100 * tolerance:.3g} % of the optimum"
+    return "proved optimal"
+
+
+def _mapping_file(result: Result, tolerance: float) -> str:
     """The best mapping as YAML, under a remark on what it is."""
     from ...formats.writing.presentation import yaml
 
-    state = "optimal" if result.proved else f"within {100 * result.gap:.3g} % of the optimum"
-    return f"# {result.objective} {result.value:.9g}, {state} (feinsum-fuse map)\n{yaml(result.front[0].mapping)}"
+    figure = f"{result.objective} {result.value:.9g} {UNITS[result.objective]}"
+    return f"# {figure}, {_state(result, tolerance)} (feinsum-fuse map)\n{yaml(result.front[0].mapping)}"
 
 
 def _data(result: Result) -> dict[str, object]:
@@ -186,10 +193,10 @@ def _curves(spec: Spec, memory: str, against: str, svg: Path | None, as_json: bo
 
 
 def _curve_data(curves: Sequence[Curve]) -> dict[str, object]:
-    return {
-        "memory": curves[0].memory,
-        "capacity": curves[0].capacity,
-        "curves": {
-            c.kind: [{"size": p.size, "traffic": p.traffic, "energy": p.energy} for p in c.points] for c in curves
-        },
-    }  # fmt: skip
+    return {"memory": curves[0].memory, "capacity": curves[0].capacity, "curves": {c.kind: [_point(p) for p in c.points] for c in curves}}
+
+
+def _point(point: Point) -> dict[str, object]:
+    from ...formats.writing.presentation import yaml
+
+    return {"size": point.size, "traffic": point.traffic, "energy": point.energy, "mapping": yaml(point.spec.mapping)}
