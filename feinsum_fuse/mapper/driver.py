@@ -32,7 +32,7 @@ from .infeasibility import infeasible
 from .joining.joins import Joins, Part
 from .joining.structures import Structures
 from .omissions import INEXPRESSIBLE, Omissions
-from .options import MAX_ROWS, Objective, Options, SearchProgress
+from .options import MAX_ROWS, Objective, Options, SearchProgress, refuse
 from .problem import Figures, Problem
 from .result import Found, Result, Space, Stage, value_of
 from .tree import Branch, InexpressibleError, TreeWriter
@@ -105,28 +105,13 @@ def search(
         objective, top, tuple(pareto or ()), fused, imperfect, tolerance, seconds, jobs, cache, progress,
         even, flip, head_first, head_is_tiled_fusion, footprint, max_rows, frozenset(without),
     )  # fmt: skip
-    _refuse(options, device, limits)
+    refuse(options, device, limits)
     bare = expanded(expect_spec(spec).replace(mapping=None, opencl=None))
     if bare.arch is None:
         raise UnsearchedError("A search needs an architecture.", hint="Give a file with the key arch.")
     if not bare.workload.einsums:
         raise UnsearchedError("A search needs a workload with Einsums.", hint="Give a file with the key workload.")
     return Search(bare, spec, options).result()
-
-
-def _refuse(options: Options, device: object | None, limits: DeviceLimits | None) -> None:
-    """Refuse, by name, what is not covered."""
-    asked = {
-        "even=True": options.even,
-        "flip=False": not options.flip,
-        "cache": options.cache is not None,
-        "head_is_tiled_fusion=False": not options.head_is_tiled_fusion,
-        "device": device is not None,
-        "limits": limits is not None,
-    }
-    missing = [name for name, wanted in asked.items() if wanted]
-    if missing:
-        raise UnsearchedError(f"The search does not cover {', '.join(missing)} yet.")
 
 
 @dataclass(frozen=True)
@@ -194,7 +179,8 @@ class Search:
         front = (found,) if self.options.top == 1 else self._best_or(found, problem, objective, value, fused)
         omissions = self._omissions(problem)
         floor = min(floor, self._value(objective, omissions.floor))
-        proved = value <= floor * (1 + SLACK) * (1 + self.options.tolerance)
+        complete = self.options.top == 1 or not (self._late or omissions.named)
+        proved = complete and value <= floor * (1 + SLACK) * (1 + self.options.tolerance)
         least = min(floor, value_of(objective, found)) * factor
         omitted = (*omissions.named, *([INEXPRESSIBLE] if problem.expressible and not proved else []))
         return Result(asked, front, least, proved, self._space(), tuple(self.log), omitted)

@@ -89,6 +89,21 @@ class Options:
             raise UnsearchedError(f"seconds is {self.seconds}; a time limit must be positive.")
 
 
+def refuse(options: Options, device: object | None, limits: object | None) -> None:
+    """Refuse, by name, what is not covered."""
+    asked = {
+        "even=True": options.even,
+        "flip=False": not options.flip,
+        "cache": options.cache is not None,
+        "head_is_tiled_fusion=False": not options.head_is_tiled_fusion,
+        "device": device is not None,
+        "limits": limits is not None,
+    }
+    missing = [name for name, wanted in asked.items() if wanted]
+    if missing:
+        raise UnsearchedError(f"The search does not cover {', '.join(missing)} yet.")
+
+
 def _among(name: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
         raise UnsearchedError(f"{name} is {value!r}.", hint=f"It may be {', '.join(known)}.")

@@ -56,6 +56,7 @@ def test_it_may_be_stopped_anywhere(monkeypatch: pytest.MonkeyPatch, arguments: 
             part = ff.search(CHAIN, **arguments)
         assert part.floor <= whole.value * (1 + 1e-9) <= part.value * (1 + 2e-9)
         assert not part.proved or part.value == pytest.approx(whole.value)
+        assert not part.proved or len(part.front) == len(whole.front)
         assert all(found.energy == ff.predict(found.spec).energy for found in part.front)
 
 

@@ -69,6 +69,7 @@ def test_the_rate_of_all_units_is_a_floor_under_everything() -> None:
     assert result.omitted
     assert result.value == result.floor == 8 * 5 * 7 / 4
     assert result.proved
+    assert not ff.search(spec(spread(10_000), product), "latency", imperfect=True, top=2).proved
 
 
 def test_filling_once_is_a_floor_under_tiles_that_are_not_tried() -> None:
