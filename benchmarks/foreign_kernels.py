@@ -25,6 +25,8 @@ from typing import Any
 
 import loopy as lp
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
 import pytest
 from loopy.symbolic import Reduction, SubstitutionRuleExpander, UncachedWalkMapper
 from loopy.target.pyopencl_execution import PyOpenCLExecutor
@@ -199,14 +201,26 @@ class Watcher:
 
 
 def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) or hasattr(value, "get") else value
+    if isinstance(value, cla.Array) and not value.flags.forc:
+        data = cl.Buffer(value.context, cl.mem_flags.READ_WRITE, value.base_data.size)
+        cl.enqueue_copy(value.queue, data, value.base_data).wait()
+        return cla.Array(value.queue, value.shape, value.dtype, strides=value.strides, data=data, offset=value.offset)
+    return value.copy() if isinstance(value, np.ndarray | cla.Array) else value
+
+
+def _on_host(value: Any) -> np.ndarray:
+    if not isinstance(value, cla.Array) or value.flags.forc:
+        return np.asarray(value.get() if isinstance(value, cla.Array) else value)
+    memory = np.empty(value.base_data.size, np.uint8)
+    cl.enqueue_copy(value.queue, memory, value.base_data).wait()
+    return np.ndarray(value.shape, value.dtype, memory, value.offset, value.strides)
 
 
 def _named(kernel: lp.LoopKernel, outputs: Any) -> dict[str, np.ndarray]:
     """Outputs by name as NumPy arrays."""
     names = [arg.name for arg in kernel.args if arg.is_output]
     pairs = outputs.items() if isinstance(outputs, dict) else zip(names, outputs, strict=False)
-    return {name: np.asarray(value.get() if hasattr(value, "get") else value) for name, value in pairs}
+    return {name: _on_host(value) for name, value in pairs}
 
 
 def summary(seen: Iterable[Seen]) -> dict[str, Any]:

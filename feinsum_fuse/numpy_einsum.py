@@ -39,6 +39,7 @@ from .device.timing.outcome import KernelError
 from .errors import CascadeError, ScheduleError, UnsupportedTypeError
 from .formats.opencl import OpenCL
 from .formats.reading.building import spec as spec_of
+from .mappings.suited import suited
 
 MOST_PROGRAMS = 256
 ORDERS = ("C", "F", "A", "K")
@@ -258,11 +259,13 @@ def _compiled(signature: _Signature, sizes: dict[str, int], device: cl.Device, u
     cascade = cascade_for(
         signature.subscripts, sizes, signature.is_complex, signature.dtype, logical=signature.logical, order=signature.order
     )
-    fact = retrieve(cascade, device, url)
-    if fact.schedule is not None:
-        # What worked where it was recorded need not work here; the default does not depend on it.
-        with suppress(KernelError, ScheduleError):
-            return build(cascade, fact.schedule, device)
+    # What is measured without a mapping is recorded as it was rewritten before.
+    for form in dict.fromkeys((cascade, suited(cascade))):
+        fact = retrieve(form, device, url)
+        if fact.schedule is not None:
+            # What worked where it was recorded need not work here; the default does not depend on it.
+            with suppress(KernelError, ScheduleError):
+                return build(form, fact.schedule, device)
     return compile(spec_of(cascade, opencl=_types(cascade)), device)
 
 

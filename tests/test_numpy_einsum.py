@@ -12,6 +12,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.reading.subscripts import label_sizes, products, read_subscripts
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.program.program import lowered
 from tests.device.test_in_place import Array, Broken, Tensor
 from tests.sweeps import SEED, SLOW
 
@@ -282,6 +283,17 @@ def test_a_recorded_schedule_is_taken(tmp_path: Path) -> None:
     ff.record(ff.measure(ff.spec(cascade), repeats=2), url=url)
     a, b = np.ones((23, 9), "float32"), np.ones((9, 19), "float32")
     np.testing.assert_allclose(ff.einsum("ij,jk->ik", a, b, url=url), np.full((23, 19), 9.0))
+
+
+def test_a_schedule_of_the_rewritten_cascade_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, k = tmp_path / "facts.sqlite", 70_001
+    cascade = ff.cascade(["Z[m,n] = A[k,m] * B[k,n]"], sizes={"M": 4, "N": 4, "K": k})
+    mapped, _ = lowered(ff.spec(cascade), find_device("portable"))
+    assert len(ff.cascade(mapped).einsums) == 2
+    ff.record(ff.measure(mapped, repeats=2), url=url)
+    monkeypatch.setattr("feinsum_fuse.numpy_einsum.compile", lambda *_: pytest.fail("the fact was not found"))
+    a, b = (np.arange(4 * k, dtype="float32").reshape(k, 4) % prime for prime in (7, 5))
+    np.testing.assert_allclose(ff.einsum("km,kn->mn", a, b, url=url), a.astype(float).T @ b, rtol=1e-5)
 
 
 def test_arrays_of_other_libraries() -> None:
