@@ -15,7 +15,7 @@ from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storag
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Axis, Components
-from .lanes import is_contiguous, lanes_of, summed_lanes
+from .lanes import is_contiguous, lanes_of, possible_lanes
 from .segments import LEAST_ROWS, Rows, Segment
 
 COMMON_TILE = 64
@@ -132,7 +132,7 @@ class Branch:
         best = self.chooser.choose(Choice.of("layout", self.name, best, along))
         result: dict[str, str | None] = {}
         for einsum in self.segment.einsums:
-            possible = (*einsum.output_variables, *(summed_lanes(einsum) if self.plan.sums else ()))
+            possible = possible_lanes(einsum, sums=self.plan.sums)
             long = [v for v in possible if self.tiles[einsum.name][v] >= self.plan.width]
             result[einsum.name] = self.chooser.choose(Choice.of("lane", einsum.name, best[einsum.name], [*long, None]))
         return result

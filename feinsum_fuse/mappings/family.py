@@ -17,7 +17,7 @@ from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components
-from .lanes import summed_lanes
+from .lanes import possible_lanes
 from .segments import segments
 
 KINDS = constantdict(
@@ -129,7 +129,7 @@ class Family:
         if len(types) != 1 or not types <= VECTORIZED:
             return 1
         width = min(lane.size, self.target.lanes(types.pop()))
-        possible = [(e, v) for e in self.cascade.einsums for v in (*e.output_variables, *summed_lanes(e))]
+        possible = [(e, v) for e in self.cascade.einsums for v in possible_lanes(e)]
         longest = max((n for einsum, v in possible if isinstance(n := einsum.sizes[v], int)), default=1)
         while width > longest:
             width //= 2

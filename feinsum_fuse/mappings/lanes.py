@@ -40,7 +40,7 @@ def _own(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool) -> 
     total = 0.0
     for einsum in segment.einsums:
         costs: list[tuple[float, str | None]] = [(float(points(einsum) * (1 + len(einsum.operands) / 2)), None)]
-        for variable in (*einsum.output_variables, *(summed_lanes(einsum) if sums else ())):
+        for variable in possible_lanes(einsum, sums=sums):
             size = einsum.sizes[variable]
             bound = tile if variable == rows.get(einsum.name) else size
             if width > 1 and isinstance(bound, int) and bound >= width:
@@ -72,7 +72,16 @@ def cost_of(segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, 
     return cost
 
 
-def summed_lanes(einsum: Einsum) -> list[str]:
+def possible_lanes(einsum: Einsum, *, sums: bool = True) -> tuple[str, ...]:
+    """The variables whose values may be lanes: those of the output, and with ``sums`` some that are reduced.
+
+    A recurrence runs along one of its output's variables, whose values need one another.
+    """
+    ordered = einsum.iterative_variable() if einsum.is_recurrence else None
+    return (*(v for v in einsum.output_variables if v != ordered), *(_summed_lanes(einsum) if sums else ()))
+
+
+def _summed_lanes(einsum: Einsum) -> list[str]:
     """The variables that an Einsum reduces and that lie next to one another in every operand that they index."""
     if not einsum.has_injective_output or einsum.is_recurrence:
         return []

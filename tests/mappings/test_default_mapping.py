@@ -56,9 +56,18 @@ def cases() -> Iterator[tuple[str, Cascade]]:
     yield "strided convolution", ff.cascade(["O[m,p] = I[c, H: 2*p+r] * W[m,c,r]"], sizes={"M": 16, "P": 41, "C": 3, "R": 5})
     yield "gram matrix", ff.cascade(["Z[m,n] = A[M: m, k] * A[M: n, k]"], sizes={"M": 33, "N": 33, "K": 21})
     yield "maximum", ff.cascade(["Z[m,n] = max(A[m,k] + B[k,n])"], sizes={"M": 67, "N": 45, "K": 33})
+    for name, text in (("recurrence", "Y[i] = Y[I: i-1] * A[i]"), ("recurrences in rows", "Y[m, i] = Y[m, I: i-1] + A[m, i]")):
+        yield name, recurrence(text)
     yield "names like constants", ff.cascade(["M[m,n] = INT_A[m,k] * M_B[k,n]"], sizes={"M": 20, "N": 20, "K": 20})
     for dtype in ("float64", "int8", "int32") + (("int16", "int64", "uint8", "uint32") if SLOW else ()):
         yield dtype, ff.cascade(CHAIN, sizes={"M": 43, "N": 17, "K": 9, "P": 20}, dtypes={"All": dtype})
+
+
+def recurrence(text: str) -> Cascade:
+    """Of 41 steps from 1, in 19 rows where it has rows."""
+    sizes = "{I: 41, M: 19}" if "m" in text else "{I: 41}"
+    einsum = f"{{einsum: '{text}', operations: {{populate: 1}}}}"
+    return ff.cascade(ff.loads(f"workload: {{bits_per_value: {{All: 32}}, rank_sizes: {sizes}, einsums: [{einsum}]}}"))
 
 
 @pytest.mark.parametrize(("name", "cascade"), list(cases()), ids=[name for name, _ in cases()])
