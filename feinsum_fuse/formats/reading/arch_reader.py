@@ -32,8 +32,9 @@ from ..arch import (
     Toll,
     Topology,
 )
+from ..language.bounded_functions import CONSTANTS, FUNCTIONS
 from ..language.caps import shortened
-from ..language.expressions import CONSTANTS, FUNCTIONS, at_least, names_in, nearest, number, parse_expression, whole
+from ..language.expressions import at_least, names_in, nearest, number, parse_expression, whole
 from ..language.variables import numbers_of
 from ..sets import Symbols
 from ..validation.complaints import Path

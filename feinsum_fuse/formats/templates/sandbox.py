@@ -21,8 +21,9 @@ from jinja2.tests import TESTS as JINJA_TESTS
 from jinja2.utils import Namespace
 
 from ...errors import SpecError
+from ..language.bounded_functions import bounded_range, checked
 from ..language.caps import MAX_TEXT, MAX_WEIGHT, shown
-from ..language.expressions import bounded_range, checked, nearest
+from ..language.expressions import nearest
 from .vocabulary import (
     FILTERS,
     LOOP_DATA,

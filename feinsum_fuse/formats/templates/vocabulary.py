@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from jinja2 import Undefined
 
 from ...errors import SpecError
+from ..language.bounded_functions import modulo, multiply, power
 from ..language.caps import MAX_BITS, MAX_TEXT, MAX_WEIGHT, shown
-from ..language.expressions import modulo, multiply, power
 
 MAX_WIDTH = 1_000
 
