@@ -112,13 +112,6 @@ class Executable:
         """Bytes of which an array's address has to be a multiple: those of an element, or of a vector (three lanes lie as four)."""
         return np.dtype(self.argument(name).dtype).itemsize * (1 << (dict(self.vectors).get(name, 1) - 1).bit_length())
 
-    def with_outputs(self, names: frozenset[str]) -> Executable:
-        """The same program with these written arrays as outputs and its other written arrays as temporaries."""
-        arguments = tuple(
-            a if a.role == "input" else dataclasses.replace(a, role="output" if a.name in names else "temporary") for a in self.arguments
-        )
-        return dataclasses.replace(self, arguments=arguments)
-
     def renamed(self, names: Mapping[str, str]) -> Executable:
         """The same program with arguments called otherwise; names that are missing stay. The source passes arguments by position."""
         arguments = tuple(dataclasses.replace(a, name=names.get(a.name, a.name)) for a in self.arguments)
