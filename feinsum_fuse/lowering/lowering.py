@@ -11,11 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
-import loopy as lp
-
 from ..arguments import NOTHING, checked, instance
 from ..cascades.cascade import Cascade
-from ..cascades.reading.reader import cascade as cascade_of
 from ..cascades.rewriting.online import Online
 from ..errors import LoweringError, SpecWarning
 from ..formats.language.functions import FUNCTIONS
@@ -38,6 +35,7 @@ from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
 from .implied_steps import factored, rounded_sums, skipped, unrolled, with_accumulators
+from .unscheduled import Unscheduled, unscheduled
 
 
 @checked(LoweringError, limits=instance("a DeviceLimits", DeviceLimits) | NOTHING, target=instance("a Target", Target))
@@ -60,9 +58,9 @@ def lower(
 class _Progress:
     """The steps so far, and the nest that they lead to."""
 
-    def __init__(self, first: Explicate, kernel: lp.TranslationUnit) -> None:
+    def __init__(self, first: Explicate, start: Unscheduled) -> None:
         self.steps: list[Step] = [first]
-        self.nest = first.read(kernel)
+        self.nest = start.nest(first)
 
     def add(self, steps: Sequence[Step]) -> list[Step]:
         """Apply further steps; none is left then."""
@@ -77,9 +75,8 @@ class Lowering:
 
     def __init__(self, spec: Spec, outputs: Iterable[str] | None = None) -> None:
         assert spec.mapping is not None
-        self.cascade: Cascade = cascade_of(spec)
-        if outputs is not None:
-            self.cascade = dataclasses.replace(self.cascade, outputs=tuple(outputs))
+        self.start = unscheduled(spec, None if outputs is None else tuple(outputs))
+        self.cascade: Cascade = self.start.cascade
         self.bindings = Bindings(spec)
         paths = paths_of(spec.mapping, self.cascade)
         missing = [e.name for e in self.cascade.einsums if e.name not in paths]
@@ -94,8 +91,7 @@ class Lowering:
 
     def schedule(self, target: Target) -> Schedule:
         """All steps, in the order: cut, order, skip what is masked, share, bind, place, unroll."""
-        kernel = self.cascade.kernel()
-        made = _Progress(Explicate(self.order), kernel)
+        made = _Progress(Explicate(self.order), self.start)
         made.add([*map(Inline, self.copies), *self.ordered()])
         made.add([*skipped(made.nest, self.branches, self.bindings)])
         steps = [*self.shared()]
@@ -113,7 +109,7 @@ class Lowering:
         made.add([*self.vectorized(made.nest)])
         made.add([*unrolled(made.nest)])
         check_limits(made.nest, target.limits)
-        return Schedule.leading_to(made.nest, kernel, tuple(made.steps))
+        return Schedule.leading_to(made.nest, self.start.kernel, tuple(made.steps))
 
     def ordered(self) -> Iterator[Step]:
         """The steps that cut each Einsum's loops and put them in their order."""

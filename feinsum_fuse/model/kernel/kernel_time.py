@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from ...cascades.reading.reader import cascade as cascade_of
 from ...formats.spec import Spec
 from ...lowering.lowering import lower
+from ...lowering.unscheduled import unscheduled
 from ...schedule.tree.nest import For, Nest, Node, walk
 from ...schedule.tree.parallel import kernel_starts
 from .basic_blocks import BasicBlock, blocks, in_registers
@@ -64,7 +64,7 @@ class KernelTime:
 
 def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False) -> KernelTime:
     """The time of one run of a spec's kernels; raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises."""
-    nest = lower(spec, machine.limits).nest(cascade_of(spec).kernel())
+    nest = lower(spec, machine.limits).nest(unscheduled(spec).kernel)
     return nest_time(nest, machine, cold=cold)
 
 
@@ -116,14 +116,17 @@ class _Timing:
     def registers(self) -> frozenset[str]:
         return in_registers(self.nest)
 
+    @cached_property
+    def traffic(self) -> LineTraffic:
+        return LineTraffic(self.nest, self.machine)
+
     def parts(self, body: tuple[Node, ...], stretch: float) -> list[BlockTime]:
         """The blocks of one kernel, of which the busiest core runs ``stretch`` times its share."""
         found = list(blocks(self.nest, body))
-        traffic = LineTraffic(self.nest, self.machine)
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         levels = self.machine.levels
         for inner, outer in pairwise(levels):
-            fetched[outer.name] = traffic.beyond(body, inner, warm=not self.cold)
+            fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold)
         share = stretch / self.machine.cores
         return [self._part(block, fetched, share) for block in found]
 

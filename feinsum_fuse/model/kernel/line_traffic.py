@@ -14,9 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
+from ...formats.affine import Affine
 from ...schedule.tree.nest import For, Nest, Node, Place, statements
 from .basic_blocks import average_trips, in_registers, is_written_out, shape, stored, stride, strides
 from .machine import Machine, MemoryLevel
+
+ENDLESS = 1 << 60
+"""Elements along an axis whose size is not known."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,9 @@ class LineTraffic:
     nest: Nest
     machine: Machine
     found: dict[int, list[Fetched]] = field(default_factory=dict)
+    known: dict[tuple[bool, tuple[int, ...]], dict[str, TouchedRegion]] = field(default_factory=dict)
+    """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
+    axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     conflicts: bool = False
     """Whether rows meet in few sets of the cache: the pages of a larger one lie anywhere."""
 
@@ -66,22 +73,22 @@ class LineTraffic:
         self.found = {}
         self.conflicts = cache == self.machine.levels[0]
         capacity = cache.size * self.machine.figure("cache_share")
-        if warm and self._claimed(self.regions(body, ())) <= capacity:
+        if warm and self._claimed(self.regions(body)) <= capacity:
             return {}
         self._visit(tuple(body), (), 1.0, capacity)
         return self.found
 
     def _visit(self, body: tuple[Node, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
-        whole = self.regions(body, above)
+        whole = self.regions(body)
         if self._claimed(whole) <= capacity:
             self._charge(body, whole, times, above)
             return
         for node in body:
             if not isinstance(node, For):
-                self._charge((node,), self.regions((node,), above), times, above)
+                self._charge((node,), self.regions((node,)), times, above)
                 continue
-            mine = self.regions((node,), above)
-            inside = self.regions(node.body, (*above, node))
+            mine = self.regions((node,))
+            inside = self.regions(node.body)
             if self._claimed(mine) <= capacity or self._claimed(inside) <= capacity:
                 self._charge((node,), mine, times, above)
             else:
@@ -104,29 +111,40 @@ class LineTraffic:
         """One name for all ways to read a tensor."""
         return source if source in self.nest.tiles else self.nest.sources[source].tensor
 
-    def regions(self, body: Sequence[Node], above: tuple[For, ...]) -> dict[str, TouchedRegion]:
+    def regions(self, body: Sequence[Node]) -> dict[str, TouchedRegion]:
         """Array -> what the body touches of it, the loops above standing still."""
-        fixed = {loop.name for loop in above}
-        extents: dict[str, list[int]] = {}
-        order: dict[str, str] = {}
-        written: set[str] = set()
+        key = self.conflicts, tuple(map(id, body))
+        if key not in self.known:
+            spans = self._spans(body)
+            self.known[key] = {name: self._region(source, sizes, written) for name, (source, sizes, written) in spans.items()}
+        return self.known[key]
+
+    def _spans(self, body: Sequence[Node]) -> dict[str, tuple[str, list[int], bool]]:
+        """Array -> (the name by which it is touched last, elements along each stored axis, whether it is written)."""
+        found: dict[str, tuple[str, list[int], bool]] = {}
         for loops, statement in statements(tuple(body)):
-            sizes = {loop.name: loop.extent or 1 for loop in loops if loop.name not in fixed}
+            extents = {loop.name: (loop.extent or 1) - 1 for loop in loops}
             for place in (*statement.operands, statement.target):
                 if place.source in self.registers:
                     continue
-                name = self._name(place.source)
-                limit = [size if size is not None else 1 << 60 for size in shape(self.nest, place.source)]
-                spans = []
-                for index, most in zip(stored(self.nest, place), limit, strict=True):
-                    terms = sum(abs(f) * (sizes[v] - 1) for v, f in index.terms if v in sizes)
-                    spans.append(min(most, terms + 1))
-                known = extents.setdefault(name, spans)
-                extents[name] = [max(a, b) for a, b in zip(known, spans, strict=True)] if len(known) == len(spans) else known
-                order[name] = place.source
-                if place is statement.target:
-                    written.add(name)
-        return {name: self._region(order[name], spans, name in written) for name, spans in extents.items()}
+                name, indices, most = self._axes(place)
+                spans = [
+                    min(size, 1 + sum(abs(f) * extents[v] for v, f in index.terms if v in extents))
+                    for index, size in zip(indices, most, strict=True)
+                ]
+                _, known, written = found.get(name, ("", spans, False))
+                if len(known) == len(spans):
+                    known = list(map(max, known, spans))
+                found[name] = place.source, known, written or place is statement.target
+        return found
+
+    def _axes(self, place: Place) -> tuple[str, tuple[Affine, ...], tuple[int, ...]]:
+        """What an array is called, and for each stored axis the index and how many elements there are at most."""
+        key = id(place)
+        if key not in self.axes:
+            sizes = tuple(ENDLESS if size is None else size for size in shape(self.nest, place.source))
+            self.axes[key] = self._name(place.source), stored(self.nest, place), sizes
+        return self.axes[key]
 
     def _region(self, source: str, spans: Sequence[int], written: bool) -> TouchedRegion:
         known = self.nest.tiles.get(source) or self.nest.sources[source]

@@ -1,0 +1,33 @@
+"""What all mappings of a workload start from is kept, for that workload alone."""
+
+from __future__ import annotations
+
+import feinsum_fuse as ff
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.lowering.unscheduled import unscheduled
+from feinsum_fuse.schedule.steps.explicate import Explicate
+
+
+def spec(left: str) -> Spec:
+    """A product whose left operand has its ranks in this order."""
+    return ff.loads(f"workload: {{rank_sizes: {{M: 4, K: 6, N: 8}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = {left} * B[k, n]']}}")
+
+
+def test_mappings_of_a_workload_share_it() -> None:
+    """A search asks once."""
+    one = spec("A[m, k]")
+    start = unscheduled(one)
+    assert unscheduled(Spec(one.workload)) is start
+    assert start.nest(Explicate()) is start.nest(Explicate())
+
+
+def test_workloads_that_are_equal_up_to_an_order_of_ranks() -> None:
+    """Two layouts of an operand are two workloads, whatever ``==`` says of their mappings from ranks to indices."""
+    shapes = [unscheduled(spec(left)).cascade.tensors["A"].shape for left in ("A[m, k]", "A[k, m]")]
+    assert shapes == [(4, 6), (6, 4)]
+
+
+def test_other_outputs_are_another_start() -> None:
+    """Who reads a tensor afterwards decides what is kept of it."""
+    one = spec("A[m, k]")
+    assert unscheduled(one, ("Z",)) is not unscheduled(one)
