@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .model.evaluation import predict, predict_many
     from .model.floor import bounds
     from .numpy_einsum import einsum
-    from .optimization import optimize
+    from .optimization.optimization import optimize
     from .schedule.tree.blocks import blocks
 
 __all__ = [
@@ -109,7 +109,7 @@ _MODULES = {
     "lower": "lowering",
     "match": "cascades.matching.match",
     "measure": "device.timing.harness",
-    "optimize": "optimization",
+    "optimize": "optimization.optimization",
     "predict": "model.evaluation",
     "predict_many": "model.evaluation",
     "query": "archive.facts.retrieval",

@@ -15,7 +15,7 @@ from loopy.kernel.data import ArrayArg
 import feinsum_fuse as ff
 from feinsum_fuse.archive import Found, query, record, retrieve
 from feinsum_fuse.archive.facts import application
-from feinsum_fuse.archive.facts.application import Proofs
+from feinsum_fuse.archive.facts.proofs import Proofs
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.matching.match import Match, match
 from feinsum_fuse.codegen.executable import Executable

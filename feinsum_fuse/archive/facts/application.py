@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import loopy as lp
 import numpy as np
@@ -16,39 +16,17 @@ from ...device.catalogue import DeviceInfo, target_of
 from ...device.checking.verification import random_array, verify
 from ...device.runtime.isolation import Result, run_isolated
 from ...device.timing.outcome import KernelError, Outcome
-from ...errors import ArchiveError
+from ...errors import ArchiveError, LoweringError, ScheduleError
 from ...schedule.schedule import Schedule
 from ..key.device_identity import device_identity
 from ..key.recognition import matching
+from .proofs import kept_proofs
 from .question import Answer, Question, about_match, require_legal
 from .record import Record
+from .reduced_sizes import reduced
 
 SEED = 20261
-PROOFS = 1_000
-"""How many proofs are remembered."""
-
-
-class Proofs:
-    """(source before, source after, device) of what this process has lately seen to agree; what was not asked for longest goes first."""
-
-    def __init__(self, most: int = PROOFS) -> None:
-        self.most = most
-        self._proofs: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-
-    def __contains__(self, proof: tuple[str, str, str]) -> bool:
-        if proof not in self._proofs:
-            return False
-        self._proofs.move_to_end(proof)
-        return True
-
-    def add(self, proof: tuple[str, str, str]) -> None:
-        """Remember one more."""
-        self._proofs[proof] = None
-        if len(self._proofs) > self.most:
-            self._proofs.popitem(last=False)
-
-
-_verified = Proofs()
+_verified = kept_proofs()
 
 
 def apply_record(
@@ -58,7 +36,8 @@ def apply_record(
 
     ``instructions`` are the ids of the instructions that the record is about; by default, or if the kernel lacks one of them, the only ones
     that fit. Only their loops are rearranged; arguments, other instructions, substitution rules and callees stay. Both kernels are then
-    run on random data on the device, in child processes, and everything that they write is compared.
+    run on random data on the device, in child processes, and everything that they write is compared; long kernels at shorter lengths
+    (:mod:`.reduced_sizes`). What has agreed once is not run again.
 
     Raises :class:`~feinsum_fuse.errors.ArchiveError` if the kernel computes something of another structure,
     :class:`~feinsum_fuse.errors.MatchError` if it is no cascade, :class:`~feinsum_fuse.errors.ScheduleError` if a step is not legal at its
@@ -96,22 +75,28 @@ def apply_schedule(
     if not schedule.steps:
         return kernel
     require_legal(schedule, matched.prepared, matched.names, device)
-    transformed = schedule.apply(matched.prepared, matched.names, target=target_of(device))
-    _require_same(kernel, transformed, matched, device, sizes)
+    target = target_of(device)
+    transformed = schedule.apply(matched.prepared, matched.names, target=target)
+    old, new = (executable(_fixed(unit, sizes), target=target) for unit in (kernel, transformed))
+    proof = (old.source_hash, new.source_hash, device_identity(device))
+    if proof not in _verified:
+        if (short := reduced(kernel, matched, schedule)) is not None:
+            # What breaks at shorter lengths alone is no fault of the kernel: it is verified as it is then.
+            with suppress(LoweringError, ScheduleError):
+                small, again = short
+                after = schedule.apply(again.prepared, again.names, target=target)
+                old, new, matched = executable(small, target=target), executable(after, target=target), again
+        _require_same(old, new, matched, device, sizes)
+        _verified.add(proof)
     return transformed
 
 
-def _require_same(
-    before: lp.TranslationUnit, after: lp.TranslationUnit, matched: Match, device: DeviceInfo, sizes: Mapping[str, int]
-) -> None:
+def _fixed(kernel: lp.TranslationUnit, sizes: Mapping[str, int]) -> lp.TranslationUnit:
+    return lp.fix_parameters(kernel, **sizes) if sizes else kernel
+
+
+def _require_same(old: Executable, new: Executable, matched: Match, device: DeviceInfo, sizes: Mapping[str, int]) -> None:
     """Run both on the same random data; raise :class:`~feinsum_fuse.device.timing.outcome.KernelError` if they differ."""
-    if sizes:
-        before, after = lp.fix_parameters(before, **sizes), lp.fix_parameters(after, **sizes)
-    target = target_of(device)
-    old, new = executable(before, target=target), executable(after, target=target)
-    proof = (old.source_hash, new.source_hash, device_identity(device))
-    if proof in _verified:
-        return
     generator = np.random.default_rng(SEED)
     inputs = {a.name: random_array(a.shape, a.dtype, generator) for a in old.arguments if a.role != "temporary"}
     tolerance = _tolerance(matched, old, sizes)
@@ -122,7 +107,6 @@ def _require_same(
     check = verify({name: result.outputs[name] for name in expected}, expected, tolerance)
     if not check.passed:
         raise KernelError(Outcome.wrong_result, "verify", f"the transformed kernel computes something else: {check}", new)
-    _verified.add(proof)
 
 
 def _sizes_to_try(matched: Match, asked: Question, recorded: tuple[int, ...]) -> dict[str, int]:

@@ -35,9 +35,14 @@ class Address:
         return str(self.file) if self.file else self.url.render_as_string(hide_password=True)
 
 
+def data_folder() -> Path:
+    """The user's data directory for this package."""
+    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False))
+
+
 def default_file() -> Path:
     """The SQLite file in the user's data directory."""
-    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / FILE_NAME
+    return data_folder() / FILE_NAME
 
 
 def locate(url: Url | None = None) -> Address:

@@ -10,9 +10,13 @@ import pytest
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 import feinsum_fuse as ff
-from feinsum_fuse import optimization
-from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.optimization import How
+from feinsum_fuse.archive.facts.question import Found
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.program.program import PLAIN
+from feinsum_fuse.optimization import optimization
+from feinsum_fuse.optimization.optimized import How
+from feinsum_fuse.optimization.race import Times
+from tests.archive.samples import measurement
 from tests.cascades.randomness import largest_error, run
 
 
@@ -29,7 +33,7 @@ def product(m: int, text: str = "C[i,j] = 1.5*sum(k, A[i,k]*B[k,j])") -> lp.Tran
 
 def test_a_kernel_in_its_own_words_gets_faster_and_stays_right(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is faster is said here: a clock on a busy machine says anything."""
-    monkeypatch.setattr(optimization, "speedup", lambda *_: 2.0)
+    monkeypatch.setattr(optimization, "times", lambda *_, **__: Times(2.0, (1.0,)))
     kernel = product(127)
     found = ff.optimize(kernel, find_device("portable"), url=url)
     assert found.how in {How.choice, How.fact}
@@ -42,11 +46,23 @@ def test_a_kernel_in_its_own_words_gets_faster_and_stays_right(url: str, monkeyp
 
 
 def test_what_is_slower_is_not_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimization, "speedup", lambda *_: 0.5)
+    monkeypatch.setattr(optimization, "times", lambda *_, **__: Times(1.0, (2.0,)))
     kernel = product(16)
     found = ff.optimize(kernel, find_device("portable"), url=url)
     assert (found.kernel, found.how) == (kernel, How.unchanged)
     assert "the default mapping: takes 2 times as long as the kernel itself" in repr(found)
+
+
+def test_a_fact_that_loses_to_the_default_is_not_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = product(16, "C[i,j] = sum(k, A[i,k]*B[k,j])")
+    made = measurement(ff.match(kernel).cascade, PLAIN, device=DeviceInfo.of(find_device("portable")), median_ns=1e6)
+    ff.record(made, url=url)
+    for seconds, how in (((1.2, 1.0), How.choice), ((0.9, 1.0), How.fact)):
+        monkeypatch.setattr(optimization, "times", lambda *_, given=seconds, **__: Times(2.0, given))
+        found = ff.optimize(kernel, find_device("portable"), url=url)
+        assert found.how == how
+        assert (found.fact is not None and found.fact.found is Found.exact) == (how is How.fact)
+        assert "times as long as" in repr(found)
 
 
 def test_what_is_no_cascade_stays_as_it_is(url: str) -> None:

@@ -1,0 +1,1 @@
+"""``ff.optimize``: somebody's kernel, as fast as what is known makes it."""
