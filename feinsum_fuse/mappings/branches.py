@@ -199,13 +199,14 @@ class Nest:
         nodes = self._down([v for v in outer if v not in gathered])
         for variable in gathered:
             nodes += self._cut(variable, self._line())
-        nodes += self._block(bool(copied), {along: across, second: down})
+        nodes += self._block(bool(copied), gathered, {along: across, second: down})
         if copied:
             nodes += self._cut(along, across)
             nodes += [Storage((tensor,), self.components.tiles or self.components.outer) for tensor in copied]
-        nodes += self._down(gathered)
         nodes += self._spread()
         nodes += self._cut(second, down)
+        # Below a loop that does not cut the tile: it is fetched for all of these, with the lines that they share.
+        nodes += self._down(gathered)
         nodes += self._cut(along, across)
         nodes += self._accumulator()
         for variable in self._reduced():
@@ -295,14 +296,20 @@ class Nest:
         row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1]
         return not is_contiguous(access, self.lane) or row > FAR_VECTORS * self.width
 
-    def _block(self, copies: bool, tile: Mapping[str | None, int]) -> list[Node]:
+    def _block(self, copies: bool, gathered: Sequence[str], tile: Mapping[str | None, int]) -> list[Node]:
         """The longest reduction cut, by default so that what is read again stays near: a copied tile, or what register tiles share."""
         longest = max(self.reductions, key=lambda v: self.tiles[v])
         rest = prod(self.tiles[v] for v in self.reductions if v != longest)
-        near = NEAR_BYTES // (2 * self.branch.plan.target.vector_bytes) if copies else self._kept_near(tile)
+        near = self._copied_near(gathered) if copies else self._kept_near(tile)
         usual = max(1, near // rest) if near and self.tiles[longest] * rest > 2 * near else None
         block = self.choose(Choice.of("block", self.einsum.name, usual, [None, *(n for n in BLOCKS if n < self.tiles[longest])]))
         return self._cut(longest, block) if block is not None else []
+
+    def _copied_near(self, gathered: Sequence[str]) -> int:
+        """Iterations of the reductions that a copied tile is for: what a first-level cache holds; if it has more rows, a core's cache."""
+        plan = self.branch.plan
+        room = min(CORE_BYTES, plan.target.limits.local_bytes // 2) if gathered else NEAR_BYTES
+        return max(1, room // (2 * plan.target.vector_bytes * prod(self.tiles[v] for v in gathered)))
 
     def _kept_near(self, tile: Mapping[str | None, int]) -> int:
         """Iterations of the reductions whose operands a core's cache holds, of those that register tiles share; 0 if they share nothing."""

@@ -27,7 +27,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.kernel.tags import TensorTag
 from ...errors import LoweringError
-from ...schedule.kernel.operations import parts
+from ...schedule.kernel.operations import BLOCK, parts
 
 _LARGEST = 1 << 22
 """Points of the other variables that are looked at in one go."""
@@ -217,14 +217,21 @@ class ArrayTraffic:
 
 
 @dataclass(frozen=True)
+class _Lanes:
+    """So many elements, of which only those with numbers below ``upto`` are touched."""
+
+    lanes: int
+    upto: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Access:
-    """An array element that is touched where all conditions hold; ``lanes`` neighbours of it, but only while the lane is below ``upto``."""
+    """An array element that is touched where all conditions hold; elements that lie behind it along axes of their own."""
 
     array: str
     conditions: tuple[Expression, ...] = ()
     inames: frozenset[str] = frozenset()
-    lanes: int = 1
-    upto: tuple[Expression, ...] = ()
+    axes: tuple[_Lanes, ...] = ()
 
 
 class _Reads(WalkMapper):  # type: ignore[misc]
@@ -240,10 +247,10 @@ class _Reads(WalkMapper):  # type: ignore[misc]
         self.conditions: list[Expression] = []
         self.inames: frozenset[str] = frozenset()
 
-    def note(self, name: str, lanes: int = 1, upto: tuple[Expression, ...] = ()) -> None:
+    def note(self, name: str, axes: tuple[_Lanes, ...] = ()) -> None:
         """An access under the conditions of this place."""
         if name in self.arrays:
-            self.found.append(_Access(name, tuple(self.conditions), self.inames, lanes, upto))
+            self.found.append(_Access(name, tuple(self.conditions), self.inames, axes))
 
     @contextmanager
     def under(self, condition: Expression) -> Iterator[None]:
@@ -278,15 +285,16 @@ class _Reads(WalkMapper):  # type: ignore[misc]
         self.rec(expr.child)
 
     def map_call(self, expr: Call) -> None:
-        lanes, upto, rest = _vector_access(expr)
-        if lanes is None:
+        axes, rest = _vector_access(expr)
+        if axes is None:
             for parameter in expr.parameters:
                 self.rec(parameter)
             return
-        address = expr.parameters[0]
+        function = _function(expr)
+        address = expr.parameters[1 if function.startswith(BLOCK) else 0]
         assert isinstance(address, Subscript)
-        if _function(expr).startswith("vload"):
-            self.note(address.aggregate.name, lanes, upto)
+        if function.startswith(("vload", BLOCK)):
+            self.note(address.aggregate.name, axes)
         for parameter in rest:
             self.rec(parameter)
 
@@ -296,14 +304,16 @@ def _function(call: Call) -> str:
     return str(function.name) if isinstance(function, ResolvedFunction | Variable) else ""
 
 
-def _vector_access(call: Call) -> tuple[int | None, tuple[Expression, ...], tuple[Expression, ...]]:
-    """Lanes, their limits, and the parameters that are values, of an intrinsic that takes an element's address; no lanes for any other."""
+def _vector_access(call: Call) -> tuple[tuple[_Lanes, ...] | None, tuple[Expression, ...]]:
+    """The lanes, and the parameters that are values, of an intrinsic that takes an element's address; no lanes for any other."""
     name = _function(call)
     if not name.startswith(("vload", "vstore")):
-        return None, (), call.parameters
+        return None, call.parameters
     what, _, lanes = parts(name)
+    if what.startswith(BLOCK):
+        return tuple(_Lanes(lanes, _minima(count)) for count in call.parameters[-2:]), ()
     upto = _minima(call.parameters[-1]) if "upto" in what else ()
-    return lanes, upto, call.parameters[1 : len(call.parameters) - bool(upto)]
+    return (_Lanes(lanes, upto),), call.parameters[1 : len(call.parameters) - bool(upto)]
 
 
 def _minima(expression: Expression) -> tuple[Expression, ...]:
@@ -344,35 +354,38 @@ def _accesses(instruction: MultiAssignmentBase, arrays: Collection[str]) -> tupl
     reads.rec(instruction.expression)
     written: list[_Access] = []
     expression = instruction.expression
-    lanes, upto, _ = _vector_access(expression) if isinstance(expression, Call) else (None, (), ())
-    is_store = lanes is not None and _function(expression).startswith("vstore")
+    axes = _vector_access(expression)[0] if isinstance(expression, Call) and _function(expression).startswith("vstore") else None
     for assignee in instruction.assignees:
         if isinstance(assignee, Subscript):
             reads.rec(assignee.index)
         name = assignee.aggregate.name if isinstance(assignee, Subscript) else assignee.name
         if name in arrays:
-            written.append(_Access(name, lanes=lanes or 1, upto=upto) if is_store else _Access(name))
+            written.append(_Access(name, axes=axes or ()))
     return reads.found, written
 
 
 def _executions(kernel: LoopKernel, instruction: InstructionBase, access: _Access) -> int:
     """How many elements an access touches in one run, repeated ones counted again."""
     domain = isl.Set.from_basic_set(kernel.get_inames_domain(instruction.within_inames | access.inames))
-    factor = access.lanes
+    factor = 1
     conditions = [*instruction.predicates, *access.conditions]
-    if access.upto:
-        factor = 1
+    lanes: list[str] = []
+    for axis in access.axes:
+        if not axis.upto:
+            factor *= axis.lanes
+            continue
         position = domain.dim(isl.dim_type.set)
-        domain = domain.add_dims(isl.dim_type.set, 1).set_dim_name(isl.dim_type.set, position, _LANE)
-        lane = var(_LANE)
-        conditions += [Comparison(lane, ">=", 0), Comparison(lane, "<", access.lanes)]
-        conditions += [Comparison(lane, "<", limit) for limit in access.upto]
+        lane = var(f"{_LANE}_{len(lanes)}")
+        lanes.append(lane.name)
+        domain = domain.add_dims(isl.dim_type.set, 1).set_dim_name(isl.dim_type.set, position, lane.name)
+        conditions += [Comparison(lane, ">=", 0), Comparison(lane, "<", axis.lanes)]
+        conditions += [Comparison(lane, "<", limit) for limit in axis.upto]
     for condition in conditions:
         holds = condition_to_set(domain.space, condition)
         if holds is None:
             raise LoweringError(f"{instruction.id}: cannot count how often {condition} holds, since it depends on data")
         domain = domain & holds
-    counted = instruction.within_inames | access.inames | {_LANE}
+    counted = instruction.within_inames | access.inames | {*lanes}
     for position in reversed(range(domain.dim(isl.dim_type.set))):
         if domain.get_dim_name(isl.dim_type.set, position) not in counted:
             domain = domain.project_out(isl.dim_type.set, position, 1)

@@ -75,6 +75,11 @@ class CodeLine:
         return conditional(self.lane, (*self.above, *self.unrolled)) if self.lane is not None else 0
 
     @property
+    def is_transposed(self) -> bool:
+        """Whether it moves a block of vectors, whose rows become columns."""
+        return any(loop.binding == "vector" for loop in self.unrolled)
+
+    @property
     def reads(self) -> tuple[Place, ...]:
         """What it reads, its target included if it reduces."""
         own = (self.statement.target,) if self.statement.reduce is not None else ()
@@ -257,9 +262,14 @@ def _lines(nest: Nest, node: Node, above: tuple[For, ...], unrolled: tuple[For, 
         return
     if not is_written_out(nest, node):
         return
+    if node.binding != "vector":
+        unrolled = (*unrolled, node)
+    else:
+        # Of a block that is transposed one vector stands for a column.
+        unrolled, lane = (unrolled if lane is None else (*unrolled, lane)), node
     parts = []
     for child in node.body:
-        found = list(_lines(nest, child, above, *((unrolled, node) if node.binding == "vector" else ((*unrolled, node), lane))))
+        found = list(_lines(nest, child, above, unrolled, lane))
         if not found:
             return
         parts += found

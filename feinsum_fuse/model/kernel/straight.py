@@ -231,6 +231,9 @@ class Straight:
             step = stride(self.nest, place, line.lane.name)
             if step == 1:
                 loads = count * self._pieces(line)
+            elif line.is_transposed:
+                # Each vector goes through as many stages as halve it to single elements.
+                loads, packs = count * self._pieces(line), count * (line.width.bit_length() - 1)
             else:
                 loads = packs = count * line.width
                 counts.guarded += count * line.guarded_lanes

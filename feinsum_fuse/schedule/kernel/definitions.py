@@ -134,7 +134,7 @@ def definition(operation: Operation, quirks: Quirks) -> str:
         return f"#define {name}(first, step, then, otherwise) ({lane} {chosen}"
     if what == "vdiv":
         return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
-    return _of_memory(operation, whole)
+    return _of_block(operation) if operation.is_block else _of_memory(operation, whole)
 
 
 def _of_memory(operation: Operation, whole: str) -> str:
@@ -177,6 +177,38 @@ static inline {element} {name}_at({pointer}*at, {vector} value, int count)
   return value.s0;
 }}
 #define {name}(x, value, count) {name}_at(&(x), value, count)"""
+
+
+def _of_block(operation: Operation) -> str:
+    """The OpenCL C text that transposes a square block: log2 of the lanes stages, each of which deals two vectors out like cards."""
+    name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
+    _, to, source = operation.what.split("_")
+    names = [f"row{k}" for k in range(lanes)]
+    lines = [f"  {vector} {', '.join(f'{n} = get_{vector}(__{source}, from + {k} * from_row)' for k, n in enumerate(names))};"]
+    for stage in range(lanes.bit_length() - 1):
+        pairs = [(names[k], names[k + lanes // 2]) for k in range(lanes // 2)]
+        names = [f"stage{stage}_{k}" for k in range(lanes)]
+        lines.append(f"  {vector} {', '.join(names)};")
+        for k, (one, other) in enumerate(pairs):
+            low, high = names[2 * k], names[2 * k + 1]
+            lines.append(f"  {low}.even = {one}.lo; {low}.odd = {other}.lo; {high}.even = {one}.hi; {high}.odd = {other}.hi;")
+    lines += [f"  set_{vector}(__{to}, to + {k} * to_row, {n});" for k, n in enumerate(names)]
+    body = "\n".join(lines)
+    return f"""
+/* A block of a matrix, transposed; what is no whole block goes element by element. */
+static inline {element} {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
+{{
+  if (rows < {lanes} || columns < {lanes})
+  {{
+    for (int column = 0; column < columns; ++column)
+      for (int row = 0; row < rows; ++row)
+        to[column * to_row + row] = from[row * from_row + column];
+    return *to;
+  }}
+{body}
+  return *to;
+}}
+#define {name}(to, from, to_row, from_row, rows, columns) {name}_at(&(to), &(from), to_row, from_row, rows, columns)"""
 
 
 def _parts_of(element: str, lanes: int, first: int, several: str, single: str, indent: str = "  ") -> str:

@@ -14,6 +14,9 @@ C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "lo
 _TYPES = {c: name for name, c in C_TYPES.items()}
 LANES = (2, 4, 8, 16)
 WIDEST = LANES[-1]
+BLOCK = "vstoreblock"
+"""Begins the names of operations that move a block. They take the first elements where it goes and comes from, how far rows lie apart in
+both arrays, and the numbers of rows and columns."""
 SHORTEST = 4
 """Fewer elements than so many are moved one by one."""
 
@@ -75,12 +78,19 @@ class Operation:
         return "upto" in self.what
 
     @property
+    def is_block(self) -> bool:
+        """Whether it moves a square block of elements and exchanges rows with columns on the way."""
+        return self.what.startswith(BLOCK)
+
+    @property
     def uncounted(self) -> Operation:
         """The same on whole vectors."""
         return Operation(self.what.replace("upto", ""), self.element, self.lanes)
 
     def whole_parameters(self, count: int) -> frozenset[int]:
         """Which of its so many arguments are whole numbers."""
+        if self.is_block:
+            return frozenset(range(2, count))
         if self.is_counted:
             return frozenset((count - 1,))
         return frozenset((0, 1)) if self.what.startswith(("vindex", "viota")) else frozenset()

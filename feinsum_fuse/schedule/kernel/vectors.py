@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
 from ..tree.nest import For, Nest, Place, Statement, Tile
-from .operations import WIDEST, c_type
+from .operations import BLOCK, WIDEST, c_type
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
 _NAMES = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
@@ -292,6 +292,32 @@ class VectorWriter:
                 for limit in (limit for loop in above for limit in loop.limits):
                     if limit.restricted(own) == -element.restricted(own):
                         yield limit + element
+
+    def block(self, columns: For) -> Expression:
+        """A call that moves a square block, whose columns are the iterations of another loop; it has the first element's value.
+
+        How far apart rows lie is said by the element that is the first one of the second row, or column, of an array's first block.
+        """
+        target, (source,) = self.statement.target, self.statement.operands
+        origin = {self.lane: Affine((), 0), columns.name: Affine((), 0)}
+        steps = [
+            Place(place.source, tuple(Affine((), index.coefficients.get(name, 0)) for index in place.indices))
+            for place, name in ((target, columns.name), (source, self.lane))
+        ]
+        counts = [
+            self._least(limit.substituted(origin) + 1 for limit in limits if name in limit.variables)
+            for limits, name in ((self.limits, self.lane), (columns.limits, columns.name))
+        ]
+        places = (target.substituted(origin), source.substituted(origin), *steps)
+        spaces = f"{self.memory_of(target.source)}_{self.memory_of(source.source)}"
+        return self.call(f"{BLOCK}_{spaces}", *map(self.read, places), *counts)
+
+    def _least(self, counts: Iterable[Affine]) -> Expression:
+        """The least of some numbers and the number of lanes."""
+        result: Expression = self.lanes
+        for count in counts:
+            result = var("min")(self.expression(count), result)
+        return result
 
     @property
     def stores(self) -> bool:

@@ -152,6 +152,13 @@ def _is_spread(node: Node) -> bool:
     return any(isinstance(n, For) and n.binding.startswith("local.") and n.extent != 1 for n in walk((node,)))
 
 
+def _apart(s: Statement, lane: For) -> tuple[Statement, For]:
+    """A statement under the limits of a loop over lanes that say nothing of lanes, and the loop with the others."""
+    guards = tuple(limit for limit in lane.limits if lane.name not in limit.variables)
+    others = tuple(limit for limit in lane.limits if lane.name in limit.variables)
+    return dataclasses.replace(s, guards=(*s.guards, *guards)), dataclasses.replace(lane, limits=others)
+
+
 class _Text:
     """Collects domains, inames and instructions while walking the tree.
 
@@ -223,6 +230,8 @@ class _Text:
             for node in loop.body:
                 if isinstance(node, Statement):
                     self.vector(node, loop, above)
+                else:
+                    self.transposed(loop, node, above)
             return
         loop = self._one_of(fused_chain(loop)) if loop.fused else self._limited_first(loop)
         derived = tuple(limit for limit in loop.limits if self.digits.keys() & set(limit.variables))
@@ -355,11 +364,22 @@ class _Text:
             value = REDUCTIONS[s.reduce].combined(target, value)
         self.assign(s, target, value, above)
 
+    def transposed(self, outer: For, inner: For, above: tuple[str, ...]) -> None:
+        """A statement that moves a square block from an array, whose columns become rows of a tile."""
+        (s,) = (statement for _, statement in statements((inner,)))
+        for loop in (outer, inner):
+            s, _ = _apart(s, loop)
+        along = s.target.indices[self.nest.tiles[s.target.source].axes[-1]]
+        rows, columns = (inner, outer) if inner.name in along.variables else (outer, inner)
+        writer = VectorWriter(self.nest, rows, s, self.read, self.expression, lambda source: memory_of(self.nest, source))
+        value = writer.block(columns)
+        first = {loop.name: Affine((), 0) for loop in (rows, columns)}
+        self.assign(s, self.read(s.target.substituted(first)), value, above)
+        self.intrinsics |= writer.intrinsics
+
     def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:
         """A statement whose iterations over ``lane`` are lanes of vectors. Limits that say nothing of lanes hold for all or for none."""
-        guards = tuple(limit for limit in lane.limits if lane.name not in limit.variables)
-        s = dataclasses.replace(s, guards=(*s.guards, *guards))
-        lane = dataclasses.replace(lane, limits=tuple(limit for limit in lane.limits if limit not in guards))
+        s, lane = _apart(s, lane)
         writer = VectorWriter(self.nest, lane, s, self.read, self.expression, lambda source: memory_of(self.nest, source))
         value, target = writer.value(), writer.target()
         if isinstance(target, list):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from constantdict import constantdict
@@ -24,8 +24,9 @@ class Vectorize(Step):
 
     Before: ``for l in [0, 8): acc[i, 8*j + l] += a[i] * B[k, 8*j + l]``. After: ``acc[i, j] += a[i] * vload8(&B[k, 8*j])``, ``acc`` an
     array of ``float8``. Private tiles whose every access has the lanes along one axis become arrays of vectors; others are stored with the
-    lanes' axis last; arrays of the kernel stay as they are. Where the length does not divide, whole vectors are computed on owned tiles
-    and what leaves them is cut. Invariant: lane ``l`` computes what iteration ``l`` did.
+    lanes' axis last, and filled by vectors, or by square blocks that are transposed; arrays of the kernel stay as they are. Where the
+    length does not divide, whole vectors are computed on owned tiles and what leaves them is cut. Invariant: lane
+    ``l`` computes what iteration ``l`` did.
     """
 
     loops: tuple[LoopRef, ...]
@@ -105,6 +106,7 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes))
     elif MEMORIES[tile.memory].is_shared_by_items and not axes_of(nest, "local"):
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes, lambda s: _fetches_rows(nest, s, axis)))
+        nest = nest.replace(body=_movers_of_blocks(nest, nest.body, stored, lanes))
     return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
 
 
@@ -146,6 +148,59 @@ def _fetches_rows(nest: Nest, statement: Statement, axis: int) -> bool:
     )
 
 
+def _fetched_columns(nest: Nest, chain: Sequence[For], statement: Statement, tile: Tile, lanes: int) -> tuple[For, For] | None:
+    """The loops over the rows and over the columns of a matrix that a nest fetches into a tile, if rows lie in the array what columns are
+    in the tile, and blocks of so many fit.
+    """
+    (source,) = statement.operands
+    array, loops = nest.sources.get(source.source), {loop.name: loop for loop in chain}
+    if array is None or not (array.is_direct or not array.is_rule) or array.consecutive_axis is None:
+        return None
+    if array.dtype != tile.dtype or not has_vectors(array.dtype) or statement.guards:
+        return None
+    along = statement.target.indices[tile.axes[-1]]
+    columns = [name for name in source.indices[array.consecutive_axis].variables if name in loops]
+    if len(along.variables) != 1 or along.variables[0] not in loops or len(columns) != 1 or columns[0] == along.variables[0]:
+        return None
+    for name in (*along.variables, *columns):
+        places = [index.coefficients[name] for place in (statement.target, source) for index in place.indices if name in index.variables]
+        if len(places) != 2 or min(places) < 1 or (loops[name].extent or 0) < lanes:
+            return None
+    if lane_axis(statement.target, along.variables[0]) is None or source.indices[array.consecutive_axis].coefficients[columns[0]] != 1:
+        return None
+    return loops[along.variables[0]], loops[columns[0]]
+
+
+def _movers_of_blocks(nest: Nest, body: tuple[Node, ...], tile: Tile, lanes: int) -> tuple[Node, ...]:
+    """The tree with every nest that fetches the columns of a matrix into this tile's rows moving square blocks."""
+    result: list[Node] = []
+    for node in body:
+        chain, statement = _moving(node)
+        fetches = statement is not None and statement.role == "fetch" and statement.target.source == tile.name
+        found = _fetched_columns(nest, chain, statement, tile, lanes) if fetches and statement is not None else None
+        if found is not None and statement is not None:
+            result.append(_by_blocks(chain, statement, *found, lanes))
+        elif isinstance(node, For):
+            result.append(dataclasses.replace(node, body=_movers_of_blocks(nest, node.body, tile, lanes)))
+        else:
+            result.append(node)
+    return tuple(result)
+
+
+def _by_blocks(chain: Sequence[For], statement: Statement, rows: For, columns: For, lanes: int) -> Node:
+    """A fetching nest with the loops over rows and columns innermost, cut into blocks."""
+    parts = [_in_vectors(loop, lanes) for loop in (columns, rows)]
+    body: tuple[Node, ...] = (statement.substituted({n: v for part in parts for n, v in part.values.items()}),)
+    for part in reversed(parts):
+        body = (dataclasses.replace(part.lane, body=body),)
+    for part in reversed(parts):
+        body = (dataclasses.replace(part.vectors, body=body),)
+    for node in reversed(chain):
+        if node not in (rows, columns):
+            body = (dataclasses.replace(node, body=body),)
+    return body[0]
+
+
 def _movers_of_vectors(
     body: tuple[Node, ...], tile: Tile, lanes: int, suits: Callable[[Statement], bool] = lambda _: True
 ) -> tuple[Node, ...]:
@@ -176,17 +231,31 @@ def _by_vectors(chain: list[For], statement: Statement, tile: Tile, lanes: int) 
     place = next(p for p in (statement.target, *statement.operands) if p.source == tile.name)
     index = place.indices[tile.axes[-1]]
     loop = min((node for node in chain if node.name in index.variables), key=lambda node: abs(index.coefficients[node.name]))
+    part = _in_vectors(loop, lanes)
+    vector = dataclasses.replace(part.lane, body=(statement.substituted(part.values),))
+    body: tuple[Node, ...] = (dataclasses.replace(part.vectors, body=(vector,)),)
+    for node in reversed(chain):
+        if node is not loop:
+            body = (dataclasses.replace(node, body=body),)
+    return body[0]
+
+
+@dataclass(frozen=True)
+class _InVectors:
+    """A loop cut into vectors: the loop over these, the one over their lanes, and what the first loop's variable is then."""
+
+    vectors: For
+    lane: For
+    values: dict[str, Affine]
+
+
+def _in_vectors(loop: For, lanes: int) -> _InVectors:
     lane = f"{loop.name}_lane"
     value = Affine.of({loop.name: lanes, lane: 1})
     extent = loop.extent or 0
     limits = tuple(limit.substituted({loop.name: value}) for limit in loop.limits)
     if extent % lanes:
         limits += (Affine((), extent - 1) - value,)
-    vector = For(lane, lanes, (statement.substituted({loop.name: value}),), limits, binding="vector")
     # A vector is moved if any of its lanes is: the limit at the lane that favours it most.
     outer = tuple(limit.substituted({lane: Affine((), lanes - 1 if limit.coefficients.get(lane, 0) > 0 else 0)}) for limit in limits)
-    body: tuple[Node, ...] = (For(loop.name, -(-extent // lanes), (vector,), outer),)
-    for node in reversed(chain):
-        if node is not loop:
-            body = (dataclasses.replace(node, body=body),)
-    return body[0]
+    return _InVectors(For(loop.name, -(-extent // lanes), (), outer), For(lane, lanes, (), limits, binding="vector"), {loop.name: value})

@@ -1,0 +1,77 @@
+"""Tiles whose rows are columns of an array: fetched by square blocks that are transposed on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.device.checking.array_traffic import traffic
+from feinsum_fuse.schedule.kernel.operations import C_TYPES
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite
+from feinsum_fuse.schedule.steps.vector_steps import Vectorize
+
+from .runs import run, whole_numbers
+from .scripts import ref, refs, split
+
+
+def transposed(m: int, n: int, k: int, dtype: str = "float32") -> Cascade:
+    """A product with the transpose of what is packed."""
+    return ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes={"M": m, "N": n, "K": k}, dtypes={"All": dtype})
+
+
+def script(n: int, k: int, lanes: int) -> Schedule:
+    """Lanes along ``n``, of which a tile of two vectors is packed for a part of ``k``."""
+    return Schedule(
+        (
+            Explicate(),
+            split("Z.n", 2 * lanes, n),
+            Split(ref("Z.n/1"), lanes),
+            split("Z.k", 2 * lanes + 3, k),
+            Reorder("Z", refs("Z.n/0 Z.k/0 Z.m Z.k/1 Z.n/1/0 Z.n/1/1")),
+            Bind(ref("Z.n/0"), "group.0"),
+            CacheRead(("Z",), "B", ref("Z.k/0"), "local"),
+            CacheWrite("Z", ref("Z.m"), "private"),
+            Vectorize(refs("Z.n/1/1")),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("lanes", "n", "k", "dtype"),
+    [(4, 8, 11, "float32"), (8, 41, 50, "int32"), (4, 23, 31, "float64"), (16, 37, 51, "float32")],
+)
+def test_blocks_are_transposed(lanes: int, n: int, k: int, dtype: str) -> None:
+    """Whole blocks, and rows and columns at the ends of tiles and of the array."""
+    cascade, schedule = transposed(3, n, k, dtype), script(n, k, lanes)
+    inputs = whole_numbers(cascade)
+    assert f"vstoreblock_local_global_{C_TYPES[dtype]}{lanes}(" in executable(schedule.apply(cascade.kernel())).source
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
+def test_a_tile_of_fewer_columns_goes_element_by_element() -> None:
+    """A block has as many columns as lanes."""
+    cascade, schedule = transposed(3, 16, 5), script(16, 5, 8)
+    inputs = whole_numbers(cascade)
+    assert "vstoreblock" not in executable(schedule.apply(cascade.kernel())).source
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
+@pytest.mark.parametrize(("n", "k"), [(16, 19), (41, 50)])
+def test_blocks_count_their_elements(n: int, k: int) -> None:
+    """Each element is fetched once, however many blocks stick out."""
+    assert traffic(script(n, k, 8).apply(transposed(3, n, k).kernel()))["B"].read_bytes == 4 * n * k
+
+
+def test_a_contraction_gathers_whole_lines() -> None:
+    """What lies together in an operand that is packed is fetched for as many iterations as a line holds."""
+    cascade = ff.cascade(["Z[a,b,c] = A[d,c,a] * B[b,d]"], sizes={"A": 128, "B": 96, "C": 64, "D": 128})
+    mapping = str(ff.default_mapping(cascade))
+    assert "Scratchpad holds A" in mapping
+    after = mapping[mapping.index("Scratchpad holds A") :]
+    assert after.index("for b in tiles of") < after.index("for a in tiles of 1"), mapping
