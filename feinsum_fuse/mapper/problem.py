@@ -183,9 +183,11 @@ class Problem:
         return self._narrowed(_simplest)
 
     def witnesses(self) -> Problem:
-        """The problem with the storage choices alone that reach a floor of their Einsum."""
-        assert self.floors
-        return self._narrowed(lambda tables: [tables.space.options[n] for n in sorted(tables.witnesses)] or list(tables.space.options))
+        """The problem with the storage choices alone that reach a floor of their Einsum; the floors under all of them stay."""
+        floors = self.floors
+        result = self._narrowed(lambda tables: [tables.space.options[n] for n in sorted(tables.witnesses)] or list(tables.space.options))
+        result.floors = floors
+        return result
 
     def _narrowed(self, choose: Callable[[Tables], Sequence[Placed]]) -> Problem:
         """The problem with some of its storage choices."""

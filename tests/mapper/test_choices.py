@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.mapper.driver import Search
+from feinsum_fuse.mapper.driver.session import Session
 from feinsum_fuse.mapper.einsum.space import objectives
 from feinsum_fuse.mapper.options import Objective, Options
 
@@ -24,8 +24,8 @@ def deep(count: int, *more: str, leak: float = 0) -> str:
 @pytest.mark.parametrize("leak", [0, 3])
 def test_the_least_of_all_choices_is_that_of_each(leak: float) -> None:
     case = spec(deep(3, container("PE", "{name: X, fanout: 4}"), leak=leak), PRODUCT)
-    search = Search(case, case, Options())
-    space = search._problem(search._figures("edp")).tables[0][0].space
+    session = Session(case, case, Options())
+    space = session.problem(session.figures("edp")).tables[0][0].space
     every = np.arange(len(space.spreads))
     assert len(space.options) == 64
     for option, least in zip(space.options, space.least, strict=True):

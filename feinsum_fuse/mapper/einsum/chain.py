@@ -131,6 +131,8 @@ class Budget:
     deadline: float = math.inf
     """When to stop, on the clock of ``time.perf_counter``."""
     evaluated: int = 0
+    kept: int = 0
+    """Partial mappings that tables held."""
     joined: int = 0
 
     def spend(self, rows: int) -> None:

@@ -1,0 +1,105 @@
+"""``ff.search``: what may be asked, and the result that is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from ...arguments import COUNT, HOOK, NOTHING, NUMBER, PATH, TEXT, checked, collection, instance
+from ...cascades.reading.reader import expanded
+from ...formats.spec import Spec, expect_spec
+from ...progress import Hook
+from ...schedule.target import DeviceLimits
+from ..einsum.pareto import SLACK
+from ..errors import UnsearchedError
+from ..omissions import INEXPRESSIBLE, Omissions
+from ..options import MAX_ROWS, Objective, Options, refuse
+from ..result import Result, value_of
+from .best_few import best_few
+from .front import Front
+from .optimum import solved
+from .session import Session
+
+
+@checked(
+    UnsearchedError,
+    objective=TEXT,
+    top=COUNT,
+    pareto=collection("a list of names", TEXT) | NOTHING,
+    fused=COUNT | TEXT | NOTHING,
+    tolerance=NUMBER,
+    seconds=NUMBER | NOTHING,
+    jobs=COUNT,
+    cache=PATH | NOTHING,
+    progress=HOOK,
+    footprint=TEXT,
+    max_rows=COUNT,
+    limits=instance("a DeviceLimits", DeviceLimits) | NOTHING,
+    without=collection("a list of names", TEXT),
+)
+def search(
+    spec: Spec,
+    objective: Objective = "energy",
+    *,
+    top: int = 1,
+    pareto: Sequence[str] | None = None,
+    fused: int | Literal["ffmr"] | None = None,
+    imperfect: bool = False,
+    tolerance: float = 0.0,
+    seconds: float | None = None,
+    jobs: int = 1,
+    cache: str | None = None,
+    progress: Hook | None = None,
+    even: bool = False,
+    flip: bool = True,
+    head_first: bool = False,
+    head_is_tiled_fusion: bool = True,
+    footprint: Literal["exact", "sum"] = "exact",
+    max_rows: int = MAX_ROWS,
+    device: object | None = None,
+    limits: DeviceLimits | None = None,
+    without: Collection[str] = (),
+) -> Result:
+    """The best LoopTree for a workload on an architecture, by the model of :func:`feinsum_fuse.predict`.
+
+    ``spec`` needs a workload and an architecture; its mapping is ignored. ``objective``: ``energy`` (J), ``latency`` (s) or ``edp`` (J s);
+    equal energy is decided by latency, and conversely. ``pareto``: a front over these axes instead. ``fused``: a largest number of
+    fused loops. ``seconds``: a time limit, after which the best so far comes back with its gap. What comes back is what the model says of
+    it, checked. ``imperfect``: also tiles that leave a remainder. ``top``: so many of the best. ``tolerance``: a mapping this fraction
+    above the optimum will do. ``fused="ffmr"``: what Einsums share lives below all loops that they share, or above all of them, and all
+    else is held below these loops or whole. ``footprint="sum"``: everything that an Einsum holds stays while loops that it shares are
+    open. ``head_first``: fused loops begin with a rank called head, one by one. ``jobs`` changes no result, and no speed yet.
+    ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
+
+    Raises :class:`NoMappingError` if nothing is legal, :class:`UnsearchedError` for what the search does not cover,
+    :class:`UnprovedError` if a limit ends it before it has a mapping.
+    """
+    options = Options(
+        objective, top, tuple(pareto or ()), fused, imperfect, tolerance, seconds, jobs, cache, progress,
+        even, flip, head_first, head_is_tiled_fusion, footprint, max_rows, frozenset(without),
+    )  # fmt: skip
+    refuse(options, device, limits)
+    bare = expanded(expect_spec(spec).replace(mapping=None, opencl=None))
+    if bare.arch is None:
+        raise UnsearchedError("A search needs an architecture.", hint="Give a file with the key arch.")
+    if not bare.workload.einsums:
+        raise UnsearchedError("A search needs a workload with Einsums.", hint="Give a file with the key workload.")
+    session = Session(bare, spec, options)
+    return Front(session).result() if options.pareto else optimal(session)
+
+
+def optimal(session: Session) -> Result:
+    """Search for the best mapping and report."""
+    options = session.options
+    asked = options.objective
+    optimum, found = solved(session, asked)
+    counted, fused = optimum.goal.objective, session.most_fused(optimum.problem)
+    factor = value_of(asked, found) / value_of(counted, found) if asked != counted and value_of(counted, found) else 1.0
+    front = (found,) if options.top == 1 else best_few(optimum, found, fused)
+    omissions = Omissions(optimum.problem, fused)
+    floor = min(optimum.floor, optimum.goal.value(omissions.floor))
+    complete = options.top == 1 or not (session.late or omissions.named)
+    proved = complete and optimum.value <= floor * (1 + SLACK) * (1 + options.tolerance)
+    least = min(floor, value_of(counted, found)) * factor
+    omitted = (*omissions.named, *([INEXPRESSIBLE] if optimum.problem.expressible and not proved else []))
+    return Result(asked, front, least, proved, session.space(optimum.problem.size), tuple(session.log), omitted)

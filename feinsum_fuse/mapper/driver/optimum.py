@@ -1,0 +1,159 @@
+"""The optimum: stages with more and more fused loops, until the floor is reached or all of them are searched."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..einsum.pareto import SLACK
+from ..errors import LateError, NoMappingError, UnprovedError
+from ..infeasibility import infeasible
+from ..omissions import Omissions
+from ..options import Objective
+from ..problem import Figures, Problem
+from ..result import Found, value_of
+from ..tree import InexpressibleError
+from .candidates import Candidate, Goal, candidates
+from .session import STOPS, Session
+
+NEAR = 0.1
+"""How far above the floor a stage looks before it takes all that the incumbent leaves: tables this tight cost little."""
+
+
+@dataclass
+class Optimum:
+    """The best mapping so far, and a floor under all."""
+
+    session: Session
+    problem: Problem
+    goal: Goal
+    best: Candidate | None = None
+    value: float = math.inf
+    floor: float = 0.0
+    used: int = 0
+    """Fused loops looked at to find it."""
+
+    def search(self, fused: int) -> Candidate:
+        """The best mapping with at most so many fused loops, or what there is of it where the search is stopped."""
+        try:
+            self._stages(fused)
+        except STOPS as reason:
+            self.session.late = True
+            if self.best is None:
+                self.rescue()
+            if self.best is None:
+                raise stopped(reason) from None
+        if self.best is None:
+            raise NoMappingError(infeasible(self.problem))
+        return self.best
+
+    def _stages(self, fused: int) -> None:
+        floors = self.problem.floors.total
+        if np.isinf(floors).any():
+            raise NoMappingError(infeasible(self.problem))
+        self.floor = self.goal.value(floors)
+        self.session.report("floor", self.floor, self.value)
+        options = self.session.options
+        enough = (1 + SLACK) * (1 + options.tolerance)
+        if "floor" not in options.without:
+            self._try(self.problem.witnesses(), self.floor)
+        for loops in range(fused + 1):
+            for bound in self._bounds():
+                found = next(candidates(self.problem, self.goal, bound, loops), None)
+                if found is not None:
+                    if self.goal.value(found.figures) < self.value * (1 - SLACK):
+                        self._take(found, loops)
+                    break
+            self.session.report(f"{loops} fused loops", self.floor, self.value)
+            if self.value <= self.floor * enough:
+                return
+        if not Omissions(self.problem, self.session.most_fused(self.problem)).structures and self.best is not None:
+            self.floor = self.value / (1 + options.tolerance)
+
+    def _bounds(self) -> Iterator[float]:
+        """The bounds of a stage, as long as none has a mapping: near the floor, then all that is better than the incumbent."""
+        tolerable = 1 + self.session.options.tolerance
+        if self.value > self.floor * (1 + SLACK):
+            near = self.floor * (1 + NEAR)
+            if near < self.value / tolerable:
+                yield near
+            if self.best is None:
+                self.begin()
+            yield self.value / tolerable
+
+    def begin(self) -> None:
+        """Take a mapping that is found at once: it holds as little as it may."""
+        problem = self.problem.simplest()
+        least = problem.floors.total
+        if np.isinf(least).any():
+            return
+        for bound in (self.goal.value(least), math.inf):
+            if self._try(problem, bound):
+                self.session.report("first mapping", self.floor, self.value)
+                return
+
+    def rescue(self) -> None:
+        """Begin, though the search is over: who stops it early wants a mapping all the same."""
+        self.session.budget.deadline = math.inf
+        with contextlib.suppress(*STOPS):
+            self.begin()
+
+    def _try(self, problem: Problem, bound: float) -> bool:
+        """Take the best mapping of a smaller problem without fused loops within a bound, if there is one."""
+        found = next(candidates(problem, self.goal, bound, 0), None)
+        if found is None:
+            return False
+        self._take(found, 0)
+        return True
+
+    def _take(self, found: Candidate, loops: int) -> None:
+        self.best, self.used, self.value = found, loops, self.goal.value(found.figures)
+
+    def written(self, best: Candidate) -> Found:
+        """The best mapping judged by the model, or one that is as good, with as many fused loops, and better in the other figure."""
+        found = self.session.found(best)
+        figures = self.problem.figures
+        if (figures.energy and figures.seconds) or self.session.late:
+            return found
+        value = self.value * (1 + SLACK)
+        other: Objective = "latency" if self.goal.objective == "energy" else "energy"
+        goal = Goal(other, (value, math.inf) if other == "latency" else (math.inf, value))
+        problem = self.session.problem(Figures(True, True), expressible=self.problem.expressible)
+        problem.floors = self.problem.floors
+        try:
+            better = next(candidates(problem, goal, value_of(other, found), self.used), None)
+        except STOPS as reason:
+            self.session.late = self.session.late or not isinstance(reason, UnprovedError) or isinstance(reason, LateError)
+            return found
+        if better is None or goal.value(better.figures) >= value_of(other, found) * (1 - SLACK):
+            return found
+        return self.session.found(better)
+
+
+def solved(session: Session, objective: Objective) -> tuple[Optimum, Found]:
+    """The best mapping by an objective, checked."""
+    # Where every mapping takes as long, the thriftiest is the best in all three.
+    counted: Objective = "energy" if session.same_latency else objective
+    optimum = Optimum(session, session.problem(session.figures(counted)), Goal(counted))
+    fused = session.most_fused(optimum.problem)
+    best = optimum.search(fused)
+    try:
+        found = optimum.written(best)
+    except InexpressibleError:
+        floor = optimum.floor
+        optimum = Optimum(session, session.problem(session.figures(counted), expressible=True), Goal(counted))
+        found = optimum.written(optimum.search(fused))
+        optimum.floor = floor
+    session.agree(counted, optimum.value, found)
+    return optimum, found
+
+
+def stopped(reason: BaseException) -> UnprovedError:
+    """What is said of a search that was stopped before it had a mapping."""
+    if isinstance(reason, UnprovedError) and not isinstance(reason, LateError):
+        return reason
+    return UnprovedError("The search was stopped before it had a mapping.", hint="Allow it more seconds.")

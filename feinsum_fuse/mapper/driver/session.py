@@ -1,0 +1,111 @@
+"""One search while it runs: what it was asked, what it has spent and logged, and how a candidate becomes a result."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass, field
+
+from ...errors import Error, SearchError
+from ...formats.arch import Arch, Compute, Memory, Network, Toll
+from ...formats.checking.constraint_check import broken_by
+from ...formats.spec import Spec
+from ...model.accelforge.terms import takes_time
+from ...model.evaluation import predict
+from ..einsum.chain import Budget
+from ..errors import UnprovedError
+from ..options import Objective, Options, SearchProgress
+from ..problem import Figures, Problem
+from ..result import Found, Space, Stage, value_of
+from ..tree import Branch, TreeWriter
+from .candidates import Candidate
+
+STOPS = (UnprovedError, KeyboardInterrupt)
+"""What ends a search, which then returns what it has."""
+AGREEMENT = 1e-6
+"""Figures of a mapping and of the model agree to this fraction; both are sums of some hundred terms in double precision."""
+
+
+@dataclass
+class Session:
+    """One search of one spec."""
+
+    spec: Spec
+    given: Spec
+    """What the caller gave; results are in its terms."""
+    options: Options
+    log: list[Stage] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+    late: bool = False
+    """Whether it was stopped."""
+
+    def __post_init__(self) -> None:
+        deadline = math.inf if self.options.seconds is None else self.began + self.options.seconds
+        self.budget = Budget(self.options.max_rows, deadline)
+
+    @property
+    def arch(self) -> Arch:
+        """The architecture."""
+        assert self.spec.arch is not None
+        return self.spec.arch
+
+    def problem(self, figures: Figures, *, expressible: bool = False) -> Problem:
+        """The problem to search with these figures."""
+        return Problem.of(self.spec, self.options, figures, self.budget, expressible)
+
+    def most_fused(self, problem: Problem) -> int:
+        """The most fused loops that are asked for and of use."""
+        asked = self.options.fused
+        return min(problem.most_fused, asked) if isinstance(asked, int) else problem.most_fused
+
+    @property
+    def same_latency(self) -> bool:
+        """Whether nothing but the operations takes time, on one unit that nothing spreads."""
+        leaves = self.arch.components
+        timed = any(isinstance(leaf, Memory | Toll | Network) and takes_time(leaf) for leaf in leaves)
+        return not timed and not self.arch.fanouts and sum(isinstance(leaf, Compute) for leaf in leaves) == 1
+
+    def figures(self, objective: Objective) -> Figures:
+        """The figures that an objective needs."""
+        leaves = self.arch.components
+        leaking = any(leaf.leak_power for leaf in leaves)
+        # Where nothing but the operations takes time, both figures cost no more than one.
+        timed = any(isinstance(leaf, Memory | Toll) and takes_time(leaf) for leaf in leaves)
+        both = objective == "edp" or (objective == "energy" and (leaking or not timed))
+        floors = {"energy": (0,), "latency": (1,), "edp": (0, 1)}[objective]
+        return Figures(both or objective == "energy", both or objective == "latency", floors)
+
+    def found(self, candidate: Candidate) -> Found:
+        """A candidate written out and judged by the model."""
+        branches = [Branch.of(part) for part in candidate.parts]
+        spec = dataclasses.replace(self.spec, mapping=TreeWriter(self.spec.workload, branches).mapping())
+        mapping = spec.mapping
+        try:
+            prediction = predict(spec)
+        except Error as error:
+            raise SearchError(f"The search's own mapping is refused by the model: {error.message}\n{mapping}") from error
+        # Where no mapping uses a fanout enough, those that use most are searched.
+        if broken := [b for b in broken_by(spec) if b.field[-1] != "min_usage"]:
+            raise SearchError(f"The search's own mapping breaks a constraint: {broken[0]}\n{mapping}")
+        finite = [leaf.name for leaf in self.arch.components if isinstance(leaf, Memory) and math.isfinite(leaf.size)]
+        peak = {name: prediction.peak[name] for name in finite}
+        return Found(self.given.replace(mapping=mapping), prediction.energy, prediction.latency, peak)
+
+    def agree(self, objective: str, value: float, found: Found) -> None:
+        """The model must say what the search counts."""
+        modelled = value_of(objective, found)
+        if abs(modelled - value) > AGREEMENT * abs(modelled):
+            message = f"The search counts {objective} as {value:.9g}, the model as {modelled:.9g}, of this mapping:\n{found.mapping}"
+            raise SearchError(message)
+
+    def space(self, size: float = 0.0) -> Space:
+        """What was looked at, of a space of this size."""
+        return Space(size, evaluated=self.budget.evaluated, kept=self.budget.kept, joined=self.budget.joined)
+
+    def report(self, name: str, floor: float, incumbent: float) -> None:
+        """Log a stage and tell the caller."""
+        seconds = time.perf_counter() - self.began
+        self.log.append(Stage(name, seconds, floor, incumbent, self.budget.evaluated))
+        if self.options.progress is not None:
+            self.options.progress(SearchProgress(name, seconds=seconds, floor=floor, incumbent=incumbent, rows=self.budget.evaluated))
