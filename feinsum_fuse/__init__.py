@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .numpy_einsum import einsum
     from .optimization.optimization import optimize
     from .schedule.tree.blocks import blocks
+    from .tuning.tuner import tune
 
 __all__ = [
     "ArchiveError",
@@ -90,6 +91,7 @@ __all__ = [
     "retrieve",
     "search",
     "spec",
+    "tune",
 ]
 
 _MODULES = {
@@ -117,6 +119,7 @@ _MODULES = {
     "retrieve": "archive.facts.retrieval",
     "search": "mapper.driver",
     "spec": "formats.reading.building",
+    "tune": "tuning.tuner",
 }
 """Public name -> the module that defines it."""
 

@@ -14,7 +14,7 @@ from .. import LoweringError, MappingError, SpecError
 from ..formats.language.expressions import nearest
 from ..formats.opencl import OpenCL
 from ..formats.reading.files import MAX_FILE
-from .console import note
+from .console import note, progress
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -171,12 +171,12 @@ def with_dtypes(spec: Spec, dtypes: Mapping[str, str] | None) -> Spec:
 
 def device_file(device: str | cl.Device | None, *, measure_now: bool = False) -> Path:
     """The architecture file of a device; it is measured if that was never done, or if ``measure_now``."""
+    from ..device.calibration.device_file import calibrated, default_file
     from ..device.catalogue import find_device
-    from .calibrate import calibrated, default_file
 
     chosen = find_device(device) if device is None or isinstance(device, str) else device
     file = default_file(chosen)
     if measure_now or not file.exists():
-        calibrated(chosen, file, quick=True)
+        calibrated(chosen, file, quick=True, progress=progress)
         note(f"device file: {file}")
     return file

@@ -169,6 +169,7 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("retrieve", ff.retrieve, (OneOf((*cascades, kernels[0], plain)), HERE), {"url": url}, 2),
         Function("optimize", ff.optimize, (OneOf(kernels), HERE), {"url": url}, 0.1),
         Function("search", ff.search, (whole,), {"objective": "energy", "seconds": 2.0, "top": 1, "tolerance": 0.1}, 0.05),
+        Function("tune", ff.tune, (OneOf((whole, *cascades)), "pocl"), {"seconds": 1.0, "measurements": 1, "seed": 0, "url": url}, 0.01),
         Function("curve", ff.curve, (whole, "Buffer"), {"kind": "all"}, 0.05),
         Function("explore", ff.explore, (whole, {"Buffer.size": [1024.0, 2048.0]}), {"objective": "energy"}, 0.05),
         Function("spec", ff.spec, (first,), {"arch": whole.arch, "mapping": whole.mapping, "opencl": None}, 2),

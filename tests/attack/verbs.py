@@ -30,6 +30,7 @@ LINES: tuple[tuple[float, str], ...] = (
     (1, "db export OUT/out.jsonl --url OUT/facts.sqlite3"),
     (2, "db import OUT/facts.jsonl --url OUT/new.sqlite3"),
     (0.3, f"map {FILE} --objective energy --seconds 1"),
+    (0.02, f"tune {FILE} --seconds 1 --measurements 1"),
     (0.1, f"export {FILE} --name program -o OUT/program"),
     (0.5, f"predict {FILE} --sweep M=4..8"),
     (1, "--help"),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cli.calibrate import calibrated
 from feinsum_fuse.device.calibration import calibration
+from feinsum_fuse.device.calibration.device_file import calibrated
 from feinsum_fuse.device.catalogue import find_device
 from tests.cli.conftest import Invoke
 

@@ -16,8 +16,8 @@ import pytest
 from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.runtime import compiler_cache, isolation, worker
+from feinsum_fuse.device.runtime.first_run import is_poison, poisoned
 from feinsum_fuse.device.runtime.isolation import Result, run_isolated
-from feinsum_fuse.device.runtime.worker import is_poison, poisoned
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import DeviceError
 from tests.device import dying_worker

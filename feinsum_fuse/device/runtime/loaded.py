@@ -7,6 +7,7 @@ context has been collected, so they are never given up.
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -58,15 +59,35 @@ class Loaded:
         if events:
             events[-1].wait()
 
-    def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = ()) -> list[cl.Event]:
-        """Start all launches one after another, the first after ``wait_for``; one event for each."""
+    def enqueue(
+        self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = (), *, most_groups: int | None = None
+    ) -> list[cl.Event]:
+        """Start all launches one after another, the first after ``wait_for``; one event for each.
+
+        ``most_groups`` starts no more than the first so many work-groups of each, which is for whoever takes times of a part.
+        """
         events: list[cl.Event] = []
         waits = list(wait_for) or None
         for kernel, work, group, _ in self._launches:
+            if most_groups is not None:
+                work = _slice(work, group, most_groups)
             event = cl.enqueue_nd_range_kernel(queue, kernel, work, group, None, waits)
             events.append(event)
             waits = [event]
         return events
+
+    def times_a_slice(self, most_groups: int) -> list[float]:
+        """For each launch how many times as many groups it has as a slice of at most ``most_groups``."""
+        return [math.prod(work) / math.prod(_slice(work, group, most_groups)) for _, work, group, _ in self._launches]
+
+
+def _slice(work: tuple[int, ...], group: tuple[int, ...], most_groups: int) -> tuple[int, ...]:
+    """A grid of at most so many of these groups, cut along its longest axis; 1 along that at the least."""
+    counts = [w // g for w, g in zip(work, group, strict=True)]
+    longest = counts.index(max(counts))
+    others = math.prod(counts) // counts[longest]
+    counts[longest] = max(1, min(counts[longest], most_groups // max(1, others)))
+    return tuple(count * g for count, g in zip(counts, group, strict=True))
 
 
 def context_of(device: cl.Device) -> cl.Context:

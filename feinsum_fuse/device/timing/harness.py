@@ -26,11 +26,11 @@ from ..calibration.caches import caches
 from ..catalogue import DeviceInfo, find_device
 from ..checking.verification import verify
 from ..program.program import Program, build, lowered
-from ..runtime.host_memory import put_on_large_pages
 from ..runtime.isolation import TIMEOUT
-from ..runtime.loaded import Loaded, Value, queue_of
+from ..runtime.loaded import Loaded, queue_of
 from .measurement import Measurement, Provenance, Subject
 from .outcome import KernelError, Outcome
+from .resident import Resident
 from .timing import CacheState, Samples, time_together
 
 if TYPE_CHECKING:
@@ -126,36 +126,20 @@ class Bound:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.queue = queue_of(program.device)
+        queue = queue_of(program.device)
         try:
-            self.loaded = Loaded(program.executable, self.queue.context)
-            buffers = {a.name: self.loaded.buffer(a.name) for a in program.executable.arguments if not a.by_value}
-            for buffer in buffers.values():
-                put_on_large_pages(self.queue, buffer)
-            self.values: dict[str, Value] = {**buffers}
-            for tensor, array in program.example.inputs.items():
-                if array.size:
-                    cl.enqueue_copy(self.queue, self.values[tensor], np.ascontiguousarray(array))
-            self.loaded.bind(self.values)
+            self.resident = Resident(Loaded(program.executable, queue.context), queue, program.example.inputs)
             self.run(1)
         except cl.Error as error:
             raise KernelError(Outcome.launch_failed, "load", str(error), program.executable) from error
 
     def run(self, times: int) -> Sequence[float]:
         """Run and wait; the device's own ns for each run, summed over its launches."""
-        runs = [self.loaded.enqueue(self.queue) for _ in range(times)]
-        self.queue.finish()
-        return [float(sum(event.profile.end - event.profile.start for event in events)) for events in runs if events]
+        return self.resident.run(times)
 
     def outputs(self) -> dict[str, np.ndarray]:
         """What the last run wrote."""
-        result = {}
-        for tensor, shape in self.program.output_shapes.items():
-            array = np.empty(shape, self.program.cascade.tensors[tensor].dtype)
-            if array.size:
-                cl.enqueue_copy(self.queue, array, self.values[tensor])
-            result[tensor] = array
-        return result
+        return self.resident.outputs()
 
 
 def measure(

@@ -1,0 +1,64 @@
+"""Where the architecture of a device is kept once it was measured: one file for each device, in the user's data directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+import pyopencl as cl
+
+from ...errors import DeviceError
+from ...formats.reading.load import load
+from ...formats.spec import Spec
+from ...formats.writing.writer import arch_data, opencl_data
+from ...formats.writing.yaml_text import yaml_text
+from ...progress import Hook
+from ..catalogue import DeviceInfo
+from .calibration import calibrate
+
+
+def default_file(device: cl.Device) -> Path:
+    """The device file that is used where nobody gives an architecture."""
+    info = DeviceInfo.of(device)
+    name = re.sub(r"[^a-z0-9]+", "-", f"{info.platform} {info.name} {info.units}".lower()).strip("-")
+    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / "devices" / f"{name}.yaml"
+
+
+def known_device(device: cl.Device, progress: Hook | None = None) -> Spec:
+    """The architecture of a device with its ``opencl`` key: from its file, or measured now and written there."""
+    file = default_file(device)
+    if file.exists():
+        return load(file)
+    return calibrated(device, file, quick=True, progress=progress)
+
+
+def calibrated(device: cl.Device, file: Path, *, quick: bool, progress: Hook | None = None) -> Spec:
+    """Measure a device and write ``file`` whole or not at all; raises :class:`~feinsum_fuse.errors.DeviceError` if it cannot be written."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeviceError(f"cannot write {file}: there is no folder {file.parent}", hint="Give another place with --output.") from error
+    scratch = file.with_name(f".{file.name}.new")
+    with _writing(file):
+        # Before a minute of measuring, not after it.
+        scratch.touch()
+    spec = calibrate(device, quick=quick, progress=progress)
+    assert spec.arch is not None and spec.opencl is not None
+    text = f"# Measured by feinsum-fuse calibrate on {DeviceInfo.of(device)}.\n"
+    text += "# Rates are bits and multiply-adds a second; energies are assumed.\n"
+    text += yaml_text({"arch": arch_data(spec.arch), "opencl": opencl_data(spec.opencl)})
+    with _writing(file):
+        scratch.write_text(text)
+        scratch.replace(file)
+    return spec
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DeviceError(f"cannot write {file}: {error.strerror}", hint="Give another place with --output.") from error

@@ -1,0 +1,281 @@
+"""Long-lived processes that build, verify and time programs of one cascade: a kernel that crashes or hangs ends its process alone.
+
+Starting a child for each program costs more than most programs: a child here meets many, one after another, and is replaced when it dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyopencl as cl
+
+from ... import __file__ as package
+from ... import cache_folder
+from ...codegen.executable import Executable
+from ...errors import DeviceError
+from ..catalogue import DeviceInfo
+from ..checking.example import Example
+from ..runtime import compiler_cache, runtimes
+from .outcome import Outcome
+
+START_S = 60.0
+"""Seconds for a process to start and to open the device."""
+TAIL = 500
+"""Characters of what a process printed last that go into a message."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """A program that is to be held, under a number of the caller's."""
+
+    key: int
+    executable: Executable
+    tolerance: Mapping[str, float]
+    """Relative, by output."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How building and the first run ended; ``error`` and ``tolerance`` are relative, of the output that used most of its tolerance."""
+
+    outcome: Outcome
+    stage: str
+    message: str = ""
+    error: float | None = None
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample, in ns of one run; ``sliced``: estimated by some of the work-groups."""
+
+    host_ns: float
+    event_ns: float | None
+    runs: int
+    sliced: bool
+
+
+class ProcessDiedError(DeviceError):
+    """The process that held a program is gone; ``verdict`` says how."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        super().__init__(f"{verdict.outcome} in stage {verdict.stage}: {verdict.message}")
+
+
+class _Process:
+    """One child."""
+
+    def __init__(self, directory: Path, log: Path, cache: Path) -> None:
+        runtimes.prepare()
+        path = os.pathsep.join([str(Path(package).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYOPENCL_NO_CACHE": "1"}
+        cache.mkdir(exist_ok=True)
+        # A compiler that dies leaves half of an entry, which nobody else must find.
+        environment[compiler_cache.VARIABLE] = str(cache)
+        command = [sys.executable, "-P", "-m", "feinsum_fuse.device.timing.measuring_worker", str(directory)]
+        self.log = log
+        with log.open("wb") as output:
+            self.child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, env=environment, start_new_session=True
+            )
+        assert self.child.stdin is not None and self.child.stdout is not None
+        self.input, self.output = self.child.stdin, self.child.stdout
+        self.stage = "start"
+        self.held: set[int] = set()
+        self._rest = b""
+
+    def ask(self, **request: object) -> None:
+        """Send a request; whether the child is still there shows at its answer."""
+        with contextlib.suppress(OSError):
+            self.input.write(json.dumps(request).encode() + b"\n")
+            self.input.flush()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Answers that have come, stages left out. Raises :class:`ProcessDiedError` at the end of them."""
+        data = os.read(self.output.fileno(), 1 << 16)
+        if not data:
+            code = self.child.wait()
+            how = f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+            raise ProcessDiedError(Verdict(Outcome.crashed, self.stage, self._with_tail(f"the process {how} in stage {self.stage}")))
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        answers = [json.loads(line) for line in whole]
+        for answer in answers:
+            if set(answer) == {"stage"}:
+                self.stage = answer["stage"]
+        return [answer for answer in answers if set(answer) != {"stage"}]
+
+    def answer(self, deadline: float) -> dict[str, Any]:
+        """The next answer. Raises :class:`ProcessDiedError`, also where none comes until ``deadline`` (of ``time.monotonic``)."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.output, selectors.EVENT_READ)
+            while (left := deadline - time.monotonic()) > 0:
+                if selector.select(left) and (answers := self.lines()):
+                    return answers[0]
+        raise self.hung()
+
+    def hung(self) -> ProcessDiedError:
+        """Kill it, since it does not answer."""
+        self.kill()
+        return ProcessDiedError(Verdict(Outcome.timeout, self.stage, self._with_tail(f"killed in stage {self.stage}, where it hung")))
+
+    def kill(self) -> None:
+        """End it and whatever it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+        for stream in (self.input, self.output):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def _with_tail(self, message: str) -> str:
+        text = self.log.read_bytes()[-TAIL:].decode(errors="replace").strip()
+        return f"{message}; it printed last:\n{text}" if text else message
+
+
+class MeasuringProcesses:
+    """Some processes with the example's arrays; a context, at whose end they are gone.
+
+    Programs are built and verified by all of them at once, and timed one at a time, while the others wait. Not safe for threads.
+    """
+
+    def __init__(self, device: cl.Device, example: Example, count: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True)
+        self._directory = Path(self._folder.name)
+        _write(self._directory, DeviceInfo.of(device), example)
+        self._started = 0
+        self._processes: list[_Process | None] = [None] * count
+        self._known: dict[int, Loading] = {}
+
+    def __enter__(self) -> Self:
+        for place in range(len(self._processes)):
+            self._processes[place] = self._start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for process in self._processes:
+            if process is not None:
+                process.kill()
+        self._folder.cleanup()
+
+    def load(self, jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]:
+        """Build and verify programs, each within ``timeout_s`` seconds; those that pass are held until they are dropped."""
+        waiting, verdicts = list(jobs), {}
+        busy: dict[int, tuple[Loading, float]] = {}
+        while waiting or busy:
+            for place in range(len(self._processes)):
+                if waiting and place not in busy:
+                    job = waiting.pop(0)
+                    self._ready(place).ask(do="load", key=job.key, executable=job.executable.to_json(), tolerance=dict(job.tolerance))
+                    busy[place] = job, time.monotonic() + timeout_s
+            for place in self._answering(busy):
+                job, deadline = busy[place]
+                verdict = self._verdict(place, deadline)
+                if verdict is None:
+                    continue
+                del busy[place]
+                verdicts[job.key] = verdict
+                if verdict.outcome is Outcome.ok:
+                    self._known[job.key] = job
+                    self._ready(place).held.add(job.key)
+        return verdicts
+
+    def _answering(self, busy: Mapping[int, tuple[Loading, float]]) -> list[int]:
+        """The places of processes that have said something, or have had their time."""
+        with selectors.DefaultSelector() as selector:
+            for place in busy:
+                selector.register(self._ready(place).output, selectors.EVENT_READ, place)
+            first = min(deadline for _, deadline in busy.values())
+            ready = [key.data for key, _ in selector.select(max(0.0, first - time.monotonic()))]
+        return ready or [place for place, (_, deadline) in busy.items() if deadline <= time.monotonic()]
+
+    def _verdict(self, place: int, deadline: float) -> Verdict | None:
+        """What a process has to say of the program that it builds; ``None`` if nothing yet."""
+        process = self._ready(place)
+        try:
+            if time.monotonic() >= deadline:
+                raise process.hung()
+            answers = process.lines()
+        except ProcessDiedError as error:
+            self._lost(place)
+            return error.verdict
+        if not answers:
+            return None
+        answer = answers[0]
+        return Verdict(Outcome(answer["outcome"]), answer["stage"], answer["message"], answer["error"], answer["tolerance"])
+
+    def sample(self, key: int, runs: int, *, longest_s: float, timeout_s: float) -> Sample:
+        """One sample of a held program, of ``runs`` runs; estimated by a slice where one run takes longer than ``longest_s`` seconds.
+
+        A program whose process died meanwhile is built again. Raises :class:`ProcessDiedError` if the process dies of this one.
+        """
+        place = next((k for k, process in enumerate(self._processes) if process is not None and key in process.held), None)
+        if place is None:
+            verdict = self.load([self._known[key]], timeout_s)[key]
+            if verdict.outcome is not Outcome.ok:
+                raise ProcessDiedError(verdict)
+            return self.sample(key, runs, longest_s=longest_s, timeout_s=timeout_s)
+        process = self._ready(place)
+        process.stage = "run"
+        process.ask(do="sample", key=key, runs=runs, longest_ns=longest_s * 1e9)
+        try:
+            return Sample(**process.answer(time.monotonic() + timeout_s))
+        except ProcessDiedError:
+            self._lost(place)
+            raise
+
+    def drop(self, key: int) -> None:
+        """Give up a program."""
+        self._known.pop(key, None)
+        for place, process in enumerate(self._processes):
+            if process is not None and key in process.held:
+                process.held.discard(key)
+                process.ask(do="drop", key=key)
+                try:
+                    process.answer(time.monotonic() + START_S)
+                except ProcessDiedError:
+                    self._lost(place)
+
+    def _start(self) -> _Process:
+        self._started += 1
+        return _Process(self._directory, self._directory / f"log-{self._started}", self._directory / f"cache-{self._started}")
+
+    def _ready(self, place: int) -> _Process:
+        """The process at a place, a new one if the last one died."""
+        process = self._processes[place] or self._start()
+        self._processes[place] = process
+        if process.stage == "start":
+            process.answer(time.monotonic() + START_S)
+            process.stage = "ready"
+        return process
+
+    def _lost(self, place: int) -> None:
+        process, self._processes[place] = self._processes[place], None
+        if process is not None:
+            process.kill()
+
+
+def _write(directory: Path, info: DeviceInfo, example: Example) -> None:
+    """What a worker reads when it starts."""
+    results = (example.expected, *example.others)
+    job = {"device": info.to_json(), "inputs": list(example.inputs), "outputs": list(example.expected), "results": len(results)}
+    (directory / "job.json").write_text(json.dumps(job))
+    for k, array in enumerate(example.inputs.values()):
+        np.save(directory / f"input-{k}.npy", array)
+    for n, outputs in enumerate(results):
+        for k, name in enumerate(example.expected):
+            np.save(directory / f"expected-{n}-{k}.npy", outputs[name])

@@ -1,0 +1,60 @@
+"""A built program with its arrays on the device, ready to be run again and again; imports neither loopy nor anything that does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyopencl as cl
+
+from ..runtime.host_memory import put_on_large_pages
+from ..runtime.loaded import Loaded, Value
+
+
+class Resident:
+    """Device buffers of a program's own, the inputs filled; raises pyopencl's errors where there is no room for them."""
+
+    def __init__(self, loaded: Loaded, queue: cl.CommandQueue, inputs: Mapping[str, np.ndarray]) -> None:
+        self.loaded = loaded
+        self.queue = queue
+        executable = loaded.executable
+        buffers = {a.name: loaded.buffer(a.name) for a in executable.arguments if not a.by_value}
+        for buffer in buffers.values():
+            put_on_large_pages(queue, buffer)
+        self.values: dict[str, Value] = {**buffers}
+        for argument in executable.inputs:
+            array = inputs[argument.name]
+            if argument.by_value:
+                self.values[argument.name] = np.dtype(argument.dtype).type(array[()])
+            elif array.size:
+                cl.enqueue_copy(queue, buffers[argument.name], np.ascontiguousarray(array))
+        loaded.bind(self.values)
+
+    def run(self, times: int) -> Sequence[float]:
+        """Run and wait; the device's own ns for each run, summed over its launches."""
+        runs = [self.loaded.enqueue(self.queue) for _ in range(times)]
+        self.queue.finish()
+        return [float(sum(_ns(event) for event in events)) for events in runs if events]
+
+    def slice_ns(self, most_groups: int) -> float:
+        """The ns that a run would take by a slice of each launch, of so many work-groups.
+
+        Groups are taken to be alike, and what they share in caches to be the same in a slice: an estimate.
+        """
+        events = self.loaded.enqueue(self.queue, most_groups=most_groups)
+        self.queue.finish()
+        return sum(_ns(event) * whole for event, whole in zip(events, self.loaded.times_a_slice(most_groups), strict=True))
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """What the last run wrote, by argument, row-major."""
+        found = {}
+        for argument in self.loaded.executable.outputs:
+            buffer = np.empty(argument.elements, argument.dtype)
+            if argument.elements:
+                cl.enqueue_copy(self.queue, buffer, self.values[argument.name])
+            found[argument.name] = np.ascontiguousarray(argument.view(buffer))
+        return found
+
+
+def _ns(event: cl.Event) -> int:
+    return int(event.profile.end - event.profile.start)

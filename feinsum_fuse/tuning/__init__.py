@@ -1,0 +1,1 @@
+"""``ff.tune``: mappings searched by the model and by measurement."""

@@ -1,0 +1,186 @@
+"""How a search measures: each candidate as little as it takes to tell whether it is of interest, and the fast ones in turns.
+
+A candidate that takes three times as long as the fastest is seen once. The others take turns with the fastest so far, and what counts is
+their time as a part of its own in the same turns: a slow minute of the host, in which all are slower, decides nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..cascades.cascade import Cascade
+from ..device.catalogue import DeviceInfo
+from ..device.timing.measurement import Measurement, Provenance, Subject
+from ..device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError, Sample, Verdict
+from ..device.timing.outcome import Outcome
+from ..device.timing.timing import SHORTEST_SAMPLE
+from .candidate import Candidate
+from .preparation import Prepared
+
+OF_NO_INTEREST = 3.0
+"""Times the fastest, from which on one sample is enough."""
+TURNS = 3
+"""Samples of a candidate of interest."""
+LONG_S = 0.25
+"""Seconds of a run from which on a slice of the groups is timed."""
+TIMEOUT_S = 30.0
+"""Seconds for building, verifying, and for a sample."""
+MOST_RUNS = 64
+KEPT = 4
+"""Programs that stay loaded, the fastest."""
+
+
+@dataclass
+class Measured:
+    """What is known of a candidate's time."""
+
+    candidate: Candidate
+    cascade: Cascade
+    prepared: Prepared
+    number: int
+    """Of its text: equal texts have one."""
+    verdict: Verdict
+    samples: list[Sample] = field(default_factory=list)
+    seconds: float = math.nan
+    """Of one run, in terms of the fastest's first turns; not a number for a failure."""
+    equal: bool = False
+    """Whether another candidate's text was the same, whose times these are."""
+
+    @property
+    def sliced(self) -> bool:
+        """Whether it was estimated by a slice of its groups and never timed as a whole."""
+        return bool(self.samples) and all(sample.sliced for sample in self.samples)
+
+    def measurement(self, info: DeviceInfo, samples: Sequence[Sample] | None = None) -> Measurement:
+        """The measurement as facts have it, of these samples or of all whole ones."""
+        taken = [sample for sample in (self.samples if samples is None else samples) if not sample.sliced]
+        executable, verdict = self.prepared.executable, self.verdict
+        return Measurement(
+            verdict.outcome,
+            verdict.stage,
+            verdict.message,
+            Provenance.now(info, executable.source_hash, executable.options),
+            samples_ns=tuple(sample.host_ns for sample in taken),
+            event_ns=tuple(sample.event_ns for sample in taken if sample.event_ns is not None),
+            runs_per_sample=min((sample.runs for sample in taken), default=1),
+            error=verdict.error,
+            tolerance=verdict.tolerance,
+            arguments=executable.arguments,
+            label="tuned",
+            subject=Subject(self.cascade, self.prepared.schedule, self.candidate.spec),
+        )
+
+
+class Measuring:
+    """The candidates that were measured, and what is loaded."""
+
+    def __init__(self, processes: MeasuringProcesses) -> None:
+        self._processes = processes
+        self._by_text: dict[str, Measured] = {}
+        self.fastest: Measured | None = None
+        self._held: list[Measured] = []
+        """The fastest, which are loaded."""
+
+    def batch(
+        self, prepared: Iterable[tuple[Candidate, Cascade, Prepared]], told: Callable[[Measured], object], timeout_s: float = TIMEOUT_S
+    ) -> list[Measured]:
+        """Build, verify and time some candidates; ``told`` hears of each when it is known."""
+        new: list[Measured] = []
+        found: list[Measured] = []
+        for candidate, cascade, program in prepared:
+            text = program.executable.source_hash
+            same = self._by_text.get(text)
+            number = len(self._by_text) if same is None else same.number
+            one = Measured(candidate, cascade, program, number, Verdict(Outcome.rejected, "none"), equal=same is not None)
+            found.append(one)
+            if same is None:
+                self._by_text[text] = one
+                new.append(one)
+        self._load(new, timeout_s)
+        good = [one for one in new if one.verdict.outcome is Outcome.ok]
+        self._time(good)
+        for one in found:
+            if one.equal:
+                same = self._by_text[one.prepared.executable.source_hash]
+                one.verdict, one.samples, one.seconds = same.verdict, same.samples, same.seconds
+            told(one)
+        self._keep(good)
+        return found
+
+    def finals(self, finalists: Sequence[Measured], turns: int, worthwhile: Callable[[], bool]) -> dict[int, list[Sample]]:
+        """Whole samples of some in turns, by their places; fewer turns if they are not ``worthwhile`` any more, but three."""
+        taken: dict[int, list[Sample]] = {k: [] for k in range(len(finalists))}
+        for one in finalists:
+            self._ensure(one)
+        for turn in range(turns):
+            for k in [(turn + j) % len(finalists) for j in range(len(finalists))]:
+                sample = self._sample(finalists[k], math.inf)
+                if sample is not None:
+                    taken[k].append(sample)
+            if turn + 1 >= TURNS and not worthwhile():
+                break
+        return taken
+
+    def _load(self, ones: Sequence[Measured], timeout_s: float) -> None:
+        verdicts = self._processes.load([Loading(m.number, m.prepared.executable, m.cascade.tolerance()) for m in ones], timeout_s)
+        for one in ones:
+            one.verdict = verdicts[one.number]
+
+    def _time(self, ones: Sequence[Measured]) -> None:
+        """One sample of each, and turns of those that are near the fastest with the fastest itself."""
+        for one in ones:
+            sample = self._sample(one, LONG_S)
+            if sample is not None:
+                one.samples.append(sample)
+                one.seconds = sample.host_ns * 1e-9
+        alive = [one for one in ones if one.samples]
+        best = min([one.seconds for one in alive] + ([self.fastest.seconds] if self.fastest else []), default=math.nan)
+        near = [one for one in alive if one.seconds <= OF_NO_INTEREST * best]
+        reference = self.fastest
+        turning = near + ([reference] if reference is not None and near else [])
+        of_reference: list[float] = []
+        for turn in range(TURNS):
+            for k in [(turn + j) % len(turning) for j in range(len(turning))]:
+                one = turning[k]
+                sample = self._sample(one, LONG_S)
+                if sample is not None:
+                    one.samples.append(sample)
+                    if one is reference:
+                        of_reference.append(sample.host_ns)
+        scale = reference.seconds / (min(of_reference) * 1e-9) if reference is not None and of_reference else 1.0
+        for one in near:
+            one.seconds = min(sample.host_ns for sample in one.samples) * 1e-9 * scale
+        for one in near:
+            if one.verdict.outcome is Outcome.ok and (self.fastest is None or one.seconds < self.fastest.seconds):
+                self.fastest = one
+
+    def _sample(self, one: Measured, longest_s: float) -> Sample | None:
+        """One sample, as many runs as make it long enough for the clock; ``None``, and a verdict, if the process died of it."""
+        estimate = one.samples[-1].host_ns * 1e-9 if one.samples else SHORTEST_SAMPLE
+        runs = max(1, min(MOST_RUNS, math.ceil(SHORTEST_SAMPLE / max(estimate, 1e-9))))
+        try:
+            return self._processes.sample(one.number, runs, longest_s=longest_s, timeout_s=TIMEOUT_S)
+        except ProcessDiedError as error:
+            one.verdict, one.seconds, one.samples = error.verdict, math.nan, []
+            return None
+
+    def _keep(self, new: Sequence[Measured]) -> None:
+        """Drop what is loaded beside the fastest."""
+        held = sorted((one for one in [*self._held, *new] if one.samples), key=lambda one: one.seconds)
+        self._held = held[:KEPT]
+        kept = {one.number for one in self._held}
+        for number in {one.number for one in (*new, *held)} - kept:
+            self._processes.drop(number)
+
+    def _ensure(self, one: Measured) -> None:
+        """Load it again, if it was dropped."""
+        if one.number not in {held.number for held in self._held}:
+            self._load([one], TIMEOUT_S)
+
+
+def middle(samples: Sequence[Sample]) -> float:
+    """The median in seconds of one run; infinite without samples."""
+    return statistics.median(sample.host_ns for sample in samples) * 1e-9 if samples else math.inf

@@ -1,0 +1,111 @@
+"""The space that is searched: for each rewriting of a cascade the family of its mappings, and how one candidate leads to another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from random import Random
+
+from constantdict import constantdict
+
+from ..cascades.cascade import Cascade
+from ..errors import LoweringError, MappingError, ScheduleError
+from ..formats.arch import Arch
+from ..formats.opencl import OpenCL
+from ..formats.reading.building import spec as spec_of
+from ..formats.spec import Spec
+from ..mappings.choices import Choice, Chooser, Drawn, Noted
+from ..mappings.components import fitted
+from ..mappings.default_mapping import check_lowering
+from ..mappings.family import Family, table_of
+from ..schedule.target import Target
+from .candidate import Candidate, Preferred
+from .variants import variants
+
+NEAR, FAR = 0.2, 0.8
+"""The chance that one decision of a drawn mapping is drawn anew: half of them stay near the default one."""
+MOST_CHANGES = 3
+"""Decisions that one mutation changes at most; one mostly."""
+NEIGHBOURS = 2
+"""How far away in a list of numbers a mutation goes mostly."""
+
+
+class Space:
+    """The candidates of a cascade on an architecture: rewritings x structures x parameters."""
+
+    def __init__(self, cascade: Cascade, arch: Arch, opencl: OpenCL, target: Target) -> None:
+        """Raises :class:`~feinsum_fuse.errors.LoweringError` for an architecture without a memory or a Compute."""
+        self.families: dict[str, Family] = {}
+        for variant in variants(cascade):
+            spec = _spec(variant, arch, opencl)
+            name = ", ".join(map(str, variant.rewritings[len(cascade.rewritings) :]))
+            self.families[name] = Family(spec, fitted(target, spec), variant.outputs)
+
+    def defaults(self) -> list[Candidate]:
+        """The default mapping of each rewriting that has one; the first is what ``ff.compile`` takes."""
+        found = []
+        for name, family in self.families.items():
+            for chooser in family.fallbacks():
+                try:
+                    candidate = self._made(name, chooser, "default")
+                    check_lowering(candidate.spec, family.target, family.cascade.outputs)
+                except (LoweringError, ScheduleError, MappingError):
+                    continue
+                found.append(candidate)
+                break
+        return found
+
+    def drawn(self, random: Random) -> Candidate:
+        """Any candidate; near the default mapping of its rewriting or not."""
+        change = NEAR if random.random() < 0.5 else FAR
+        return self._made(random.choice(list(self.families)), Drawn(random, change), "drawn")
+
+    def mutated(self, candidate: Candidate, random: Random) -> Candidate:
+        """The candidate with one decision taken otherwise, or a few; what follows from it follows."""
+        open_choices = [choice for choice in candidate.choices if len(choice.options) > 1]
+        if not open_choices:
+            return self.drawn(random)
+        count = min(len(open_choices), 1 + sum(random.random() < 0.4 for _ in range(MOST_CHANGES - 1)))
+        changed = {choice.name: _other(choice, candidate.decisions[choice.name], random) for choice in random.sample(open_choices, count)}
+        return self._made(candidate.variant, Preferred({**candidate.decisions, **changed}), "mutated")
+
+    def crossed(self, first: Candidate, second: Candidate, random: Random) -> Candidate:
+        """The first candidate with about half of its decisions as the second took them."""
+        shared = {name: option for name, option in second.decisions.items() if random.random() < 0.5}
+        return self._made(first.variant, Preferred({**first.decisions, **shared}), "crossed")
+
+    def moved(self, candidate: Candidate, random: Random) -> Candidate:
+        """The same decisions, as far as there are such, on another rewriting."""
+        others = [name for name in self.families if name != candidate.variant]
+        if not others:
+            return self.mutated(candidate, random)
+        return self._made(random.choice(others), Preferred(candidate.decisions), "moved")
+
+    def decided(self, variant: str, decisions: Mapping[str, object], origin: str = "decided") -> Candidate:
+        """The candidate by these decisions, the rules taking the others."""
+        return self._made(variant, Preferred(decisions), origin)
+
+    def _made(self, variant: str, chooser: Chooser, origin: str) -> Candidate:
+        """Raises what a family raises for decisions that make no mapping."""
+        family = self.families[variant]
+        noted = Noted(chooser)
+        spec = family.spec.replace(mapping=family.mapping(noted))
+        return Candidate(spec, variant, str(spec.mapping), constantdict(noted.taken), tuple(noted.choices), origin=origin)
+
+
+def _other(choice: Choice[object], taken: object, random: Random) -> object:
+    """Another option: of numbers a neighbour by size mostly."""
+    others = [option for option in choice.options if option != taken]
+    numbers = sorted(o for o in choice.options if isinstance(o, int) and not isinstance(o, bool))
+    if isinstance(taken, int) and taken in numbers and len(numbers) == len(choice.options) and random.random() < 0.7:
+        place = numbers.index(taken)
+        near = [number for k, number in enumerate(numbers) if 0 < abs(k - place) <= NEIGHBOURS]
+        return random.choice(near)
+    return random.choice(others)
+
+
+def _spec(cascade: Cascade, arch: Arch, opencl: OpenCL) -> Spec:
+    """The cascade on the architecture, without a mapping."""
+    types = table_of({name: tensor.dtype for name, tensor in cascade.tensors.items()})
+    sums = table_of({e.output.tensor: e.accumulate for e in cascade.einsums})
+    return spec_of(cascade, arch, None, dataclasses.replace(opencl, dtypes=types, accumulate=sums))

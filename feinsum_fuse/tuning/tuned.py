@@ -1,0 +1,149 @@
+"""What a search has found, and how: it prints itself, and draws its own course."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..archive.facts.fact import Fact
+from ..device.catalogue import DeviceInfo
+from ..device.program.program import Program
+from ..device.timing.measurement import Measurement, time_text
+from ..device.timing.outcome import Outcome
+from ..formats.spec import Spec
+from ..formats.writing.presentation import table
+from ..formats.writing.svg import document, text
+
+SHOWN = 8
+"""Candidates in the table of the fastest."""
+WIDTH, HEIGHT, MARGIN = 640.0, 320.0, 64.0
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate, and what came of it; times in seconds of one run, ``None`` where there is none."""
+
+    spec: Spec = field(repr=False)
+    variant: str
+    """What the workload was rewritten by; empty as it was given."""
+    origin: str
+    predicted: float | None
+    measured: float | None
+    outcome: Outcome
+    message: str = ""
+    recorded: bool = False
+    """Whether the time is from the archive, and nothing was run."""
+    estimated: bool = False
+    """Whether only a slice of the work-groups was timed."""
+    equal: bool = False
+    """Whether the program's text was that of an earlier candidate, whose time this is."""
+
+
+@dataclass(frozen=True, repr=False)
+class Tuned:
+    """The fastest program that was found, never slower than the default mapping's in the turns that decided."""
+
+    program: Program
+    measurement: Measurement
+    """Of the turns that decided."""
+    default: Measurement
+    """The default mapping's in the same turns."""
+    fact: Fact | None
+    """What the archive knows of it from now on; ``None`` if it does not hand it out."""
+    history: tuple[Tried, ...]
+    """Every candidate, in the order in which it was measured."""
+    floor: float
+    """Seconds below which no mapping can be, by the rates of the device."""
+    seconds: float
+    """That the search took."""
+    device: DeviceInfo
+    finalists: tuple[tuple[Spec, Measurement], ...]
+    """The best that were compared in turns, as many as were asked for, the fastest first."""
+    interrupted: bool = False
+
+    @property
+    def spec(self) -> Spec | None:
+        """The workload, rewritten if that is faster, with its mapping; ``None`` for a fact's schedule without one."""
+        return self.program.spec
+
+    @property
+    def measured(self) -> int:
+        """How many candidates were run, those with equal texts once."""
+        return sum(not (tried.recorded or tried.equal) and tried.outcome is not Outcome.rejected for tried in self.history)
+
+    def __repr__(self) -> str:
+        spec = self.spec
+        rewriting = ", ".join(map(str, self.program.cascade.rewritings))
+        lines = [self._headline(), ""]
+        lines.append(table(["", "from", "rewritten by", "predicted", "measured", "of the best"], list(self._rows()), numbers=3))
+        failures = [tried for tried in self.history if tried.outcome not in (Outcome.ok, Outcome.rejected)]
+        refused = sum(tried.outcome is Outcome.rejected for tried in self.history)
+        if failures or refused:
+            kinds = ", ".join(sorted({str(tried.outcome) for tried in failures}))
+            lines += ["", f"{len(failures)} candidates failed{f' ({kinds})' if kinds else ''}, {refused} could not be made into a kernel"]
+        if rewriting:
+            lines += ["", f"rewritten by {rewriting}"]
+        if spec is not None and spec.mapping is not None:
+            lines += ["", str(spec.mapping)]
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        best, default = self.measurement.median, self.default.median
+        how = "interrupted, the best so far" if self.interrupted else f"{self.seconds:.0f} s"
+        floor = f", {self.floor / best:.2f} of what the device's rates allow" if self.floor > 0 else ""
+        return (
+            f"{self.device}\n{time_text(best)}, {default / best:.2f} times as fast as the default mapping ({time_text(default)}){floor}; "
+            f"{self.measured} candidates measured in {how}"
+        )
+
+    def _rows(self) -> Iterator[list[str]]:
+        timed = (tried for tried in self.history if tried.measured is not None and not tried.equal)
+        seen = sorted(timed, key=lambda tried: tried.measured or math.inf)
+        for place, tried in enumerate(seen[:SHOWN]):
+            predicted = time_text(tried.predicted) if tried.predicted is not None else "-"
+            assert tried.measured is not None and seen[0].measured is not None
+            yield [
+                str(place + 1),
+                tried.origin + (" (recorded)" if tried.recorded else "") + (" (slice)" if tried.estimated else ""),
+                tried.variant,
+                predicted,
+                time_text(tried.measured),
+                f"{seen[0].measured / tried.measured:.2f}",
+            ]
+
+    def _repr_svg_(self) -> str:
+        """Time against the number of measurements: each candidate a point, the best so far a line, default and floor dashed."""
+        return course([tried.measured for tried in self.history], self.default.median, self.floor)
+
+
+def course(times: list[float | None], default: float, floor: float) -> str:
+    """The picture of a search; ``None`` for failures."""
+    known = [seconds for seconds in times if seconds is not None]
+    levels = [level for level in (*known, default, floor) if level > 0 and math.isfinite(level)] or [1.0]
+    low, high = math.log10(min(levels)) - 0.05, math.log10(max(levels)) + 0.05
+
+    def x(number: int) -> float:
+        return MARGIN + (number + 0.5) / max(1, len(times)) * (WIDTH - 2 * MARGIN)
+
+    def y(seconds: float) -> float:
+        return HEIGHT - MARGIN - (math.log10(seconds) - low) / (high - low) * (HEIGHT - 2 * MARGIN)
+
+    shapes = [f'<rect x="{MARGIN}" y="{MARGIN}" width="{WIDTH - 2 * MARGIN}" height="{HEIGHT - 2 * MARGIN}" fill="none" stroke="#888"/>']
+    for level, name in ((default, "default"), (floor, "floor")):
+        if level > 0 and math.isfinite(level):
+            height = y(level)
+            shapes.append(f'<path d="M{MARGIN} {height:.1f}H{WIDTH - MARGIN}" stroke="#888" stroke-dasharray="4 3"/>')
+            shapes.append(text(WIDTH - MARGIN - 60, height - 8, f"{name} {time_text(level)}"))
+    best, path = math.inf, ""
+    for number, seconds in enumerate(times):
+        if seconds is None:
+            continue
+        shapes.append(f'<circle cx="{x(number):.1f}" cy="{y(seconds):.1f}" r="2.5" fill="#c8553d"/>')
+        if seconds < best:
+            best = seconds
+            path += f"{'H' if path else 'M'}{x(number):.1f}{'V' if path else ' '}{y(seconds):.1f}"
+    if path:
+        shapes.append(f'<path d="{path}H{x(len(times) - 1):.1f}" fill="none" stroke="#1b6ca8" stroke-width="2"/>')
+    shapes.append(text(WIDTH / 2, HEIGHT - MARGIN + 20, f"{len(times)} candidates, in the order in which they were measured"))
+    return document(WIDTH, HEIGHT, shapes, "times of candidates against their number")

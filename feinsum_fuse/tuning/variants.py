@@ -1,0 +1,67 @@
+"""Rewritings of a cascade that a search tries: rules that look at indices and sizes, never at what is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..cascades.cascade import Cascade
+from ..cascades.rewriting.contraction_order import best_order, factors
+from ..cascades.rewriting.split_reduction import SplitReduction
+from ..cascades.terms import Einsum
+from ..errors import CascadeError
+from ..mappings.suited import MOST_FACTORS, suited
+
+PARTS = (4, 16, 64)
+"""Into how many parts reductions are split."""
+LEAST_PART = 16
+"""Iterations of a part at the least: the second reduction reads each part's result again."""
+MOST_VARIANTS = 8
+"""Each has a family of its own, and what is learned of one says less about another."""
+
+
+def variants(cascade: Cascade) -> tuple[Cascade, ...]:
+    """The cascade as the default mapping takes it, as given, and further rewritten ones; no two the same."""
+    found: dict[str, Cascade] = {}
+    for made in _all(cascade):
+        found.setdefault(made.key, made)
+        if len(found) == MOST_VARIANTS:
+            break
+    return tuple(found.values())
+
+
+def _all(cascade: Cascade) -> Iterator[Cascade]:
+    yield suited(cascade)
+    yield cascade
+    if cascade.size_parameters:
+        return
+    contracted = cascade
+    for einsum in cascade.einsums:
+        contracted = _contracted(contracted, einsum)
+    yield contracted
+    for base in (contracted, cascade):
+        for einsum in base.einsums:
+            yield from _split(base, einsum)
+
+
+def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
+    """The cascade with this Einsum along its best path, whatever that saves."""
+    try:
+        if 3 <= len(factors(einsum)) <= MOST_FACTORS:
+            return best_order(einsum).apply(cascade)
+    except CascadeError:
+        pass
+    return cascade
+
+
+def _split(cascade: Cascade, einsum: Einsum) -> Iterator[Cascade]:
+    """The cascade with the longest reduction of this Einsum in parts."""
+    sizes = {v: n for v in einsum.reduction_variables if isinstance(n := einsum.sizes[v], int)}
+    if not sizes:
+        return
+    variable = max(sizes, key=lambda v: sizes[v])
+    for parts in PARTS:
+        if sizes[variable] >= LEAST_PART * parts:
+            try:
+                yield SplitReduction(einsum.name, variable, parts).apply(cascade)
+            except CascadeError:
+                return

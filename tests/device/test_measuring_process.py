@@ -1,0 +1,77 @@
+"""Long-lived measuring processes: verdicts, samples, slices, and kernels that take their process with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.checking.example import Example
+from feinsum_fuse.device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError
+from feinsum_fuse.device.timing.outcome import Outcome
+
+from .programs import program
+
+A = np.arange(1, 65, dtype=np.float32)
+GOOD = program("C[i] = 2*A[i];")
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[MeasuringProcesses]:
+    example = Example({"A": A}, {"C": 2.0 * A})
+    with MeasuringProcesses(find_device("pocl"), example, 1) as made:
+        yield made
+
+
+def loading(key: int, executable: Executable) -> Loading:
+    return Loading(key, executable, {"C": 1e-6})
+
+
+def test_verdicts(processes: MeasuringProcesses) -> None:
+    jobs = [
+        loading(0, GOOD),
+        loading(1, program("C[i] = 3*A[i];")),
+        loading(2, program("C[i] = 2*A[i]; syntax error")),
+        loading(3, program("*(__global volatile float *)(size_t)(8*i) = 1;")),
+        loading(4, program("C[i] = A[i] + A[i];")),
+    ]
+    verdicts = processes.load(jobs, 60)
+    outcomes = [verdicts[k].outcome for k in range(5)]
+    assert outcomes == [Outcome.ok, Outcome.wrong_result, Outcome.build_failed, Outcome.crashed, Outcome.ok]
+    assert verdicts[0].error == 0 and verdicts[0].tolerance == 1e-6
+    assert "SIGSEGV" in verdicts[3].message or "SIGABRT" in verdicts[3].message
+
+
+def test_a_program_whose_process_died_is_built_again(processes: MeasuringProcesses) -> None:
+    assert processes.load([loading(10, GOOD)], 60)[10].outcome is Outcome.ok
+    (process,) = processes._processes
+    assert process is not None
+    os.killpg(process.child.pid, signal.SIGKILL)
+    with pytest.raises(ProcessDiedError, match="SIGKILL"):
+        processes.sample(10, 1, longest_s=1, timeout_s=60)
+    sample = processes.sample(10, 3, longest_s=1, timeout_s=60)
+    assert sample.runs == 3 and sample.host_ns > 0 and not sample.sliced
+
+
+def test_a_hung_kernel_is_killed(processes: MeasuringProcesses) -> None:
+    endless = program("while (A[i] > 0) { if (C[i] == -1.0f) break; C[i] = 1; }")
+    verdict = processes.load([loading(20, endless)], 2.5)[20]
+    assert verdict.outcome is Outcome.timeout and "hung" in verdict.message
+
+
+def test_long_kernels_are_estimated_by_a_slice(processes: MeasuringProcesses) -> None:
+    many = dataclasses.replace(
+        GOOD, launches=tuple(dataclasses.replace(launch, local_size=(1,) * len(launch.local_size)) for launch in GOOD.launches)
+    )
+    assert processes.load([loading(30, many)], 60)[30].outcome is Outcome.ok
+    assert processes.sample(30, 1, longest_s=1e-9, timeout_s=60).sliced
+    assert not processes.sample(30, 1, longest_s=1, timeout_s=60).sliced
+    processes.drop(30)
+    with pytest.raises(KeyError):
+        processes.sample(30, 1, longest_s=1, timeout_s=60)

@@ -1,0 +1,99 @@
+"""A search on times that are known: it proposes nothing twice, starts as it is told, and finds fast candidates sooner than chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+
+from feinsum_fuse.errors import Error
+from feinsum_fuse.tuning.candidate import Candidate
+from feinsum_fuse.tuning.forest import Encoding, Forest
+from feinsum_fuse.tuning.search import Search
+from feinsum_fuse.tuning.space import Space
+
+from .spaces import space
+
+
+@pytest.fixture(scope="module")
+def small() -> Space:
+    return space()
+
+
+def seconds(candidate: Candidate) -> float | None:
+    """A made-up time: two decisions matter most, and some candidates fail."""
+    decisions = candidate.decisions
+    if decisions.get("width") == 2:
+        return None
+    factor = 1.0 if decisions.get("lane of Z") == "n" else 3.0
+    factor *= 1 + abs(math.log2(float(str(decisions.get("down of Z", 1)))) - 2)
+    return 1e-3 * factor * (2 if candidate.variant else 1) * (1.5 if decisions.get("copied of Z") else 1)
+
+
+def searched(small: Space, seed: int, count: int, *, learning: bool = True) -> list[Candidate]:
+    search = Search(small, seed, small.defaults()[1:])
+    order: list[Candidate] = []
+    while len(order) < count:
+        asked = search.ask(5)
+        order += asked
+        for candidate in asked:
+            search.tell(candidate, seconds(candidate) if learning else 1.0)
+    return order[:count]
+
+
+def best(candidates: Sequence[Candidate]) -> float:
+    return min(s for c in candidates if (s := seconds(c)) is not None)
+
+
+def test_nothing_is_proposed_twice_and_what_is_given_comes_first(small: Space) -> None:
+    order = searched(small, 0, 20)
+    assert len(set(order)) == len(order)
+    assert order[: len(small.defaults()) - 1] == small.defaults()[1:]
+
+
+def test_one_seed_searches_alike(small: Space) -> None:
+    assert searched(small, 3, 12) == searched(small, 3, 12)
+
+
+def test_it_finds_fast_candidates_sooner_than_chance(small: Space) -> None:
+    def drawn(seed: int) -> float:
+        random, found = Random(seed), []
+        while len(found) < 30:
+            try:
+                found.append(small.drawn(random))
+            except Error:
+                continue
+        return best(found)
+
+    ours = [best(searched(small, seed, 30)) for seed in range(2)]
+    assert max(ours) <= np.median([drawn(seed) for seed in range(9)])
+    assert max(ours) <= 1.5e-3
+
+
+def test_what_the_model_refuses_is_never_proposed(small: Space) -> None:
+    def estimates(candidates: Sequence[Candidate]) -> list[float | None]:
+        return [None if candidate.decisions["groups"] is False else 1.0 for candidate in candidates]
+
+    search = Search(small, 0, (), estimates)
+    assert all(candidate.decisions["groups"] for _ in range(4) for candidate in search.ask(5))
+
+
+def test_a_forest_learns_what_depends_on_what() -> None:
+    generator = np.random.default_rng(0)
+    table = generator.integers(0, 4, (200, 6)).astype(float)
+    values = 2.0 * table[:, 1] + (table[:, 3] > 1)
+    mean, deviation = Forest(table[:150], values[:150], 0).predict(table[150:])
+    assert np.corrcoef(mean, values[150:])[0, 1] > 0.95
+    assert (deviation >= 0).all()
+
+
+def test_decisions_that_were_not_taken_are_values_of_their_own() -> None:
+    encoding = Encoding()
+    rows = [encoding.row({"a": 4, "b": "x"}), encoding.row({"a": None, "c": True}), encoding.row({"b": "y"})]
+    table = encoding.table(rows)
+    assert table.shape == (3, 3)
+    assert len({tuple(row) for row in table}) == 3
+    assert table[0, 0] == math.log2(5) != table[1, 0]

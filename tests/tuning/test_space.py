@@ -1,0 +1,68 @@
+"""Candidates follow from one another by single decisions, and one seed gives the same ones."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.errors import Error
+from feinsum_fuse.tuning.candidate import Candidate
+from feinsum_fuse.tuning.space import Space
+from feinsum_fuse.tuning.variants import variants
+
+from .spaces import space
+
+
+@pytest.fixture(scope="module")
+def small() -> Space:
+    return space()
+
+
+def descendants(small: Space, seed: int) -> list[Candidate]:
+    random = Random(seed)
+    found = small.defaults()[:1]
+    for k in range(20):
+        try:
+            made = (small.mutated, small.moved)[k % 2](random.choice(found), random)
+            found += [made, small.crossed(made, found[0], random), small.drawn(random)]
+        except Error:
+            continue
+    return found
+
+
+def test_one_seed_gives_the_same_candidates(small: Space) -> None:
+    assert descendants(small, 7) == descendants(small, 7) != descendants(small, 8)
+    assert len(set(descendants(small, 7))) > 10
+
+
+def test_the_first_default_is_the_default_mapping(small: Space) -> None:
+    cascade = next(iter(small.families.values())).cascade
+    first = small.defaults()[0]
+    assert first.tree == str(ff.default_mapping(cascade, target=next(iter(small.families.values())).target))
+
+
+def test_the_decisions_of_a_candidate_make_it_again(small: Space) -> None:
+    for candidate in descendants(small, 3):
+        assert small.decided(candidate.variant, candidate.decisions) == candidate
+
+
+def test_a_mutation_changes_a_decision(small: Space) -> None:
+    parent, random = small.defaults()[0], Random(1)
+    for _ in range(20):
+        try:
+            child = small.mutated(parent, random)
+        except Error:
+            continue
+        assert child.decisions != parent.decisions
+
+
+def test_rewritings_that_are_tried() -> None:
+    tall = ff.cascade(["Z[m] = A[k, m]"], sizes={"M": 8, "K": 4096})
+    parts = {rewriting.parts for variant in variants(tall) for rewriting in variant.rewritings if hasattr(rewriting, "parts")}
+    assert parts >= {4, 16, 64}
+    three = ff.cascade(["Z[i, l] = A[i, j] * B[j, k] * C[k, l]"], sizes={"I": 64, "J": 8, "K": 64, "L": 8})
+    assert any(len(variant.einsums) == 2 for variant in variants(three))
+    assert len({variant.key for variant in variants(three)}) == len(variants(three))
+    assert [str(v) for v in variants(ff.cascade(["Z[i] = A[i]"], sizes={"I": 5}))] == [str(ff.cascade(["Z[i] = A[i]"], sizes={"I": 5}))]

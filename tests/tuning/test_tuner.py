@@ -1,0 +1,105 @@
+"""``ff.tune`` as a whole: verified programs, facts, resumption, interrupts, and what it refuses."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.timing.outcome import Outcome
+from feinsum_fuse.errors import CascadeError, SearchError
+from feinsum_fuse.progress import Progress
+from feinsum_fuse.tuning.helpers import Helpers
+from feinsum_fuse.tuning.tuned import Tuned
+
+from .spaces import Here, product
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tuning") / "facts.sqlite3"
+
+
+@pytest.fixture(scope="module")
+def tuned(database: Path) -> Tuned:
+    return ff.tune(product(), "pocl", seconds=600, measurements=4, url=str(database), executor=Here())
+
+
+def test_the_result_is_a_verified_program(tuned: Tuned) -> None:
+    generator = np.random.default_rng(0)
+    a, b = generator.random((48, 64), np.float32), generator.random((64, 40), np.float32)
+    result = tuned.program(A=a, B=b)["Z"]
+    assert isinstance(result, np.ndarray)
+    assert np.allclose(result, a @ b, rtol=1e-4)
+    assert tuned.spec is not None and tuned.spec.mapping is not None
+    assert ff.compile(tuned.spec, "pocl").cascade.outputs == ("Z",)
+
+
+def test_the_default_mapping_is_the_first_and_never_faster(tuned: Tuned) -> None:
+    assert tuned.history[0].origin == "default" and not tuned.history[0].variant
+    assert tuned.measurement.median <= tuned.default.median
+    assert tuned.finalists[0][1] == tuned.measurement
+
+
+def test_it_prints_and_draws_itself(tuned: Tuned) -> None:
+    text = repr(tuned)
+    assert "times as fast as the default mapping" in text and "LoopTree" in text
+    assert tuned._repr_svg_().startswith("<svg")
+    assert 0 < tuned.floor < tuned.measurement.median
+
+
+def test_everything_measured_is_a_fact(tuned: Tuned, database: Path) -> None:
+    run = [tried for tried in tuned.history if tried.outcome is not Outcome.rejected and not tried.equal and not tried.variant]
+    facts = ff.query(ff.cascade(product()), find_device("pocl"), outcome=None, url=str(database))
+    assert len(facts) >= len(run)
+    assert tuned.fact is not None and tuned.fact.measurement.label == "tuned"
+
+
+def test_resuming_measures_nothing_twice(tuned: Tuned, database: Path) -> None:
+    again = ff.tune(product(), "pocl", seconds=600, measurements=3, url=str(database), executor=Here(), resume=True)
+    before = {(tried.variant, str(tried.spec.mapping)) for tried in tuned.history if tried.outcome is Outcome.ok}
+    for tried in again.history[1:]:
+        known = (tried.variant, str(tried.spec.mapping)) in before
+        assert tried.recorded == known or tried.equal or tried.origin == "fact"
+    assert any(tried.recorded for tried in again.history)
+
+
+def test_an_interrupt_keeps_the_best_so_far(database: Path) -> None:
+    def stop(now: Progress) -> None:
+        if now.stage.startswith("tuning: measured"):
+            raise KeyboardInterrupt
+
+    found = ff.tune(product(), "pocl", seconds=600, measurements=9, url=str(database), executor=Here(), progress=stop)
+    assert found.interrupted and "interrupted" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "error", "text"),
+    [
+        ("nothing", {}, SearchError, "cannot be tuned"),
+        (ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]), {}, CascadeError, "not known"),
+        (product(), {"measurements": 0}, SearchError, "find nothing"),
+        (product(), {"seconds": -1}, SearchError, "a number of seconds"),
+        (product(), {"executor": 3}, SearchError, "no executor"),
+    ],
+)
+def test_refusals(what: Any, given: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        ff.tune(what, "pocl", **given)
+
+
+def test_helpers_call_elsewhere_and_survive_what_they_are_sent() -> None:
+    with Helpers(1, timeout_s=20) as helpers:
+        exits = helpers.submit(exec, "import os; os._exit(3)")
+        fails = helpers.submit(operator.truediv, 1, 0)
+        works = helpers.submit(operator.add, 1, 2)
+        with pytest.raises(SearchError, match="ended"):
+            exits.result(60)
+        with pytest.raises(ZeroDivisionError):
+            fails.result(60)
+        assert works.result(60) == 3
