@@ -1,6 +1,6 @@
 """How fast the model is: medians and spread of single predictions, and the rate of predictions over arrays of tile shapes.
 
-Run as ``python benchmarks/model.py``. Targets: three matrix products under 5 ms, a GPT layer under 30 ms, 100,000 assignments a second on
+Run as ``python -m benchmarks.model``. Targets: three matrix products under 5 ms, a GPT layer under 30 ms, 100,000 assignments a second on
 one core for a tree of three matrix products.
 """
 
@@ -19,6 +19,9 @@ import numpy as np
 from feinsum_fuse import loads, predict, predict_many
 from feinsum_fuse.formats.mapping import Temporal
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.model import predicted_seconds
+
+from .fidelity.cases import DEVELOPED, Device
 
 ARCH = """
 arch:
@@ -90,11 +93,27 @@ def rate(spec: Spec, count: int = 100_000, repeats: int = 9) -> list[float]:
     return [count / (ms / 1e3) for ms in timed(lambda: predict_many(spec, shapes), repeats)]
 
 
+def candidates() -> dict[str, list[float]]:
+    """Workload -> milliseconds of processor time in which its drawn mappings are lowered, legality included, and timed by the model."""
+    device = Device("xeon_avx512")
+    found: dict[str, list[float]] = {}
+    for case in DEVELOPED:
+        specs = device.mapped(case)
+        predicted_seconds(specs[0])
+        for spec in specs:
+            start = time.process_time()
+            predicted_seconds(spec)
+            found.setdefault(case, []).append((time.process_time() - start) * 1e3)
+    return found
+
+
 def main() -> None:
     """Print the figures."""
     products, layer = layered(PRODUCTS, PRODUCT_SIZES), layered(GPT, GPT_SIZES)
     print(line("predict, three matrix products", timed(lambda: predict(products)), "ms", "5 ms"))
     print(line("predict, GPT layer (9 Einsums)", timed(lambda: predict(layer)), "ms", "30 ms"))
+    for case, samples in candidates().items():
+        print(line(f"a candidate of a search, {case}", samples, "ms", "10 ms"))
     print(line("predict_many, three products, 9 loops", rate(products), "/s", "100,000 /s"))
 
 

@@ -20,7 +20,7 @@ class Affine:
     @classmethod
     def of(cls, coefficients: Mapping[str, int], constant: int = 0) -> Affine:
         """The expression with these coefficients; zero coefficients are dropped."""
-        return cls(tuple(sorted((name, factor) for name, factor in coefficients.items() if factor)), constant)
+        return cls(tuple(sorted([item for item in coefficients.items() if item[1]])), constant)
 
     @classmethod
     def variable(cls, name: str) -> Affine:
@@ -35,7 +35,7 @@ class Affine:
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables that occur, sorted."""
-        return tuple(name for name, _ in self.terms)
+        return tuple([name for name, _ in self.terms])
 
     @property
     def bare(self) -> str | None:
@@ -64,6 +64,8 @@ class Affine:
 
     def substituted(self, values: Mapping[str, Affine]) -> Affine:
         """The expression with variables replaced by expressions; names that are missing stay."""
+        if not any(name in values for name, _ in self.terms):
+            return self
         result: dict[str, int] = {}
         constant = self.constant
         for name, factor in self.terms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -62,7 +63,17 @@ def _timed(prediction: Prediction, spec: Spec, machine: Machine, cold: bool) -> 
 
 
 def predicted_seconds(spec: Spec, *, cold: bool = False) -> float:
-    """Seconds that one instance takes on a calibrated device: the prediction's latency, and starting kernels and groups."""
+    """Seconds that one instance takes on a calibrated device: the prediction's latency, and starting kernels and groups.
+
+    Where the kernel model serves, it alone is asked, and none of a prediction's other figures is computed: so a search costs candidates.
+    Raises :class:`ModelError` as :func:`predict` does for the others.
+    """
+    from .kernel.kernel_time import kernel_time
+
+    machine = Machine.of(spec)
+    if machine is not None:
+        with contextlib.suppress(CascadeError, LoweringError, MappingError, ScheduleError):
+            return kernel_time(spec, machine, cold=cold).seconds
     return predict(spec, cold=cold).latency / spec.workload.n_instances + launch_seconds(spec)
 
 

@@ -19,7 +19,7 @@ from ..errors import (
 )
 from ..step import EinsumName, Keyword, Step
 from ..tree.initial_values import initial_at, initial_nest, limits_of_initial, sets_as_much, without
-from ..tree.loops import chain_of, check_alone, computing, find, guarded, is_reduction, output_indices, replace_loop, with_body
+from ..tree.loops import chain_of, check_alone, computing, enclosing, find, guarded, is_reduction, output_indices, replace_loop, with_body
 from ..tree.nest import For, LoopRef, Nest, Node, Point, fused_chain, rebuilt, statements, substituted, walk
 from ..tree.polyhedra import carried
 from ..tree.sharing import Pace, Sharing, common_limits
@@ -246,7 +246,7 @@ class Bind(Step):
             raise BindingConflictError(f"{self}: {self.axis!r} is no device axis", hint="Use group.0 to group.2 or local.0 to local.2.")
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")
-        around = [node for node in walk(nest.body) if isinstance(node, For) and any(n is loop for n in walk(node.body))]
+        around = [node for node in enclosing(nest, loop) if node is not loop]
         below = [node for node in walk(loop.body) if isinstance(node, For)]
         if any(other.binding == self.axis for other in (*around, *below)):
             hint = "Fuse the loops, or bind one to another axis."

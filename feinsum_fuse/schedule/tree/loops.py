@@ -24,6 +24,15 @@ def find(nest: Nest, ref: LoopRef, step: Step) -> For:
     raise UnknownLoopError(f"{step}: there is no loop {ref}", hint=hint)
 
 
+def enclosing(nest: Nest, loop: For) -> tuple[For, ...]:
+    """The loops from the root down to this one."""
+    for above, _ in nest.points:
+        for depth, other in enumerate(above, 1):
+            if other is loop:
+                return above[:depth]
+    return ()
+
+
 def check_alone(nest: Nest, loop: For, step: Step) -> None:
     """Raise :class:`NestOrderError` if a loop runs as one with the loop around it or inside it."""
     if loop.fused or any(other.fused and other.body == (loop,) for other in nest.all_loops):
@@ -137,4 +146,4 @@ def inside(node: Node, einsums: Sequence[str]) -> bool:
 
 def with_body(loop: For, body: tuple[Node, ...]) -> For:
     """The loop around another body."""
-    return dataclasses.replace(loop, body=body)
+    return For(loop.name, loop.extent, body, loop.limits, loop.refs, loop.binding, loop.fused)

@@ -76,7 +76,8 @@ class Place:
 
     def substituted(self, values: Mapping[str, Affine]) -> Place:
         """The place with loops replaced by expressions."""
-        return Place(self.source, tuple(index.substituted(values) for index in self.indices))
+        indices = tuple([index.substituted(values) for index in self.indices])
+        return self if all(map(operator.is_, indices, self.indices)) else Place(self.source, indices)
 
     def __str__(self) -> str:
         return f"{self.source}[{', '.join(map(str, self.indices))}]"
@@ -108,14 +109,17 @@ class Statement:
         def loops(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(dict.fromkeys(v for name in names for v in (values[name].variables if name in values else (name,))))
 
-        return dataclasses.replace(
-            self,
-            target=self.target.substituted(values),
-            operands=tuple(place.substituted(values) for place in self.operands),
-            values=constantdict({name: value.substituted(values) for name, value in self.values.items()}),
-            guards=tuple(guard.substituted(values) for guard in self.guards),
-            first=loops(self.first),
-            later=loops(self.later),
+        return Statement(
+            self.einsum,
+            self.role,
+            self.target.substituted(values),
+            self.value,
+            tuple([place.substituted(values) for place in self.operands]),
+            constantdict({name: value.substituted(values) for name, value in self.values.items()}),
+            self.reduce,
+            tuple([guard.substituted(values) for guard in self.guards]),
+            loops(self.first),
+            loops(self.later),
         )
 
 
@@ -268,14 +272,17 @@ def fused_chain(loop: For) -> tuple[For, ...]:
 
 def statements(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[tuple[For, ...], Statement]]:
     """All statements with the loops around them, outermost first."""
-    waiting = [(above, node) for node in reversed(body)]
-    while waiting:
-        around, node = waiting.pop()
+    found: list[Point] = []
+    _collect(body, above, found)
+    return iter(found)
+
+
+def _collect(body: tuple[Node, ...], above: tuple[For, ...], found: list[Point]) -> None:
+    for node in body:
         if isinstance(node, For):
-            inner = (*around, node)
-            waiting.extend([(inner, below) for below in reversed(node.body)])
+            _collect(node.body, (*above, node), found)
         else:
-            yield around, node
+            found.append((above, node))
 
 
 def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]]) -> tuple[Node, ...]:
@@ -287,7 +294,7 @@ def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]]) 
             if not inner:
                 continue
             if inner is not node.body:
-                node = dataclasses.replace(node, body=inner)
+                node = For(node.name, node.extent, inner, node.limits, node.refs, node.binding, node.fused)
         result.extend(change(node))
     # What stays the same stays one object: most steps change a few nodes of many.
     return body if len(result) == len(body) and all(map(operator.is_, result, body)) else tuple(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import islpy as isl
 
@@ -36,11 +36,58 @@ def extremes(index: Affine, above: Sequence[For], guards: Sequence[Affine] = ())
     return (int(low.to_python()) if low.is_int() else None), (int(high.to_python()) if high.is_int() else None)
 
 
+def _keeps_apart(nest: Nest, loop: For, around: Sequence[For]) -> bool:
+    """Whether an axis of each array that is written tells the loop's iterations apart, whatever the limits: most loops that are bound.
+
+    Along such an axis all accesses move alike with the loops around and by one step with the loop itself, and the loops below reach less
+    far than that step.
+    """
+    outer = {other.name for other in around}
+    found = [(above, s, p) for above, s in statements((loop,)) for p in (s.target, *s.operands) if p.source not in nest.tiles]
+    for source in {p.source for _, s, p in found if p is s.target}:
+        axes = zip(*[_moves(p, loop, above, outer) for above, _, p in found if p.source == source], strict=True)
+        if not any(_tells_apart(list(axis)) for axis in axes):
+            return False
+    return True
+
+
+_Move = tuple[Affine, int, int | None, int | None]
+"""What the loops around do to an index, the loop's own step, and the least and most that constant and loops below add."""
+
+
+def _moves(place: Place, loop: For, above: Sequence[For], outer: Collection[str]) -> list[_Move]:
+    extents = {other.name: other.extent for other in above}
+    moves: list[_Move] = []
+    for index in place.indices:
+        low: int | None = index.constant
+        high: int | None = index.constant
+        for name, factor in index.terms:
+            if name == loop.name or name in outer:
+                continue
+            extent = extents.get(name)
+            if extent is None or low is None or high is None:
+                low = high = None
+                break
+            low, high = low + min(0, factor * (extent - 1)), high + max(0, factor * (extent - 1))
+        moves.append((index.restricted(outer), index.coefficients.get(loop.name, 0), low, high))
+    return moves
+
+
+def _tells_apart(moves: Sequence[_Move]) -> bool:
+    around, step, _, _ = moves[0]
+    lows, highs = [low for *_, low, _ in moves if low is not None], [high for *_, high in moves if high is not None]
+    if not step or len(lows) < len(moves) or any(move[:2] != (around, step) for move in moves):
+        return False
+    return max(highs) - min(lows) < abs(step)
+
+
 def carried(nest: Nest, loop: For, around: Sequence[For]) -> str | None:
     """An access to what another iteration of this loop writes while the loops around it stand still; ``None`` if there is none.
 
     Initial values that are set before the loop, and tiles, whose scope is checked where they are placed, are left out.
     """
+    if _keeps_apart(nest, loop, around):
+        return None
     outer = [*(other.name for other in around), loop.name]
     seen: list[tuple[bool, Place, isl.Map]] = []
     for above, statement in statements((loop,)):

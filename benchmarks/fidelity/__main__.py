@@ -1,0 +1,44 @@
+"""``python -m benchmarks.fidelity judge`` prints the model's figures on what was measured; the other verbs measure.
+
+``prepare`` draws mappings, writes and verifies their kernels into a folder; ``slot`` times them until so many seconds have passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import warnings
+from pathlib import Path
+
+from .cases import DEVELOPED, HELD_OUT, Device
+
+WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("verb", choices=["prepare", "slot", "judge"])
+    parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
+    parser.add_argument("--device", default="xeon_avx512", help="the folder of a processor, below data")
+    parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
+    parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    device = Device(given.device)
+    cases = tuple(given.cases or (DEVELOPED if given.verb != "judge" else (*DEVELOPED, *HELD_OUT)))
+    if given.verb == "judge":
+        from .judging import report
+
+        print(report(device, cases))
+        return
+    from .measuring import prepare, slot
+
+    if given.verb == "prepare":
+        for case in cases:
+            prepare(device, case, given.work)
+    else:
+        print(f"{slot(device, cases, given.work, given.seconds)} mappings are still to be timed")
+
+
+main()

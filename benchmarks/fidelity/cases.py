@@ -1,0 +1,102 @@
+"""Workloads, and the mappings of them that were drawn before any was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import feinsum_fuse as ff
+from feinsum_fuse.formats.arch import Leaf
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.formats.writing.writer import mapping_text
+from feinsum_fuse.mappings.components import fitted
+from feinsum_fuse.mappings.random import random_mappings
+from feinsum_fuse.schedule.target import Target
+
+FOLDER = Path(__file__).parent
+DEVELOPED = ("matmul", "ttmc", "bilinear", "conv3x3_1x1", "swiglu")
+"""Workloads A: the model may be changed by what is seen of them."""
+HELD_OUT = ("permuted", "three_operands", "depthwise", "gelu_residual", "softmax", "layer_norm", "decoding", "matvec")
+"""Workloads B: of other kinds, judged once; no rule is made by what is seen of them."""
+SEED = 16
+COUNT = 30
+"""Mappings of a workload: half of them with the lanes of the calibration as the usual width, half with half as many."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A folder with what a processor's calibration wrote, and what was measured there."""
+
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its data lie."""
+        return FOLDER / "data" / self.name
+
+    @property
+    def text(self) -> str:
+        """The calibration."""
+        return (self.folder / "device.yaml").read_text()
+
+    def spec(self, case: str) -> Spec:
+        """A workload on this device, without a mapping."""
+        return ff.loads((FOLDER / "workloads" / f"{case}.yaml").read_text() + self.text)
+
+    def mapped(self, case: str) -> list[Spec]:
+        """The mappings that were drawn, in their order; one workload for all of them."""
+        base = self.spec(case)
+        found = []
+        for line in self._drawn(case).read_text().splitlines():
+            one = ff.loads((FOLDER / "workloads" / f"{case}.yaml").read_text() + self.text + json.loads(line)["mapping"])
+            found.append(dataclasses.replace(base, mapping=one.mapping))
+        return found
+
+    def samples(self, case: str) -> dict[int, list[float]]:
+        """Number of a mapping -> seconds of its runs."""
+        found: dict[int, list[float]] = {}
+        file = self.folder / f"{case}_seconds.jsonl"
+        for line in file.read_text().splitlines() if file.exists() else ():
+            row = json.loads(line)
+            found.setdefault(row["mapping"], []).extend(ns * 1e-9 for ns in row["samples_ns"])
+        return found
+
+    def add_samples(self, case: str, mapping: int, samples_ns: list[float]) -> None:
+        """Keep the runs of a mapping."""
+        with (self.folder / f"{case}_seconds.jsonl").open("a") as out:
+            out.write(json.dumps({"mapping": mapping, "samples_ns": [round(ns) for ns in samples_ns]}) + "\n")
+
+    def draw(self, case: str, target: Target) -> int:
+        """Draw mappings of a workload, once; how many there are."""
+        if not self._drawn(case).exists():
+            base = self.spec(case)
+            usual = fitted(target, base)
+            rows: dict[str, None] = {}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for part, wide in enumerate((usual, dataclasses.replace(usual, vector_bytes=usual.vector_bytes // 2))):
+                    narrowed = _with_lanes(base, wide.vector_bytes // 4)
+                    for one in random_mappings(narrowed, COUNT // 2, SEED + part, target=wide):
+                        assert one.mapping is not None
+                        rows.setdefault(mapping_text(one.mapping))
+            self._drawn(case).write_text("".join(json.dumps({"mapping": row}) + "\n" for row in rows))
+        return len(self._drawn(case).read_text().splitlines())
+
+    def _drawn(self, case: str) -> Path:
+        return self.folder / f"{case}_mappings.jsonl"
+
+
+def _with_lanes(spec: Spec, lanes: int) -> Spec:
+    """The Spec on an architecture whose lanes are fewer, for which the usual mappings are drawn."""
+    assert spec.arch is not None and spec.opencl is not None
+    kinds = spec.opencl.fanouts
+    nodes = tuple(
+        dataclasses.replace(leaf, spatial=tuple(dataclasses.replace(fanout, fanout=lanes) for fanout in leaf.spatial))
+        if isinstance(leaf, Leaf) and kinds.get(leaf.name) == "vector"
+        else leaf
+        for leaf in spec.arch.nodes
+    )
+    return spec.replace(arch=dataclasses.replace(spec.arch, nodes=nodes))

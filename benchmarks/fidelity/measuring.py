@@ -1,0 +1,115 @@
+"""From drawn mappings to times: written and verified one by one, then timed in turns from the texts alone, in slots of a given length.
+
+Writing and building take most of the time and may run beside other work; a slot is short, so that it can be run while the machine is quiet.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
+from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.device.catalogue import find_device, target
+from feinsum_fuse.device.program.program import build, lowered
+from feinsum_fuse.device.runtime.loaded import Loaded, Value, queue_of
+from feinsum_fuse.device.timing.outcome import KernelError
+from feinsum_fuse.device.timing.timing import time_together
+
+from .cases import Device
+
+TOGETHER = 10
+"""Mappings that are timed in turns."""
+SAMPLES = 7
+NOISE = 0.05
+"""A mapping is timed again until its lower quartile is within this part of its fastest run."""
+MOST_SLOTS = 2
+"""Slots after which a mapping that stays noisy is kept as it is, and said to be noisy."""
+
+
+def prepare(device: Device, case: str, work: Path) -> None:
+    """Write, build and verify each mapping; what fails is kept with its reason."""
+    found = find_device(None)
+    device.draw(case, target(found))
+    folder = work / device.name / case
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, spec in enumerate(device.mapped(case)):
+        file = folder / f"{number}.json"
+        if file.exists():
+            continue
+        try:
+            mapped, schedule = lowered(spec, found)
+            program = build(cascade_of(mapped), schedule, found, spec=mapped)
+            file.write_text(program.executable.to_json())
+        except (KernelError, ff.Error) as error:
+            file.write_text("")
+            print(f"{case} {number}: {error}", flush=True)
+
+
+def is_noisy(samples: list[float]) -> bool:
+    """Whether more runs are wanted."""
+    if len(samples) < SAMPLES:
+        return True
+    return len(samples) < MOST_SLOTS * SAMPLES and noise(samples) > NOISE
+
+
+def noise(samples: list[float]) -> float:
+    """How much slower than the fastest run the lower quartile is: others only ever slow a kernel down."""
+    return statistics.quantiles(samples, n=4, method="inclusive")[0] / min(samples) - 1
+
+
+def seconds(samples: list[float]) -> float:
+    """The fastest run, as a calibration takes the fastest tenth of its samples."""
+    return min(samples)
+
+
+class _Runnable:
+    """A written program with random inputs."""
+
+    def __init__(self, text: str, device: cl.Device) -> None:
+        executable = Executable.from_json(text)
+        self.queue = queue_of(device)
+        self.loaded = Loaded(executable, self.queue.context)
+        self.values: dict[str, Value] = {}
+        chance = np.random.default_rng(0)
+        for argument in executable.arguments:
+            buffer = self.loaded.buffer(argument.name)
+            if argument.nbytes:
+                data = chance.uniform(0.5, 1, argument.nbytes // np.dtype(argument.dtype).itemsize).astype(argument.dtype)
+                cl.enqueue_copy(self.queue, buffer, data)
+            self.values[argument.name] = buffer
+        self.loaded.bind(self.values)
+
+    def run(self, times: int) -> tuple[float, ...]:
+        for _ in range(times):
+            self.loaded.enqueue(self.queue)
+        self.queue.finish()
+        return ()
+
+
+def slot(device: Device, cases: tuple[str, ...], work: Path, limit: float) -> int:
+    """Time what is still noisy, until this many seconds have passed; how many are left."""
+    found = find_device(None)
+    end = time.monotonic() + limit
+    for case, numbers in _wanted(device, cases, work):
+        while numbers and time.monotonic() < end:
+            some, numbers = numbers[:TOGETHER], numbers[TOGETHER:]
+            folder = work / device.name / case
+            runs = [_Runnable((folder / f"{number}.json").read_text(), found) for number in some]
+            for number, samples in zip(some, time_together(runs, repeats=SAMPLES), strict=True):
+                device.add_samples(case, number, list(samples.host_ns))
+    return sum(len(numbers) for _, numbers in _wanted(device, cases, work))
+
+
+def _wanted(device: Device, cases: tuple[str, ...], work: Path) -> Iterator[tuple[str, list[int]]]:
+    for case in cases:
+        done = device.samples(case)
+        files = sorted((work / device.name / case).glob("*.json"), key=lambda file: int(file.stem))
+        yield case, [int(f.stem) for f in files if os.stat(f).st_size and is_noisy(done.get(int(f.stem), []))]
