@@ -1,11 +1,12 @@
 """How many kernels of other projects are matched, and right: their test suites are run, and every kernel that they launch is looked at.
 
-    python benchmarks/foreign_kernels.py pytato=CHECKOUT loopy=CHECKOUT [--data FILE]
+    python benchmarks/foreign_kernels.py pytato=CHECKOUT loopy=CHECKOUT grudge=CHECKOUT meshmode=CHECKOUT [--data FILE]
 
-A checkout is a git work tree whose tests run here (pytato's needs its package's requirements). A kernel holds an einsum if an
-instruction sums products of two elements or more. It counts as matched if the matched instructions do 80 % of its arithmetic, and as right
-if the kernel after the first step of a schedule, run by loopy on the arguments of the test, gives what the kernel itself gave. Counts,
-reasons of refusals and the commits are written to ``--data``.
+A checkout is a git work tree whose tests run here (pytato's needs its package's requirements, grudge's and meshmode's want arraycontext).
+Where an array context transforms kernels, they are looked at as they are before; of a test with many parameters some cases are run.
+A kernel holds an einsum if an instruction sums products of two elements or more. It counts as matched if the matched instructions do 80 %
+of its arithmetic, and as right if the kernel after the first step of a schedule, run by loopy on the arguments of the test, gives what the
+kernel itself gave. Counts, reasons of refusals and the commits are written to ``--data``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ SUITES = {
     "pytato": ("test/test_codegen.py", "test/test_apps.py", "test/test_linalg.py"),
     "loopy": ("test/test_linalg.py", "test/test_einsum.py", "test/test_dg.py"),
     "feinsum": ("test",),
+    "grudge": ("test/test_op.py", "test/test_grudge.py"),
+    "meshmode": ("test/test_array.py", "test/test_modal.py", "test/test_meshmode.py", "test/test_refinement.py", "test/test_connection.py"),
 }
+MOST_CASES = {"grudge": 3, "meshmode": 3}
+"""Of each test, by project: its parameters are mesh sizes and orders, which kernels have as symbols."""
 SELECTED = {"pytato": "einsum or matmul or dot or csr or call or reduction or sum or linalg or outline or function"}
 ENOUGH = 0.8
 """The share of a kernel's arithmetic that a match must cover."""
@@ -147,7 +152,8 @@ def _is_close(got: np.ndarray, expected: np.ndarray) -> bool:
 class Watcher:
     """A plugin of pytest: looks at each kernel when it is launched for the first time."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_cases: int | None = None) -> None:
+        self.most_cases = most_cases
         self.test = ""
         self.known: set[str] = set()
         self.seen: list[Seen] = []
@@ -156,12 +162,20 @@ class Watcher:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self.test = item.nodeid.partition("[")[0]
 
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.most_cases is None:
+            return
+        cases: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        items[:] = [item for some in cases.values() for item in some[:: -(-len(some) // self.most_cases)]]
+
     def __enter__(self) -> Watcher:
         self.launch = launch = PyOpenCLExecutor.__call__
         watcher = self
 
         def watched(executor: PyOpenCLExecutor, queue: Any, **arguments: Any) -> Any:
-            held = {name: _copied(value) for name, value in arguments.items()}
+            held = {name: _copied(value, queue) for name, value in arguments.items()}
             result = launch(executor, queue, **arguments)
             text = str(executor.t_unit)
             if not watcher.inside and text not in watcher.known:
@@ -189,18 +203,19 @@ class Watcher:
 
         def run(other: lp.TranslationUnit) -> dict[str, np.ndarray]:
             with contextlib.redirect_stdout(io.StringIO()):
-                given = {name: _copied(value) for name, value in arguments.items()}
-                return _named(other.default_entrypoint, self.launch(other.executor(queue.context), queue, **given)[1])
+                given = {name: _copied(value, queue) for name, value in arguments.items()}
+                return _named(other.default_entrypoint, self.launch(other.executor(queue.context), queue, **given)[1], queue)
 
         holds = any(arithmetic(kernel, insn)[1] for insn in kernel.instructions)
         try:
-            share, what = outcome(t_unit, run, _named(kernel, result[1]))
+            share, what = outcome(t_unit, run, _named(kernel, result[1], queue))
         except Exception as error:  # what is counted here is that nothing of the kind comes out
             share, what = 0.0, f"exception: {type(error).__name__}: {str(error)[:200]}"
         self.seen.append(Seen(self.test, holds, round(share, 3), what))
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Any, queue: cl.CommandQueue) -> Any:
+    value = value.with_queue(queue) if isinstance(value, cla.Array) else value
     if isinstance(value, cla.Array) and not value.flags.forc:
         data = cl.Buffer(value.context, cl.mem_flags.READ_WRITE, value.base_data.size)
         cl.enqueue_copy(value.queue, data, value.base_data).wait()
@@ -208,7 +223,8 @@ def _copied(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray | cla.Array) else value
 
 
-def _on_host(value: Any) -> np.ndarray:
+def _on_host(value: Any, queue: cl.CommandQueue) -> np.ndarray:
+    value = value.with_queue(queue) if isinstance(value, cla.Array) else value
     if not isinstance(value, cla.Array) or value.flags.forc:
         return np.asarray(value.get() if isinstance(value, cla.Array) else value)
     memory = np.empty(value.base_data.size, np.uint8)
@@ -216,11 +232,11 @@ def _on_host(value: Any) -> np.ndarray:
     return np.ndarray(value.shape, value.dtype, memory, value.offset, value.strides)
 
 
-def _named(kernel: lp.LoopKernel, outputs: Any) -> dict[str, np.ndarray]:
+def _named(kernel: lp.LoopKernel, outputs: Any, queue: cl.CommandQueue) -> dict[str, np.ndarray]:
     """Outputs by name as NumPy arrays."""
     names = [arg.name for arg in kernel.args if arg.is_output]
     pairs = outputs.items() if isinstance(outputs, dict) else zip(names, outputs, strict=False)
-    return {name: _on_host(value) for name, value in pairs}
+    return {name: _on_host(value, queue) for name, value in pairs}
 
 
 def summary(seen: Iterable[Seen]) -> dict[str, Any]:
@@ -242,11 +258,27 @@ def summary(seen: Iterable[Seen]) -> dict[str, Any]:
     return {"holding einsums": counted(einsums), "all": counted(seen), "reasons": dict(reasons.most_common())}
 
 
+@contextlib.contextmanager
+def untransformed(project: str) -> Iterator[None]:
+    """Array contexts leave kernels as they are: what is counted is what they are given."""
+    if project not in MOST_CASES:
+        yield
+        return
+    from meshmode.array_context import PyOpenCLArrayContext
+
+    own = PyOpenCLArrayContext.transform_loopy_program
+    PyOpenCLArrayContext.transform_loopy_program = lambda _, t_unit: t_unit
+    try:
+        yield
+    finally:
+        PyOpenCLArrayContext.transform_loopy_program = own
+
+
 def watched(project: str, checkout: Path) -> dict[str, Any]:
     """Run a project's tests, and say what came of its kernels."""
     sys.path[:0] = [str(checkout), str(checkout / "src"), str(checkout / "test")]
     selected = ["-k", SELECTED[project]] if project in SELECTED else []
-    with Watcher() as watcher, warnings.catch_warnings():
+    with untransformed(project), Watcher(MOST_CASES.get(project)) as watcher, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         suites = [str(checkout / suite) for suite in SUITES[project]]
         pytest.main(["-q", "-p", "no:cacheprovider", "-W", "ignore", *selected, *suites], [watcher])

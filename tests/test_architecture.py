@@ -14,7 +14,8 @@ MOST_MODULES = 12
 """More of them in one folder, its ``__init__`` not counted, and it should have folders itself."""
 ORDER = (
     *("cache_folder", "errors", "arguments", "progress", "field_types", "formats", "cascades", "schedule", "codegen", "lowering"),
-    *("mappings", "model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "numpy_einsum", "report", "cli"),
+    *("mappings", "model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext", "numpy_einsum"),
+    *("report", "cli"),
 )
 """Each imports those before it only."""
 

@@ -45,14 +45,17 @@ class Candidate:
         return f"{self.how} ({self.detail})" if self.detail else str(self.how)
 
 
-def optimize(kernel: lp.TranslationUnit, device: Device, *, url: Url | None = None) -> Optimized:
+def optimize(
+    kernel: lp.TranslationUnit, device: Device, *, own: Callable[[], lp.TranslationUnit] | None = None, url: Url | None = None
+) -> Optimized:
     """The kernel by the best that is known for it on a device: always an answer, at worst the kernel as it is.
 
     What is known is a fact (:func:`~feinsum_fuse.archive.facts.retrieval.retrieve`), recorded here or shipped, and the default mapping of
     the kernel's cascade. Each is applied and verified on random data, at shorter lengths where the kernel is long; then they are timed
     at full size, in turns with the kernel as it is, and the fastest is taken: a fact that loses to the default mapping is not. What is
     not legal, does not agree or is slower is named in ``reasons``. A fact from sizes far away (:data:`NEAR`) is tried where the default
-    mapping fails. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
+    mapping fails. ``own`` gives the kernel by the caller's own transformation, which takes part in the race, unverified, and is the answer
+    where there is no other. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
     """
     info = described(device)
     try:
@@ -60,17 +63,26 @@ def optimize(kernel: lp.TranslationUnit, device: Device, *, url: Url | None = No
     except MatchError as error:
         if not isinstance(kernel, lp.TranslationUnit):
             raise
-        return Optimized(kernel, How.unchanged, error.message, verified=False)
+        return _fallback(kernel, own, [error.message])
     reasons: list[str] = []
     sizes = {matched.names.sizes[name]: TRIAL_SIZE for name in matched.cascade.size_parameters}
     made = _made(_candidates(kernel, matched, info, sizes, url, reasons), reasons)
     if not made:
-        return Optimized(kernel, How.unchanged, "", False, reasons=tuple(reasons))
+        return _fallback(kernel, own, reasons)
+    if own is not None:
+        made.append((Candidate(How.own, "", None, own), own()))
     try:
         found = times(kernel, [unit for _, unit in made], info, sizes, is_long=points(matched.cascade) > MANY_POINTS)
     except Error as error:
-        return Optimized(kernel, How.unchanged, "", False, reasons=(*reasons, error.message))
+        return _fallback(kernel, own, [*reasons, error.message])
     return _best(kernel, made, found, reasons)
+
+
+def _fallback(kernel: lp.TranslationUnit, own: Callable[[], lp.TranslationUnit] | None, reasons: list[str]) -> Optimized:
+    """The kernel by the caller's own transformation, if there is one, else as it is."""
+    if own is not None:
+        return Optimized(own(), How.own, "", verified=False, reasons=tuple(reasons))
+    return Optimized(kernel, How.unchanged, "", verified=False, reasons=tuple(reasons))
 
 
 def _made(candidates: Iterator[Candidate], reasons: list[str]) -> list[tuple[Candidate, lp.TranslationUnit]]:
@@ -97,7 +109,8 @@ def _best(kernel: lp.TranslationUnit, made: list[tuple[Candidate, lp.Translation
     candidate, unit = made[-place]
     if gain < 1:
         return Optimized(kernel, How.unchanged, "", False, reasons=tuple(reasons))
-    return Optimized(unit, candidate.how, candidate.detail, True, gain, candidate.fact, tuple(reasons))
+    verified = candidate.how is not How.own
+    return Optimized(unit, candidate.how, candidate.detail, verified, gain, candidate.fact, tuple(reasons))
 
 
 def _candidates(
