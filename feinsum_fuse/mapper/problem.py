@@ -21,6 +21,7 @@ from .einsum.chain import Budget
 from .einsum.choices import Choices, Placed
 from .einsum.space import EinsumSpace, homes
 from .einsum.spreads import spreads
+from .einsum.stock import Limits, Stock, loosest
 from .einsum.tables import Homes, Limit, Tables
 from .einsum.tile_table import EXHAUSTIVE
 from .errors import NoMappingError, UnsearchedError
@@ -157,21 +158,23 @@ class Problem:
         return total
 
     @cached_property
+    def stocks(self) -> list[list[Stock]]:
+        """The tables that are made: one for all Einsums that differ in names alone."""
+        known: dict[object, Stock] = {}
+        return [[known.setdefault(tables.signature, Stock(tables)) for tables in own] for own in self.tables]
+
+    @cached_property
     def floors(self) -> Floors:
         """Floors under each Einsum alone, with capacity, and under all; 0 where that rule is switched off."""
         each: list[dict[NamedHomes, Array]] = []
         if "floor" in self.options.without:
             nothing = [{named(t.space, where): np.zeros(2) for t in own for where in t.by_homes()} for own in self.tables]
             return Floors(self.cascade, nothing)
-        known: dict[object, tuple[dict[Homes, Array], Tables]] = {}
-        for own in self.tables:
+        for own, stocks in zip(self.tables, self.stocks, strict=True):
             merged: dict[NamedHomes, Array] = {}
-            for tables in own:
-                alike = (tables.space.signature, tables.n_instances)
-                if alike not in known:
-                    known[alike] = tables.floors(self.figures.floors), tables
-                found, first = known[alike]
-                tables.witnesses |= first.witnesses
+            for tables, stock in zip(own, stocks, strict=True):
+                found = stock.floors(self.figures.floors)
+                tables.witnesses |= stock.tables.witnesses
                 for where, least in found.items():
                     name = named(tables.space, where)
                     merged[name] = np.minimum(merged[name], least) if name in merged else least
@@ -193,7 +196,7 @@ class Problem:
         """The problem with some of its storage choices."""
         result = dataclasses.replace(self, options=dataclasses.replace(self.options, without=frozenset()))
         result.tables = [
-            [dataclasses.replace(t, space=dataclasses.replace(t.space, options=tuple(choose(t))), options=result.options) for t in own]
+            [dataclasses.replace(t, space=t.space.only(choose(t)), options=result.options) for t in own]
             for own in self.tables
         ]
         return result
@@ -201,23 +204,29 @@ class Problem:
     def pieces(self, fused: int, limit: Limit) -> list[list[Piece]]:
         """The blocks of all Einsums for mappings within a limit on energy and latency of all Einsums together."""
         names = [memory.name for memory in self.tracked]
+        own_limits = [[self._limits(number, tables, limit) for tables in own] for number, own in enumerate(self.tables)]
+        wanted: dict[int, list[Limits]] = {}
+        for stocks, limits in zip(self.stocks, own_limits, strict=True):
+            for stock, one in zip(stocks, limits, strict=True):
+                wanted.setdefault(id(stock), []).append(one)
+        for stock in {id(stock): stock for stocks in self.stocks for stock in stocks}.values():
+            together = loosest(wanted[id(stock)])
+            for loops in stock.missing(fused, together):
+                stock.make(loops, together)
         result: list[list[Piece]] = []
-        for number, own in enumerate(self.tables):
-            blocks = [block for tables in own for block in tables.blocks(fused, self._limits(number, tables.space, limit))]
-            result.append([Piece.of(block, names, summed=self.options.footprint == "sum") for block in blocks])
+        for own, stocks, limits in zip(self.tables, self.stocks, own_limits, strict=True):
+            found = [b for t, stock, one in zip(own, stocks, limits, strict=True) for b in stock.blocks(fused, one, t.space)]
+            result.append([Piece.of(block, names, summed=self.options.footprint == "sum") for block in found])
         return result
 
-    def _limits(self, number: int, space: EinsumSpace, limit: Limit) -> Callable[[Homes], Limit]:
-        """Homes -> what one Einsum may need at most, as the others need their least."""
+    def _limits(self, number: int, tables: Tables, limit: Limit) -> Limits:
+        """Homes -> what one Einsum may need at most, as the others need their least; negative where the others have no such homes."""
         others = self.floors.others[number]
-
-        def limits(homes: Homes) -> Limit:
-            rest = others.get(named(space, homes))
-            if rest is None:
-                return -1.0, -1.0
-            return limit[0] - float(rest[0]), limit[1] - float(rest[1])
-
-        return limits
+        result: dict[Homes, Limit] = {}
+        for where in tables.by_homes():
+            rest = others.get(named(tables.space, where))
+            result[where] = (-1.0, -1.0) if rest is None else (limit[0] - float(rest[0]), limit[1] - float(rest[1]))
+        return result
 
     @cached_property
     def shares_space(self) -> bool:

@@ -40,8 +40,8 @@ class Held:
     depth: int
 
 
-def frames(space: EinsumSpace, homes: tuple[int, ...], fused: int, *, passes: bool, fixed: frozenset[int], ffmr: bool) -> Iterator[Frame]:
-    """All orders of fused loops for these homes.
+def frames(space: EinsumSpace, homes: tuple[int, ...], count: int, *, passes: bool, fixed: frozenset[int], ffmr: bool) -> Iterator[Frame]:
+    """All orders of ``count`` fused loops for these homes.
 
     A fused loop is fully relevant to each tensor that lives below it, so that nothing is computed twice and no sum is unfinished; each
     loop has such a tensor below it, unless the Einsum only ``passes`` under loops that others share. ``fixed``: tensors that live above
@@ -50,20 +50,21 @@ def frames(space: EinsumSpace, homes: tuple[int, ...], fused: int, *, passes: bo
     kinds = space.terms.kinds
     inside = [t for t in space.tensors if homes[t] > 0 and space.shared[t]]
     movable = [t for t in inside if t not in fixed]
-    yield Frame(homes, (), (0,) * len(homes))
+    if count == 0:
+        yield Frame(homes, (), (0,) * len(homes))
+        return
     if not movable and not passes:
         return
     variables = range(len(space.terms.variables))
     pool = variables if passes else [v for v in variables if any(kinds[t][v] == FULL for t in movable)]
-    for count in range(1, min(fused, len(pool)) + 1):
-        for loops in itertools.permutations(pool, count):
-            reach = {t: _reach(space, t, loops) if t in movable else 0 for t in inside}
-            if not passes and max(reach.values()) < count:
-                continue
-            for depths in itertools.product(*(_depths(reach[t], count, ffmr) for t in inside)):
-                if passes or max(depths) == count:
-                    table = dict(zip(inside, depths, strict=True))
-                    yield Frame(homes, loops, tuple(table.get(t, 0) for t in space.tensors))
+    for loops in itertools.permutations(pool, count):
+        reach = {t: _reach(space, t, loops) if t in movable else 0 for t in inside}
+        if not passes and max(reach.values()) < count:
+            continue
+        for depths in itertools.product(*(_depths(reach[t], count, ffmr) for t in inside)):
+            if passes or max(depths) == count:
+                table = dict(zip(inside, depths, strict=True))
+                yield Frame(homes, loops, tuple(table.get(t, 0) for t in space.tensors))
 
 
 def head_first(space: EinsumSpace, frame: Frame, tiles: Integers) -> NDArray[np.bool_]:

@@ -5,7 +5,9 @@ Tensors, variables and memories go by number here, so that Einsums which differ 
 
 from __future__ import annotations
 
+import copy
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -85,9 +87,21 @@ class EinsumSpace:
         """Whether a loop right below a holder of each tensor may be worth the space that it saves there."""
         return tuple(bool(np.any(kinds == PARTIAL) or any(kinds[v] == FULL for v in self.rounded)) for kinds in self.terms.kinds)
 
-    @cached_property
+    def only(self, options: Sequence[Placed]) -> EinsumSpace:
+        """The space with some of its storage choices."""
+        result = copy.copy(self)
+        result.options = tuple(options)
+        result.__dict__.pop("least", None)
+        return result
+
+    @property
     def signature(self) -> tuple[object, ...]:
         """Equal for spaces that differ in names alone."""
+        return (self.options, *self._signature)
+
+    @cached_property
+    def _signature(self) -> tuple[object, ...]:
+        """What of the signature is the same for any storage choices."""
         places = (*self.terms.memories, len(self.terms.components) - 1)
         pairs = [(t, i, j) for t in self.tensors for i in range(len(places)) for j in range(i + 1, len(places))]
         links = () if self.terms.einsum.is_copy_operation else tuple(self.link(*pair) for pair in pairs)
@@ -100,7 +114,7 @@ class EinsumSpace:
             for access in self.terms.accesses
         )
         rules = (self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
-        structure = (self.options, self.tolls, self.shared, self.tracked, self.imperfect, self.simple, self.terms.columns)
+        structure = (self.tolls, self.shared, self.tracked, self.imperfect, self.simple, self.terms.columns)
         return (*structure, widths, shapes, rules, *(a.tobytes() for a in integers), *(a.tobytes() for a in figures))
 
     def rounding(self, tiles: Integers) -> Array:

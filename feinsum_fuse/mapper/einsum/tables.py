@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,15 @@ class Block:
         tiles = tuple(map(int, self.tiles[row]))
         return Plan(self.frame, origin.held, tiles, steps, self.space.options[option], self.space.spreads.factors[spread])
 
+    def seen(self, space: EinsumSpace, limit: Limit | None) -> Block:
+        """The rows within a limit, for an Einsum that differs in names alone."""
+        if limit is not None:
+            keep = np.all(self.cost <= np.array(limit) * (1 + SLACK), axis=1)
+            if not keep.all():
+                rows = (self.tiles[keep], self.cost[keep], self.reserved[keep], self._origin[keep])
+                return Block(space, self.frame, *rows, self._prefixes, self._trace)
+        return self if space is self.space else replace(self, space=space)
+
 
 def homes_of(space: EinsumSpace, option: Placed) -> Homes:
     """The homes of a storage choice; a tensor of this Einsum alone that is not in the outermost memory lives in its chain."""
@@ -92,6 +101,11 @@ class Tables:
 
     witnesses: set[int] = field(default_factory=set, init=False)
     """The storage choices, by number, that reach a floor."""
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """Equal for Einsums whose tables differ in names alone."""
+        return (self.space.signature, self.n_instances, self.passes, self.fixed, self.expressible)
 
     def by_homes(self) -> dict[Homes, list[int]]:
         """Homes -> the numbers of the storage choices that have them."""
@@ -123,13 +137,12 @@ class Tables:
         compulsory = self.space.least[:, figure]
         ranked = sorted(numbers, key=lambda n: compulsory[n])
         best, witness = math.inf, -1
-        if self._large and "budget" not in self.options.without:
-            quick = [(self._alone(where, n, figure, np.inf, (BEAM, figure)), n) for n in ranked[:PROMISING]]
-            best, witness = min(quick)
-        for number in ranked:
+        bounded = "budget" not in self.options.without
+        tries = [(n, (BEAM, figure)) for n in ranked[:PROMISING]] if self._large and bounded else []
+        for number, beam in [*tries, *((n, None) for n in ranked)]:
             # A choice that costs as much as the best already may as well be left alone.
-            if compulsory[number] < best * (1 - SLACK) or math.isinf(best) or "budget" in self.options.without:
-                value = self._alone(where, number, figure, best, None)
+            if compulsory[number] < best * (1 - SLACK) or math.isinf(best) or not bounded:
+                value = self._alone(where, number, figure, math.inf if beam else best, beam)
                 if value < best:
                     best, witness = value, number
         if witness >= 0:
@@ -167,9 +180,9 @@ class Tables:
             np.arange(n), zeros, starts.tiles, cost, np.zeros((n, len(self.space.tracked))), np.full(n, -1, dtype=np.int64), np.ones((n, 0))
         )
 
-    def blocks(self, fused: int, limits: Callable[[Homes], Limit]) -> list[Block]:
-        """All partial mappings with at most so many fused loops that no other of the same tiles dominates, within the limits."""
-        requests = self._requests(fused, limits)
+    def blocks(self, loops: int, limits: Mapping[Homes, Limit]) -> list[Block]:
+        """All partial mappings with so many fused loops that no other of the same tiles dominates, within the limits."""
+        requests = self._requests(loops, limits)
         by_placed: dict[Placed, list[int]] = {}
         for number, (origin, _, _, _) in enumerate(requests):
             by_placed.setdefault(origin.placed, []).append(number)
@@ -180,12 +193,12 @@ class Tables:
         prefixes = [origin for origin, _, _, _ in requests]
         return [self._block(frame, parts, prefixes, trace) for frame, parts in found.items()]
 
-    def _requests(self, fused: int, limits: Callable[[Homes], Limit]) -> list[Request]:
+    def _requests(self, loops: int, limits: Mapping[Homes, Limit]) -> list[Request]:
         """Every prefix, with the rows that fit and are affordable, its limit and its storage choices."""
         space = self.space
         result: list[Request] = []
         for where, numbers in self.by_homes().items():
-            limit = limits(where)
+            limit = limits[where]
             if limit[0] < 0:
                 continue
             bound = (limit[0] / self.n_instances, limit[1] / self.n_instances)
@@ -193,7 +206,7 @@ class Tables:
             if not numbers:
                 continue
             choices = [space.options[n] for n in numbers]
-            for frame in frames(space, where, fused, passes=self.passes, fixed=self.fixed, ffmr=self.options.fused == "ffmr"):
+            for frame in frames(space, where, loops, passes=self.passes, fixed=self.fixed, ffmr=self.options.fused == "ffmr"):
                 for held in self._held(frame, choices):
                     origin = prefix(space, frame, held)
                     room = space.sizes - origin.reserved.sum(axis=2) - origin.backed
@@ -334,4 +347,3 @@ class Tables:
 
 Request = tuple[Prefix, Integers, Limit, list[int]]
 """A prefix, its rows that fit, the limit of one instance, the storage choices by number."""
-Budgets = Mapping[Homes, Limit]
