@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.sweeps import SEED, SLOW
+from tests.sweeps import PART, SEED, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -31,7 +31,7 @@ def _commit() -> str:
 
 def pytest_report_header() -> str:
     """The line above every run that says how to repeat it."""
-    return f"sweeps: {'in full' if SLOW else 'a twentieth, of thousands a hundredth'}, seed {SEED}, commit {_commit()}"
+    return f"sweeps: {'in full' if SLOW else PART}, seed {SEED}, commit {_commit()}"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 SLOW = os.environ.get("FEINSUM_FUSE_SLOW") == "1"
+PART = "a twentieth, of 500 and more a fortieth, of thousands a hundredth"
 SEED = int(os.environ.get("FEINSUM_FUSE_SEED", "20261"))
 
 
 def sweep_size(full: int) -> int:
-    """How many cases of a sweep of ``full`` cases this run does: all, or a twentieth, of thousands a hundredth; never none."""
-    return full if SLOW else max(1, full // (20 if full <= 1000 else 100))
+    """How many cases of a sweep of ``full`` cases this run does: all, or :data:`PART` of them; never none."""
+    return full if SLOW else max(1, full // (20 if full < 500 else 40 if full <= 1000 else 100))

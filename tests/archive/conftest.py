@@ -9,6 +9,8 @@ import pytest
 
 from feinsum_fuse.archive.facts import shipped
 
+from .writers import Writers
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
@@ -23,3 +25,11 @@ def shipped_facts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     shipped.forget()
     yield
     shipped.forget()
+
+
+@pytest.fixture(scope="session")
+def writers() -> Iterator[Writers]:
+    """The process whose children write at once, and are killed."""
+    made = Writers()
+    yield made
+    made.close()

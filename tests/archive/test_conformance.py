@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
 from feinsum_fuse.archive import Found, export_facts, import_facts, merge, migrate, query, record, retrieve
@@ -26,7 +26,7 @@ from tests.sweeps import SEED, SLOW, sweep_size
 
 from .postgres import Server
 from .samples import HERE, measurement, product, tiled
-from .test_faults import Writers
+from .writers import Writers
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +49,6 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]
 @pytest.fixture
 def url(new_url: Callable[[], str]) -> str:
     return new_url()
-
-
-@pytest.fixture
-def writers() -> Iterator[Writers]:
-    made = Writers()
-    yield made
-    made.close()
 
 
 def samples_in(url: str) -> set[tuple[float, ...]]:
@@ -176,10 +169,12 @@ def test_a_commit_whose_answer_was_lost_is_not_repeated_twice(url: str) -> None:
 def test_restarts_lose_nothing_that_was_acknowledged(postgres: Server, writers: Writers) -> None:
     """Restarts, orderly and by crash, while three processes write; none of them has to know."""
     url, generator = postgres.new_schema(), random.Random(SEED)
-    count = 20 * sweep_size(100)
+    count = 2000 if SLOW else 50
     writers.start(url, count, *range(3))
     end = threading.Thread(target=writers.finish)
     end.start()
+    while {number for number, _ in samples_in(url)} != {0, 1, 2}:
+        time.sleep(0.02)  # who has never reached a server may have its address wrong, and does not wait for it
     for number in range(7 if SLOW else 2):
         time.sleep(generator.uniform(0.05, 0.2))
         postgres.stop("immediate" if number % 2 else "fast")
@@ -232,6 +227,22 @@ def test_a_wrong_address_is_one_clear_error_at_once(postgres: Server, monkeypatc
             assert reason in str(error.value)
             assert "secret" not in str(error.value)
     assert locate("postgresql://x/y").url.drivername == "postgresql+psycopg"
+
+
+def test_a_restart_during_the_first_connection_is_waited_for(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server goes away between accepting a connection and its first answer, in a process that has never spoken with it."""
+    address = locate(postgres.new_schema())
+    cut: list[int] = []
+
+    def first(*_: object) -> None:
+        if not cut:
+            cut.append(1)
+            raise server._operational(address.url)("consuming input failed: server closed the connection unexpectedly")
+
+    monkeypatch.setattr(server, "_reached", set())
+    event.listen(server._engine(address.url).pool, "first_connect", first)
+    assert schema.tell(address, lambda _: "done") == "done"
+    assert cut
 
 
 def test_a_server_that_stays_away_is_given_up(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:

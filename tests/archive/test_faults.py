@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import random
-import resource
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,60 +15,10 @@ import pytest
 
 from feinsum_fuse.archive import export_facts, query, record
 from feinsum_fuse.errors import ArchiveError
-from tests.sweeps import SEED, sweep_size
+from tests.sweeps import SEED, SLOW, sweep_size
 
 from .samples import HERE, measurement, product
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class Writers:
-    """Processes that record facts; see :mod:`tests.archive.writer`."""
-
-    def __init__(self, before: Callable[[], None] | None = None) -> None:
-        command = [sys.executable, "-m", "tests.archive.writer"]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=before)
-
-    def start(self, url: str, count: int, *numbers: int) -> None:
-        """Let one process for each number record ``count`` facts."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{url} {count} {' '.join(map(str, numbers))}\n")
-        self.process.stdin.flush()
-        self.facts: list[str] = []
-        self.errors: list[str] = []
-        self.children: list[int] = []
-
-    def line(self) -> str:
-        """The next line, sorted by what it says."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline().strip()
-        word, _, rest = line.partition(" ")
-        if word == "error":
-            self.errors.append(ast.literal_eval(rest))
-        elif word == "children":
-            self.children = [int(child) for child in rest.split()]
-        elif word != "ended":
-            self.facts.append(word)
-        return line
-
-    def finish(self) -> list[int]:
-        """Wait for the end; the exit codes, negative for signals."""
-        while not (line := self.line()).startswith("ended"):
-            assert line, "the writer ended too early"
-        return [int(code) for code in line.split()[1:]]
-
-    def close(self) -> None:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(60)
-
-
-@pytest.fixture(scope="module")
-def writers() -> Iterator[Writers]:
-    made = Writers()
-    yield made
-    made.close()
+from .writers import Writers
 
 
 def stored(url: str) -> dict[str, tuple[float, ...]]:
@@ -86,7 +31,7 @@ def stored(url: str) -> dict[str, tuple[float, ...]]:
 
 def test_eight_processes_lose_nothing(writers: Writers, tmp_path: Path) -> None:
     """The database is created by whoever comes first."""
-    url, count = str(tmp_path / "facts.sqlite3"), sweep_size(1000)
+    url, count = str(tmp_path / "facts.sqlite3"), 1000 if SLOW else 10
     writers.start(url, count, *range(8))
     assert (writers.finish(), writers.errors) == ([0] * 8, [])
     assert len(set(writers.facts)) == len(writers.facts) == 8 * count
@@ -98,7 +43,7 @@ def test_eight_processes_lose_nothing(writers: Writers, tmp_path: Path) -> None:
 
 def test_readers_see_every_fact_once_it_is_acknowledged(writers: Writers, tmp_path: Path) -> None:
     """Reading goes on while others write, and never sees less than before."""
-    url, count = str(tmp_path / "facts.sqlite3"), sweep_size(1000)
+    url, count = str(tmp_path / "facts.sqlite3"), 1000 if SLOW else 20
     writers.start(url, count, 0, 1)
     end = threading.Thread(target=writers.finish)
     end.start()
@@ -150,33 +95,24 @@ def test_a_kill_while_the_database_is_being_made_leaves_none_or_a_good_one(write
         assert len(stored(url)) <= 2
 
 
-def limited_file_size(size: int) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-
-def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_clear_error_and_loses_nothing(writers: Writers, tmp_path: Path) -> None:
     url = str(tmp_path / "facts.sqlite3")
     record(measurement(), url=url)
-    size = Path(url).stat().st_size + 20_000
-    limited = Writers(lambda: limited_file_size(size))
-    limited.start(url, 10_000, 0)
-    assert limited.finish() == [1]
-    limited.close()
-    assert limited.errors == [
+    writers.start(url, 10_000, 0, file_size=Path(url).stat().st_size + 20_000)
+    assert writers.finish() == [1]
+    assert writers.errors == [
         f"cannot write {url}: the file system refused the write (disk full, or over a size limit)\n  free some space, or raise the limit"
     ]
-    assert set(limited.facts) < stored(url).keys()
-    assert len(stored(url)) == len(limited.facts) + 1
+    assert set(writers.facts) < stored(url).keys()
+    assert len(stored(url)) == len(writers.facts) + 1
     record(measurement(), url=url)
 
 
-def test_no_room_for_a_new_database_is_one_clear_error(tmp_path: Path) -> None:
+def test_no_room_for_a_new_database_is_one_clear_error(writers: Writers, tmp_path: Path) -> None:
     url = str(tmp_path / "facts.sqlite3")
-    limited = Writers(lambda: limited_file_size(1000))
-    limited.start(url, 1, 0)
-    assert (limited.finish(), limited.facts) == ([1], [])
-    limited.close()
-    (error,) = limited.errors
+    writers.start(url, 1, 0, file_size=1000)
+    assert (writers.finish(), writers.facts) == ([1], [])
+    (error,) = writers.errors
     assert error.startswith(f"cannot write {url}: ")
     assert len(error.splitlines()) == 2
     record(measurement(), url=url)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event, text
 from sqlalchemy.engine import URL
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -35,7 +36,16 @@ def _engine(url: URL) -> Engine:
         return create_engine(url, poolclass=NullPool)
     timeout = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS}
     # What another writer has committed must be seen after waiting for it, whatever the server's own default is.
-    return create_engine(url, poolclass=NullPool, connect_args=timeout, isolation_level="READ COMMITTED")
+    engine = create_engine(url, poolclass=NullPool, connect_args=timeout, isolation_level="READ COMMITTED")
+    event.listen(engine, "do_connect", partial(_connected, url))
+    return engine
+
+
+def _connected(url: URL, dialect: Dialect, record: object, positional: tuple[object, ...], named: dict[str, object]) -> DBAPIConnection:
+    """A connection of the driver's; that the server was reached is noted before anything is asked of it, which a restart may cut off."""
+    connection = dialect.connect(*positional, **named)
+    _reached.add(url)
+    return connection
 
 
 def transaction(url: URL, action: Callable[[Connection], T]) -> T:
@@ -48,7 +58,6 @@ def transaction(url: URL, action: Callable[[Connection], T]) -> T:
     for attempt in itertools.count():
         try:
             with _engine(url).begin() as connection:
-                _reached.add(url)
                 return action(connection)
         except DBAPIError as error:
             if not _passes(error, url) or time.monotonic() > deadline:
