@@ -13,6 +13,7 @@ from constantdict import constantdict
 from ..arguments import described
 from ..errors import SpecError
 from .arch import Arch
+from .mapper import MapperSettings
 from .mapping import Mapping
 from .opencl import OpenCL
 from .workload import Workload
@@ -38,6 +39,7 @@ class SpecFields(TypedDict, total=False):
     renames: tuple[EinsumRename, ...]
     opencl: OpenCL | None
     variables: constantdict[str, float]
+    mapper: MapperSettings | None
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Spec:
     renames: tuple[EinsumRename, ...] = ()
     opencl: OpenCL | None = None
     variables: constantdict[str, float] = field(default_factory=constantdict)
+    mapper: MapperSettings | None = None
+    """What the ``mapper`` key asks of :func:`feinsum_fuse.search`."""
 
     def __post_init__(self) -> None:
         for name, kind in _FIELDS.items():
@@ -103,6 +107,7 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
     "arch": (Arch, NoneType),
     "mapping": (Mapping, NoneType),
     "opencl": (OpenCL, NoneType),
+    "mapper": (MapperSettings, NoneType),
 }
 
 

@@ -44,6 +44,20 @@ def lowerable(spec: Spec, limits: DeviceLimits | None = None) -> Spec:
     return dataclasses.replace(spec, workload=workload, arch=_restricted(spec, spec.arch, limits or DeviceLimits()), mapping=None)
 
 
+def for_device(spec: Spec, device: str | object | None, limits: DeviceLimits | None) -> Spec:
+    """The Spec with a mapspace of kernels for a device, given by name or as a ``pyopencl.Device``, or for these limits; else as it is.
+
+    Raises :class:`~feinsum_fuse.errors.DeviceError` for a name that no device has.
+    """
+    if device is None and limits is None:
+        return spec
+    if limits is None:
+        from ..device.catalogue import find_device, target
+
+        limits = target(find_device(device) if isinstance(device, str) else device).limits
+    return lowerable(spec, limits)
+
+
 def _named(einsum: WorkloadEinsum) -> WorkloadEinsum:
     """The Einsum with a name for what its lanes may lie along."""
     found = frozenset(v for access in einsum.outputs for v in _last(tuple(access.projection.values())))

@@ -53,8 +53,9 @@ class Omissions:
     def tiles(self) -> tuple[str, ...]:
         """Tiles that are left out."""
         thinned = f"of tiles with a remainder, those that make as many trips as a smaller one, in extents above {EXHAUSTIVE}"
+        coarse = "tiles that tiling_coarseness leaves out"
         perfect = "tiles with a remainder in loops in space, and of the variables that these take"
-        found = {thinned: self.problem.thinned, perfect: self._ragged_in_space}
+        found = {thinned: self.problem.thinned, coarse: self.problem.options.coarseness > 1, perfect: self._ragged_in_space}
         return tuple(text for text, applies in found.items() if applies)
 
     @property

@@ -16,8 +16,10 @@ AXES = ("energy", "latency", "usage")
 """What a front may be taken over; ``usage`` stands for the peak of each finite memory."""
 MAX_ROWS = 20_000_000
 """Partial mappings held at once before a search gives up proving: some GB."""
-RULES = ("block", "free", "prefix", "budget", "dominance", "floor")
+RULES: tuple[str, ...] = ("block", "free", "prefix", "budget", "dominance", "floor")
 """The rules that cut the space; each may be switched off, and the optimum stays."""
+UNEVEN_RULES = frozenset({"block", "free", "prefix"})
+"""Those that may give each tensor a place of its own."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,10 @@ class Options:
     max_rows: int = MAX_ROWS
     without: frozenset[str] = frozenset()
     """Names among :data:`RULES` that are switched off."""
+    coarseness: float = 1.0
+    """Of the tiles of a variable, ascending, those that are less than so many times the one before are left out."""
+    per_dimension: float | None = None
+    """The most variables along one dimension of a fanout."""
 
     def __post_init__(self) -> None:
         _among("objective", self.objective, OBJECTIVES)
@@ -87,21 +93,20 @@ class Options:
             raise UnsearchedError(f"tolerance is {self.tolerance}; it must be a fraction of 0 or more.")
         if self.seconds is not None and not self.seconds > 0:
             raise UnsearchedError(f"seconds is {self.seconds}; a time limit must be positive.")
+        if not self.head_is_tiled_fusion and self.footprint == "exact":
+            message = "head_is_tiled_fusion=False says what is summed over Einsums, and an exact footprint sums nothing."
+            raise UnsearchedError(message, hint='Give footprint="sum", too.')
+
+    @property
+    def switched_off(self) -> frozenset[str]:
+        """The rules that do not hold: those that the caller switched off, and with ``even`` those that count on places of one's own."""
+        return self.without | UNEVEN_RULES if self.even else self.without
 
 
-def refuse(options: Options, device: object | None, limits: object | None) -> None:
+def refuse(options: Options) -> None:
     """Refuse, by name, what is not covered."""
-    asked = {
-        "even=True": options.even,
-        "flip=False": not options.flip,
-        "cache": options.cache is not None,
-        "head_is_tiled_fusion=False": not options.head_is_tiled_fusion,
-        "device": device is not None,
-        "limits": limits is not None,
-    }
-    missing = [name for name, wanted in asked.items() if wanted]
-    if missing:
-        raise UnsearchedError(f"The search does not cover {', '.join(missing)} yet.")
+    if options.cache is not None:
+        raise UnsearchedError("The search does not cover cache yet.")
 
 
 def _among(name: str, value: object, known: Sequence[str]) -> None:

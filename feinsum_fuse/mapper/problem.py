@@ -26,8 +26,9 @@ from .einsum.tables import Homes, Limit, Tables
 from .einsum.tile_table import EXHAUSTIVE
 from .errors import NoMappingError, UnsearchedError
 from .joining.cascade import Cascade, Floors, NamedHomes
-from .joining.structures import Piece
+from .joining.structures import Additive, Piece
 from .options import Options
+from .request.flips import roles, with_einsums
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class Problem:
     def _tables_of(self, number: int, einsum: WorkloadEinsum) -> list[Tables]:
         units = [leaf for leaf in self.arch.components if isinstance(leaf, Compute) and self._enabled(leaf, einsum)]
         reasons = [] if units else ["no compute unit is enabled"]
-        spaces = [space for unit in units if (space := self._space(einsum, unit.name, reasons)) is not None]
+        ways = roles(self.spec, einsum) if self.options.flip else (einsum,)
+        spaces = [space for unit in units for way in ways if (space := self._space(way, unit.name, reasons)) is not None]
         if not spaces:
             raise NoMappingError(f"Einsum {einsum.name} has no mapping: {'; '.join(reasons)}.")
         inside = frozenset(t for t in self.spec.workload.shared if t in self.spec.workload.intermediates)
@@ -113,8 +115,10 @@ class Problem:
 
     def _space(self, einsum: WorkloadEinsum, unit: str, reasons: list[str]) -> EinsumSpace | None:
         """The space of an Einsum on one compute unit; ``None``, and the reason, if constraints leave nothing of it."""
-        terms = Terms.of(self.spec, einsum, unit, energy=self.figures.energy, seconds=self.figures.seconds)
-        choices = list(Choices(self.spec.workload, einsum, terms.components).subsets())
+        workload = with_einsums(self.spec.workload, [einsum])
+        spec = dataclasses.replace(self.spec, workload=workload)
+        terms = Terms.of(spec, einsum, unit, energy=self.figures.energy, seconds=self.figures.seconds)
+        choices = list(Choices(workload, einsum, terms.components).subsets())
         if not choices:
             reasons.append(f"keep, may_keep and back of the memories on the way to {unit} contradict one another")
             return None
@@ -127,7 +131,9 @@ class Problem:
         tracked = {memory.name for memory in self.tracked}
         numbers = tuple(m for m, place in enumerate(terms.memories) if terms.components[place].name in tracked)
         shared = tuple(name in self.spec.workload.shared for name in names)
-        return EinsumSpace(terms, tuple(placed for placed, _ in choices), tolls, shared, spreads(terms), numbers, self.options.imperfect)
+        options = tuple(placed for placed, _ in choices)
+        spread = spreads(terms, self.options.per_dimension)
+        return EinsumSpace(terms, options, tolls, shared, spread, numbers, self.options.imperfect, self.options.coarseness)
 
     def _refuse(self, terms: Terms) -> None:
         """Refuse, by name, what the closed forms and the joins do not cover."""
@@ -216,8 +222,15 @@ class Problem:
         result: list[list[Piece]] = []
         for own, stocks, limits in zip(self.tables, self.stocks, own_limits, strict=True):
             found = [b for t, stock, one in zip(own, stocks, limits, strict=True) for b in stock.blocks(fused, one, t.space)]
-            result.append([Piece.of(block, names, summed=self.options.footprint == "sum") for block in found])
+            result.append([Piece.of(block, names, self._additive) for block in found])
         return result
+
+    @property
+    def _additive(self) -> Additive:
+        """What Einsums add up while they share loops."""
+        if self.options.footprint == "exact":
+            return "own"
+        return "all" if self.options.head_is_tiled_fusion else "all but heads"
 
     def _limits(self, number: int, tables: Tables, limit: Limit) -> Limits:
         """Homes -> what one Einsum may need at most, as the others need their least; negative where the others have no such homes."""

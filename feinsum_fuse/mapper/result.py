@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..formats.writing.presentation import table, yaml
 from ..model.evaluation import predict
 from ..model.prediction import Prediction
 from .options import gap
+from .request.flips import differing, flipped, with_einsums
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,9 +144,15 @@ class Result:
             "omitted": self.omitted,
             "space": vars(self.space),
             "log": [{**vars(stage), "floor": _written(stage.floor), "incumbent": _written(stage.incumbent)} for stage in self.log],
-            "front": [{"energy": f.energy, "latency": f.latency, "peak": dict(f.peak), "mapping": yaml(f.mapping)} for f in self.front],
+            "front": [self._entry(found) for found in self.front],
         }
         return f"{self.best.to_yaml()}\n{MARK}{json.dumps(rest)}\n"
+
+    def _entry(self, found: Found) -> dict[str, object]:
+        """What of a mapping stands in the comment; ``flipped``: Einsums whose operands have other roles than in the best."""
+        flipped = differing(self.best.workload, found.spec.workload)
+        entry = {"energy": found.energy, "latency": found.latency, "peak": dict(found.peak), "mapping": yaml(found.mapping)}
+        return {**entry, "flipped": flipped} if flipped else entry
 
     def save(self, path: str | Path) -> None:
         """Write :meth:`to_yaml` to a file."""
@@ -162,17 +169,24 @@ class Result:
         line = next((line for line in text.splitlines() if line.startswith(MARK)), None)
         if line is None:
             raise SearchError("The file holds no result of a search.", hint="ff.load reads its mapping, if it has one.")
-        bare = loads(text).replace(mapping=None).to_yaml()
+        bare = loads(text).replace(mapping=None)
         try:
             rest = json.loads(line.removeprefix(MARK))
             front = tuple(
-                Found(loads(f"{bare}\n{item['mapping']}"), item["energy"], item["latency"], item["peak"]) for item in rest["front"]
+                Found(_with_mapping(bare, item["mapping"], item.get("flipped", ())), item["energy"], item["latency"], item["peak"])
+                for item in rest["front"]
             )
             log = tuple(Stage(s["name"], s["seconds"], _read(s["floor"]), _read(s["incumbent"]), s["rows"]) for s in rest["log"])
             space = Space(**rest["space"])
             return cls(rest["objective"], front, _read(rest["floor"]), rest["proved"], space, log, tuple(rest["omitted"]))
         except (KeyError, TypeError, ValueError) as error:
             raise SearchError(f"The result in the file cannot be read: {error}.") from error
+
+
+def _with_mapping(bare: Spec, mapping: str, names: Collection[str]) -> Spec:
+    """The Spec with a mapping, the operands of these Einsums flipped."""
+    workload = with_einsums(bare.workload, [flipped(einsum) for einsum in bare.workload.einsums if einsum.name in names])
+    return loads(f"{bare.replace(workload=workload).to_yaml()}\n{mapping}")
 
 
 def value_of(objective: str, found: Found) -> float:

@@ -233,9 +233,9 @@ Rank variables: m < 128, n0 < 128, n1 < 128, n2 < 128, n3 < 128"""
 def test_config_keys_are_named_in_a_warning() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ff.loads(MATMUL + "mapper: {x: 1}\nmodel: {}\nconfig: {expression_custom_functions: []}\n")
+        ff.loads(MATMUL + "model: {}\nconfig: {expression_custom_functions: []}\n")
     assert sorted(str(warning.message) for warning in caught) == [
-        f"The top key '{key}' is accepted and has no effect." for key in ("config", "mapper", "model")
+        f"The top key '{key}' is accepted and has no effect." for key in ("config", "model")
     ]
 
 

@@ -116,6 +116,8 @@ class BruteForce:
 
     spec: Spec
     imperfect: bool = False
+    places: float = float("inf")
+    """So many places among an Einsum's loops in time may a memory's holders have; a holder's place is where its space is reserved."""
     every_order: bool = False
     """Try each order of loops between two holders, also those that can differ in no figure."""
     most: float = float("inf")
@@ -397,7 +399,38 @@ class BruteForce:
                     used[slot.component, slot.dimension] *= -(-current[slot.variable] // columns[n])
                 current[slot.variable] = columns[n]
         fits = [used[component, dimension] <= fanout for _, component, dimension, fanout in self.fanouts]
+        fits += [self._places(number, layout, slots, columns, level) <= self.places for level in self._counted]
         return np.flatnonzero(np.all(fits, axis=0)) if fits else np.arange(count)
+
+    @property
+    def _counted(self) -> range:
+        return range(1, len(self.levels)) if self.places < float("inf") else range(0)
+
+    def _places(self, number: int, layout: Layout, slots: list[Slot], columns: Mapping[int, Figures], level: int) -> Figures:
+        """Assignment by assignment, in how many places a memory's holders reserve space: below full loops (section 5.6)."""
+        accesses = self.einsums[number].tensor_accesses
+        depths = [depth for depth, row in enumerate(layout.segments) if any(h.level == level for h in row)]
+        loops = layout.prefix.loops
+        place = np.full(1, float(len(loops)))
+        last = np.full(1, float(depths[-1]) if depths else -1.0)
+        count = np.full(1, float(len(depths)))
+        current: dict[str, Figures | int] = dict(self.einsums[number].bounds)
+        current.update({loop.variable: columns[n - len(loops)] for n, loop in enumerate(loops)})
+        for n, slot in enumerate(slots):
+            if slot.variable:
+                place = place + (current[slot.variable] != columns[n]) * (not slot.component)
+                current[slot.variable] = columns[n]
+            elif slot.holder is not None and slot.holder.level == level:
+                own, sinks, tiles = place, np.full(1, True), dict(current)
+                for m, below in enumerate(slots[n + 1 :], n + 1):
+                    if not below.variable or below.component:
+                        break
+                    cuts = tiles[below.variable] != columns[m]
+                    full = relevance(window(accesses, slot.holder.tensor), below.variable) is Relevance.FULL
+                    own, sinks = own + (cuts & sinks & full), sinks & ~(cuts & (not full))
+                    tiles[below.variable] = columns[m]
+                count, last = count + (own != last), own
+        return count
 
     def _chains(self, tile: int, strict: Sequence[bool]) -> Iterator[tuple[int, ...]]:
         if not strict:

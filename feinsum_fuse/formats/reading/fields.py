@@ -282,7 +282,31 @@ class OpenCLInput(Input):
     accumulate: dict[str, str] = Field(default_factory=dict)
 
 
+class MapperInput(Input):
+    metrics: int | Text | list[str] = Field(default_factory=list)
+    info_metrics: int | Text | list[str] = Field(default_factory=list)
+    force_memory_hierarchy_order: bool = True
+    out_of_order_hierarchy_explore_removing_spatials_for_more_temporals: bool = False
+    max_fused_loops_per_rank_variable: Number = 1
+    tiling_coarseness: Number = 1
+    max_fused_loops: Number = "inf"
+    max_loops_per_spatial_dimension: Number = "inf"
+    max_loops_minus_ranks: Number = "inf"
+    explore_loop_orders: bool = True
+    memory_limit: Number = "inf"
+    memory_limit_per_process: Number = "inf"
+    time_limit: Number = "inf"
+    time_limit_per_pmapping_template: Number = "inf"
+    max_pmapping_templates_per_einsum: Number = "inf"
+    explore_imperfect_spatial_loops: bool = False
+    explore_imperfect_temporal_loops: bool = False
+    prioritize_reuse_of_unfused_tensors: bool = False
+    objective_tolerance: Number = 0
+    resource_usage_tolerance: Number = 0
+
+
 M = TypeVar("M", bound=BaseModel)
+
 
 def read_input(model: type[M], data: object, document: Document, path: Path) -> M:
     """The data as a model; the first complaint becomes a :class:`SpecError` at its place in the file."""

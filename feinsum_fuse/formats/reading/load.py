@@ -18,14 +18,14 @@ from ..workload import Workload
 from .arch_reader import ArchReader
 from .document import Document
 from .files import read_files, read_string
-from .mapping_reader import MappingReader, read_opencl
+from .mapping_reader import MappingReader, read_mapper, read_opencl
 from .renames import check_top_level, read_top_level
 from .workload_reader import WorkloadReader
 
 TOP_KEYS = ("workload", "renames", "arch", "mapping", "opencl", "variables", "config", "mapper", "model")
 MAX_VIOLATIONS = 20
 """So many broken constraints are named one by one."""
-_IGNORED = ("config", "mapper", "model")
+_IGNORED = ("config", "model")
 _RUNS_CODE = ("expression_custom_functions", "component_models")
 
 
@@ -87,7 +87,8 @@ def _spec(document: Document) -> Spec:
         if arch is not None and workload.einsums:
             _tell_violations(violations(mapping, workload, arch, arch_reader.variables), document, reader, arch_reader)
     opencl = read_opencl(document, workload, arch) if "opencl" in document.root else None
-    return Spec(workload, arch, mapping, renames, opencl, numbers_of(variables))
+    mapper = read_mapper(document) if "mapper" in document.root else None
+    return Spec(workload, arch, mapping, renames, opencl, numbers_of(variables), mapper)
 
 
 def _tell_violations(found: Sequence[Violation], document: Document, mapping: MappingReader, arch: ArchReader) -> None:

@@ -1,17 +1,20 @@
-"""Reading the ``mapping`` key, a LoopTree whose nodes are given by tags or ``type`` fields, and the ``opencl`` key that binds it."""
+"""Reading the ``mapping`` key, a LoopTree whose nodes are given by tags or ``type`` fields, the ``opencl`` key that binds it, and the
+``mapper`` key that says which one to look for.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping as Table
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from constantdict import constantdict
 
-from ...errors import SpecWarning
+from ...errors import SpecError, SpecWarning
 from ..arch import Arch
 from ..checking.opencl_check import problems
-from ..language.expressions import nearest
+from ..language.expressions import nearest, number
+from ..mapper import METRICS, MapperSettings
 from ..mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, TextBox, Toll
 from ..opencl import FANOUT_KINDS, MEMORY_KINDS, OpenCL
 from ..validation.complaints import Path
@@ -20,6 +23,7 @@ from .document import MAPPING_TAGS, TYPE_KEYS, Document
 from .fields import (
     ComputeNodeInput,
     Input,
+    MapperInput,
     MappingInput,
     NodeInput,
     NodesInput,
@@ -129,6 +133,50 @@ def read_opencl(document: Document, workload: Workload, arch: Arch | None) -> Op
         dtypes=constantdict(given.dtypes),
         accumulate=constantdict(given.accumulate),
     )
+
+
+def read_mapper(document: Document) -> MapperSettings:
+    """What the ``mapper`` key asks of a search."""
+    path: Path = ("mapper",)
+    given = read_input(MapperInput, document.root["mapper"].plain() or {}, document, path)
+    values: dict[str, Any] = {}
+    for name in given.model_fields_set:
+        value = getattr(given, name)
+        try:
+            if name in ("metrics", "info_metrics"):
+                values[name] = _metrics(value)
+            else:
+                values[name] = value if isinstance(value, bool) else _limit(number(value, {}, name), name)
+        except SpecError as error:
+            raise document.error((*path, name), error.message, error.hint) from None
+    return MapperSettings(**values)
+
+
+def _limit(value: float, name: str) -> float:
+    """A number that may bound something: coarseness is a factor of 1 or more, all else is 0 or more."""
+    least = 1 if name == "tiling_coarseness" else 0
+    if value < least:
+        raise SpecError(f"{name} is {value:g}; a number of at least {least} is expected.")
+    return value
+
+
+def _metrics(value: int | str | list[str]) -> tuple[str, ...]:
+    """Metrics as AccelForge's files have them, a sum of their numbers, or by name, several joined by ``|``."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    if isinstance(value, int):
+        if not 0 < value < 2 * max(METRICS.values()):
+            raise SpecError(f"metrics is {value}; a sum of the numbers of metrics is expected.", hint=_listed_metrics())
+        return tuple(name for name, flag in METRICS.items() if value & flag)
+    names = [name.strip().removeprefix("Metrics.").upper() for name in (value.split("|") if isinstance(value, str) else value)]
+    for name in names:
+        if name not in METRICS:
+            raise SpecError(f"{name!r} is no metric.", hint=_listed_metrics())
+    return tuple(name for name in METRICS if name in names)
+
+
+def _listed_metrics() -> str:
+    return f"They are {', '.join(f'{name} ({flag})' for name, flag in METRICS.items())}."
 
 
 def _typed(table: Table[str, str], kinds: tuple[K, ...]) -> constantdict[str, K]:

@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields
 from ...errors import SpecError
 from ..arch import Action, Arch, ArchNode, Array, Component, Container, Fanout, Fork, Hierarchical, TensorRules
 from ..language.map_text import operand_texts, operation_fields
+from ..mapper import METRICS, MapperSettings
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..opencl import OpenCL
 from ..sets import resolve
@@ -35,6 +36,8 @@ def spec_text(spec: Spec) -> str:
         data["mapping"] = mapping_data(spec.mapping)
     if spec.opencl is not None:
         data["opencl"] = opencl_data(spec.opencl)
+    if spec.mapper is not None:
+        data["mapper"] = mapper_data(spec.mapper)
     return yaml_text(data)
 
 
@@ -53,6 +56,15 @@ def _without_defaults(item: object, keep: tuple[str, ...] = ()) -> YamlBlock:
         if field.name in keep or default is MISSING or value != default:
             result[field.name] = dict(value) if isinstance(value, Table) else value
     return result
+
+
+def mapper_data(settings: MapperSettings) -> YamlBlock:
+    """The ``mapper`` block; metrics as the numbers that AccelForge's reader takes."""
+    data = _without_defaults(settings)
+    for name in ("metrics", "info_metrics"):
+        if name in data:
+            data[name] = sum(METRICS[metric] for metric in getattr(settings, name))
+    return data
 
 
 def workload_data(workload: Workload) -> YamlBlock:

@@ -10,10 +10,12 @@ from ...cascades.reading.reader import expanded
 from ...formats.spec import Spec, expect_spec
 from ...progress import Hook
 from ...schedule.target import DeviceLimits
+from ..device import for_device
 from ..einsum.pareto import SLACK
 from ..errors import UnsearchedError
 from ..omissions import INEXPRESSIBLE, Omissions
 from ..options import MAX_ROWS, Objective, Options, refuse
+from ..request.settings import completed
 from ..result import Result, value_of
 from .best_few import best_few
 from .front import Front
@@ -23,7 +25,7 @@ from .session import Session
 
 @checked(
     UnsearchedError,
-    objective=TEXT,
+    objective=TEXT | NOTHING,
     top=COUNT,
     pareto=collection("a list of names", TEXT) | NOTHING,
     fused=COUNT | TEXT | NOTHING,
@@ -39,7 +41,7 @@ from .session import Session
 )
 def search(
     spec: Spec,
-    objective: Objective = "energy",
+    objective: Objective | None = None,
     *,
     top: int = 1,
     pareto: Sequence[str] | None = None,
@@ -62,30 +64,36 @@ def search(
 ) -> Result:
     """The best LoopTree for a workload on an architecture, by the model of :func:`feinsum_fuse.predict`.
 
-    ``spec`` needs a workload and an architecture; its mapping is ignored. ``objective``: ``energy`` (J), ``latency`` (s) or ``edp`` (J s);
-    equal energy is decided by latency, and conversely. ``pareto``: a front over these axes instead. ``fused``: a largest number of
-    fused loops. ``seconds``: a time limit, after which the best so far comes back with its gap. What comes back is what the model says of
-    it, checked. ``imperfect``: also tiles that leave a remainder. ``top``: so many of the best. ``tolerance``: a mapping this fraction
+    ``spec`` needs a workload and an architecture; its mapping is ignored. ``objective``: ``energy`` (J), ``latency`` (s) or ``edp`` (J
+    s), by default what the ``mapper`` key of the files says, or energy; what else that key asks for holds too (doc/mapper.rst). Equal
+    energy is decided by latency, and conversely. ``pareto``: a front over these axes instead. ``fused``: a largest number of fused
+    loops. ``seconds``: a time limit, after which the best so far comes back with its gap. What comes back is what the model says of it,
+    checked. ``imperfect``: also tiles that leave a remainder. ``top``: so many of the best. ``tolerance``: a mapping this fraction
     above the optimum will do. ``fused="ffmr"``: what Einsums share lives below all loops that they share, or above all of them, and all
     else is held below these loops or whole. ``footprint="sum"``: everything that an Einsum holds stays while loops that it shares are
-    open. ``head_first``: fused loops begin with a rank called head, one by one. ``jobs`` changes no result, and no speed yet.
+    open; with ``head_is_tiled_fusion=False`` not while these are loops over heads alone. ``head_first``: fused loops begin with a rank
+    called head, one by one, and then one called batch if it indexes all three tensors. ``even``: what a memory holds for an Einsum
+    stands in two places among the loops, not each tensor in its own. ``flip=False``: the architecture's ``input`` and ``weight`` are
+    the operands that the files say; else they may change places, and the Specs that come back say so. ``device`` (a name, or a
+    ``pyopencl.Device``) or ``limits``: only mappings that become kernels there. ``jobs`` changes no result, and no speed yet.
     ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
 
     Raises :class:`NoMappingError` if nothing is legal, :class:`UnsearchedError` for what the search does not cover,
     :class:`UnprovedError` if a limit ends it before it has a mapping.
     """
     options = Options(
-        objective, top, tuple(pareto or ()), fused, imperfect, tolerance, seconds, jobs, cache, progress,
+        objective or "energy", top, tuple(pareto or ()), fused, imperfect, tolerance, seconds, jobs, cache, progress,
         even, flip, head_first, head_is_tiled_fusion, footprint, max_rows, frozenset(without),
     )  # fmt: skip
-    refuse(options, device, limits)
-    bare = expanded(expect_spec(spec).replace(mapping=None, opencl=None))
+    refuse(options)
+    given = for_device(expect_spec(spec), device, limits)
+    bare = expanded(given.replace(mapping=None, opencl=None))
     if bare.arch is None:
         raise UnsearchedError("A search needs an architecture.", hint="Give a file with the key arch.")
     if not bare.workload.einsums:
         raise UnsearchedError("A search needs a workload with Einsums.", hint="Give a file with the key workload.")
-    session = Session(bare, spec, options)
-    return Front(session).result() if options.pareto else optimal(session)
+    session = Session(bare, given, completed(options, given.mapper, bare.arch, chosen=objective is not None or bool(pareto)))
+    return Front(session).result() if session.options.pareto else optimal(session)
 
 
 def optimal(session: Session) -> Result:

@@ -17,6 +17,7 @@ from ..einsum.chain import Budget
 from ..errors import UnprovedError
 from ..options import Objective, Options, SearchProgress
 from ..problem import Figures, Problem
+from ..request.flips import with_einsums
 from ..result import Found, Space, Stage, value_of
 from ..tree import Branch, TreeWriter
 from .candidates import Candidate
@@ -79,8 +80,9 @@ class Session:
     def found(self, candidate: Candidate) -> Found:
         """A candidate written out and judged by the model."""
         branches = [Branch.of(part) for part in candidate.parts]
-        spec = dataclasses.replace(self.spec, mapping=TreeWriter(self.spec.workload, branches).mapping())
-        mapping = spec.mapping
+        workload = with_einsums(self.spec.workload, [branch.space.terms.einsum for branch in branches])
+        mapping = TreeWriter(workload, branches).mapping()
+        spec = dataclasses.replace(self.spec, workload=workload, mapping=mapping)
         try:
             prediction = predict(spec)
         except Error as error:
@@ -90,7 +92,7 @@ class Session:
             raise SearchError(f"The search's own mapping breaks a constraint: {broken[0]}\n{mapping}")
         finite = [leaf.name for leaf in self.arch.components if isinstance(leaf, Memory) and math.isfinite(leaf.size)]
         peak = {name: prediction.peak[name] for name in finite}
-        return Found(self.given.replace(mapping=mapping), prediction.energy, prediction.latency, peak)
+        return Found(self.given.replace(workload=workload, mapping=mapping), prediction.energy, prediction.latency, peak)
 
     def agree(self, objective: str, value: float, found: Found) -> None:
         """The model must say what the search counts."""

@@ -6,6 +6,7 @@ be depends on the tile vector reached and on the holders left alone, so partial 
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -144,6 +145,16 @@ class Budget:
             raise UnprovedError(f"One step of the search makes {rows} partial mappings; max_rows is {self.max_rows}.")
 
 
+@dataclass(frozen=True)
+class Spare:
+    """The places left for a memory's holders below the fused loops, where it may have only so many in all."""
+
+    joins: bool
+    """Whether it has one right below these loops."""
+    fresh: int
+    """Places that it may have besides."""
+
+
 @dataclass
 class Chains:
     """The chains of one Einsum, for many starts at once."""
@@ -159,6 +170,8 @@ class Chains:
 
     order: Order = ()
     """The order that each memory's storage nodes must have."""
+    spare: Sequence[Spare] | None = None
+    """Memory by memory the places that its holders may stand in; ``None`` for any."""
 
     def ended(self, starts: Starts, option: Placed) -> Rows | None:
         """All useful chains of a storage choice from these starts to the compute unit; figures include the constant ones."""
@@ -179,7 +192,10 @@ class Chains:
                 step = space.all_steps[memory]
                 for part in states.values():
                     part.tiles = part.tiles // step[part.spread]
-            if waiting[memory]:
+            if waiting[memory] and self.spare is not None:
+                later = [holder for level in waiting[memory:] for holder in level]
+                states = self._evenly(Rows.joined(list(states.values())), starts, option, memory, later, self.spare[memory])
+            elif waiting[memory]:
                 later = [holder for level in waiting[memory:] for holder in level]
                 states = self._level(states, starts, option, memory, later)
         parts = [part for part in states.values() if len(part)]
@@ -257,8 +273,37 @@ class Chains:
                 break
         return {last: found[0] for last, found in by_left.get((), {}).items()}
 
-    def _placed(self, rows: Rows, starts: Starts, option: Placed, holder: Holder, last: int, remaining: list[Holder]) -> Rows | None:
-        """The rows with one more holder, at every tile vector that the rules leave."""
+    def _evenly(
+        self, rows: Rows, starts: Starts, option: Placed, memory: int, later: list[Holder], spare: Spare
+    ) -> dict[int, Rows]:
+        """Place all holders of one memory in a few places, each with one tile vector; no rule on loops between holders holds here."""
+        here = tuple(tensor for tensor, m in later if m == memory)
+        deeper = [holder for holder in later if holder[1] != memory]
+        by_left: dict[tuple[int, ...], dict[int, list[Rows]]] = {here: {0: [rows]}}
+        for _ in here:
+            grown: dict[tuple[int, ...], dict[int, list[Rows]]] = {}
+            for left, by_used in by_left.items():
+                for tensor in left:
+                    above = [t for t in self.space.tensors if starts.placed[t] >> memory & 1 or (t in here and t not in left)]
+                    if not ordered(self.order, memory, above, tensor):
+                        continue
+                    rest = tuple(t for t in left if t != tensor)
+                    remaining = [*((t, memory) for t in rest), *deeper]
+                    for used, still in itertools.product(by_used, (True, False)):
+                        if not (used or spare.joins) if still else used == spare.fresh:
+                            continue
+                        some = Rows.joined(by_used[used])
+                        placed = self._placed(some, starts, option, (tensor, memory), -1, remaining, still=still)
+                        if placed is not None:
+                            grown.setdefault(rest, {}).setdefault(used + (not still), []).append(placed)
+            by_left = {left: {used: [self._pruned(found)] for used, found in by_used.items()} for left, by_used in grown.items()}
+        found = [rows for by_used in by_left.values() for part in by_used.values() for rows in part]
+        return {-1: Rows.joined(found)} if found else {}
+
+    def _placed(
+        self, rows: Rows, starts: Starts, option: Placed, holder: Holder, last: int, remaining: list[Holder], *, still: bool = False
+    ) -> Rows | None:
+        """The rows with one more holder, at every tile vector that the rules leave; ``still``: at the one that they are at."""
         space, (tensor, memory) = self.space, holder
         kinds = space.terms.kinds
         living = tensor in self.living and option[tensor] & ((1 << memory) - 1) == 0
@@ -271,7 +316,7 @@ class Chains:
             tiles[:, free] = low[rows.spread][:, free]
         rows = replace(rows, tiles=tiles)
         variables = [v for v in range(len(space.terms.variables)) if v not in free and v not in frozen]
-        chosen = [v for v in variables if self._loops_above(kinds, v, tensor, last, living)]
+        chosen = [v for v in variables if not still and self._loops_above(kinds, v, tensor, last, living)]
         for v in chosen:
             rows = self._expanded(rows, v, low)
         if living:
@@ -326,7 +371,7 @@ class Chains:
         """
         yield rows, rows.tiles
         (tensor, memory), space = holder, self.space
-        if living or memory not in space.tracked or not (space.sinks[tensor] or space.rules.on_tiles):
+        if living or self.spare is not None or memory not in space.tracked or not (space.sinks[tensor] or space.rules.on_tiles):
             return
         kinds = space.terms.kinds[tensor]
         low = space.pending[memory + 1]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.terms import FULL, PARTIAL, Integers
 from ...model.quantity import Array
+from .chain import Spare
 from .choices import Placed
 from .rules import ordered
 from .space import EinsumSpace
@@ -65,22 +66,6 @@ def frames(space: EinsumSpace, homes: tuple[int, ...], count: int, *, passes: bo
             if passes or max(depths) == count:
                 table = dict(zip(inside, depths, strict=True))
                 yield Frame(homes, loops, tuple(table.get(t, 0) for t in space.tensors))
-
-
-def head_first(space: EinsumSpace, frame: Frame, tiles: Integers) -> NDArray[np.bool_]:
-    """Whether the loops begin with a head, one by one: where a rank called so has more than one value, or nothing is fused, always."""
-    heads = [v for v, name in enumerate(space.terms.variables) if any("head" in rank.lower() for rank in _ranks(space, name))]
-    if not frame.loops or not heads:
-        return np.ones(len(tiles), dtype=bool)
-    if frame.loops[0] not in heads:
-        return np.zeros(len(tiles), dtype=bool)
-    return np.asarray(tiles[:, 0] == 1)
-
-
-def _ranks(space: EinsumSpace, variable: str) -> set[str]:
-    """The ranks that a variable indexes, and its own name."""
-    found = {rank for access in space.terms.accesses for rank, index in access.projection.items() if variable in index.variables}
-    return {variable, *found}
 
 
 def _depths(reach: int, count: int, ffmr: bool) -> Sequence[int]:
@@ -227,6 +212,18 @@ def allowed(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> bool:
             if space.rules.resends(tensor, memory, frame.loops[depth:after]):
                 return False
     return True
+
+
+def spare_places(frame: Frame, held: tuple[Held, ...], memories: int, most: int) -> tuple[Spare, ...] | None:
+    """Memory by memory, how many more places its holders may have if it may have ``most``; ``None`` if it has more already."""
+    result = []
+    for memory in range(memories):
+        depths = {depth for home, depth in zip(frame.homes, frame.depths, strict=True) if home == memory}
+        depths |= {h.depth for h in held if h.memory == memory}
+        if len(depths) > most:
+            return None
+        result.append(Spare(len(frame.loops) in depths, most - len(depths)))
+    return tuple(result)
 
 
 def sinking(frame: Frame, held: tuple[Held, ...], kinds: NDArray[np.int8]) -> frozenset[Held]:

@@ -21,6 +21,8 @@ from .choices import Placed
 from .rules import Rules
 from .tile_table import TileTable
 
+HEAD, BATCH = "head", "batch"
+"""Ranks that searches may treat in ways of their own are called so."""
 ROWS = 1 << 16
 """Rows of figures that are made at once: some MB."""
 
@@ -41,6 +43,8 @@ class EinsumSpace:
     """The memories whose capacity may bind, by number."""
     imperfect: bool = False
     """Whether tiles may leave a remainder."""
+    coarseness: float = 1.0
+    """Of the tiles that a variable may be cut into, those less than so many times the one before are left out."""
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
     _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
     _served: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
@@ -67,7 +71,8 @@ class EinsumSpace:
         tables = []
         for v, bound in enumerate(map(int, self.terms.bounds)):
             ragged = self.imperfect and not np.any(self.spreads.factors[:, :, v] > 1)
-            tables.append(TileTable.imperfect(bound, rounds=self.simple[v]) if ragged else TileTable.perfect(bound))
+            table = TileTable.imperfect(bound, rounds=self.simple[v]) if ragged else TileTable.perfect(bound)
+            tables.append(table.thinned(self.coarseness))
         return tuple(tables)
 
     @cached_property
@@ -94,9 +99,15 @@ class EinsumSpace:
         result.__dict__.pop("least", None)
         return result
 
+    def called(self, word: str) -> list[int]:
+        """The variables that have a word in their name, or in that of a rank that they index."""
+        ranks = [(rank, index.variables) for access in self.terms.accesses for rank, index in access.projection.items()]
+        names = [{variable, *(rank for rank, variables in ranks if variable in variables)} for variable in self.terms.variables]
+        return [v for v, own in enumerate(names) if any(word in name.lower() for name in own)]
+
     @property
     def signature(self) -> tuple[object, ...]:
-        """Equal for spaces that differ in names alone."""
+        """Equal for spaces that differ in names alone, but for those of heads and batches."""
         return (self.options, *self._signature)
 
     @cached_property
@@ -114,8 +125,9 @@ class EinsumSpace:
             for access in self.terms.accesses
         )
         rules = (self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
-        structure = (self.tolls, self.shared, self.tracked, self.imperfect, self.simple, self.terms.columns)
-        return (*structure, widths, shapes, rules, *(a.tobytes() for a in integers), *(a.tobytes() for a in figures))
+        structure = (self.tolls, self.shared, self.tracked, self.imperfect, self.coarseness, self.simple, self.terms.columns)
+        named = tuple(tuple(self.called(word)) for word in (HEAD, BATCH))
+        return (*structure, named, widths, shapes, rules, *(a.tobytes() for a in integers), *(a.tobytes() for a in figures))
 
     def rounding(self, tiles: Integers) -> Array:
         """What rounding up the trips of outermost loops that leave these tiles multiplies; (rows, :attr:`rounded`)."""

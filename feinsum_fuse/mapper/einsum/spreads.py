@@ -15,7 +15,7 @@ from .rules import Bound
 from .tile_table import divisors
 
 
-def spreads(terms: Terms, per_dimension: int | None = None) -> Spreads:
+def spreads(terms: Terms, per_dimension: float | None = None) -> Spreads:
     """Every way to give each dimension factors of the variables that its fanout and its constraints allow.
 
     ``per_dimension``: the most variables along one dimension. Ways that take as many instances of every variable from every group of
@@ -60,7 +60,7 @@ def _effect(terms: Terms, factors: Integers) -> bytes:
     return b"".join(group.tobytes() for group in groups.values())
 
 
-def _factors(terms: Terms, dimension: Dimension, most: int | None) -> Iterator[tuple[int, ...]]:
+def _factors(terms: Terms, dimension: Dimension, most: float | None) -> Iterator[tuple[int, ...]]:
     """The factors of all variables along one dimension."""
     reused = tensor_set(dimension.fanout.reuse, terms.spec.workload, terms.einsum.name)
     must = [t for t, access in enumerate(terms.accesses) if access.name in reused]

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
 from ..options import Options
-from .chain import Budget, Chains, Rows, Starts, Step, Trace, within
+from .chain import Budget, Chains, Rows, Spare, Starts, Step, Trace, within
 from .choices import Placed
+from .heads import head_first
 from .pareto import SLACK, numbered, undominated
-from .prefixes import NOWHERE, Frame, Held, Prefix, allowed, frames, head_first, placements, prefix
+from .prefixes import NOWHERE, Frame, Held, Prefix, allowed, frames, placements, prefix, spare_places
 from .space import EinsumSpace, homes, objectives
 
 Homes = tuple[int, ...]
@@ -26,6 +27,8 @@ LARGE = 4000
 """Tile vectors, times spreads, from which on a quick bound from above comes first."""
 BEAM = 48
 """Rows kept of each step for that bound."""
+EVEN = 2
+"""Places among the loops of an Einsum in which an even mapping holds tensors in one memory, as Timeloop's do when Einsums are fused."""
 PROMISING = 2
 """Storage choices tried for it."""
 
@@ -183,13 +186,13 @@ class Tables:
     def blocks(self, loops: int, limits: Mapping[Homes, Limit]) -> list[Block]:
         """All partial mappings with so many fused loops that no other of the same tiles dominates, within the limits."""
         requests = self._requests(loops, limits)
-        by_placed: dict[Placed, list[int]] = {}
+        by_placed: dict[tuple[Placed, Sequence[Spare] | None], list[int]] = {}
         for number, (origin, _, _, _) in enumerate(requests):
-            by_placed.setdefault(origin.placed, []).append(number)
+            by_placed.setdefault((origin.placed, self._spare(origin.frame, origin.held)), []).append(number)
         trace = Trace()
         found: dict[Frame, list[tuple[Rows, Array, Integers]]] = {}
-        for placed, numbers in by_placed.items():
-            self._solve(placed, [(n, *requests[n]) for n in numbers], trace, found)
+        for (placed, spare), numbers in by_placed.items():
+            self._solve(placed, spare, [(n, *requests[n]) for n in numbers], trace, found)
         prefixes = [origin for origin, _, _, _ in requests]
         return [self._block(frame, parts, prefixes, trace) for frame, parts in found.items()]
 
@@ -221,14 +224,20 @@ class Tables:
     def _held(self, frame: Frame, choices: Sequence[Placed]) -> list[tuple[Held, ...]]:
         if self.space.terms.einsum.is_copy_operation:
             return [()]
-        everywhere = "prefix" in self.options.without or self.space.rules.on_tiles
+        everywhere = "prefix" in self.options.switched_off or self.space.rules.on_tiles
         found = [held for held in placements(self.space, frame, choices, everywhere=everywhere) if allowed(self.space, frame, held)]
         if self.options.fused == "ffmr":
             found = [held for held in found if all(h.depth == 0 for h in held)]
+        if self.options.even:
+            found = [held for held in found if self._spare(frame, held) is not None]
         if not self.expressible:
             return found
         count = len(frame.loops)
         return [held for held in found if all(h.depth == count or not self.space.shared[h.tensor] for h in held)]
+
+    def _spare(self, frame: Frame, held: tuple[Held, ...]) -> tuple[Spare, ...] | None:
+        """The places that each memory may still have below a prefix; ``None`` where it may have any, or has too many."""
+        return spare_places(frame, held, self.space.n_memories, EVEN) if self.options.even else None
 
     def _within(self, numbers: Sequence[int], bound: Limit) -> list[int]:
         """The storage choices that are affordable even if each holder is filled once."""
@@ -243,6 +252,7 @@ class Tables:
     def _solve(
         self,
         placed: Placed,
+        spare: Sequence[Spare] | None,
         requests: Sequence[tuple[int, Prefix, Integers, Limit, list[int]]],
         trace: Trace,
         found: dict[Frame, list[tuple[Rows, Array, Integers]]],
@@ -265,7 +275,7 @@ class Tables:
         np.maximum.at(loosest, group, room)
         starts = Starts(placed, ends[first], least, most, loosest)
         options = sorted({number for _, _, _, _, numbers in requests for number in numbers})
-        chains = Chains(space, trace, self.budget, frozenset(), self.options.without)
+        chains = Chains(space, trace, self.budget, frozenset(), self.options.switched_off, spare=spare)
         solved: list[tuple[int, Rows]] = []
         for number in options:
             if not self._reachable(placed, space.options[number]):

@@ -19,6 +19,15 @@ def divisors(number: int) -> list[int]:
     return small + [number // d for d in reversed(small) if d * d != number]
 
 
+def _thinned(tiles: Sequence[int], coarseness: float) -> list[int]:
+    """Ascending tiles, the last one and those before that lie so far apart."""
+    kept: list[int] = []
+    for tile in tiles:
+        if not kept or tile >= coarseness * kept[-1] or tile == tiles[-1]:
+            kept.append(tile)
+    return kept
+
+
 def trip_tiles(bound: int) -> list[int]:
     """The least tile of each number of trips, rounded up, over a bound; ascending."""
     return sorted({-(-bound // trips) for trips in range(1, bound + 1)})
@@ -55,6 +64,15 @@ class TileTable:
         if rounds:
             own[-1] = trip_tiles(bound)
         return cls._of(every, own)
+
+    def thinned(self, coarseness: float) -> TileTable:
+        """The table without tiles that are less than ``coarseness`` times the one kept before; 1 and the whole tile stay."""
+        if coarseness <= 1:
+            return self
+        own = [
+            _thinned(self.flat[start : start + count].tolist(), coarseness) for start, count in zip(self.offset, self.count, strict=True)
+        ]
+        return TileTable._of(self.all.tolist(), own)
 
     @property
     def outermost(self) -> Integers:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
+from ..einsum.heads import heads
 from ..einsum.tables import Block
 from .cascade import Cascade, rank_of, variable_of
+
+Additive = Literal["own", "all", "all but heads"]
+"""Of what an Einsum reserves, what others that run under the same loops find taken."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +54,21 @@ class Piece:
     _sorted: dict[int, tuple[NDArray[np.intp], Integers]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, block: Block, tracked: Sequence[str], *, summed: bool = False) -> Piece:
-        """A block's view; ``summed``: all that it reserves stays as long as any loop that it shares is open."""
+    def of(cls, block: Block, tracked: Sequence[str], additive: Additive = "own") -> Piece:
+        """A block's view.
+
+        ``additive``: what stays taken while loops that it shares are open is what it reserves above them, or all that it reserves, the
+        latter if need be but below loops over heads, which come first: each head by itself leaves nothing behind.
+        """
         space, frame = block.space, block.frame
         names = [access.name for access in space.terms.accesses]
         homes = {names[t]: (space.memory_name(m), frame.depths[t]) for t, m in enumerate(frame.homes) if space.shared[t]}
         reserved = np.zeros((len(block.cost), len(tracked), block.reserved.shape[2]))
         for place, memory in enumerate(space.tracked):
             reserved[:, tracked.index(space.memory_name(memory))] = block.reserved[:, place]
-        if summed:
-            reserved[:] = reserved[:, :, -1:]
+        if additive != "own":
+            apart = heads(space, frame.loops) if additive == "all but heads" else 0
+            reserved[:, :, apart:] = reserved[:, :, -1:]
         return cls(block, homes, reserved, block.cost)
 
     @cached_property
