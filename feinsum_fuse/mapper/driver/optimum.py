@@ -131,6 +131,8 @@ class Optimum:
             return found
         if better is None or goal.value(better.figures) >= value_of(other, found) * (1 - SLACK):
             return found
+        # With a tolerance it may be better in both.
+        self.best, self.value = better, self.goal.value(better.figures)
         return self.session.found(better)
 
 
