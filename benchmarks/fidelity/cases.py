@@ -23,7 +23,8 @@ HELD_OUT = ("permuted", "three_operands", "depthwise", "gelu_residual", "softmax
 """Workloads B: of other kinds, judged once; no rule is made by what is seen of them."""
 SEED = 16
 COUNT = 30
-"""Mappings of a workload: half of them with the lanes of the calibration as the usual width, half with half as many."""
+"""Mappings of a workload that are drawn, those held out two thirds of it: half of them with the lanes of the calibration as the usual
+width, half with half as many."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Device:
                 warnings.simplefilter("ignore")
                 for part, wide in enumerate((usual, dataclasses.replace(usual, vector_bytes=usual.vector_bytes // 2))):
                     narrowed = _with_lanes(base, wide.vector_bytes // 4)
-                    for one in random_mappings(narrowed, COUNT // 2, SEED + part, target=wide):
+                    for one in random_mappings(narrowed, (COUNT if case in DEVELOPED else COUNT * 2 // 3) // 2, SEED + part, target=wide):
                         assert one.mapping is not None
                         rows.setdefault(mapping_text(one.mapping))
             self._drawn(case).write_text("".join(json.dumps({"mapping": row}) + "\n" for row in rows))

@@ -26,12 +26,13 @@ from feinsum_fuse.device.timing.timing import time_together
 from .cases import Device
 
 TOGETHER = 10
-"""Mappings that are timed in turns."""
-SAMPLES = 7
+"""Mappings that are timed in turns, those of like times together."""
+SECONDS = 0.6
+"""Of one mapping's runs in a slot."""
+LEAST, MOST = 7, 30
+"""Runs of a mapping in a slot."""
 NOISE = 0.05
-"""A mapping is timed again until its lower quartile is within this part of its fastest run."""
-MOST_SLOTS = 2
-"""Slots after which a mapping that stays noisy is kept as it is, and said to be noisy."""
+"""A mapping is timed again until its lower quartile is within this part of its fastest run, or it has had the most runs."""
 
 
 def prepare(device: Device, case: str, work: Path) -> None:
@@ -55,9 +56,7 @@ def prepare(device: Device, case: str, work: Path) -> None:
 
 def is_noisy(samples: list[float]) -> bool:
     """Whether more runs are wanted."""
-    if len(samples) < SAMPLES:
-        return True
-    return len(samples) < MOST_SLOTS * SAMPLES and noise(samples) > NOISE
+    return len(samples) < LEAST or (len(samples) < MOST and noise(samples) > NOISE)
 
 
 def noise(samples: list[float]) -> float:
@@ -94,17 +93,27 @@ class _Runnable:
         return ()
 
 
+def _once(program: _Runnable) -> float:
+    start = time.perf_counter()
+    program.run(1)
+    return time.perf_counter() - start
+
+
 def slot(device: Device, cases: tuple[str, ...], work: Path, limit: float) -> int:
     """Time what is still noisy, until this many seconds have passed; how many are left."""
     found = find_device(None)
     end = time.monotonic() + limit
     for case, numbers in _wanted(device, cases, work):
-        while numbers and time.monotonic() < end:
-            some, numbers = numbers[:TOGETHER], numbers[TOGETHER:]
-            folder = work / device.name / case
-            runs = [_Runnable((folder / f"{number}.json").read_text(), found) for number in some]
-            for number, samples in zip(some, time_together(runs, repeats=SAMPLES), strict=True):
+        loaded = {number: _Runnable((work / device.name / case / f"{number}.json").read_text(), found) for number in numbers}
+        once = {number: min(_once(one), _once(one)) for number, one in loaded.items()}
+        ordered = sorted(once, key=lambda number: once[number])
+        while ordered and time.monotonic() < end:
+            some, ordered = ordered[:TOGETHER], ordered[TOGETHER:]
+            repeats = max(LEAST, min(MOST, round(SECONDS / once[some[len(some) // 2]])))
+            for number, samples in zip(some, time_together([loaded[number] for number in some], repeats=repeats), strict=True):
                 device.add_samples(case, number, list(samples.host_ns))
+        if time.monotonic() > end:
+            break
     return sum(len(numbers) for _, numbers in _wanted(device, cases, work))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...schedule.schedule import Schedule
     from ...schedule.target import Target
 
-GENERATED = ("schedule", "kernel", "source", "model")
+GENERATED = ("schedule", "kernel", "source", "binary", "model")
 """The parts that need an architecture and a mapping."""
 
 
@@ -30,6 +30,7 @@ def command(
     schedule: Annotated[bool, typer.Option("--schedule", help="The schedule, one step a line.")] = False,
     kernel: Annotated[bool, typer.Option("--kernel", help="The loopy kernel.")] = False,
     source: Annotated[bool, typer.Option("--source", help="The OpenCL source.")] = False,
+    binary: Annotated[bool, typer.Option("--binary", help="What the innermost loops of PoCL's machine code consist of.")] = False,
     model: Annotated[bool, typer.Option("--model", help="The LoopTree as the model sees it, with the caches that hardware fills.")] = False,
     upto: Annotated[int | None, typer.Option("--upto", metavar="N", min=0, help="Apply only the first N steps.")] = None,
     cold: Annotated[bool, typer.Option("--cold", help="With --model: caches are empty at first.")] = False,
@@ -47,7 +48,7 @@ def command(
     """
     import feinsum_fuse as ff
 
-    flags = {"cascade": cascade, "tree": tree, "schedule": schedule, "kernel": kernel, "source": source, "model": model}
+    flags = {"cascade": cascade, "tree": tree, "schedule": schedule, "kernel": kernel, "source": source, "binary": binary, "model": model}
     wanted = [name for name, flag in flags.items() if flag]
     given = variables(set_)
     check_variables(files, given)
@@ -87,8 +88,10 @@ def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None, 
         steps = _schedule(spec, device, upto)
         if "schedule" in wanted:
             parts["schedule"] = steps
-        if "kernel" in wanted or "source" in wanted:
+        if {"kernel", "source"} & set(wanted):
             parts |= _generated(spec, steps, wanted, _target(device))
+        if "binary" in wanted:
+            parts["binary"] = _binary(spec, steps, device)
     return parts
 
 
@@ -128,6 +131,20 @@ def _generated(spec: Spec, steps: Schedule, wanted: list[str], target: Target) -
         if "source" in wanted:
             parts["source"] = executable(transformed, target=target).source
     return parts
+
+
+def _binary(spec: Spec, steps: Schedule, device: str | None) -> str:
+    """The innermost loops of the machine code that a device's compiler makes."""
+    import feinsum_fuse as ff
+
+    from ...codegen.generation import executable
+    from ...device.catalogue import find_device, target
+    from ...device.program.instruction_mix import machine_loops, mix_table
+
+    found = find_device(device)
+    with Stage("compiling", progress):
+        kernel = steps.apply(ff.cascade(spec).kernel(), target=target(found))
+        return mix_table(machine_loops(executable(kernel, target=target(found)), found))
 
 
 def _print(parts: dict[str, object], as_json: bool) -> None:

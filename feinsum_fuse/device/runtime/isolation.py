@@ -84,6 +84,25 @@ def run_isolated(
     return Result(Outcome.wrong_result, "verify", str(verification), outputs, verification)
 
 
+def compiled(executable: Executable, device: cl.Device, *, timeout_s: float = TIMEOUT) -> tuple[bytes, ...]:
+    """The files of machine code that PoCL makes of a program, built and run once in a child process on inputs that are all 1.
+
+    Raises :class:`~feinsum_fuse.errors.DeviceError` for a program that fails, and for a runtime that leaves no such files.
+    """
+    info = DeviceInfo.of(device)
+    inputs = {argument.name: np.ones(argument.shape, argument.dtype) for argument in executable.inputs}
+    with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        _write_job(directory, executable, inputs, info)
+        result = _run(directory, timeout_s, None, own_cache=True)
+        if result.outcome is not Outcome.ok:
+            raise DeviceError(f"the kernel cannot be compiled to be looked at: {result.outcome} in stage {result.stage}: {result.message}")
+        files = tuple(file.read_bytes() for file in sorted((directory / "cache").rglob("*.so")))
+    if not files:
+        raise DeviceError(f"{info.platform} leaves no machine code in its cache", hint="Take a device of PoCL's.")
+    return files
+
+
 def _input(argument: Argument, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
     """An input in its element type, C-contiguous."""
     if argument.name not in inputs:
@@ -105,15 +124,18 @@ def _identity(executable: Executable, info: DeviceInfo) -> str:
     return hashlib.sha256("\0".join([executable.source_hash, info.platform, info.name, info.driver, info.version]).encode()).hexdigest()
 
 
-def _run(directory: Path, timeout_s: float, program: str | None) -> Result:
-    """Start the child, wait, and read off how it ended; ``program``: what compiles it into a cache of its own until it has survived."""
+def _run(directory: Path, timeout_s: float, program: str | None, *, own_cache: bool = False) -> Result:
+    """Start the child, wait, and read off how it ended; ``program``: what compiles it into a cache of its own until it has survived.
+
+    ``own_cache``: it does so in any case, and the cache stays in the directory.
+    """
     runtimes.prepare()
     path = os.pathsep.join([str(Path(package).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     # A child that is killed while it holds the lock of pyopencl's cache would block everybody else for a minute.
     environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYOPENCL_NO_CACHE": "1"}
     cache = directory / "cache"
     cache.mkdir()
-    if program is not None and not compiler_cache.has_survived(program):
+    if own_cache or (program is not None and not compiler_cache.has_survived(program)):
         environment[compiler_cache.VARIABLE] = str(cache)
     # -P: modules of the caller's working directory are nothing to the child.
     command = [sys.executable, "-P", "-m", "feinsum_fuse.device.runtime.worker", str(directory)]
