@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .model.floor import bounds
     from .numpy_einsum import einsum
     from .optimization.optimization import optimize
+    from .report.explanation import explain
     from .schedule.tree.blocks import blocks
     from .tuning.tuner import tune
 
@@ -77,6 +78,7 @@ __all__ = [
     "curve",
     "default_mapping",
     "einsum",
+    "explain",
     "explore",
     "load",
     "loads",
@@ -105,6 +107,7 @@ _MODULES = {
     "curve": "mapper.curves",
     "default_mapping": "mappings.default_mapping",
     "einsum": "numpy_einsum",
+    "explain": "report.explanation",
     "explore": "mapper.exploration",
     "load": "formats.reading.load",
     "loads": "formats.reading.load",

@@ -31,6 +31,8 @@ SECONDS = 0.6
 """Of one mapping's runs in a slot."""
 LEAST, MOST = 7, 30
 """Runs of a mapping in a slot."""
+ENOUGH = 20
+"""Runs without which no time is believed: on a shared host a slow minute is as steady as a fast one."""
 NOISE = 0.05
 """A mapping is timed again until its lower quartile is within this part of its fastest run, or it has had the most runs."""
 
@@ -56,7 +58,7 @@ def prepare(device: Device, case: str, work: Path) -> None:
 
 def is_noisy(samples: list[float]) -> bool:
     """Whether more runs are wanted."""
-    return len(samples) < LEAST or (len(samples) < MOST and noise(samples) > NOISE)
+    return len(samples) < ENOUGH or (len(samples) < 2 * ENOUGH and noise(samples) > NOISE)
 
 
 def noise(samples: list[float]) -> float:

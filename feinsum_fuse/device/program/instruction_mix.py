@@ -1,4 +1,4 @@
-"""What the innermost loops of a compiled x86-64 kernel are made of, read from its disassembly (AT&T syntax, as ``objdump -d`` writes it)."""
+"""What the innermost loops of a compiled x86-64 kernel are made of, read from its disassembly in AT&T syntax (``objdump -d``)."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ def _by_width(counts: Counter[int]) -> str:
 
 
 def _functions(disassembly: str) -> Iterator[tuple[str, list[Instruction]]]:
-    name, code = "", []
+    name = ""
+    code: list[Instruction] = []
     for line in disassembly.splitlines():
         if start := _FUNCTION.match(line):
             if code:

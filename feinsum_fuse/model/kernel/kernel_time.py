@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -24,6 +24,20 @@ LEAST_GROUPS, MOST_GROUPS = 32, 256
 
 
 @dataclass(frozen=True)
+class CodeFigures:
+    """What all entries of a block make the cores do."""
+
+    lanes: int
+    """Elements that an arithmetic operation works on."""
+    arithmetic: float
+    """Vector operations; a multiplication with an addition is one."""
+    loads: float
+    stores: float
+    spilled: float
+    """Registers that are stored and loaded again, in one iteration."""
+
+
+@dataclass(frozen=True)
 class BlockTime:
     """A block of a kernel: seconds of one core in it, and of each level for its lines, if all cores share the work evenly."""
 
@@ -33,6 +47,17 @@ class BlockTime:
     memory: dict[str, float]
     overlap_loss: float
     """The part of the shorter of both that does not overlap with the longer."""
+    code: CodeFigures
+    lines: Mapping[str, float]
+    """Level -> lines that all cores together fetch from it or write back to it."""
+    stretch: float = 1.0
+    """How many times its even share the busiest core has."""
+
+    @property
+    def bound(self) -> str:
+        """What the block waits for: a level of memory, or ``core``."""
+        level = max(self.memory, key=lambda name: self.memory[name], default="")
+        return level if level and self.memory[level] > self.core else "core"
 
     @property
     def seconds(self) -> float:
@@ -134,16 +159,32 @@ class _Timing:
         cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
         core = sum(part * straight.seconds for part, straight in cases)
         operations = sum(part * straight.operations for part, straight in cases) * block.trips * block.entries
-        memory, misses = {}, 0.0
+        memory: dict[str, float] = {}
+        moved: dict[str, float] = {}
+        misses = 0.0
         for level in self.machine.levels[1:]:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
+            moved[level.name] = sum(f.lines for f in lines)
             memory[level.name] = sum(_line_seconds(self.machine, level, f) * f.lines for f in lines) * share
             if level.shared:
                 misses = max(misses, sum(f.lines * f.unforeseen for f in lines if not f.written))
         first = block.lines[0].statement
         waiting = stalled(self.machine.seconds("unforeseen"), self.machine.figure("lookahead_operations"), core, operations, misses)
         loss = self.machine.figure("overlap_loss")
-        return BlockTime(first.einsum, first.role, (core + waiting) * share, memory, loss)
+        stretch = share * self.machine.cores
+        return BlockTime(first.einsum, first.role, (core + waiting) * share, memory, loss, _code_figures(cases, block), moved, stretch)
+
+
+def _code_figures(cases: Sequence[tuple[float, Straight]], block: BasicBlock) -> CodeFigures:
+    runs = block.trips * block.entries
+    _, most = max(cases, key=lambda case: case[0])
+    return CodeFigures(
+        lanes=most.lanes,
+        arithmetic=runs * sum(part * straight.arithmetic for part, straight in cases),
+        loads=runs * sum(part * straight.loads for part, straight in cases),
+        stores=runs * sum(part * straight.stores for part, straight in cases),
+        spilled=sum(part * straight.spilled for part, straight in cases),
+    )
 
 
 def stalled(unforeseen: float, ahead: float, core: float, operations: float, misses: float) -> float:
@@ -166,3 +207,9 @@ def _line_seconds(machine: Machine, level: MemoryLevel, fetched: Fetched) -> flo
     near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
     rows = line / max(fetched.run, line) if level.shared and fetched.distance >= machine.figure("far_bytes") else 0.0
     return max(near, rows * machine.seconds("far_line"))
+
+
+def floor_lines(nest: Nest, machine: Machine) -> float:
+    """Lines of what a nest touches of arrays in main memory, each once."""
+    regions = LineTraffic(nest, machine).regions(nest.body)
+    return sum(region.lines for name, region in regions.items() if name not in nest.tiles)

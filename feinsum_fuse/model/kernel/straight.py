@@ -115,6 +115,11 @@ class Straight:
         ]
         return max(ports) + self.functions
 
+    @property
+    def lanes(self) -> int:
+        """Elements that one operation works on, the compiler's own vectors counted."""
+        return max(max(line.width, self._joined(line) if line.lane is None else 1, self.vectorised) for line in self.block.lines)
+
     @cached_property
     def vectorised(self) -> int:
         """Lanes that the compiler makes of a scalar loop whose iterations are independent and next to one another."""
