@@ -103,12 +103,6 @@ class Options:
         return self.without | UNEVEN_RULES if self.even else self.without
 
 
-def refuse(options: Options) -> None:
-    """Refuse, by name, what is not covered."""
-    if options.cache is not None:
-        raise UnsearchedError("The search does not cover cache yet.")
-
-
 def _among(name: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
         raise UnsearchedError(f"{name} is {value!r}.", hint=f"It may be {', '.join(known)}.")

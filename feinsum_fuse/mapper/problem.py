@@ -17,18 +17,20 @@ from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
 from ..model.accelforge.terms import Terms
 from ..model.quantity import Array
+from .einsum.block import Limit
 from .einsum.chain import Budget
 from .einsum.choices import Choices, Placed
 from .einsum.space import EinsumSpace, homes
 from .einsum.spreads import spreads
-from .einsum.stock import Limits, Stock, loosest
-from .einsum.tables import Homes, Limit, Tables
+from .einsum.tables import Homes, Tables
 from .einsum.tile_table import EXHAUSTIVE
 from .errors import NoMappingError, UnsearchedError
 from .joining.cascade import Cascade, Floors, NamedHomes
 from .joining.structures import Additive, Piece
 from .options import Options
 from .request.flips import roles, with_einsums
+from .stocks.stock import Limits, Stock, loosest, make_blocks, make_floors
+from .stocks.store import Store
 
 
 @dataclass(frozen=True)
@@ -167,15 +169,21 @@ class Problem:
     def stocks(self) -> list[list[Stock]]:
         """The tables that are made: one for all Einsums that differ in names alone."""
         known: dict[object, Stock] = {}
-        return [[known.setdefault(tables.signature, Stock(tables)) for tables in own] for own in self.tables]
+        store = None if self.options.cache is None else Store.at(self.options.cache)
+        return [[known.setdefault(tables.signature, Stock(tables, store)) for tables in own] for own in self.tables]
+
+    @property
+    def _distinct(self) -> list[Stock]:
+        return list({id(stock): stock for stocks in self.stocks for stock in stocks}.values())
 
     @cached_property
     def floors(self) -> Floors:
         """Floors under each Einsum alone, with capacity, and under all; 0 where that rule is switched off."""
         each: list[dict[NamedHomes, Array]] = []
         if "floor" in self.options.without:
-            nothing = [{named(t.space, where): np.zeros(2) for t in own for where in t.by_homes()} for own in self.tables]
+            nothing = [{named(t.space, where): np.zeros(2) for t in own for where in t.by_homes} for own in self.tables]
             return Floors(self.cascade, nothing)
+        make_floors(self._distinct, self.figures.floors, self.options.jobs)
         for own, stocks in zip(self.tables, self.stocks, strict=True):
             merged: dict[NamedHomes, Array] = {}
             for tables, stock in zip(own, stocks, strict=True):
@@ -215,10 +223,8 @@ class Problem:
         for stocks, limits in zip(self.stocks, own_limits, strict=True):
             for stock, one in zip(stocks, limits, strict=True):
                 wanted.setdefault(id(stock), []).append(one)
-        for stock in {id(stock): stock for stocks in self.stocks for stock in stocks}.values():
-            together = loosest(wanted[id(stock)])
-            for loops in stock.missing(fused, together):
-                stock.make(loops, together)
+        distinct = self._distinct
+        make_blocks(distinct, [loosest(wanted[id(stock)]) for stock in distinct], fused, self.options.jobs)
         result: list[list[Piece]] = []
         for own, stocks, limits in zip(self.tables, self.stocks, own_limits, strict=True):
             found = [b for t, stock, one in zip(own, stocks, limits, strict=True) for b in stock.blocks(fused, one, t.space)]
@@ -236,7 +242,7 @@ class Problem:
         """Homes -> what one Einsum may need at most, as the others need their least; negative where the others have no such homes."""
         others = self.floors.others[number]
         result: dict[Homes, Limit] = {}
-        for where in tables.by_homes():
+        for where in tables.by_homes:
             rest = others.get(named(tables.space, where))
             result[where] = (-1.0, -1.0) if rest is None else (limit[0] - float(rest[0]), limit[1] - float(rest[1]))
         return result

@@ -74,11 +74,6 @@ def test_results_depend_on_no_hash_seed() -> None:
     assert len(texts) == 1
 
 
-def test_what_is_not_covered_is_refused_by_name() -> None:
-    with pytest.raises(UnsearchedError, match="cache"):
-        ff.search(spec(two_memories(200), CHAIN), cache="somewhere")
-
-
 def test_heads_apart_say_something_of_a_sum_alone() -> None:
     with pytest.raises(UnsearchedError, match="head_is_tiled_fusion"):
         ff.search(spec(two_memories(200), CHAIN), head_is_tiled_fusion=False)

@@ -14,7 +14,7 @@ from ..device import for_device
 from ..einsum.pareto import SLACK
 from ..errors import UnsearchedError
 from ..omissions import INEXPRESSIBLE, Omissions
-from ..options import MAX_ROWS, Objective, Options, refuse
+from ..options import MAX_ROWS, Objective, Options
 from ..request.settings import completed
 from ..result import Result, value_of
 from .best_few import best_few
@@ -75,7 +75,8 @@ def search(
     called head, one by one, and then one called batch if it indexes all three tensors. ``even``: what a memory holds for an Einsum
     stands in two places among the loops, not each tensor in its own. ``flip=False``: the architecture's ``input`` and ``weight`` are
     the operands that the files say; else they may change places, and the Specs that come back say so. ``device`` (a name, or a
-    ``pyopencl.Device``) or ``limits``: only mappings that become kernels there. ``jobs`` changes no result, and no speed yet.
+    ``pyopencl.Device``) or ``limits``: only mappings that become kernels there. ``jobs``: so many processes make the tables
+    of the Einsums; the result is the same. ``cache``: a folder that keeps these tables for later searches, of any workload that has them.
     ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
 
     Raises :class:`NoMappingError` if nothing is legal, :class:`UnsearchedError` for what the search does not cover,
@@ -85,7 +86,6 @@ def search(
         objective or "energy", top, tuple(pareto or ()), fused, imperfect, tolerance, seconds, jobs, cache, progress,
         even, flip, head_first, head_is_tiled_fusion, footprint, max_rows, frozenset(without),
     )  # fmt: skip
-    refuse(options)
     given = for_device(expect_spec(spec), device, limits)
     bare = expanded(given.replace(mapping=None, opencl=None))
     if bare.arch is None:

@@ -90,6 +90,23 @@ class Trace:
             node = int(self._before[block][row])
         return tuple(reversed(result))
 
+    def recorded(self, nodes: Integers) -> Integers:
+        """The chains that end in these nodes, innermost holder first; (nodes, holders, 2 + 2 * variables), -1 after the last."""
+        width = 2 + 2 * (self._tiles[0].shape[1] if self._tiles else 0)
+        found: list[Integers] = []
+        nodes = nodes.copy()
+        while len(open_ := np.flatnonzero(nodes >= 0)):
+            layer = np.full((len(nodes), width), -1, dtype=np.int64)
+            block = np.searchsorted(self._ends, nodes[open_], side="right")
+            for number in np.unique(block):
+                own = open_[block == number]
+                row = nodes[own] - (self._ends[number - 1] if number else 0)
+                layer[own, :2] = self._what[number]
+                layer[own, 2:] = np.concatenate([self._tiles[number][row], self._sunk[number][row]], axis=1)
+                nodes[own] = self._before[number][row]
+            found.append(layer)
+        return np.stack(found, axis=1) if found else np.zeros((len(nodes), 0, width), dtype=np.int64)
+
 
 @dataclass
 class Rows:

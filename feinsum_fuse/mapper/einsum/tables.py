@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
 from ..options import Options
-from .chain import Budget, Chains, Rows, Spare, Starts, Step, Trace, within
+from .block import Block, Limit
+from .chain import Budget, Chains, Rows, Spare, Starts, Trace, within
 from .choices import Placed
 from .heads import head_first
 from .pareto import SLACK, numbered, undominated
@@ -21,8 +23,6 @@ from .space import EinsumSpace, homes, objectives
 
 Homes = tuple[int, ...]
 """Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""
-Limit = tuple[float, float]
-"""The most energy (J) and latency (s) of one instance."""
 LARGE = 4000
 """Tile vectors, times spreads, from which on a quick bound from above comes first."""
 BEAM = 48
@@ -31,55 +31,6 @@ EVEN = 2
 """Places among the loops of an Einsum in which an even mapping holds tensors in one memory, as Timeloop's do when Einsums are fused."""
 PROMISING = 2
 """Storage choices tried for it."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One partial mapping, as it is written out."""
-
-    frame: Frame
-    held: tuple[Held, ...]
-    tiles: tuple[int, ...]
-    """Of the fused loops."""
-    steps: tuple[Step, ...]
-    option: Placed
-    spread: Integers
-    """(dimensions, variables)."""
-
-
-@dataclass
-class Block:
-    """Partial mappings of one structure; arrays with one row each."""
-
-    space: EinsumSpace
-    frame: Frame
-    tiles: Integers
-    """(rows, loops)"""
-    cost: Array
-    """Energy and latency of all instances; (rows, 2)."""
-    reserved: Array
-    """What is reserved above each depth 1 to loops + 1, shared tensors left out; (rows, tracked, loops + 1)."""
-    _origin: Integers = field(repr=False)
-    """(prefix, option, spread, node) of each row."""
-    _prefixes: Sequence[Prefix] = field(repr=False, default=())
-    _trace: Trace = field(repr=False, default_factory=Trace)
-
-    def plan(self, row: int) -> Plan:
-        """A partial mapping in full."""
-        number, option, spread, node = map(int, self._origin[row])
-        origin = self._prefixes[number]
-        steps = self._trace.steps(node)
-        tiles = tuple(map(int, self.tiles[row]))
-        return Plan(self.frame, origin.held, tiles, steps, self.space.options[option], self.space.spreads.factors[spread])
-
-    def seen(self, space: EinsumSpace, limit: Limit | None) -> Block:
-        """The rows within a limit, for an Einsum that differs in names alone."""
-        if limit is not None:
-            keep = np.all(self.cost <= np.array(limit) * (1 + SLACK), axis=1)
-            if not keep.all():
-                rows = (self.tiles[keep], self.cost[keep], self.reserved[keep], self._origin[keep])
-                return Block(space, self.frame, *rows, self._prefixes, self._trace)
-        return self if space is self.space else replace(self, space=space)
 
 
 def homes_of(space: EinsumSpace, option: Placed) -> Homes:
@@ -110,6 +61,7 @@ class Tables:
         """Equal for Einsums whose tables differ in names alone."""
         return (self.space.signature, self.n_instances, self.passes, self.fixed, self.expressible)
 
+    @cached_property
     def by_homes(self) -> dict[Homes, list[int]]:
         """Homes -> the numbers of the storage choices that have them."""
         result: dict[Homes, list[int]] = {}
@@ -124,16 +76,17 @@ class Tables:
 
         Any partial mapping is a chain from the whole tensors down in which shared tensors that live inside take space and cost nothing.
         """
-        result: dict[Homes, Array] = {}
+        found = ((homes, self.floor_of(homes, figures)) for homes in self.by_homes)
+        return {homes: least for homes, least in found if np.isfinite(least).all()}
+
+    def floor_of(self, homes: Homes, figures: Sequence[int]) -> Array:
+        """The floor of mappings with these homes."""
         columns = self.space.terms.columns
         counted = {0} if len(columns) == 1 else {1} if not self.space.terms.energy else {0, 1}
         counted &= set(figures)
-        for where, numbers in self.by_homes().items():
-            each = [self._floor(where, numbers, figure) if figure in counted or not counted else 0.0 for figure in (0, 1)]
-            least = np.array(each) * self.n_instances
-            if np.isfinite(least).all():
-                result[where] = least
-        return result
+        numbers = self.by_homes[homes]
+        each = [self._floor(homes, numbers, figure) if figure in counted or not counted else 0.0 for figure in (0, 1)]
+        return np.array(each) * self.n_instances
 
     def _floor(self, where: Homes, numbers: Sequence[int], figure: int) -> float:
         """The least energy (0) or latency (1) of these storage choices, most promising first; infinite if none fits."""
@@ -185,7 +138,11 @@ class Tables:
 
     def blocks(self, loops: int, limits: Mapping[Homes, Limit]) -> list[Block]:
         """All partial mappings with so many fused loops that no other of the same tiles dominates, within the limits."""
-        requests = self._requests(loops, limits)
+        return [block for homes, limit in limits.items() for block in self.blocks_of(loops, homes, limit)]
+
+    def blocks_of(self, loops: int, homes: Homes, limit: Limit) -> list[Block]:
+        """Those with these homes."""
+        requests = self._requests(loops, homes, limit)
         by_placed: dict[tuple[Placed, Sequence[Spare] | None], list[int]] = {}
         for number, (origin, _, _, _) in enumerate(requests):
             by_placed.setdefault((origin.placed, self._spare(origin.frame, origin.held)), []).append(number)
@@ -193,32 +150,29 @@ class Tables:
         found: dict[Frame, list[tuple[Rows, Array, Integers]]] = {}
         for (placed, spare), numbers in by_placed.items():
             self._solve(placed, spare, [(n, *requests[n]) for n in numbers], trace, found)
-        prefixes = [origin for origin, _, _, _ in requests]
-        return [self._block(frame, parts, prefixes, trace) for frame, parts in found.items()]
+        held = [origin.held for origin, _, _, _ in requests]
+        return [self._block(frame, parts, held, trace) for frame, parts in found.items()]
 
-    def _requests(self, loops: int, limits: Mapping[Homes, Limit]) -> list[Request]:
+    def _requests(self, loops: int, homes: Homes, limit: Limit) -> list[Request]:
         """Every prefix, with the rows that fit and are affordable, its limit and its storage choices."""
         space = self.space
+        if limit[0] < 0:
+            return []
         result: list[Request] = []
-        for where, numbers in self.by_homes().items():
-            limit = limits[where]
-            if limit[0] < 0:
-                continue
-            bound = (limit[0] / self.n_instances, limit[1] / self.n_instances)
-            numbers = self._within(numbers, bound)
-            if not numbers:
-                continue
-            choices = [space.options[n] for n in numbers]
-            for frame in frames(space, where, loops, passes=self.passes, fixed=self.fixed, ffmr=self.options.fused == "ffmr"):
-                for held in self._held(frame, choices):
-                    origin = prefix(space, frame, held)
-                    room = space.sizes - origin.reserved.sum(axis=2) - origin.backed
-                    legal = np.all(room >= 0, axis=1) & origin.legal
-                    if self.options.head_first:
-                        legal &= head_first(space, frame, origin.grid)
-                    rows = np.flatnonzero(legal)
-                    if len(rows):
-                        result.append((origin, rows, bound, numbers))
+        bound = (limit[0] / self.n_instances, limit[1] / self.n_instances)
+        numbers = self._within(self.by_homes[homes], bound)
+        choices = [space.options[n] for n in numbers]
+        ffmr = self.options.fused == "ffmr"
+        for frame in frames(space, homes, loops, passes=self.passes, fixed=self.fixed, ffmr=ffmr) if numbers else ():
+            for held in self._held(frame, choices):
+                origin = prefix(space, frame, held)
+                room = space.sizes - origin.reserved.sum(axis=2) - origin.backed
+                legal = np.all(room >= 0, axis=1) & origin.legal
+                if self.options.head_first:
+                    legal &= head_first(space, frame, origin.grid)
+                rows = np.flatnonzero(legal)
+                if len(rows):
+                    result.append((origin, rows, bound, numbers))
         return result
 
     def _held(self, frame: Frame, choices: Sequence[Placed]) -> list[tuple[Held, ...]]:
@@ -343,7 +297,7 @@ class Tables:
         source = np.stack([np.full(len(row), number), option[chain], every.spread[chain], every.node[chain]], axis=1)
         found.setdefault(origin.frame, []).append((chosen, np.cumsum(reserved, axis=2), source))
 
-    def _block(self, frame: Frame, parts: list[tuple[Rows, Array, Integers]], prefixes: Sequence[Prefix], trace: Trace) -> Block:
+    def _block(self, frame: Frame, parts: list[tuple[Rows, Array, Integers]], held: Sequence[tuple[Held, ...]], trace: Trace) -> Block:
         """The parts of a structure, without what is dominated at the same tiles."""
         rows = Rows.joined([part for part, _, _ in parts])
         reserved = np.concatenate([sums for _, sums, _ in parts])
@@ -352,7 +306,7 @@ class Tables:
         keep: NDArray[np.intp] = np.arange(len(rows))
         if "dominance" not in self.options.without:
             keep = undominated(rows.group, [*cost.T, *reserved.reshape(len(rows), -1).T])
-        return Block(self.space, frame, rows.tiles[keep], cost[keep], reserved[keep], origin[keep], prefixes, trace)
+        return Block(self.space, frame, rows.tiles[keep], cost[keep], reserved[keep], origin[keep], held, trace)
 
 
 Request = tuple[Prefix, Integers, Limit, list[int]]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
+from ..einsum.block import Block
 from ..einsum.heads import heads
-from ..einsum.tables import Block
 from .cascade import Cascade, rank_of, variable_of
 
 Additive = Literal["own", "all", "all but heads"]

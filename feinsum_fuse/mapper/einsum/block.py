@@ -1,0 +1,120 @@
+"""Blocks: the partial mappings of one Einsum that have one structure, and their form in which processes and files exchange them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from ...model.accelforge.terms import Integers
+from ...model.quantity import Array
+from .chain import Step
+from .choices import Placed
+from .pareto import SLACK
+from .prefixes import Frame, Held
+from .space import EinsumSpace
+
+Limit = tuple[float, float]
+"""The most energy (J) and latency (s) of one instance."""
+
+
+class Traced(Protocol):
+    """What knows how chains came to be."""
+
+    def steps(self, node: int) -> tuple[Step, ...]:
+        """The chain that ends in a node, outermost holder first."""
+
+    def recorded(self, nodes: Integers) -> Integers:
+        """The chains that end in these nodes, innermost holder first: :class:`Recorded`."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Chains as one array: (chains, holders, 2 + 2 * variables), tensor and memory and the two tile vectors of each; -1 after the last."""
+
+    array: Integers
+
+    def steps(self, node: int) -> tuple[Step, ...]:
+        """The chain of a row, outermost holder first."""
+        rows = [row for row in self.array[node].tolist() if row[0] >= 0]
+        half = (self.array.shape[2] - 2) // 2
+        return tuple(Step(row[0], row[1], tuple(row[2 : 2 + half]), tuple(row[2 + half :])) for row in reversed(rows))
+
+    def recorded(self, nodes: Integers) -> Integers:
+        """Some of the chains."""
+        return self.array[nodes]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A block without names, and without what its rows do not need."""
+
+    frame: Frame
+    held: tuple[tuple[Held, ...], ...]
+    tiles: Integers
+    cost: Array
+    reserved: Array
+    origin: Integers
+    steps: Integers
+
+    def unpacked(self, space: EinsumSpace) -> Block:
+        """The block, of an Einsum with this space."""
+        return Block(space, self.frame, self.tiles, self.cost, self.reserved, self.origin, self.held, Recorded(self.steps))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One partial mapping, as it is written out."""
+
+    frame: Frame
+    held: tuple[Held, ...]
+    tiles: tuple[int, ...]
+    """Of the fused loops."""
+    steps: tuple[Step, ...]
+    option: Placed
+    spread: Integers
+    """(dimensions, variables)."""
+
+
+@dataclass
+class Block:
+    """Partial mappings of one structure; arrays with one row each."""
+
+    space: EinsumSpace
+    frame: Frame
+    tiles: Integers
+    """(rows, loops)"""
+    cost: Array
+    """Energy and latency of all instances; (rows, 2)."""
+    reserved: Array
+    """What is reserved above each depth 1 to loops + 1, shared tensors left out; (rows, tracked, loops + 1)."""
+    _origin: Integers = field(repr=False)
+    """(prefix, option, spread, node) of each row."""
+    _held: Sequence[tuple[Held, ...]] = field(repr=False)
+    """Prefix -> what it holds among the loops."""
+    _trace: Traced = field(repr=False)
+
+    def plan(self, row: int) -> Plan:
+        """A partial mapping in full."""
+        number, option, spread, node = map(int, self._origin[row])
+        steps = self._trace.steps(node)
+        tiles = tuple(map(int, self.tiles[row]))
+        return Plan(self.frame, self._held[number], tiles, steps, self.space.options[option], self.space.spreads.factors[spread])
+
+    def packed(self) -> Packed:
+        """The block as arrays alone."""
+        numbers, place = np.unique(self._origin[:, 0], return_inverse=True)
+        origin = np.column_stack([place, self._origin[:, 1:3], np.arange(len(place))])
+        held = tuple(self._held[int(number)] for number in numbers)
+        return Packed(self.frame, held, self.tiles, self.cost, self.reserved, origin, self._trace.recorded(self._origin[:, 3]))
+
+    def seen(self, space: EinsumSpace, limit: Limit | None) -> Block:
+        """The rows within a limit, for an Einsum that differs in names alone."""
+        if limit is not None:
+            keep = np.all(self.cost <= np.array(limit) * (1 + SLACK), axis=1)
+            if not keep.all():
+                rows = (self.tiles[keep], self.cost[keep], self.reserved[keep], self._origin[keep])
+                return Block(space, self.frame, *rows, self._held, self._trace)
+        return self if space is self.space else replace(self, space=space)

@@ -1,0 +1,154 @@
+"""Stocks: the tables of Einsums that differ in names alone, made once, by several processes, and kept from stage to stage and on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+
+import numpy as np
+
+from ...formats.arch import DEFAULT_TOTAL_LATENCY
+from ...model.quantity import Array
+from ..einsum.block import Block, Limit, Packed
+from ..einsum.pareto import SLACK
+from ..einsum.space import EinsumSpace
+from ..einsum.tables import Homes, Tables
+from .processes import answers
+from .store import Store
+
+Limits = Mapping[Homes, Limit]
+"""Homes -> what one Einsum with these homes may need at most."""
+OF_JOINS = ("objective", "top", "pareto", "tolerance", "seconds", "jobs", "cache", "progress", "max_rows", "footprint", "fused")
+"""The options that do not change the tables of an Einsum, ``ffmr`` apart."""
+
+
+@dataclass
+class Stock:
+    """The blocks made so far, by how many loops are fused: those of a looser limit hold those of a tighter one."""
+
+    tables: Tables
+    """Of the first of the Einsums."""
+    store: Store | None = None
+    _made: dict[int, tuple[Limits, list[Block]]] = field(default_factory=dict)
+    _floors: dict[tuple[int, ...], dict[Homes, Array]] = field(default_factory=dict)
+
+    def floors(self, figures: Sequence[int]) -> dict[Homes, Array]:
+        """As :meth:`Tables.floors`; made by :func:`make_floors`."""
+        return self._floors[tuple(figures)]
+
+    def missing(self, fused: int, limits: Limits) -> list[int]:
+        """The numbers of fused loops, up to a largest, whose blocks are not made within these limits."""
+        return [loops for loops in range(fused + 1) if not self._has(loops, limits)]
+
+    def _has(self, loops: int, limits: Limits) -> bool:
+        if loops not in self._made and self.store is not None and (loaded := self.store.load(f"blocks {loops} {self.key}")):
+            about, blocks = loaded
+            made = {tuple(homes): (float(energy), float(latency)) for homes, (energy, latency) in about}
+            self._made[loops] = made, [block.unpacked(self.tables.space) for block in blocks]
+        return loops in self._made and _covers(self._made[loops][0], limits)
+
+    def keep(self, loops: int, limits: Limits, blocks: list[Block]) -> None:
+        """The blocks with so many fused loops within limits, from now on."""
+        self._made[loops] = limits, blocks
+        if self.store is not None:
+            self.store.save(f"blocks {loops} {self.key}", list(limits.items()), [block.packed() for block in blocks])
+
+    def blocks(self, fused: int, limits: Limits, space: EinsumSpace) -> list[Block]:
+        """The blocks within limits with at most so many fused loops, for one of the Einsums, whose space has its names."""
+        bounded = "budget" not in self.tables.options.without
+        made = (block for loops in range(fused + 1) for block in self._made[loops][1])
+        found = (block.seen(space, limits[block.frame.homes] if bounded else None) for block in made)
+        return [block for block in found if len(block.cost)]
+
+    def has_floors(self, figures: Sequence[int]) -> bool:
+        """Whether the floors are known, here or on disk."""
+        key = tuple(figures)
+        if key not in self._floors and self.store is not None and (loaded := self.store.load(f"floors {key} {self.key}")):
+            about = loaded[0]
+            self._floors[key] = {tuple(homes): np.array(least) for homes, least in about["floors"]}
+            self.tables.witnesses |= set(about["witnesses"])
+        return key in self._floors
+
+    def keep_floors(self, figures: Sequence[int], floors: dict[Homes, Array]) -> None:
+        """The floors, from now on."""
+        key = tuple(figures)
+        self._floors[key] = floors
+        if self.store is not None:
+            about = {"floors": [(homes, least.tolist()) for homes, least in floors.items()], "witnesses": sorted(self.tables.witnesses)}
+            self.store.save(f"floors {key} {self.key}", about)
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for tables that are equal, whatever the workload and the architecture they are of."""
+        terms, options = self.tables.space.terms, self.tables.options
+        asked = [(item.name, getattr(options, item.name)) for item in fields(options) if item.name not in OF_JOINS]
+        timed = [leaf for leaf in terms.components if leaf.total_latency.strip() != DEFAULT_TOTAL_LATENCY]
+        variables = (dict(terms.spec.variables), dict(terms.arch.variables)) if timed else ()
+        return _written((self.tables.signature, asked, [repr(leaf) for leaf in timed], variables, terms.energy, options.fused == "ffmr"))
+
+
+def make_floors(stocks: Sequence[Stock], figures: Sequence[int], jobs: int) -> None:
+    """See to it that all of these stocks have their floors."""
+    wanted = [stock for stock in stocks if not stock.has_floors(figures)]
+    tasks = [(stock, homes) for stock in wanted for homes in stock.tables.by_homes]
+    if not tasks:
+        return
+    found = answers([partial(_floor, stock.tables, homes, figures) for stock, homes in tasks], jobs, stocks[0].tables.budget)
+    floors: dict[int, dict[Homes, Array]] = {id(stock): {} for stock in wanted}
+    for (stock, homes), (least, witnesses) in zip(tasks, found, strict=True):
+        stock.tables.witnesses |= witnesses
+        if np.isfinite(least).all():
+            floors[id(stock)][homes] = least
+    for stock in wanted:
+        stock.keep_floors(figures, floors[id(stock)])
+
+
+def _floor(tables: Tables, homes: Homes, figures: Sequence[int]) -> tuple[Array, set[int]]:
+    least = tables.floor_of(homes, figures)
+    return least, tables.witnesses
+
+
+def make_blocks(stocks: Sequence[Stock], limits: Sequence[Limits], fused: int, jobs: int) -> None:
+    """See to it that all of these stocks have the blocks with at most so many fused loops, each within its limits."""
+    wanted = [(stock, own, loops) for stock, own in zip(stocks, limits, strict=True) for loops in stock.missing(fused, own)]
+    tasks = [(stock.tables, loops, homes, limit) for stock, own, loops in wanted for homes, limit in own.items()]
+    if not tasks:
+        return
+    budget = stocks[0].tables.budget
+    if jobs == 1:
+        found = [tables.blocks_of(loops, homes, limit) for tables, loops, homes, limit in tasks]
+    else:
+        packed = answers([partial(_packed, *task) for task in tasks], jobs, budget)
+        found = [[block.unpacked(task[0].space) for block in some] for task, some in zip(tasks, packed, strict=True)]
+    parts = iter(found)
+    for stock, own, loops in wanted:
+        stock.keep(loops, own, [block for _ in own for block in next(parts)])
+
+
+def _packed(tables: Tables, loops: int, homes: Homes, limit: Limit) -> list[Packed]:
+    return [block.packed() for block in tables.blocks_of(loops, homes, limit)]
+
+
+def loosest(limits: Sequence[Limits]) -> Limits:
+    """The limits within which all of these are."""
+    first = limits[0]
+    if len(limits) == 1:
+        return first
+    return {homes: (max(own[homes][0] for own in limits), max(own[homes][1] for own in limits)) for homes in first}
+
+
+def _covers(made: Limits, wanted: Limits) -> bool:
+    """Whether blocks within the first limits have all that are within the second."""
+    return all(bool(np.all(np.array(wanted[homes]) <= np.array(made[homes]) * (1 + SLACK / 2))) for homes in wanted)
+
+
+def _written(value: object) -> str:
+    """A text that is the same in every process: sets in order."""
+    if isinstance(value, frozenset | set):
+        return f"{{{','.join(sorted(map(_written, value)))}}}"
+    if isinstance(value, dict):
+        return _written({(key, item) for key, item in value.items()})
+    if isinstance(value, tuple | list):
+        return f"({','.join(map(_written, value))})"
+    return repr(value)
