@@ -45,6 +45,8 @@ A_PROCESS = 3
 """Candidates of a batch for each of them."""
 CHUNK = 8
 """Candidates that one task predicts."""
+RULED_OUT = 2.0
+"""Times the best prediction among the rewritings' default mappings, from which on one is not measured before it is searched."""
 FINALISTS = 4
 FINAL_TURNS = 15
 FINAL_SHARE = 0.15
@@ -102,10 +104,12 @@ def tune(
     check_room(cascade, chosen)
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore")  # of mappings that nobody keeps
-        setting = _Setting(cascade, given, chosen, Ledger(chosen, url), _Say(progress, begin, measurements), known)
         count = max(1, min(PROCESSES, os.cpu_count() or 1))
         helpers = executor if executor is not None else stack.enter_context(Helpers(count))
+        for _ in range(count):
+            helpers.submit(predict_all, [], target(chosen))  # they import what they need while this process reads and reckons
         processes = stack.enter_context(MeasuringProcesses(chosen, example(cascade), count))
+        setting = _Setting(cascade, given, chosen, Ledger(chosen, url), _Say(progress, begin, measurements), known)
         run = _Run(setting, helpers, Measuring(processes), count, begin + seconds, measurements, seed, resume)
         interrupted = run.search()
         finals = run.decide(max(top, FINALISTS))
@@ -176,7 +180,17 @@ class _Setting:
                     continue
                 if fact and fact.schedule is not None:
                     start.append(Candidate(family.spec, name, f"fact {fact.known.id}", schedule=fact.schedule, origin="fact"))
-        return [*start, *defaults]
+        return [*start, *self._worthwhile(defaults)]
+
+    def _worthwhile(self, defaults: Sequence[Candidate]) -> list[Candidate]:
+        """The defaults of rewritings that the model does not rule out, the best first."""
+        predicted = predict_all([candidate.spec for candidate in defaults], self.target)
+        known = sorted(((seconds, k) for k, seconds in enumerate(predicted) if seconds is not None))
+        return [defaults[k] for seconds, k in known if seconds <= RULED_OUT * known[0][0]]
+
+    def cascade_of(self, candidate: Candidate) -> Cascade:
+        """The cascade with a record of what it was rewritten by, which a Spec does not keep."""
+        return self.cascade if candidate.spec is self.given else self.space.families[candidate.variant].cascade
 
     def _default(self, defaults: Sequence[Candidate]) -> Candidate:
         """What ``ff.compile`` takes: with its decisions, where the family of the calibrated architecture has it."""
@@ -302,7 +316,7 @@ class _Run:
                 self.search_state.tell(candidate, None)
                 self._note(candidate, None, Outcome.rejected, result.reason)
             else:
-                found.append((candidate, cascade_of(candidate.spec), result))
+                found.append((candidate, self.setting.cascade_of(candidate), result))
         return found
 
     def _told(self, one: Measured) -> None:

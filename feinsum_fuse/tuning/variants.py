@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from ..cascades.cascade import Cascade
 from ..cascades.rewriting.contraction_order import best_order, factors
@@ -54,13 +55,15 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
 
 
 def _split(cascade: Cascade, einsum: Einsum) -> Iterator[Cascade]:
-    """The cascade with the longest reduction of this Einsum in parts."""
+    """The cascade with the longest reduction of this Einsum in parts, as long as their results are no more than what they are made of."""
     sizes = {v: n for v in einsum.reduction_variables if isinstance(n := einsum.sizes[v], int)}
     if not sizes:
         return
     variable = max(sizes, key=lambda v: sizes[v])
+    outputs = prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
+    read = sum(prod(cascade.fixed_shape(access.tensor)) for access in einsum.operands)
     for parts in PARTS:
-        if sizes[variable] >= LEAST_PART * parts:
+        if sizes[variable] >= LEAST_PART * parts and parts * outputs <= read:
             try:
                 yield SplitReduction(einsum.name, variable, parts).apply(cascade)
             except CascadeError:

@@ -1,0 +1,1 @@
+"""Workloads of the classes that ``ff.tune`` is judged by, beside NumPy, PyTorch and XLA."""

@@ -1,0 +1,253 @@
+"""``python -m benchmarks.suite tune|time|report``: what ``ff.tune`` reaches beside NumPy, PyTorch and XLA.
+
+``tune`` searches each case from nothing (an empty archive, no recorded facts), writes what it found, and skips cases that it has; ``time``
+takes the programs and their peers in turns in one process; ``report`` prints what was written. ``--seed`` draws the sizes. Results lie in
+``benchmarks/suite_data/DEVICE/SEED``, one JSON file for each case. Peers are those that can be imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.reading.reader import cascade as cascade_of_spec
+from feinsum_fuse.cascades.rewriting.rewriting import rewritings_to_json
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.program.program import Program, build, lowered
+from feinsum_fuse.device.timing.harness import HostFunction, measure_together
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.formats.writing.presentation import table, yaml
+from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.tuning.model_choice import model_choice
+from feinsum_fuse.tuning.tuned import Tuned
+
+from .cases import CASES, Case
+
+DATA = Path(__file__).resolve().parents[1] / "suite_data"
+OURS = ("default", "model's choice", "tuned", "tuned, NumPy arrays")
+
+
+def cascade_of(case: Case, seed: int) -> Cascade:
+    """The case at its sizes."""
+    sizes = case.sizes(seed)
+    lines = [line.replace("SCALE", repr(1 / sizes["K"])) for line in case.lines] if "K" in sizes else list(case.lines)
+    return ff.cascade(lines, sizes=sizes)
+
+
+def tuned_case(case: Case, seed: int, device: cl.Device, seconds: float, measurements: int) -> dict[str, Any]:
+    """What a search from nothing finds, and the model's choice."""
+    cascade = cascade_of(case, seed)
+    start = time.monotonic()
+    choice = model_choice(cascade, device, 1.0, seed)
+    chosen = time.monotonic() - start
+    with tempfile.TemporaryDirectory() as folder:
+        found = ff.tune(
+            cascade, device, seconds=seconds, measurements=measurements, seed=seed, url=str(Path(folder) / "facts.sqlite3"), known=False
+        )
+    return {
+        "case": case.name,
+        "seed": seed,
+        "sizes": case.sizes(seed),
+        "device": str(DeviceInfo.of(device)),
+        "model_choice": {"mapping": _yaml(choice.spec), "variant": choice.variant, "seconds": chosen},
+        "tuned": _found(found),
+    }
+
+
+def _found(found: Tuned) -> dict[str, Any]:
+    failed = [str(tried.outcome) for tried in found.history if tried.measured is None]
+    return {
+        "mapping": _yaml(found.spec) if found.spec is not None else None,
+        "rewritings": json.loads(rewritings_to_json(found.program.cascade.rewritings)),
+        "median_s": found.measurement.median,
+        "default_s": found.default.median,
+        "floor_s": found.floor,
+        "seconds": found.seconds,
+        "measured": found.measured,
+        "failed": {kind: failed.count(kind) for kind in sorted(set(failed))},
+        "times_s": [tried.measured for tried in found.history],
+    }
+
+
+def _yaml(spec: Spec) -> str:
+    return yaml(spec.replace(arch=None))
+
+
+def timed_case(case: Case, data: Mapping[str, Any], device: cl.Device, repeats: int | None) -> dict[str, Any]:
+    """Seconds of each, in turns, arrays on the device for ours but where it says otherwise; medians and interquartile ranges."""
+    cascade = cascade_of(case, data["seed"])
+    inputs = dict(example(cascade).inputs)
+    programs = {"default": _default(cascade, device)}
+    programs["model's choice"] = ff.compile(ff.loads(data["model_choice"]["mapping"]), device)
+    programs["tuned"] = ff.compile(ff.loads(data["tuned"]["mapping"]), device)
+    tuned = programs["tuned"]
+    hosts: dict[str, Callable[[], object]] = {"tuned, NumPy arrays": lambda: tuned(inputs), **peers(case, inputs)}
+    for call in hosts.values():
+        call()
+    items = [*programs.values(), *(HostFunction(name, call) for name, call in hosts.items())]
+    names = [*programs, *hosts]
+    found = measure_together(items, device=device, labels=names, repeats=repeats)
+    times = {name: {"median_s": m.median, "spread_s": m.spread, "minimum_s": m.minimum} for name, m in zip(names, found, strict=True)}
+    return {"times": times, "interference": max(m.interference or 0.0 for m in found), "load": os.getloadavg()[0]}
+
+
+def _default(cascade: Cascade, device: cl.Device) -> Program:
+    """What ``ff.compile`` takes."""
+    mapped, schedule = lowered(default_space(cascade), device)
+    return build(cascade_of_spec(mapped), schedule, device, spec=mapped)
+
+
+def peers(case: Case, inputs: Mapping[str, np.ndarray]) -> dict[str, Callable[[], object]]:
+    """The same computation by each library that is there, on its own arrays."""
+    arrays = [inputs[name] for name in case.inputs]
+    found: dict[str, Callable[[], object]] = {"NumPy": lambda: case.function(np, *arrays)}
+    threads = len(os.sched_getaffinity(0))
+    try:
+        import torch
+
+        torch.set_num_threads(threads)
+        tensors = [torch.from_numpy(np.array(array)) for array in arrays]
+
+        def eager() -> object:
+            with torch.inference_mode():
+                return case.function(torch, *tensors)
+
+        found["PyTorch"] = eager
+        if hasattr(torch, "compile"):
+            compiled = torch.compile(lambda *given: case.function(torch, *given))
+
+            def inductor() -> object:
+                with torch.inference_mode():
+                    return compiled(*tensors)
+
+            found["torch.compile"] = inductor
+    except ImportError:
+        pass
+    try:
+        import jax
+        import jax.numpy as jnp
+
+        given = [jnp.asarray(array) for array in arrays]
+        jitted = jax.jit(lambda *given: case.function(jnp, *given))
+        found["jax.jit"] = lambda: jax.block_until_ready(jitted(*given))
+    except ImportError:
+        pass
+    return {name: call for name, call in found.items() if _works(name, call)}
+
+
+def _works(name: str, call: Callable[[], object]) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call()
+    except Exception as error:  # a peer that cannot do it is left out, and said to be
+        print(f"  {name} is left out: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
+        return False
+    return True
+
+
+def ratios(data: Mapping[str, Any]) -> dict[str, float]:
+    """Of ours to the best peer, each: how many times as fast; and the tuned program's part of the floor's rate."""
+    times = {name: entry["median_s"] for name, entry in data["times"].items()}
+    best = min(seconds for name, seconds in times.items() if name not in OURS)
+    return {**{name: best / times[name] for name in OURS if name in times}, "floor": data["tuned"]["floor_s"] / times["tuned"]}
+
+
+def report(folder: Path) -> str:
+    """All cases that were timed, and geometric means."""
+    rows, means = [], []
+    for case in CASES:
+        file = folder / f"{case.name}.json"
+        data = json.loads(file.read_text()) if file.exists() else {}
+        if "times" not in data:
+            continue
+        found = ratios(data)
+        means.append(found)
+        others = {name: entry["median_s"] for name, entry in data["times"].items() if name not in OURS}
+        best = min(others, key=lambda name: others[name])
+        tuned = data["times"]["tuned"]
+        seconds, spread = tuned["median_s"], tuned["spread_s"] / tuned["median_s"]
+        sizes = " ".join(f"{rank}{size}" for rank, size in data["sizes"].items())
+        row = [case.name, sizes, f"{best} {others[best] * 1e3:.3g} ms", f"{seconds * 1e3:.3g} ms", f"{spread:.0%}"]
+        rows.append([*row, *(f"{found[name]:.2f}" for name in (*OURS, "floor")), f"{case.goal:g}", str(data["tuned"]["measured"])])
+    head = ["case", "sizes", "best peer", "tuned", "spread", "default", "model", "tuned", "NumPy arrays", "floor", "goal", "measured"]
+    lines = [table(head, rows, numbers=9)]
+    if means:
+        lines.append("")
+        for name in (*OURS, "floor"):
+            mean = statistics.geometric_mean(found[name] for found in means)
+            lines.append(f"{name}: {mean:.3f} in the geometric mean of {len(means)} cases")
+    return "\n".join(lines)
+
+
+def folder_of(device: cl.Device, seed: int) -> Path:
+    """Where results of a device lie."""
+    info = DeviceInfo.of(device)
+    name = re.sub(r"[^a-z0-9]+", "-", f"{info.platform} {info.name} {info.units}".lower()).strip("-")
+    return DATA / name / str(seed)
+
+
+def main() -> None:
+    """Do one stage for the cases that are asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=__doc__)
+    parser.add_argument("stage", choices=("tune", "time", "report"))
+    parser.add_argument("names", nargs="*", help="cases; all of them by default")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--seconds", type=float, default=45.0)
+    parser.add_argument("--measurements", type=int, default=60)
+    parser.add_argument("--repeats", type=int, default=None, help="samples of each program and peer")
+    parser.add_argument("--again", action="store_true", help="also the cases that are done")
+    options = parser.parse_args()
+    device = find_device(options.device)
+    folder = folder_of(device, options.seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    if options.stage == "report":
+        print(report(folder))
+        return
+    for case in CASES:
+        file = folder / f"{case.name}.json"
+        if options.names and case.name not in options.names:
+            continue
+        data = json.loads(file.read_text()) if file.exists() else {}
+        if (options.stage == "tune" and data and not options.again) or (options.stage == "time" and not data):
+            continue
+        if options.stage == "time" and "times" in data and not options.again:
+            continue
+        print(f"{case.name} ...", flush=True)
+        try:
+            if options.stage == "tune":
+                data = tuned_case(case, options.seed, device, options.seconds, options.measurements)
+            else:
+                data |= timed_case(case, data, device, options.repeats)
+        except ff.Error as error:
+            print(f"  {type(error).__name__}: {error}", flush=True)
+            continue
+        file.write_text(json.dumps(data, indent=1) + "\n")
+        tuned = data["tuned"]
+        text = f"tuned {tuned['median_s'] * 1e3:.4g} ms, default {tuned['default_s'] * 1e3:.4g} ms, {tuned['measured']} measured"
+        print(f"  {text} in {tuned['seconds']:.0f} s" if options.stage == "tune" else f"  {_line(ratios(data))}", flush=True)
+
+
+def _line(found: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in found.items() if not math.isnan(value))
+
+
+if __name__ == "__main__":
+    main()
