@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -49,3 +49,15 @@ class Preferred:
                 if option == wanted:
                     return option
         return self.rest.choose(choice)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """Leaves decisions of some kinds to a chooser, and takes the usual option for all others."""
+
+    kinds: Collection[str]
+    chooser: Chooser
+
+    def choose(self, choice: Choice[T]) -> T:
+        """The chooser's option or the usual one."""
+        return self.chooser.choose(choice) if choice.kind in self.kinds else choice.usual

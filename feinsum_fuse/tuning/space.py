@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from random import Random
 
 from constantdict import constantdict
@@ -19,7 +19,7 @@ from ..mappings.components import fitted
 from ..mappings.default_mapping import check_lowering
 from ..mappings.family import Family, table_of
 from ..schedule.target import Target
-from .candidate import Candidate, Preferred
+from .candidate import Candidate, Limited, Preferred
 from .variants import variants
 
 NEAR, FAR = 0.2, 0.8
@@ -33,10 +33,14 @@ NEIGHBOURS = 2
 class Space:
     """The candidates of a cascade on an architecture: rewritings x structures x parameters."""
 
-    def __init__(self, cascade: Cascade, arch: Arch, opencl: OpenCL, target: Target) -> None:
-        """Raises :class:`~feinsum_fuse.errors.LoweringError` for an architecture without a memory or a Compute."""
+    def __init__(self, cascade: Cascade, arch: Arch, opencl: OpenCL, target: Target, kinds: Collection[str] | None = None) -> None:
+        """``kinds``: of the cascade as it is, only decisions of these kinds are varied; all others are the rules'.
+
+        Raises :class:`~feinsum_fuse.errors.LoweringError` for an architecture without a memory or a Compute.
+        """
         self.families: dict[str, Family] = {}
-        for variant in variants(cascade):
+        self._kinds = kinds
+        for variant in variants(cascade) if kinds is None else (cascade,):
             spec = _spec(variant, arch, opencl)
             name = ", ".join(map(str, variant.rewritings[len(cascade.rewritings) :]))
             self.families[name] = Family(spec, fitted(target, spec), variant.outputs)
@@ -47,7 +51,7 @@ class Space:
         for name, family in self.families.items():
             for chooser in family.fallbacks():
                 try:
-                    candidate = self._made(name, chooser, "default")
+                    candidate = self.made(name, chooser, "default")
                     check_lowering(candidate.spec, family.target, family.cascade.outputs)
                 except (LoweringError, ScheduleError, MappingError):
                     continue
@@ -58,7 +62,7 @@ class Space:
     def drawn(self, random: Random) -> Candidate:
         """Any candidate; near the default mapping of its rewriting or not."""
         change = NEAR if random.random() < 0.5 else FAR
-        return self._made(random.choice(list(self.families)), Drawn(random, change), "drawn")
+        return self.made(random.choice(list(self.families)), Drawn(random, change), "drawn")
 
     def mutated(self, candidate: Candidate, random: Random) -> Candidate:
         """The candidate with one decision taken otherwise, or a few; what follows from it follows."""
@@ -67,30 +71,31 @@ class Space:
             return self.drawn(random)
         count = min(len(open_choices), 1 + sum(random.random() < 0.4 for _ in range(MOST_CHANGES - 1)))
         changed = {choice.name: _other(choice, candidate.decisions[choice.name], random) for choice in random.sample(open_choices, count)}
-        return self._made(candidate.variant, Preferred({**candidate.decisions, **changed}), "mutated")
+        return self.made(candidate.variant, Preferred({**candidate.decisions, **changed}), "mutated")
 
     def crossed(self, first: Candidate, second: Candidate, random: Random) -> Candidate:
         """The first candidate with about half of its decisions as the second took them."""
         shared = {name: option for name, option in second.decisions.items() if random.random() < 0.5}
-        return self._made(first.variant, Preferred({**first.decisions, **shared}), "crossed")
+        return self.made(first.variant, Preferred({**first.decisions, **shared}), "crossed")
 
     def moved(self, candidate: Candidate, random: Random) -> Candidate:
         """The same decisions, as far as there are such, on another rewriting."""
         others = [name for name in self.families if name != candidate.variant]
         if not others:
             return self.mutated(candidate, random)
-        return self._made(random.choice(others), Preferred(candidate.decisions), "moved")
+        return self.made(random.choice(others), Preferred(candidate.decisions), "moved")
 
     def decided(self, variant: str, decisions: Mapping[str, object], origin: str = "decided") -> Candidate:
         """The candidate by these decisions, the rules taking the others."""
-        return self._made(variant, Preferred(decisions), origin)
+        return self.made(variant, Preferred(decisions), origin)
 
-    def _made(self, variant: str, chooser: Chooser, origin: str) -> Candidate:
+    def made(self, variant: str, chooser: Chooser, origin: str) -> Candidate:
         """Raises what a family raises for decisions that make no mapping."""
         family = self.families[variant]
-        noted = Noted(chooser)
+        noted = Noted(chooser if self._kinds is None else Limited(self._kinds, chooser))
         spec = family.spec.replace(mapping=family.mapping(noted))
-        return Candidate(spec, variant, str(spec.mapping), constantdict(noted.taken), tuple(noted.choices), origin=origin)
+        varied = tuple(choice for choice in noted.choices if self._kinds is None or choice.kind in self._kinds)
+        return Candidate(spec, variant, str(spec.mapping), constantdict(noted.taken), varied, origin=origin)
 
 
 def _other(choice: Choice[object], taken: object, random: Random) -> object:

@@ -8,11 +8,12 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.errors import Error
+from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.tuning.candidate import Candidate
 from feinsum_fuse.tuning.space import Space
 from feinsum_fuse.tuning.variants import variants
 
-from .spaces import space
+from .spaces import product, space
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +67,15 @@ def test_rewritings_that_are_tried() -> None:
     assert any(len(variant.einsums) == 2 for variant in variants(three))
     assert len({variant.key for variant in variants(three)}) == len(variants(three))
     assert [str(v) for v in variants(ff.cascade(["Z[i] = A[i]"], sizes={"I": 5}))] == [str(ff.cascade(["Z[i] = A[i]"], sizes={"I": 5}))]
+
+
+def test_a_space_may_be_limited_to_some_decisions() -> None:
+    spec = product()
+    assert spec.arch is not None and spec.opencl is not None
+    limited = Space(ff.cascade(spec), spec.arch, spec.opencl, ANY_DEVICE, kinds=("down", "vectors"))
+    first, random = limited.defaults()[0], Random(0)
+    assert list(limited.families) == [""]
+    for _ in range(10):
+        for made in (limited.drawn(random), limited.mutated(first, random)):
+            changed = {name.split(" of ")[0] for name, option in made.decisions.items() if first.decisions.get(name, option) != option}
+            assert changed <= {"down", "vectors"}
