@@ -1,6 +1,6 @@
 """Processes that prepare candidates while this one waits: an executor of our own, whose tasks may hang or take their process with them.
 
-``concurrent.futures`` starts processes that import the caller's main module, which a script without a guard cannot bear, and gives up all
+``python -m feinsum_fuse.tuning.helpers`` is such a process. ``concurrent.futures`` starts processes that import the caller's main module, which a script without a guard cannot bear, and gives up all
 of them when one dies.
 """
 
@@ -12,6 +12,7 @@ import queue
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -38,7 +39,7 @@ class _Helper:
     def __init__(self) -> None:
         path = os.pathsep.join([str(Path(package).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
-        command = [sys.executable, "-P", "-m", "feinsum_fuse.tuning.helper"]
+        command = [sys.executable, "-P", "-m", "feinsum_fuse.tuning.helpers"]
         self.child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
         )
@@ -145,3 +146,24 @@ def receive(stream: IO[bytes]) -> Any:
     if not data:
         raise EOFError
     return pickle.loads(data)
+
+
+def main() -> None:
+    """Call what standard input says until it ends, and answer to what standard output was."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")  # of mappings that nobody keeps
+    while True:
+        try:
+            function, arguments = receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            answer = True, function(*arguments)
+        except Exception as error:  # the parent raises it
+            answer = False, error
+        send(answers, answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ from ..codegen.generation import executable
 from ..errors import Error, LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
+from ..lowering.unscheduled import unscheduled
 from ..model.kernel.kernel_time import nest_time
 from ..model.kernel.machine import Machine
 from ..schedule.schedule import Schedule
@@ -53,8 +54,7 @@ def predict_seconds(spec: Spec, target: Target) -> float | None:
     if machine is None:
         return None
     try:
-        cascade = cascade_of(spec)
-        return nest_time(lower(spec, target=target).nest(cascade.kernel()), machine).seconds
+        return nest_time(lower(spec, target=target).nest(unscheduled(spec).kernel), machine).seconds
     except (LoweringError, ScheduleError, MappingError, ModelError):
         return None
 
