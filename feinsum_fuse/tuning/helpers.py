@@ -1,7 +1,7 @@
 """Processes that prepare candidates while this one waits: an executor of our own, whose tasks may hang or take their process with them.
 
-``python -m feinsum_fuse.tuning.helpers`` is such a process. ``concurrent.futures`` starts processes that import the caller's main module, which a script without a guard cannot bear, and gives up all
-of them when one dies.
+``python -m feinsum_fuse.tuning.helpers`` is such a process. ``concurrent.futures`` starts processes that import the caller's main module,
+which a script without a guard cannot bear, and gives up all of them when one dies.
 """
 
 from __future__ import annotations
