@@ -273,12 +273,18 @@ class Arch:
     def resized(self, size: Callable[[Memory], float]) -> Arch:
         """The architecture with other sizes of its memories."""
 
+        def one(leaf: Leaf) -> Leaf:
+            if not isinstance(leaf, Memory):
+                return leaf
+            return replace(leaf, size=size(leaf), by_einsum=constantdict({k: v for k, v in leaf.by_einsum.items() if k[0] != "size"}))
+
+        return self.with_leaves(one)
+
+    def with_leaves(self, change: Callable[[Leaf], Leaf]) -> Arch:
+        """The architecture with every leaf changed."""
+
         def walk(node: ArchNode) -> ArchNode:
-            if isinstance(node, Hierarchical | Fork | Array):
-                return replace(node, nodes=tuple(map(walk, node.nodes)))
-            if not isinstance(node, Memory):
-                return node
-            return replace(node, size=size(node), by_einsum=constantdict({k: v for k, v in node.by_einsum.items() if k[0] != "size"}))
+            return replace(node, nodes=tuple(map(walk, node.nodes))) if isinstance(node, Hierarchical | Fork | Array) else change(node)
 
         return replace(self, nodes=tuple(map(walk, self.nodes)))
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from ..arguments import HOOK, TEXT, checked
-from ..formats.arch import Action, Arch, ArchNode, Array, Compute, Fork, Hierarchical, Leaf, Memory, TensorRules
+from ..formats.arch import Action, Arch, Compute, Leaf, Memory, TensorRules
 from ..formats.language.expressions import nearest
 from ..formats.mapping import Mapping as LoopTree
 from ..formats.spec import Spec, expect_spec
@@ -152,7 +152,7 @@ def _priced(arch: Arch, outer: str) -> Arch:
             return dataclasses.replace(plain, bits_per_action=None, values_per_action=Memory(name="").values_per_action)
         return plain
 
-    return dataclasses.replace(arch, nodes=_rewritten(arch.nodes, price))
+    return arch.with_leaves(price)
 
 
 def _sized(arch: Arch, memory: str, size: float) -> Arch:
@@ -164,15 +164,7 @@ def _changed(arch: Arch, memory: str, change: Callable[[Memory], Memory]) -> Arc
     def one(leaf: Leaf) -> Leaf:
         return change(leaf) if isinstance(leaf, Memory) and leaf.name == memory else leaf
 
-    return dataclasses.replace(arch, nodes=_rewritten(arch.nodes, one))
-
-
-def _rewritten(nodes: tuple[ArchNode, ...], change: Callable[[Leaf], Leaf]) -> tuple[ArchNode, ...]:
-    """The nodes with every leaf changed."""
-    return tuple(
-        dataclasses.replace(node, nodes=_rewritten(node.nodes, change)) if isinstance(node, Hierarchical | Fork | Array) else change(node)
-        for node in nodes
-    )
+    return arch.with_leaves(one)
 
 
 def _among(name: str, value: str, known: tuple[str, ...]) -> None:

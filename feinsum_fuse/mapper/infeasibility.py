@@ -1,32 +1,49 @@
-"""Why no mapping is legal: which memories are too small, and for what."""
+"""Why no mapping is legal: what each constraint removes, which memories are too small, and for what."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import time
+from collections.abc import Iterator
+from functools import partial
+
 import numpy as np
 
+from ..formats.arch import Memory, TensorRules, Toll
+from .einsum.chain import Budget
+from .einsum.constraint_counts import constraint_counts, without
 from .einsum.space import levels
 from .einsum.tables import Tables
-from .problem import Problem
+from .errors import UnprovedError, UnsearchedError
+from .joining.joins import Joins
+from .joining.structures import Structures
+from .problem import Figures, Problem
+
+RULES = ("keep", "may_keep", "back", "tile_shape", "no_refetch_from_above", "no_resend_to_below", "tensor_order_options")
+"""The constraints under ``tensors`` that a mapping may fail to keep."""
+SECONDS = 2.0
+"""What finding a reason may take, besides the search itself."""
+ENDLESS = 2.0**60
+"""Bits of a memory that holds whatever it may; finite, so that its peak is counted."""
 
 
 def infeasible(problem: Problem) -> str:
-    """Einsum by Einsum, the least that each memory must hold against its size; then what the cascade needs together."""
-    lines = ["No mapping fits the memories of the architecture."]
+    """Einsum by Einsum what its constraints leave and the least that each memory must hold; what the cascade needs together."""
+    lines = []
     for own in problem.tables:
-        alone = [line for tables in own for line in _too_small(tables)]
-        if alone and not any(tables.floors(problem.figures.floors) for tables in own):
-            lines += alone
-    if len(lines) == 1:
-        sizes = ", ".join(f"{memory.name} has {memory.size:g} bits" for memory in problem.tracked)
-        lines.append(f"Each Einsum fits alone, but not with what must stay alive for the others: {sizes}.")
-    return "\n  ".join(lines)
+        if not any(tables.floors(problem.figures.floors) for tables in own):
+            lines += [line for tables in own for line in _too_small(tables)]
+            first = own[0].space.terms
+            lines += constraint_counts(problem.spec.workload, first.einsum, first.components)
+    lines = [*lines, *_needless(problem)] if lines else _together(problem)
+    return "\n  ".join(["No mapping fits the memories of the architecture.", *lines])
 
 
-def _too_small(tables: Tables) -> list[str]:
+def _too_small(tables: Tables) -> Iterator[str]:
     """The memories that cannot hold even one value of every tensor that they must keep."""
     space = tables.space
     ones = np.ones((1, len(space.terms.variables)), dtype=np.int64)
-    result = []
     for place, m in enumerate(space.tracked):
         needs = [
             sum(
@@ -39,6 +56,56 @@ def _too_small(tables: Tables) -> list[str]:
         size = space.sizes[place]
         if needs and min(needs) > size:
             name = space.terms.einsum.name
-            lines = f"Einsum {name} needs at least {min(needs):g} bits of {space.memory_name(m)}, whose size is {size:g} bits."
-            result.append(lines)
-    return result
+            yield f"Einsum {name} needs at least {min(needs):g} bits of {space.memory_name(m)}, whose size is {size:g} bits."
+
+
+def _together(problem: Problem) -> list[str]:
+    """The least that each memory must hold for all Einsums together, against its size."""
+    sizes = {memory.name: memory.size for memory in problem.tracked}
+    least = _least_peaks(problem)
+    told = ", ".join(
+        f"{name} has {size:g} bits" + (f" and would need {least[name]:g} if the others had no end" if name in least else "")
+        for name, size in sizes.items()
+    )
+    short = [
+        f"All Einsums together need at least {least[name]:g} bits of {name}, whose size is {size:g} bits."
+        for name, size in sizes.items()
+        if least.get(name, 0.0) > size
+    ]
+    return short or [f"Each Einsum fits alone, but not with what must stay alive for the others: {told}."]
+
+
+def _least_peaks(problem: Problem) -> dict[str, float]:
+    """Memory -> the least bits that any mapping of all Einsums needs of it; empty where that takes too long to find."""
+
+    options = dataclasses.replace(problem.options, pareto=("usage",))
+    budget = Budget(problem.options.max_rows, time.perf_counter() + SECONDS)
+    spec = dataclasses.replace(problem.spec, arch=problem.arch.resized(lambda memory: memory.size if math.isinf(memory.size) else ENDLESS))
+    free = Problem.of(spec, options, Figures(energy=False, seconds=False), budget)
+    try:
+        joins = Joins(Structures(free.cascade, free.pieces(free.most_fused, (math.inf, math.inf))), free.tracked, budget)
+        joins.relax(lambda figures: True)
+        states = joins.forward(lambda figures: np.ones(len(figures), dtype=bool))
+    except UnprovedError:
+        return {}
+    if states is None:
+        return {}
+    return dict(zip((memory.name for memory in free.tracked), map(float, states.carry.peak.min(axis=0)), strict=True))
+
+
+def _needless(problem: Problem) -> Iterator[str]:
+    """The constraints without each of which there would be mappings."""
+    end = time.perf_counter() + SECONDS
+    for name, key in [(leaf.name, key) for leaf in problem.arch.components if isinstance(leaf, Memory | Toll) for key in RULES]:
+        leaf = next(leaf for leaf in problem.arch.components if leaf.name == name)
+        assert isinstance(leaf, Memory | Toll)
+        value = getattr(leaf.tensors, key)
+        if value == getattr(TensorRules(), key) or time.perf_counter() > end:
+            continue
+        spec = dataclasses.replace(problem.spec, arch=problem.arch.with_leaves(partial(without, name=name, key=key)))
+        relaxed = Problem.of(spec, problem.options, problem.figures, Budget(problem.options.max_rows, end))
+        try:
+            if np.isfinite(relaxed.floors.total).all():
+                yield f"Without {key} of {name} each Einsum would fit alone."
+        except (UnprovedError, UnsearchedError):
+            continue

@@ -15,11 +15,13 @@ from ..formats.language.expressions import evaluate
 from ..formats.sets import ElementSet, Symbols
 from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
+from ..model.accelforge.component import localised
 from ..model.accelforge.terms import Terms
 from ..model.quantity import Array
 from .einsum.block import Limit
 from .einsum.chain import Budget
 from .einsum.choices import Choices, Placed
+from .einsum.constraint_counts import constraint_counts
 from .einsum.space import EinsumSpace, homes
 from .einsum.spreads import spreads
 from .einsum.tables import Homes, Tables
@@ -100,7 +102,9 @@ class Problem:
         ways = roles(self.spec, einsum) if self.options.flip else (einsum,)
         spaces = [space for unit in units for way in ways if (space := self._space(way, unit.name, reasons)) is not None]
         if not spaces:
-            raise NoMappingError(f"Einsum {einsum.name} has no mapping: {'; '.join(reasons)}.")
+            ways_down = [localised(self.spec, einsum, leaf) for unit in units[:1] for leaf in self.arch.path(unit.name)]
+            lines = constraint_counts(self.spec.workload, einsum, ways_down) if units else []
+            raise NoMappingError("\n  ".join([f"Einsum {einsum.name} has no mapping: {'; '.join(dict.fromkeys(reasons))}.", *lines]))
         inside = frozenset(t for t in self.spec.workload.shared if t in self.spec.workload.intermediates)
         passes = self.cascade.passes(number, inside)
         return [

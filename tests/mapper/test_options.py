@@ -16,7 +16,7 @@ from feinsum_fuse.mapper.request.flips import roles
 from tests.sweeps import SLOW
 
 from .brute_force import BruteForce
-from .specs import OUTER, arch, compute, memory, spec, two_memories, workload
+from .specs import OUTER, arch, compute, container, memory, spec, two_memories, workload
 
 CHAIN = workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], M=8, K=4, N=6, P=4)
 HEADS = workload(["T[head,m] = A[head,m,k] * B[head,k]", "Z[head,m,p] = T[head,m] * C[head,p]"], HEAD=4, M=6, K=2, P=3)
@@ -54,6 +54,25 @@ def test_a_copy_moves_once() -> None:
     result = ff.search(spec(two_memories(400), copied))
     assert result.proved
     assert {p.node.tensors for path in result.front[0].mapping.paths() for p in path[:1]}  # type: ignore[union-attr]
+
+
+def test_a_copy_holds_nothing_on_the_way_whatever_must_be_kept_there() -> None:
+    """Also where the architecture leaks and spreads: a copy has one cost, not one for each spread."""
+    copied = workload(
+        [
+            "{name: I, is_copy_operation: true, tensor_accesses: [{name: X, projection: [m]}, {name: I, projection: [m], output: true}]}",
+            "Z[m,n] = I[m] * B[n]",
+        ],
+        M=6,
+        N=4,
+    )
+    main, buffer = memory("Main", "inf", 64, tensors=OUTER), memory("Buffer", 400, 4, tensors="tensors: {keep: All}")
+    leaky = arch(main, buffer, container("PE", "{name: P, fanout: 4}"), compute()).replace("leak_power: 0", "leak_power: 1")
+    kept = spec(leaky, copied)
+    for objective in ("energy", "latency"):
+        result = ff.search(kept, objective)  # type: ignore[arg-type]
+        assert result.proved
+        assert not broken_by(result.best)
 
 
 def test_instances_and_leakage_count() -> None:

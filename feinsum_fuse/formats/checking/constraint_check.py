@@ -174,6 +174,8 @@ class _Path:
             return
         if isinstance(leaf, Toll):
             keep, back = keep & above, back & above
+        if self.einsum.is_copy_operation:
+            keep = keep - above  # A copy holds nothing on the way from where one tensor lives to where the other does.
         for tensor in sorted((keep - kept).elements):
             message = f"must keep {tensor} in {leaf.name} (keep: {rules.keep})."
             yield self._broken(leaf.name, ("tensors", "keep"), message, self.unit.position)

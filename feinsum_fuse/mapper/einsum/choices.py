@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...errors import SpecError
 from ...formats.arch import Leaf, Memory, Toll
@@ -44,8 +44,6 @@ class Choices:
     workload: Workload
     einsum: WorkloadEinsum
     components: tuple[Leaf, ...]
-    removed: dict[str, int] = field(default_factory=dict, compare=False)
-    """Constraint -> how many choices it alone removed, for a report of why nothing is legal."""
 
     def subsets(self) -> Iterator[tuple[Placed, dict[int, frozenset[str]]]]:
         """Every choice, with what each toll (by its place on the way) lets pass."""

@@ -257,7 +257,7 @@ class EinsumSpace:
     def compulsory(self, option: Placed) -> Array:
         """The figures of a storage choice if each holder is filled once; (spreads, columns)."""
         if self.terms.einsum.is_copy_operation:
-            return self.constant(option)
+            return np.repeat(self.constant(option), len(self.spreads), axis=0)
         return np.asarray(sum((self._fill(tensor, option[tensor]) for tensor in self.tensors), self.constant(option)))
 
     def _fill(self, tensor: int, bits: int) -> Array:

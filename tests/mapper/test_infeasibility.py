@@ -1,0 +1,59 @@
+"""Why no mapping is legal: what each constraint removes, and the least space against the size."""
+
+from __future__ import annotations
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.mapper import NoMappingError
+
+from .specs import OUTER, arch, compute, memory, spec, workload
+
+CHAIN = workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], M=8, K=4, N=6, P=4)
+PRODUCT = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=4, K=4, N=4)
+
+
+def reason(cascade: str, inner: str, size: float, outer: str = OUTER, main: float | str = "inf") -> str:
+    nodes = memory("Main", main, 64, tensors=outer), memory("Buffer", size, 4, tensors=f"tensors: {{{inner}}}"), compute()
+    bound = spec(arch(*nodes), cascade)
+    with pytest.raises(NoMappingError) as caught:
+        ff.search(bound)
+    return str(caught.value)
+
+
+def test_each_constraint_is_told_with_what_it_removes() -> None:
+    """Three tensors of which a buffer may hold any: eight choices, of which one holds all."""
+    told = reason(PRODUCT, "keep: All", 16).splitlines()
+    assert told[1:] == [
+        "  Einsum Z needs at least 24 bits of Buffer, whose size is 16 bits.",
+        "  Einsum Z has 1 of 8 storage choices.",
+        "    keep of Main (~Intermediates) alone removes 0; without it there would be 1.",
+        "    may_keep of Main (All) alone removes 0; without it there would be 1.",
+        "    keep of Buffer (All) alone removes 7; without it there would be 8.",
+        "  Without keep of Buffer each Einsum would fit alone.",
+    ]
+
+
+def test_constraints_that_contradict_are_counted() -> None:
+    told = reason(PRODUCT, "back: B", 100)
+    assert "contradict" in told
+    assert "has 0 of 8 storage choices" in told
+    assert "back of Buffer (B) alone removes 4; without it there would be 8." in told
+
+
+def test_a_constraint_on_tiles_is_told_if_it_is_what_leaves_none() -> None:
+    told = reason(PRODUCT, "keep: All, no_refetch_from_above: All", 60)
+    assert "Without no_refetch_from_above of Buffer each Einsum would fit alone." in told
+
+
+def test_the_least_space_of_all_einsums_together_is_told() -> None:
+    """The intermediate of 48 values lives in Main beside what each Einsum moves: the operands of the first, or those of the second."""
+    told = reason(CHAIN, "may_keep: All", 200, "tensors: {keep: All}", main=800)
+    most = 8 * (8 * 6 + max(8 * 4 + 4 * 6, 6 * 4 + 8 * 4))
+    assert f"All Einsums together need at least {most} bits of Main, whose size is 800 bits." in told
+
+
+def test_memories_that_fall_short_together_are_told_with_what_each_would_need() -> None:
+    told = reason(CHAIN, "may_keep: All", 200, main=800)
+    assert "Each Einsum fits alone" in told
+    assert "Main has 800 bits and would need" in told
