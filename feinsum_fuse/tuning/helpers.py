@@ -75,7 +75,7 @@ class _Helper:
 class Helpers:
     """So many processes; a context, at whose end they are gone."""
 
-    def __init__(self, count: int, timeout_s: float = 30.0) -> None:
+    def __init__(self, count: int, timeout_s: float = 120.0) -> None:
         self._timeout_s = timeout_s
         self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[..., object], tuple[object, ...]] | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(count)]

@@ -1,7 +1,9 @@
 """How a search measures: each candidate as little as it takes to tell whether it is of interest, and the fast ones in turns.
 
-A candidate that takes three times as long as the fastest is seen once. The others take turns with the fastest so far, and what counts is
-their time as a part of its own in the same turns: a slow minute of the host, in which all are slower, decides nothing.
+A candidate that takes three times as long as the fastest is seen once. The others take turns with the first one that ran (the default
+mapping) and with the fastest so far, and what counts is their time over the first one's in the same turn: a slow minute of the host, in
+which all are slower, decides nothing. The fastest is seen anew with each batch. Luck in three turns, which is what made some candidates
+the fastest, is so found out.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class Measured:
     verdict: Verdict
     samples: list[Sample] = field(default_factory=list)
     seconds: float = math.nan
-    """Of one run, in terms of the fastest's first turns; not a number for a failure."""
+    """Of one run, in terms of the first one's first turns; not a number for a failure."""
+    ratios: list[float] = field(default_factory=list)
+    """Its time over the first one's, turn by turn."""
     equal: bool = False
     """Whether another candidate's text was the same, whose times these are."""
 
@@ -81,6 +85,8 @@ class Measuring:
         self._processes = processes
         self._by_text: dict[str, Measured] = {}
         self.fastest: Measured | None = None
+        self._first: Measured | None = None
+        """What times are compared with."""
         self._held: list[Measured] = []
         """The fastest, which are loaded."""
 
@@ -110,6 +116,11 @@ class Measuring:
         self._keep(good)
         return found
 
+    @property
+    def held(self) -> tuple[Measured, ...]:
+        """The fastest, whose times may have changed since they were told."""
+        return tuple(self._held)
+
     def finals(self, finalists: Sequence[Measured], turns: int, worthwhile: Callable[[], bool]) -> dict[int, list[Sample]]:
         """Whole samples of some in turns, by their places; fewer turns if they are not ``worthwhile`` any more, but three."""
         taken: dict[int, list[Sample]] = {k: [] for k in range(len(finalists))}
@@ -130,32 +141,41 @@ class Measuring:
             one.verdict = verdicts[one.number]
 
     def _time(self, ones: Sequence[Measured]) -> None:
-        """One sample of each, and turns of those that are near the fastest with the fastest itself."""
+        """One sample of each, and turns of those that are near the fastest, with the first and the fastest among them."""
         for one in ones:
             sample = self._sample(one, LONG_S)
             if sample is not None:
                 one.samples.append(sample)
                 one.seconds = sample.host_ns * 1e-9
         alive = [one for one in ones if one.samples]
-        best = min([one.seconds for one in alive] + ([self.fastest.seconds] if self.fastest else []), default=math.nan)
-        near = [one for one in alive if one.seconds <= OF_NO_INTEREST * best]
-        reference = self.fastest
-        turning = near + ([reference] if reference is not None and near else [])
-        of_reference: list[float] = []
+        if not alive:
+            return
+        if self._first is None or self._first.verdict.outcome is not Outcome.ok:
+            self._first = alive[0]
+        best = min(one.seconds for one in (*alive, *([self.fastest] if self.fastest else [])))
+        near = [one for one in alive if one.seconds <= OF_NO_INTEREST * best and one is not self._first]
+        beside = [self.fastest] if self.fastest is not None and self.fastest is not self._first else []
+        self._turns(self._first, [*beside, *near])
+        for one in (*beside, *near):
+            if one.ratios:
+                one.seconds = self._first.seconds * statistics.median(one.ratios)
+        running = [one for one in (self._first, *self._held, *near) if one.verdict.outcome is Outcome.ok]
+        self.fastest = min(running, key=lambda one: one.seconds, default=None)
+
+    def _turns(self, first: Measured, others: Sequence[Measured]) -> None:
+        """Ratios of some to the first, of turns in which each comes first once."""
+        alone = not first.ratios
         for turn in range(TURNS):
-            for k in [(turn + j) % len(turning) for j in range(len(turning))]:
-                one = turning[k]
-                sample = self._sample(one, LONG_S)
-                if sample is not None:
-                    one.samples.append(sample)
-                    if one is reference:
-                        of_reference.append(sample.host_ns)
-        scale = reference.seconds / (min(of_reference) * 1e-9) if reference is not None and of_reference else 1.0
-        for one in near:
-            one.seconds = min(sample.host_ns for sample in one.samples) * 1e-9 * scale
-        for one in near:
-            if one.verdict.outcome is Outcome.ok and (self.fastest is None or one.seconds < self.fastest.seconds):
-                self.fastest = one
+            order = [first, *others]
+            order = order[turn % len(order) :] + order[: turn % len(order)]
+            taken = {one.number: sample for one in order if (sample := self._sample(one, LONG_S)) is not None}
+            for one in order:
+                if one.number in taken:
+                    one.samples.append(taken[one.number])
+                if one.number in taken and first.number in taken:
+                    one.ratios.append(taken[one.number].host_ns / taken[first.number].host_ns)
+        if alone and first.samples:
+            first.seconds = middle(first.samples[1:] or first.samples)
 
     def _sample(self, one: Measured, longest_s: float) -> Sample | None:
         """One sample, as many runs as make it long enough for the clock; ``None``, and a verdict, if the process died of it."""
@@ -171,6 +191,8 @@ class Measuring:
         """Drop what is loaded beside the fastest."""
         held = sorted((one for one in [*self._held, *new] if one.samples), key=lambda one: one.seconds)
         self._held = held[:KEPT]
+        if self._first is not None and self._first.samples and self._first not in self._held:
+            self._held.append(self._first)
         kept = {one.number for one in self._held}
         for number in {one.number for one in (*new, *held)} - kept:
             self._processes.drop(number)

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import loopy as lp
 import pyopencl as cl
@@ -27,6 +27,7 @@ from ..device.timing.measuring_process import MeasuringProcesses, Sample
 from ..device.timing.outcome import KernelError, Outcome
 from ..errors import CascadeError, Error, LoweringError, SearchError
 from ..formats.spec import Spec
+from ..mappings.default_mapping import default_space
 from ..model.floor import bounds
 from ..model.kernel.machine import Machine
 from ..progress import Hook, Progress
@@ -52,7 +53,7 @@ FINAL_TURNS = 15
 FINAL_SHARE = 0.15
 """The part of the time that is kept for the turns that decide."""
 LEAST_FINAL_S = 2.0
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 """Seconds for a task before an executor is said to be stuck."""
 
 
@@ -194,8 +195,7 @@ class _Setting:
 
     def _default(self, defaults: Sequence[Candidate]) -> Candidate:
         """What ``ff.compile`` takes: with its decisions, where the family of the calibrated architecture has it."""
-        first = next(iter(self.space.families.values()))
-        spec, schedule = lowered(first.spec.replace(mapping=None, arch=None), self.device)
+        spec, schedule = lowered(default_space(self.cascade), self.device)
         same = next((one for one in defaults if one.tree == str(spec.mapping)), None)
         if same is not None:
             return same
@@ -262,6 +262,9 @@ class _Run:
         self.setting.say("building and measuring", self.spent)
         measured = self.measuring.batch(prepared, self._told)
         self.run += measured
+        for one in self.measuring.held:
+            if one.verdict.outcome is Outcome.ok:
+                self.search_state.tell(one.candidate, one.seconds)
         runs = [one for one in measured if not one.equal]
         self.spent += len(runs)
         whole = [one for one in runs if not one.sliced]
@@ -340,6 +343,13 @@ class _Run:
             Tried(candidate.spec, candidate.variant, candidate.origin, predicted, seconds, outcome, message, recorded, estimated, equal)
         )
 
+    @property
+    def tried(self) -> tuple[Tried, ...]:
+        """The history with the times of the fastest as they are known by now."""
+        known = {one.candidate: one.seconds for one in self.run if one.verdict.outcome is Outcome.ok}
+        specs = {id(candidate.spec): seconds for candidate, seconds in known.items()}
+        return tuple(t if t.recorded else replace(t, measured=specs.get(id(t.spec))) for t in self.history)
+
     def decide(self, count: int) -> list[tuple[Measured, list[Sample]]]:
         """The fastest, the default mapping and what was given or known, in turns; the fastest of these first, the default mapping too."""
         good = [one for one in self.run if one.verdict.outcome is Outcome.ok and not one.equal]
@@ -384,7 +394,7 @@ def _result(
             measurement=measurement,
             default=default,
             fact=fact if fact else None,
-            history=tuple(run.history),
+            history=run.tried,
             floor=setting.floor,
             seconds=time.monotonic() - begin,
             device=setting.info,

@@ -34,6 +34,8 @@ from .outcome import Outcome
 
 START_S = 60.0
 """Seconds for a process to start and to open the device."""
+STANDSTILL_S = 1.0
+"""Seconds by which waiting may end late before this process is held to have been stopped meanwhile."""
 TAIL = 500
 """Characters of what a process printed last that go into a message."""
 
@@ -194,13 +196,16 @@ class MeasuringProcesses:
                     self._ready(place).held.add(job.key)
         return verdicts
 
-    def _answering(self, busy: Mapping[int, tuple[Loading, float]]) -> list[int]:
+    def _answering(self, busy: dict[int, tuple[Loading, float]]) -> list[int]:
         """The places of processes that have said something, or have had their time."""
         with selectors.DefaultSelector() as selector:
             for place in busy:
                 selector.register(self._ready(place).output, selectors.EVENT_READ, place)
-            first = min(deadline for _, deadline in busy.values())
-            ready = [key.data for key, _ in selector.select(max(0.0, first - time.monotonic()))]
+            start, wait = time.monotonic(), max(0.0, min(deadline for _, deadline in busy.values()) - time.monotonic())
+            ready = [key.data for key, _ in selector.select(wait)]
+        # Where this process stood still (stopped, or the machine asleep), so did its children: that time is not theirs.
+        if (lost := time.monotonic() - start - wait) > STANDSTILL_S:
+            busy.update({place: (job, deadline + lost) for place, (job, deadline) in busy.items()})
         return ready or [place for place, (_, deadline) in busy.items() if deadline <= time.monotonic()]
 
     def _verdict(self, place: int, deadline: float) -> Verdict | None:
