@@ -86,7 +86,7 @@ class WorkloadEinsum:
         """The accesses that write."""
         return tuple(access for access in self.tensor_accesses if access.output)
 
-    @property
+    @cached_property
     def tensors(self) -> tuple[str, ...]:
         """The names of all tensors touched, inputs first, each once."""
         return tuple(dict.fromkeys(access.name for access in (*self.inputs, *self.outputs)))
@@ -121,13 +121,22 @@ class Workload:
         """All tensors, in order of first appearance."""
         return tuple(dict.fromkeys(tensor for einsum in self.einsums for tensor in einsum.tensors))
 
+    @cached_property
+    def _accesses(self) -> dict[str, list[tuple[WorkloadEinsum, TensorAccess]]]:
+        """Tensor -> its accesses with their Einsums, in order."""
+        found: dict[str, list[tuple[WorkloadEinsum, TensorAccess]]] = {}
+        for einsum in self.einsums:
+            for access in einsum.tensor_accesses:
+                found.setdefault(access.name, []).append((einsum, access))
+        return found
+
     def producers(self, tensor: str) -> tuple[str, ...]:
         """The names of the Einsums that write this tensor."""
-        return tuple(e.name for e in self.einsums if any(a.name == tensor for a in e.outputs))
+        return tuple(dict.fromkeys(einsum.name for einsum, access in self._accesses.get(tensor, ()) if access.output))
 
     def consumers(self, tensor: str) -> tuple[str, ...]:
         """The names of the Einsums that read this tensor."""
-        return tuple(e.name for e in self.einsums if any(a.name == tensor for a in e.inputs))
+        return tuple(dict.fromkeys(einsum.name for einsum, access in self._accesses.get(tensor, ()) if not access.output))
 
     @cached_property
     def intermediates(self) -> frozenset[str]:
@@ -151,7 +160,7 @@ class Workload:
 
         A rank without a given size is as large as its largest index needs.
         """
-        accesses = [(e, a) for e in self.einsums for a in e.tensor_accesses if a.name == tensor]
+        accesses = self._accesses[tensor]
         first = next((a for _, a in accesses if a.output), accesses[0][1])
         return {rank: self._rank_size(rank, [(e, a) for e, a in accesses if rank in a.projection]) for rank in first.projection}
 

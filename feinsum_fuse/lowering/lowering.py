@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from ..arguments import NOTHING, checked, instance
 from ..cascades.cascade import Cascade
@@ -30,7 +30,7 @@ from ..schedule.steps.rolling_steps import RollingUpdate
 from ..schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
 from ..schedule.steps.vector_steps import Vectorize
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
-from ..schedule.tree.nest import LoopRef, Nest
+from ..schedule.tree.nest import LoopRef, Nest, Node, statements
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
@@ -70,6 +70,20 @@ class _Progress:
         return []
 
 
+    def add_apart(self, steps: Sequence[tuple[str, Step]]) -> None:
+        """Apply steps on Einsums that share no loop yet, each to its Einsum's own nodes: a step takes as long as its nest is large."""
+        whole = self.nest
+        parts: dict[str, tuple[Node, ...]] = {}
+        for node in whole.body:
+            (einsum,) = {statement.einsum for _, statement in statements((node,))}
+            parts[einsum] = (*parts.get(einsum, ()), node)
+        for einsum, given in groupby(steps, key=lambda pair: pair[0]):
+            self.nest = whole.replace(body=parts[einsum])
+            self.add([step for _, step in given])
+            parts[einsum] = self.nest.body
+        self.nest = whole.replace(body=tuple(node for part in parts.values() for node in part))
+
+
 class Lowering:
     """One mapping on its way to a schedule."""
 
@@ -92,7 +106,8 @@ class Lowering:
     def schedule(self, target: Target) -> Schedule:
         """All steps, in the order: cut, order, skip what is masked, share, bind, place, unroll."""
         made = _Progress(Explicate(self.order), self.start)
-        made.add([*map(Inline, self.copies), *self.ordered()])
+        made.add([*map(Inline, self.copies)])
+        made.add_apart([*self.ordered()])
         made.add([*skipped(made.nest, self.branches, self.bindings)])
         steps = [*self.shared()]
         added: list[LoopRef] = []
@@ -111,13 +126,14 @@ class Lowering:
         check_limits(made.nest, target.limits)
         return Schedule.leading_to(made.nest, self.start.kernel, tuple(made.steps))
 
-    def ordered(self) -> Iterator[Step]:
-        """The steps that cut each Einsum's loops and put them in their order."""
+    def ordered(self) -> Iterator[tuple[str, Step]]:
+        """The steps that cut each Einsum's loops and put them in their order, with the Einsum."""
         for branch in self.branches:
-            yield from branch.splits
+            yield from ((branch.einsum.name, step) for step in branch.splits)
             if branch.order:
-                yield Reorder(branch.einsum.name, branch.order)
+                yield branch.einsum.name, Reorder(branch.einsum.name, branch.order)
 
+    @cached_property
     def _by_loop(self) -> dict[Position, list[tuple[EinsumBranch, LoopRef | None]]]:
         """Loop node -> the branches below it with their part of a rank variable, outermost loops first."""
         found: dict[Position, list[tuple[EinsumBranch, LoopRef | None]]] = {}
@@ -129,7 +145,7 @@ class Lowering:
 
     def shared(self) -> Iterator[Step]:
         """One step for each loop above several Einsums."""
-        for members in self._by_loop().values():
+        for members in self._by_loop.values():
             refs = [ref for _, ref in members if ref is not None]
             lacking = [i for i, (_, ref) in enumerate(members) if ref is None]
             having = [i for i, (_, ref) in enumerate(members) if ref is not None]
@@ -166,11 +182,11 @@ class Lowering:
         """
         nodes = {placed.position: placed.node for b in self.branches for placed in b.path}
         axes: dict[str, set[str]] = {}
-        shared = {position for position, members in self._by_loop().items() if sum(ref is not None for _, ref in members) > 1}
+        shared = {position for position, members in self._by_loop.items() if sum(ref is not None for _, ref in members) > 1}
         later: list[Step] = []
         fused: set[Position] = set()
         parted: set[Position] = set()
-        for position, members in self._by_loop().items():
+        for position, members in self._by_loop.items():
             node = nodes[position]
             refs = [ref for _, ref in members if ref is not None]
             if not isinstance(node, Spatial) or not refs or position in fused:
@@ -200,7 +216,7 @@ class Lowering:
 
     def _on_one_axis(self, position: Position, kind: str) -> list[tuple[Position, LoopRef]]:
         """The Spatial loops, this one and those straight below it in all of its branches, that are bound to one axis of the device."""
-        by_loop = self._by_loop()
+        by_loop = self._by_loop
         found: list[tuple[Position, LoopRef]] = []
         while True:
             members = [(branch, ref) for branch, ref in by_loop[position] if ref is not None]
@@ -218,7 +234,7 @@ class Lowering:
 
     def _waves(self, nodes: Mapping[Position, PathNode], axes: dict[str, set[str]]) -> Iterator[Step]:
         """Loops in time above groups, innermost first, on the axes that are left."""
-        for position, members in reversed(self._by_loop().items()):
+        for position, members in reversed(self._by_loop.items()):
             refs = [ref for _, ref in members if ref is not None]
             names = {branch.einsum.name for branch, ref in members if ref is not None}
             if isinstance(nodes[position], Spatial) or not refs or not all(self._has_groups_below(b, position) for b, r in members if r):
@@ -338,7 +354,7 @@ class Lowering:
 
     def _leader(self, at: LoopRef | None) -> LoopRef | None:
         """One name for a loop that several Einsums share."""
-        for members in self._by_loop().values():
+        for members in self._by_loop.values():
             refs = [ref for _, ref in members if ref is not None]
             if at in refs:
                 return refs[0]

@@ -62,6 +62,14 @@ class Figures(Mapping[Any, float]):
                 raise ModelError(f"There is no {kind} {name!r}.")
         return math.fsum(v for key, v in self.entries.items() if all(key[places[kind]] == name for kind, name in fixed.items()))
 
+    def totals(self, kind: str) -> dict[str | None, float]:
+        """Name on an axis -> the sum over all of its entries."""
+        place = [name for name, _ in self.axes].index(kind)
+        values: dict[str | None, list[float]] = {}
+        for key, value in self.entries.items():
+            values.setdefault(key[place], []).append(value)
+        return {name: math.fsum(parts) for name, parts in values.items()}
+
     def __repr__(self) -> str:
         head = [kind for kind, _ in self.axes] + ["value"]
         rows = [[*("" if part is None else str(part) for part in key), f"{v:.6g}"] for key, v in self.entries.items()]
@@ -138,8 +146,10 @@ class Prediction:
             times = self.latency / self.least_latency
             lines.append(f"Floor: at least {self.least_latency:.6g} s; the prediction is {times:.3g} times that")
         slow, seconds = self.bottleneck, self.einsum_latency
+        actions, leaks = self.action_energy.totals("einsum"), self.leak_energy.totals("einsum")
+        energy = {einsum: actions.get(einsum, 0.0) + leaks.get(einsum, 0.0) for einsum in seconds}
         rows = [
-            [einsum, slow[einsum], f"{seconds[einsum]:.6g}", f"{self._energy_of(einsum):.6g}", f"{self.computes[einsum]:.6g}"]
+            [einsum, slow[einsum], f"{seconds[einsum]:.6g}", f"{energy[einsum]:.6g}", f"{self.computes[einsum]:.6g}"]
             for einsum in seconds
         ]
         lines += ["", table(["Einsum", "bound by", "latency/s", "energy/J", "computes"], rows, numbers=3)]
@@ -152,9 +162,6 @@ class Prediction:
     def _share(self, memory: str, bits: float) -> str:
         size = self.sizes[memory]
         return "of inf" if math.isinf(size) else f"{100 * bits / size:.2f}%" if size else "of 0"
-
-    def _energy_of(self, einsum: str) -> float:
-        return self.action_energy.total(einsum=einsum) + self.leak_energy.total(einsum=einsum)
 
 
 Figure = Annotated[float | Literal["inf", "-inf", "nan"], AfterValidator(float)]

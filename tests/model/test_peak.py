@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
 from feinsum_fuse.model.accelforge.einsum_model import Reserved
-from feinsum_fuse.model.accelforge.estimate import EinsumReservations, peaks
+from feinsum_fuse.model.accelforge.peak import EinsumReservations, peaks
 
 
 def branch(tensors: str, depths: dict[str, int], *reserved: tuple[str, int, int]) -> EinsumReservations:
@@ -65,3 +70,45 @@ def test_a_copy_within_one_memory_takes_no_second_space() -> None:
     assert peak(copy, use) == 34
     before = branch("AS", {"A": 0, "S": 0}, ("A", 0, 7), ("S", 0, 30))
     assert peak(before, copy, use) == 37
+
+
+def by_definition(branches: Sequence[EinsumReservations]) -> dict[str, float]:
+    """The same, moment by moment and Einsum by Einsum, for reservations in which copies tie no tensors."""
+
+    def live(boundary: int) -> frozenset[str]:
+        before = frozenset().union(*(branch.tensors for branch in branches[: boundary + 1]))
+        return before & frozenset().union(*(branch.tensors for branch in branches[boundary + 1 :]))
+
+    def stay_open(boundary: int) -> int:
+        return max((depth for b in branches for t, depth in b.backing_depth.items() if t in live(boundary)), default=0)
+
+    peaks: dict[str, float] = {}
+    for moment in range(len(branches)):
+        alive: dict[tuple[str, str], float] = {}
+        for number, branch in enumerate(branches):
+            between = range(min(number, moment), max(number, moment))
+            across = frozenset.intersection(*map(live, between)) if between else frozenset()
+            for item in branch.reserved:
+                key = (item.component, min(item.backs) if item.backs else f"{item.tensor} of {number}")
+                if not between or item.depth < min(map(stay_open, between)):
+                    alive[key] = float(item.bits)
+                elif item.backs & across:
+                    alive.setdefault(key, float(item.bits))
+        for memory in {memory for memory, _ in alive}:
+            peaks[memory] = max(peaks.get(memory, 0.0), sum(bits for (at, _), bits in alive.items() if at == memory))
+    return peaks
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_peaks_are_what_their_definition_says(seed: int) -> None:
+    """Random rows of Einsums, with loops that stay open, persistent tensors and tensors that others outlive."""
+    random = Random(seed)
+    backing = {tensor: random.choice([0, 0, 0, 1, 2]) for tensor in "ABCDEFGH"}
+    branches = []
+    for _ in range(random.randint(1, 9)):
+        tensors = random.sample("ABCDEFGH", random.randint(1, 4))
+        reserved = [Reserved("M", t, backing[t], random.randint(1, 99), frozenset(t)) for t in tensors]
+        depths = [random.randint(-1, 3) for _ in tensors]
+        reserved += [Reserved("N", t, d, random.randint(1, 99)) for t, d in zip(tensors, depths, strict=True)]
+        branches.append(EinsumReservations(tuple(reserved), frozenset(tensors), {t: backing[t] for t in tensors}))
+    assert peaks(branches) == by_definition(branches)

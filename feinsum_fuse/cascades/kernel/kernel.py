@@ -36,6 +36,7 @@ from typing import Any
 import islpy as isl
 import loopy as lp
 import numpy as np
+from constantdict import constantdict
 from loopy.kernel.data import Iname, SubstitutionRule
 from loopy.library import reduction as operations
 from loopy.symbolic import Reduction
@@ -203,7 +204,7 @@ class Builder:
         bounds = {name for domain in self.domains for name in domain.get_var_names(isl.dim_type.param)}
         t_unit = lp.make_kernel(
             self.domains,
-            [*self.rules.values(), *instructions],
+            instructions,
             self.arrays(),
             name="cascade",
             lang_version=(2018, 2),
@@ -211,7 +212,9 @@ class Builder:
             assumptions=" and ".join(f"{name} >= 1" for name in self.names.sizes.values() if name in bounds) or None,
         )
         kernel = t_unit.default_entrypoint
-        t_unit = t_unit.with_kernel(kernel.copy(inames={**kernel.inames, **self.inames}))
+        # loopy would write the rules out, twice, to see which loops and instructions each one needs: that is given.
+        rules = constantdict(self.rules)
+        t_unit = t_unit.with_kernel(kernel.copy(inames={**kernel.inames, **self.inames}, substitutions=rules))
         return registered(t_unit, (primitive(einsum.map) for einsum in self.cascade.einsums))
 
     def arrays(self) -> list[Any]:

@@ -25,7 +25,7 @@ Data = Scalar | list["Data"] | dict[str, "Data"]
 
 MAX_NODES = 100_000
 MAX_NESTING = 80
-MAX_SEPARATORS = 30_000
+MAX_SEPARATORS = 70_000
 MAPPING_TAGS = frozenset(
     ("Storage", "Toll", "Temporal", "Spatial", "Compute", "Sequential", "Pipeline", "Split", "Nested", "Reservation", "Mapping", "TextBox")
 )

@@ -16,7 +16,7 @@ from ..templates.sandbox import BASE_HELPERS, Budget, Helper
 from ..validation.complaints import path_text
 from .document import Document, Value, read_yaml
 
-MAX_FILE = 300_000
+MAX_FILE = 1_000_000
 MAX_INCLUDES = 100
 MAX_INCLUDE_DEPTH = 16
 MAX_PATTERNS = 2

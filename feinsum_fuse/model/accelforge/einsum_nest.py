@@ -196,8 +196,9 @@ def _nodes(spec: Spec, bare: EinsumNest, placed: Placed, above: list[NestNode]) 
         raise ModelError(f"{leaf.name} is a {type(leaf).__name__} and cannot hold {', '.join(node.tensors)}.")
     held = {item.tensor for item in above if isinstance(item, Holder)}
     result: list[NestNode] = []
+    touched = frozenset(einsum.tensors)
     for tensor in node.tensors:
-        if tensor in einsum.tensors:
+        if tensor in touched:
             persistent = isinstance(node, Storage) and node.persistent
             by_hardware = isinstance(node, KeptByHardware)
             result.append(Holder(index + len(result), tensor, leaf, tensor not in held, persistent, by_hardware, position=placed.position))
@@ -224,9 +225,8 @@ def _check(spec: Spec, bare: EinsumNest, nodes: list[NestNode], homes: Mapping[s
             if key in seen and not bare.einsum.is_copy_operation:
                 raise ModelError(f"Einsum {bare.einsum.name} holds {node.tensor} in {node.component.name} twice on its path.")
             seen.add(key)
-    shared = {tensor for other in spec.workload.einsums if other.name != bare.einsum.name for tensor in other.tensors}
     for node in nodes:
-        if isinstance(node, Holder) and node.backing and node.tensor in shared:
+        if isinstance(node, Holder) and node.backing and node.tensor in spec.workload.shared:
             if isinstance(node.component, Toll):
                 raise ModelError(f"Toll {node.component.name} cannot be the outermost holder of {node.tensor}, which Einsums share.")
             if node.persistent and homes[node.tensor].loops:

@@ -81,6 +81,19 @@ def _tells_apart(moves: Sequence[_Move]) -> bool:
     return max(highs) - min(lows) < abs(step)
 
 
+Visit = tuple[Place, For, Sequence[For]]
+"""An access, the loop that is asked about, and the loops around the access."""
+
+
+def is_one_iteration(one: Visit, other: Visit, standing: Collection[str]) -> bool:
+    """Whether some axis shows that two accesses meet in an element only where both of their loops stand at the same value.
+
+    The loops ``standing`` stand alike for both. Where no axis shows it, ISL has to decide.
+    """
+    axes = zip(_moves(*one, set(standing)), _moves(*other, set(standing)), strict=True)
+    return any(_tells_apart(axis) for axis in axes)
+
+
 def carried(nest: Nest, loop: For, around: Sequence[For]) -> str | None:
     """An access to what another iteration of this loop writes while the loops around it stand still; ``None`` if there is none.
 

@@ -20,7 +20,7 @@ from ..errors import DifferentExtentsError, IncompleteReductionError, ProducerCo
 from ..step import Step
 from .loops import is_reduction, output_indices
 from .nest import For, Nest, Node, Place, Statement, statements
-from .polyhedra import extremes, relation
+from .polyhedra import extremes, is_one_iteration, relation
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,16 @@ class Sharing:
 
     def _is_in_time(self, flow: Flow, producer_loop: For, consumer_loop: For) -> bool:
         """Whether iteration for iteration, what is read was written in this iteration or before it."""
-        writes = relation(
-            (*self.above, *flow.written_above),
-            [*self.common, producer_loop.name],
-            output_indices(self.nest, flow.producer),
-            flow.producer.guards,
-        )
-        reads = relation((*self.above, *flow.read_above), [*self.common, consumer_loop.name], flow.place.indices, flow.consumer.guards)
+        written = Place(flow.place.source, output_indices(self.nest, flow.producer))
+        above, around = (*self.above, *flow.written_above), (*self.above, *flow.read_above)
+        advancing = [*((loop, loop) for loop in self.above), (producer_loop, consumer_loop)]
+        if all(
+            is_one_iteration((written, ours, above), (flow.place, theirs, around), self.common[:position])
+            for position, (ours, theirs) in enumerate(advancing)
+        ):
+            return True
+        writes = relation(above, [*self.common, producer_loop.name], written.indices, flow.producer.guards)
+        reads = relation(around, [*self.common, consumer_loop.name], flow.place.indices, flow.consumer.guards)
         pairs = reads.apply_range(writes.reverse())
         return bool((pairs & isl.Map.lex_lt(pairs.get_space().domain())).is_empty())
 
