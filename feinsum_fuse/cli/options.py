@@ -39,6 +39,12 @@ SweepOption = Annotated[
         help="Try each mapping with each value of a template variable: V1,V2,... and ranges A..B, A..B+STEP, A..B*FACTOR; repeatable.",
     ),
 ]
+ReferenceOption = Annotated[
+    int | None,
+    typer.Option(
+        "--reference-bytes", metavar="N", min=1, help="Memory for the reference that verifies kernels. Default: half of what is free."
+    ),
+]
 UrlOption = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="The database: a file, or a SQLAlchemy URL. Default: $FEINSUM_FUSE_DATABASE, else your own."),

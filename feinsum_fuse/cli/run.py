@@ -9,7 +9,18 @@ import typer
 
 from .console import emit, emit_json, fail, progress
 from .inputs import specs
-from .options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, UrlOption, dtypes, variables
+from .options import (
+    DeviceOption,
+    DtypeOption,
+    FilesArgument,
+    IncludeDirOption,
+    JsonOption,
+    ReferenceOption,
+    SetOption,
+    UrlOption,
+    dtypes,
+    variables,
+)
 
 if TYPE_CHECKING:
     from ..report.trial import Trial, Trials
@@ -27,6 +38,7 @@ def command(
     cold: Annotated[bool, typer.Option("--cold", help="Empty the caches before each sample.")] = False,
     repeats: Annotated[int | None, typer.Option("--repeats", metavar="N", min=1, help="Samples of each. Default: 7 to 50 in 2 s.")] = None,
     record: Annotated[bool, typer.Option("--record/--no-record", help="Remember what was measured.")] = True,
+    reference_bytes: ReferenceOption = None,
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,6 +66,7 @@ def command(
         url=url,
         recording=record,
         must_predict=must,
+        reference_bytes=reference_bytes,
         progress=progress,
     )
     if as_json:

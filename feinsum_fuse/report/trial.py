@@ -25,7 +25,6 @@ from ..device.catalogue import DeviceInfo
 from ..device.checking.array_traffic import intermediate_bytes
 from ..device.checking.example import example
 from ..device.checking.room import check_room
-from ..device.checking.verification import verify
 from ..device.timing.harness import HostFunction, measure_together
 from ..device.timing.measurement import BUSY, Measurement, time_text
 from ..device.timing.outcome import Outcome
@@ -152,6 +151,7 @@ def run(
     recording: bool = True,
     must_predict: bool = False,
     together: int | None = None,
+    reference_bytes: int | None = None,
     progress: Hook | None = None,
 ) -> Trials:
     """Compile, verify, measure in turns, predict and record mappings of one workload; ``specs``: label -> Spec.
@@ -159,6 +159,7 @@ def run(
     ``written``: the workload that NumPy computes and whose operations are counted, if that of ``specs`` is a rewriting of it.
     A mapping that cannot be lowered and a kernel that fails are results with an outcome. A mapping that the model refuses has no
     prediction, and its trial's ``note`` says why; the others go on. ``must_predict``: the model must take one of them at least.
+    ``reference_bytes``: memory for the reference, as for ``ff.compile``.
     ``together``: so many mappings are measured in turns and recorded before the next ones; default all.
     Raises :class:`~feinsum_fuse.errors.CascadeError` if the Specs compute different things,
     :class:`~feinsum_fuse.device.checking.room.NoRoomError` if their arrays do not fit the memory,
@@ -171,7 +172,8 @@ def run(
     if others := [label for label in labels if cascades[label] != first]:
         raise CascadeError(f"{others[0]} and {labels[0]} compute different cascades", hint="Run them one by one: times are compared.")
     asked = first if written is None else cascade_of(written)
-    check_room(first, device)
+    check_room(first, device, budget=reference_bytes)
+    budget = check_room(asked, device, budget=reference_bytes)
     predictions = {}
     with Stage("predicting", progress if len(specs) > 1 else None, len(specs)) as predicting:
         for label, spec in specs.items():
@@ -189,7 +191,7 @@ def run(
         with_numpy = " with NumPy" if peer is None else ""
         what = f"lowering, building, verifying, and measuring in turns{with_numpy}{_which(start, len(chunk), len(specs))}"
         with Stage(what, progress):
-            measured, peer = _measured(asked, chunk, device, peer, repeats=repeats, cold=cold, progress=progress)
+            measured, peer = _measured(asked, chunk, device, peer, repeats=repeats, cold=cold, budget=budget, progress=progress)
         for label, found in measured.items():
             predicted, note = predictions[label]
             after = _After([])
@@ -232,17 +234,22 @@ def _measured(
     *,
     repeats: int | None,
     cold: bool,
+    budget: int,
     progress: Hook | None,
 ) -> tuple[dict[str, Measurement], Peer]:
-    """Label -> measurement, all programs taken in turns, and NumPy among them if it was not measured before."""
+    """Label -> measurement, all programs taken in turns, and NumPy among them if it was not measured before.
+
+    ``budget``: bytes of the reference.
+    """
+    in_turns = partial(measure_together, repeats=repeats, device=device, cold=cold, reference_bytes=budget, progress=progress)
     if peer is not None:
-        times = measure_together(list(specs.values()), repeats=repeats, device=device, cold=cold, labels=list(specs), progress=progress)
+        times = in_turns(list(specs.values()), labels=list(specs))
         return dict(zip(specs, times, strict=True)), peer
-    trial = example(cascade)
+    trial = example(cascade, budget=budget)
     numpy = NumpyPeer(cascade, trial.inputs)
     items: Sequence[Spec | HostFunction] = [*specs.values(), HostFunction("NumPy", numpy)]
-    *found, host = measure_together(items, repeats=repeats, device=device, cold=cold, labels=[*specs, "NumPy"], progress=progress)
-    check = verify(numpy(), trial.expected, cascade.tolerance(), trial.others)
+    *found, host = in_turns(items, labels=[*specs, "NumPy"])
+    check = trial.judged(numpy(), cascade.tolerance())
     error = max((tensor.error for tensor in check.tensors), default=0.0)
     note = numpy.note if check.passed else "its result differs from the reference by more than rounding explains"
     return dict(zip(specs, found, strict=True)), Peer(host, error, note)

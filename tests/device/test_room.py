@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.cascades.reference.reference import held_bytes
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.checking import example, room, verification
-from feinsum_fuse.device.checking.room import NoRoomError, check_room, verification_bytes
+from feinsum_fuse.device.checking import example as examples
+from feinsum_fuse.device.checking import room, verification
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.checking.room import NoRoomError, array_bytes, check_room
 from feinsum_fuse.device.checking.verification import verify
 from feinsum_fuse.device.timing.outcome import Outcome
 
@@ -26,7 +29,7 @@ def no_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     def allocate(*_: object) -> None:
         raise AssertionError("arrays are made")
 
-    monkeypatch.setattr(example, "random_inputs", allocate)
+    monkeypatch.setattr(examples, "random_inputs", allocate)
 
 
 @pytest.mark.usefixtures("no_arrays")
@@ -39,14 +42,38 @@ def test_arrays_beyond_the_memory_are_an_outcome_with_the_bytes() -> None:
 
 @pytest.mark.usefixtures("no_arrays")
 def test_a_reference_beyond_the_free_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    cascade = ff.cascade(huge(1024))
-    needed = verification_bytes(cascade)
-    assert needed > 1024 * 1024 * (4 + 4 + 4 + 8)
-    check_room(cascade, find_device(), free=needed)
-    with pytest.raises(NoRoomError, match=r"^verifying this takes 20\.0\d MiB of memory, of which 1 MiB are free: the largest, A, is "):
-        check_room(cascade, find_device(), free=1 << 20)
+    """Its output could be cut, but each element of it needs an intermediate whole."""
+    cascade = ff.cascade(["T[m, n] = exp(A[m] * B[n])", "S[m] = T[m, n]", "Z[k] = S[m] * C[k]"], sizes={"M": 1024, "N": 1024, "K": 8})
+    needed = array_bytes(cascade) + held_bytes(cascade)
+    assert needed > 1024 * 1024 * (4 + 8)
+    assert check_room(cascade, find_device(), free=needed) == needed
+    with pytest.raises(NoRoomError, match=r"^verifying this takes .* MiB of memory, of which 8 MiB are free, and in parts of "):
+        check_room(cascade, find_device(), free=8 << 20)
     monkeypatch.setattr(room, "free_bytes", lambda: 0)
     assert ff.measure(huge(1024), repeats=1).stage == "allocate"
+
+
+def test_the_memory_of_a_reference_is_a_number() -> None:
+    with pytest.raises(ff.DeviceError, match="reference_bytes is to be a whole number or None, not 'much'"):
+        ff.measure(huge(8), repeats=1, reference_bytes="much")  # type: ignore[arg-type]
+
+
+def test_a_kernel_is_verified_in_parts_within_the_memory_given() -> None:
+    """The same verdict as by the whole reference, also of a kernel that is wrong in one element."""
+    spec = ff.loads("workload: {rank_sizes: {M: 40, N: 30, K: 8}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}")
+    cascade = ff.cascade(spec)
+    budget = held_bytes(cascade) // 4
+    parts, whole = example(cascade, budget=budget), example(cascade)
+    assert parts.tilings and not parts.expected
+    assert all(np.array_equal(parts.inputs[name], array) for name, array in whole.inputs.items())
+    right = whole.expected["Z"].astype(np.float32)
+    wrong = right.copy()
+    wrong[31, 17] += 1
+    for got in (right, wrong):
+        assert parts.judged({"Z": got}, 1e-6) == whole.judged({"Z": got}, 1e-6)
+    assert parts.judged({"Z": wrong}, 1e-6).tensors[0].where == (31, 17)
+    found = ff.measure(spec, repeats=1, reference_bytes=budget)
+    assert found.outcome is Outcome.ok and found.error is not None and found.error < 1e-6
 
 
 def test_free_memory_is_known() -> None:

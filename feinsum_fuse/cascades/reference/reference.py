@@ -19,7 +19,7 @@ from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ..element_types import computing_type
-from ..maps import is_fractional, primitive, variables_in
+from ..maps import is_fractional, primitive, product_of, variables_in
 from ..sequence import EinsumSequence
 from ..terms import Einsum, SizeParam, Tensor
 from ..validation import validate
@@ -66,6 +66,30 @@ def reference(
         for tensor in [tensor for tensor, last in last_use.items() if last == number and tensor not in chosen]:
             values.pop(tensor, None)
     return {tensor: values[tensor] for tensor in chosen}
+
+
+def held_bytes(cascade: EinsumSequence) -> int:
+    """About how many bytes :func:`reference` holds at most, its inputs in their own types left out. Every size must be a number.
+
+    Tensors are held from their writing to their last reading. While an Einsum is computed there are three arrays like its output,
+    copies of operands and of factors that are laid out for matrix products, and some blocks of points.
+    """
+    width = {name: _wide(tensor.dtype).itemsize for name, tensor in cascade.tensors.items()}
+    bytes_of = {name: math.prod(cascade.fixed_shape(name)) * width[name] for name in cascade.tensors}
+    last_use = {access.tensor: k for k, einsum in enumerate(cascade.einsums) for access in einsum.operands}
+    live = {tensor: bytes_of[tensor] for tensor in cascade.inputs}
+    most = sum(live.values())
+    for number, einsum in enumerate(cascade.einsums):
+        sizes = {v: size for v, size in einsum.sizes.items() if isinstance(size, int)}
+        widest = max((width[access.tensor] for access in (einsum.output, *einsum.operands)), default=8)
+        laid_out = sum(math.prod(sizes[v] for v in access.variables) for access in einsum.operands)
+        alone = math.prod(sizes[v] for v in {v for access in einsum.operands for v in access.variables})
+        factor = 0 if einsum.map == product_of(len(einsum.operands)) else 3 * min(alone, _LARGEST_FACTOR)
+        working = widest * (2 * laid_out + factor + 8 * min(math.prod(sizes.values()), _BLOCK))
+        most = max(most, sum(live.values()) + 3 * bytes_of[einsum.output.tensor] + working)
+        live[einsum.output.tensor] = bytes_of[einsum.output.tensor]
+        live = {tensor: held for tensor, held in live.items() if tensor in cascade.outputs or last_use.get(tensor, -1) > number}
+    return most
 
 
 def _wide(dtype: str) -> np.dtype[Any]:

@@ -11,13 +11,16 @@ import numpy as np
 from ...cascades.cascade import Cascade
 from ...cascades.maps import is_fractional, primitive
 from ...cascades.reference.jumps import leanings
+from ...cascades.reference.reference import held_bytes
+from ...cascades.reference.slabs import Tiling, tilings
 from ...cascades.terms import Einsum
 from ...errors import DeviceError
 from ...formats.language.reductions import ADD, REDUCTIONS
-from .verification import verify
+from .verification import Comparison, Verification, verify
 
 SEED = 20261
 PERTURBATION = 1e-7
+NO_INPUTS = "no random inputs were found on which the results are numbers and well-conditioned"
 ILL_CONDITIONED = 1e-4
 """A relative change of an output by more than this under a relative change of the inputs by 1e-7 says nothing about a kernel."""
 
@@ -28,12 +31,64 @@ class Example:
 
     inputs: dict[str, np.ndarray]
     expected: dict[str, np.ndarray]
+    """Empty where the outputs are computed in parts when they are asked for."""
     others: tuple[dict[str, np.ndarray], ...] = ()
     """Outputs that are as right, since arguments of jumps lie within their errors (:func:`.leanings`)."""
+    tilings: tuple[Tiling, ...] = ()
+    """The parts, where the outputs are not held whole."""
+
+    def judged(self, outputs: Mapping[str, np.ndarray], tolerance: Mapping[str, float] | float) -> Verification:
+        """What a kernel computed of the inputs, compared with the reference."""
+        if not self.tilings:
+            return verify(outputs, self.expected, tolerance, self.others)
+        found = []
+        for tiling in self.tilings:
+            allowed = tolerance[tiling.output] if isinstance(tolerance, Mapping) else tolerance
+            comparison = Comparison(tiling.output, allowed)
+            for slab in tiling.slabs():
+                comparison.add(outputs[tiling.output][slab.place], slab.elements(self.inputs), corner=[low for low, _ in slab.region])
+            found.append(comparison.error)
+        return Verification(tuple(found))
+
+
+def example(cascade: Cascade, seed: int = SEED, *, budget: int | None = None) -> Example:
+    """:func:`whole_example`, or where its reference would hold more than ``budget`` bytes one in parts.
+
+    Raises :class:`~feinsum_fuse.cascades.reference.slabs.NotSlicedError` where there are no parts of this size.
+    """
+    if budget is None or held_bytes(cascade) <= budget:
+        return whole_example(cascade, seed)
+    return _sliced_example(cascade, seed, budget)
 
 
 @functools.lru_cache(maxsize=2)
-def example(cascade: Cascade, seed: int = SEED) -> Example:
+def _sliced_example(cascade: Cascade, seed: int, budget: int) -> Example:
+    parts = tilings(cascade, budget)
+    for lowest in (-1.0, 0.5):
+        inputs = random_inputs(cascade, lowest, seed)
+        with np.errstate(all="ignore"):
+            if all(_is_telling(cascade, tiling, inputs) for tiling in parts):
+                for array in inputs.values():
+                    array.flags.writeable = False
+                return Example(inputs, {}, (), parts)
+    raise DeviceError(NO_INPUTS)
+
+
+def _is_telling(cascade: Cascade, tiling: Tiling, inputs: Mapping[str, np.ndarray]) -> bool:
+    """Whether one output consists of numbers that its type can hold, and that tiny changes of the inputs change little."""
+    changed = None if _is_multilinear(cascade) else _perturbed(inputs)
+    comparison = Comparison(tiling.output, ILL_CONDITIONED)
+    for slab in tiling.slabs():
+        expected = slab.elements(inputs)
+        if not _representable(cascade, {tiling.output: expected}):
+            return False
+        if changed is not None:
+            comparison.add(slab.elements(changed), expected)
+    return comparison.error.passed
+
+
+@functools.lru_cache(maxsize=2)
+def whole_example(cascade: Cascade, seed: int = SEED) -> Example:
     """Random inputs with the reference's outputs; the arrays are shared by all who ask for the same cascade, and cannot be written.
 
     Inputs are drawn from [-1, 1), so that a wrong sign, a forgotten maximum or an initial value show. Where that makes a result infinite
@@ -51,7 +106,7 @@ def example(cascade: Cascade, seed: int = SEED) -> Example:
                     for array in arrays.values():
                         array.flags.writeable = False
                 return Example(inputs, expected, others)
-    raise DeviceError("no random inputs were found on which the results are numbers and well-conditioned")
+    raise DeviceError(NO_INPUTS)
 
 
 def random_inputs(cascade: Cascade, lowest: float, seed: int = SEED) -> dict[str, np.ndarray]:
@@ -115,9 +170,12 @@ def _is_multilinear(cascade: Cascade) -> bool:
 
 def _well_conditioned(cascade: Cascade, inputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> bool:
     """Whether a tiny relative change of all inputs changes no output by much."""
+    others = leanings(cascade, inputs, inexact=PERTURBATION)
+    return verify(cascade.reference(**_perturbed(inputs)), expected, ILL_CONDITIONED, others).passed
+
+
+def _perturbed(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(SEED)
     inexact = {name for name, array in inputs.items() if array.dtype.kind in "fc"}
     factors = {name: 1 + PERTURBATION * generator.uniform(-1, 1, array.shape) for name, array in inputs.items() if name in inexact}
-    changed = {name: array * factors[name] if name in inexact else array for name, array in inputs.items()}
-    others = leanings(cascade, inputs, inexact=PERTURBATION)
-    return verify(cascade.reference(**changed), expected, ILL_CONDITIONED, others).passed
+    return {name: array * factors[name] if name in inexact else array for name, array in inputs.items()}

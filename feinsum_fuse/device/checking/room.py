@@ -9,22 +9,29 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
+from ...arguments import COUNT, NOTHING, expect
 from ...cascades.cascade import Cascade
 from ...cascades.reference.jumps import has_jumps
+from ...cascades.reference.reference import held_bytes
+from ...cascades.reference.slabs import NotSlicedError, tilings
 from ...errors import DeviceError
 
 _MEMORY = Path("/proc/meminfo")
+SHARE = 0.5
+"""Of the free memory that a reference takes by default; the rest is left to compilers and other programs."""
 
 
 class NoRoomError(DeviceError):
     """The arrays of a cascade, or what it takes to verify them, are larger than the memory."""
 
 
-def check_room(cascade: Cascade, device: cl.Device, free: int | None = None) -> None:
-    """Raise :class:`NoRoomError` with the bytes if arrays do not fit the device, or their verification this machine's free memory.
+def check_room(cascade: Cascade, device: cl.Device, free: int | None = None, budget: int | None = None) -> int:
+    """The bytes that the reference may hold; :class:`NoRoomError` with the bytes if arrays do not fit the device, or this machine.
 
-    ``free``: bytes, as the system says if not given.
+    ``free``: bytes, as the system says if not given. ``budget``: bytes of the reference, by default :data:`SHARE` of what is free beside
+    the arrays; what does not fit it whole is computed in parts.
     """
+    expect(budget, COUNT | NOTHING, "reference_bytes", DeviceError)
     sizes = {tensor: prod(cascade.fixed_shape(tensor)) * np.dtype(cascade.tensors[tensor].dtype).itemsize for tensor in cascade.tensors}
     passed = {tensor: sizes[tensor] for tensor in (*cascade.inputs, *cascade.outputs)}
     largest = max(passed, key=passed.__getitem__)
@@ -34,25 +41,38 @@ def check_room(cascade: Cascade, device: cl.Device, free: int | None = None) -> 
     if passed[largest] > most:
         raise NoRoomError(f"the arrays do not fit {device.name.strip()}, which allots at most {_text(most)} at once: {which}", hint=hint)
     free = free_bytes() if free is None else free
-    needed = verification_bytes(cascade)
-    if needed > free:
-        raise NoRoomError(f"verifying this takes {_text(needed)} of memory, of which {_text(free)} are free: {which}", hint=hint)
+    arrays = array_bytes(cascade)
+    least = arrays + held_bytes(cascade) + jump_bytes(cascade)
+    allowed = _rounded((free - arrays) * SHARE) if budget is None else budget
+    if held_bytes(cascade) + jump_bytes(cascade) <= allowed:
+        return allowed
+    reason = f"and in parts of {_text(max(0, allowed))} it cannot be computed"
+    try:
+        if arrays + allowed <= free and allowed > 0:
+            tilings(cascade, allowed)
+            return allowed
+    except NotSlicedError as error:
+        reason += f" ({error.message})"
+        if budget is None and least <= free:
+            return free
+    taken = f"verifying this takes {_text(least)} of memory, of which {_text(free)} are free"
+    raise NoRoomError(f"{taken}, {reason}: {which}", hint=hint)
 
 
-def verification_bytes(cascade: Cascade) -> int:
-    """About what is held at once: inputs here and in a child process, every tensor in the reference's width, and the device's arrays.
+def array_bytes(cascade: Cascade) -> int:
+    """About what is held beside the reference: inputs here and in a child process, with copies of them, and the device's arrays."""
+    sizes = {name: prod(cascade.fixed_shape(name)) * np.dtype(tensor.dtype).itemsize for name, tensor in cascade.tensors.items()}
+    return sum(sizes.values()) + 2 * sum(sizes[name] for name in cascade.inputs)
 
-    Where maps have jumps, outputs are held three times.
-    """
-    copies = 2 if has_jumps(cascade) else 0
-    given = wide = passed = 0
-    for name, tensor in cascade.tensors.items():
-        kind = np.dtype(tensor.dtype)
-        elements = prod(cascade.fixed_shape(name))
-        wide += elements * (16 if kind.kind == "c" else 8) * (1 + copies * (name in cascade.outputs))
-        given += elements * kind.itemsize if name in cascade.inputs else 0
-        passed += elements * kind.itemsize if name in cascade.inputs or name in cascade.outputs else 0
-    return 2 * given + wide + passed
+
+def jump_bytes(cascade: Cascade) -> int:
+    """What the reference holds besides where maps have jumps: outputs twice more."""
+    return 2 * sum(8 * prod(cascade.fixed_shape(name)) for name in cascade.outputs) if has_jumps(cascade) else 0
+
+
+def _rounded(count: float) -> int:
+    """The next lower power of two: what is free changes from call to call, and should not change what is computed in parts."""
+    return 1 << (int(count).bit_length() - 1) if count >= 1 else 0
 
 
 def free_bytes() -> int:

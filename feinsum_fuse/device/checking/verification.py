@@ -68,35 +68,49 @@ def verify(
     ``others``: results that are as right (:mod:`feinsum_fuse.cascades.reference.jumps`); an element is held to the nearest.
     An output that ``expected`` lacks raises ``KeyError``: nothing passes unseen.
     """
-    return Verification(
-        tuple(
-            _compare(
-                n, outputs[n], expected[n], tolerance[n] if isinstance(tolerance, Mapping) else tolerance, [other[n] for other in others]
-            )
-            for n in outputs
-        )
-    )
+    found = []
+    for name, got in outputs.items():
+        comparison = Comparison(name, tolerance[name] if isinstance(tolerance, Mapping) else tolerance)
+        comparison.add(got, expected[name], [other[name] for other in others])
+        found.append(comparison.error)
+    return Verification(tuple(found))
 
 
-def _compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: float, others: Sequence[np.ndarray]) -> TensorError:
-    if got.shape != expected.shape:
-        raise ValueError(f"{name}: shape {got.shape} against {expected.shape}")
-    if not got.size:
-        return TensorError(name, 0.0, tolerance)
-    flat_got, flat_expected = np.ravel(got), np.ravel(expected)
-    largest, at, scale = -1.0, 0, 0.0
-    for start in range(0, got.size, SLICE):
-        part = slice(start, start + SLICE)
-        differences, magnitude = _differences(flat_got[part], flat_expected[part])
-        for other in others:
-            np.minimum(differences, _differences(flat_got[part], np.ravel(other)[part])[0], out=differences)
-        scale = max(scale, magnitude)
-        worst = int(np.argmax(differences))
-        if differences[worst] > largest:
-            largest, at = float(differences[worst]), start + worst
-    index = tuple(int(i) for i in np.unravel_index(at, got.shape))
-    found, wanted = float(np.real(flat_got[at])), float(np.real(flat_expected[at]))
-    return TensorError(name, largest / (scale or 1.0), tolerance, index, found, wanted)
+class Comparison:
+    """One output beside its reference, a part after another."""
+
+    def __init__(self, name: str, tolerance: float) -> None:
+        self.name = name
+        self.tolerance = tolerance
+        self.scale = 0.0
+        self.largest = -1.0
+        self.where: tuple[int, ...] = ()
+        self.got = self.expected = 0.0
+
+    def add(self, got: np.ndarray, expected: np.ndarray, others: Sequence[np.ndarray] = (), corner: Sequence[int] = ()) -> None:
+        """Compare a part, whose first element has the index ``corner`` in the whole."""
+        if got.shape != expected.shape:
+            raise ValueError(f"{self.name}: shape {got.shape} against {expected.shape}")
+        flat_got, flat_expected = np.ravel(got), np.ravel(expected)
+        for start in range(0, got.size, SLICE):
+            part = slice(start, start + SLICE)
+            differences, magnitude = _differences(flat_got[part], flat_expected[part])
+            for other in others:
+                np.minimum(differences, _differences(flat_got[part], np.ravel(other)[part])[0], out=differences)
+            self.scale = max(self.scale, magnitude)
+            worst = int(np.argmax(differences))
+            if differences[worst] > self.largest:
+                self.largest, at = float(differences[worst]), start + worst
+                index = np.unravel_index(at, got.shape)
+                self.where = tuple(int(i) + first for i, first in zip(index, corner or (0,) * got.ndim, strict=True))
+                self.got, self.expected = float(np.real(flat_got[at])), float(np.real(flat_expected[at]))
+
+    @property
+    def error(self) -> TensorError:
+        """What was found so far."""
+        if self.largest < 0:
+            return TensorError(self.name, 0.0, self.tolerance)
+        return TensorError(self.name, self.largest / (self.scale or 1.0), self.tolerance, self.where, self.got, self.expected)
 
 
 def _differences(got: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, float]:

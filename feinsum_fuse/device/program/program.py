@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -193,9 +193,13 @@ def build(
     *,
     spec: Spec | None = None,
     timeout_s: float = TIMEOUT,
+    reference_bytes: int | None = None,
     progress: Hook | None = None,
 ) -> Program:
     """The cascade by a schedule on a device, built and verified once in a child process.
+
+    ``reference_bytes``: memory for the reference that it is verified against, which is computed in parts where it does not fit; by default
+    half of what is free.
 
     Raises :class:`~feinsum_fuse.errors.Error` for what cannot be generated, and
     :class:`~feinsum_fuse.device.timing.outcome.KernelError`, which carries the :class:`~feinsum_fuse.device.timing.outcome.Outcome`, for a
@@ -209,16 +213,14 @@ def build(
     generated = generated.renamed({array: tensor for tensor, array in arrays.items()})
     check_types(generated.arguments, device)
     try:
-        check_room(cascade, device)
+        budget = check_room(cascade, device, budget=reference_bytes)
     except NoRoomError as error:
         raise KernelError(Outcome.launch_failed, "allocate", str(error), generated) from error
     with Stage("computing the reference", progress):
-        trial = example(cascade)
-        tolerance = cascade.tolerance()
+        trial = example(cascade, budget=budget)
+        judge = partial(trial.judged, tolerance=cascade.tolerance())
     with Stage("building and verifying in a child process", progress):
-        result = run_isolated(
-            generated, trial.inputs, device, timeout_s=timeout_s, expected=trial.expected, tolerance=tolerance, others=trial.others
-        )
+        result = run_isolated(generated, trial.inputs, device, timeout_s=timeout_s, judge=judge)
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, result.message, generated)
     return Program(cascade, schedule, kernel, generated, device, trial, result, spec)

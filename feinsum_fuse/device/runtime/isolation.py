@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyopencl as cl
@@ -51,9 +52,11 @@ def run_isolated(
     timeout_s: float = TIMEOUT,
     expected: Mapping[str, np.ndarray] | None = None,
     tolerance: Mapping[str, float] | float = 0.0,
-    others: Sequence[Mapping[str, np.ndarray]] = (),
+    judge: Callable[[Mapping[str, np.ndarray]], Verification] | None = None,
 ) -> Result:
-    """Build and run a program once in a child process, and compare its outputs with ``expected`` (or ``others``) if given.
+    """Build and run a program once in a child process, and compare its outputs with ``expected``, or by ``judge``, if given.
+
+    What a judge has seen is not kept: the outputs are read from a file as they are asked for.
 
     Never raises for what a kernel does: it may fail to build, abort, overflow the stack, hang (the child's process group is killed after
     ``timeout_s`` seconds), leave an output unwritten or compute nonsense; each ends as its
@@ -71,14 +74,21 @@ def run_isolated(
             if result.outcome is not Outcome.ok:
                 missing = runtimes.missing_part(info.platform)
                 return replace(result, message=f"{result.message}\n{missing}") if missing else result
+            mapped: Literal["r"] | None = None if judge is None else "r"
             outputs = {
-                a.name: np.load(directory / f"output-{k}.npy", allow_pickle=False) for k, a in enumerate(executable.outputs)
+                a.name: np.load(directory / f"output-{k}.npy", mmap_mode=mapped, allow_pickle=False)
+                for k, a in enumerate(executable.outputs)
             }
     except OSError as error:
         return Result(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
+    if judge is not None:
+        return _judged(judge(outputs), {})
     if expected is None:
         return Result(Outcome.ok, "done", outputs=outputs)
-    verification = verify(outputs, expected, tolerance, others)
+    return _judged(verify(outputs, expected, tolerance), outputs)
+
+
+def _judged(verification: Verification, outputs: dict[str, np.ndarray]) -> Result:
     if verification.passed:
         return Result(Outcome.ok, "done", outputs=outputs, verification=verification)
     return Result(Outcome.wrong_result, "verify", str(verification), outputs, verification)

@@ -24,7 +24,6 @@ from ...errors import LoweringError, MappingError, ScheduleError, UnsupportedTyp
 from ...progress import Hook, Stage
 from ..calibration.caches import caches
 from ..catalogue import DeviceInfo, find_device
-from ..checking.verification import verify
 from ..program.program import Program, build, lowered
 from ..runtime.isolation import TIMEOUT
 from ..runtime.loaded import Loaded, queue_of
@@ -150,10 +149,21 @@ def measure(
     cold: bool = False,
     label: str = "",
     timeout_s: float = TIMEOUT,
+    reference_bytes: int | None = None,
     progress: Hook | None = None,
 ) -> Measurement:
     """Time a program, or compile a Spec and time it; see :func:`measure_together`."""
-    return measure_together([what], repeats=repeats, device=device, cold=cold, labels=[label], timeout_s=timeout_s, progress=progress)[0]
+    (found,) = measure_together(
+        [what],
+        repeats=repeats,
+        device=device,
+        cold=cold,
+        labels=[label],
+        timeout_s=timeout_s,
+        reference_bytes=reference_bytes,
+        progress=progress,
+    )
+    return found
 
 
 def measure_together(
@@ -164,14 +174,15 @@ def measure_together(
     cold: bool = False,
     labels: Sequence[str] = (),
     timeout_s: float = TIMEOUT,
+    reference_bytes: int | None = None,
     progress: Hook | None = None,
 ) -> tuple[Measurement, ...]:
     """Times of several programs, taken in turns in this process; one measurement for each item, in order.
 
     Every program was verified in a child process before, and its outputs are compared once more after the last sample. A kernel that fails
     and a mapping that cannot be lowered are no errors here: they end as measurements with that outcome. ``cold`` empties the caches before
-    each sample. ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.DeviceError` for a device that does not exist and for
-    times too short to be measured cold.
+    each sample. ``reference_bytes``: memory for the reference, as for ``ff.compile``. ``progress`` is told of stages. Raises
+    :class:`~feinsum_fuse.errors.DeviceError` for a device that does not exist and for times too short to be measured cold.
     """
     if device is None:
         device = next((item.device for item in items if isinstance(item, Program)), None)
@@ -179,7 +190,7 @@ def measure_together(
     attempts = []
     with Stage("lowering, building and verifying", progress, len(items)) as preparing:
         for item in items:
-            attempts.append(_attempt(item, chosen, timeout_s))
+            attempts.append(_attempt(item, chosen, timeout_s, reference_bytes))
             preparing.advance()
     timed = [attempt for attempt in attempts if not isinstance(attempt, Measurement)]
     evict = Eviction(chosen) if cold and timed else None
@@ -197,7 +208,9 @@ def measure_together(
     return tuple(results)
 
 
-def _attempt(item: Spec | Program | HostFunction, device: cl.Device, timeout_s: float) -> Bound | HostFunction | Measurement:
+def _attempt(
+    item: Spec | Program | HostFunction, device: cl.Device, timeout_s: float, reference_bytes: int | None
+) -> Bound | HostFunction | Measurement:
     """What can be timed, or the measurement that says why nothing can."""
     if isinstance(item, HostFunction):
         return item
@@ -211,7 +224,8 @@ def _attempt(item: Spec | Program | HostFunction, device: cl.Device, timeout_s: 
             return Bound(item)
         mapped, schedule = lowered(item, device)
         subject = Subject(cascade_of(mapped), schedule, mapped)
-        return Bound(build(subject.cascade, schedule, device, spec=mapped, timeout_s=timeout_s))
+        program = build(subject.cascade, schedule, device, spec=mapped, timeout_s=timeout_s, reference_bytes=reference_bytes)
+        return Bound(program)
     except KernelError as error:
         failed = error.executable
         origin = Provenance.now(info, failed.source_hash, failed.options)
@@ -229,7 +243,7 @@ def _judged(attempt: Bound | HostFunction, samples: Samples) -> Measurement:
         )
     program = attempt.program
     trial = program.example
-    check = verify(attempt.outputs(), trial.expected, program.cascade.tolerance(), trial.others)
+    check = trial.judged(attempt.outputs(), program.cascade.tolerance())
     worst = max(check.tensors, key=lambda tensor: tensor.error / max(tensor.tolerance, 1e-300), default=None)
     return Measurement(
         outcome=Outcome.ok if check.passed else Outcome.wrong_result,
