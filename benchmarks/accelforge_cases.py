@@ -26,7 +26,7 @@ from tests.generators.single_einsums import EINSUMS, WINDOWS, Draw
 from tests.generators.trees import random_tree
 
 DATA = Path(__file__).with_name("accelforge_data") / "figures.jsonl.gz"
-SINGLES, TREES, COPIES, NETWORKS, NETWORKED_COPIES = 600, 200, 200, 300, 60
+SINGLES, TREES, COPIES, NETWORKS, NETWORKED_COPIES, SPREAD = 600, 200, 200, 300, 60, 240
 TOLERANCE = 2e-5
 """AccelForge's tables are single precision, and sums of them less."""
 
@@ -35,6 +35,8 @@ class Case(Draw):
     """A random case as text, with all that an architecture may say."""
 
     networks = False
+    spread = False
+    """Whether networks stand at the array, where tiles that loops in space spread are carried."""
 
     def number(self, *choices: float) -> float:
         """One of some numbers."""
@@ -68,7 +70,8 @@ class Case(Draw):
         unit = self.component("Compute", "MAC", "compute", f", skip_initial_output_write: {self._flag()}")
         nodes = [self.memory("Main"), self.memory("Buffer"), array, self.memory("Register"), unit]
         if self.networks:
-            for number, place in enumerate(sorted(self.chance.sample(range(1, len(nodes)), self.chance.choice([1, 1, 2])), reverse=True)):
+            places = self.chance.sample([2, 3] if self.spread else range(1, len(nodes)), self.chance.choice([1, 1, 2]))
+            for number, place in enumerate(sorted(places, reverse=True)):
                 nodes.insert(place, self.network(f"Network{number}"))
         return "\n".join(["arch:", "  nodes:", *nodes, ""])
 
@@ -127,13 +130,28 @@ class Case(Draw):
         self.networks = True
         return self.single()
 
+    def network_spread(self) -> str:
+        """One Einsum with loops in space right below a network or above it."""
+        self.networks = self.spread = True
+        text = self.single()
+        while text.count("!Spatial") < self.chance.choice([1, 2]):
+            text = self.single()
+        return text
+
     def network_copy(self) -> str:
         """A copy, its tiles carried by networks."""
         self.networks = True
         return self.copy()
 
 
-KINDS = {"single": SINGLES, "tree": TREES, "copy": COPIES, "network_single": NETWORKS, "network_copy": NETWORKED_COPIES}
+KINDS = {
+    "single": SINGLES,
+    "tree": TREES,
+    "copy": COPIES,
+    "network_single": NETWORKS,
+    "network_copy": NETWORKED_COPIES,
+    "network_spread": SPREAD,
+}
 
 
 def cases() -> Iterator[tuple[str, str]]:

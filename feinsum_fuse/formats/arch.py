@@ -252,6 +252,19 @@ class Arch:
 
         return {name: spatial for name, spatial in walk(self.nodes) if spatial}
 
+    @cached_property
+    def distributed(self) -> tuple[tuple[str, str], ...]:
+        """(array, memory) of the memories in arrays that stand in several places of it."""
+
+        def walk(nodes: tuple[ArchNode, ...], around: str) -> Iterator[tuple[str, str]]:
+            for node in nodes:
+                if isinstance(node, Hierarchical | Fork | Array):
+                    yield from walk(node.nodes, node.name if isinstance(node, Array) else around)
+                elif around and isinstance(node, Memory) and any(fanout.fanout > 1 for fanout in node.spatial):
+                    yield around, node.name
+
+        return tuple(walk(self.nodes, ""))
+
     def arrays_around(self, compute: str) -> tuple[str, ...]:
         """The names of the arrays that contain this compute unit, outermost first."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..errors import ModelError
-from ..formats.arch import Arch, Compute, Memory
+from ..formats.arch import Arch, Compute, Memory, Network
 from ..formats.spec import Spec, expect_spec
 from ..formats.workload import TensorAccess, WorkloadEinsum
 from ..formats.writing.presentation import table
@@ -29,6 +29,8 @@ class Bounds:
     """(component, action) -> the least count."""
     energy: float
     """Least energy of these actions, leakage left out."""
+    omitted: tuple[str, ...] = ()
+    """Networks, whose hops are not counted: the floor holds with them, and may lie far below what they cost."""
 
     @property
     def latency(self) -> float:
@@ -46,6 +48,7 @@ class Bounds:
             for name, seconds in self.seconds.items()
         ]
         head = f"Bounds: at least {self.latency:.6g} s ({self.bottleneck}) and {self.energy:.6g} J in actions"
+        head += f"; hops across {', '.join(self.omitted)} are not counted" if self.omitted else ""
         return f"{head}\n\n{table(['Component', 'at least/s', 'actions'], rows, numbers=0)}"
 
 
@@ -55,7 +58,8 @@ def bounds(spec: Spec, *, cold: bool = False) -> Bounds:
     Each point is computed once. In the memory where a tensor lives, each Einsum that reads it reads every value once, and one that writes
     it writes every value once; each level below that holds it is filled once and read once, or written once and drained once. Work below a
     fanout spreads evenly over all instances. Caches that the model places count as levels, empty at first if ``cold``, as for
-    :func:`~feinsum_fuse.model.evaluation.predict`. Raises :class:`ModelError` if the spec has no architecture.
+    :func:`~feinsum_fuse.model.evaluation.predict`. Networks are left out, so that the floor lies lower than it could. Raises
+    :class:`ModelError` if the spec has no architecture.
     """
     spec = place_caches(expect_spec(spec), cold=cold)
     arch = spec.arch
@@ -75,7 +79,7 @@ def bounds(spec: Spec, *, cold: bool = False) -> Bounds:
     for name in dict.fromkeys(name for name, _ in actions):
         calls = {action: n / count_of[name] for (owner, action), n in actions.items() if owner == name}
         seconds[name] = float(component_latency(arch.component(name), calls, names))
-    return Bounds(seconds, actions, energy)
+    return Bounds(seconds, actions, energy, tuple(leaf.name for leaf in arch.components if isinstance(leaf, Network)))
 
 
 def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[WorkloadEinsum, str, list[tuple[str, str, bool]]]]:

@@ -23,6 +23,24 @@ def check(cascade: Cascade, seed: int = 0, sizes: dict[str, int] | None = None) 
         assert largest_error(got[names[tensor]], expected[tensor]) <= tolerance[tensor] + 1e-12, (tensor, cascade)
 
 
+@pytest.mark.parametrize("number", range(6))
+def test_kernels_are_those_that_loopy_makes_of_instructions_and_rules(number: int) -> None:
+    """Rules are added afterwards, since loopy would write them out to find what is given."""
+    kernel = RandomCascade(SEED + number).cascade().kernel().default_entrypoint
+    whole = lp.make_kernel(
+        kernel.domains,
+        [*kernel.substitutions.values(), *kernel.instructions],
+        [*kernel.args, *kernel.temporary_variables.values()],
+        lang_version=(2018, 2),
+        seq_dependencies=False,
+    ).default_entrypoint
+    assert whole.instructions == kernel.instructions
+    assert whole.substitutions == kernel.substitutions
+    assert whole.args == kernel.args
+    assert whole.temporary_variables == kernel.temporary_variables
+    assert set(whole.inames) == set(kernel.inames)
+
+
 @pytest.mark.parametrize("number", range(sweep_size(500)))
 def test_random_cascades(number: int) -> None:
     check(RandomCascade(SEED + number).cascade(), number)

@@ -60,9 +60,10 @@ def check_room(cascade: Cascade, device: cl.Device, free: int | None = None, bud
 
 
 def array_bytes(cascade: Cascade) -> int:
-    """About what is held beside the reference: inputs here and in a child process, with copies of them, and the device's arrays."""
+    """About what is held beside the reference: the device's arrays, inputs here and in a child process, outputs that are read back and
+    compared."""
     sizes = {name: prod(cascade.fixed_shape(name)) * np.dtype(tensor.dtype).itemsize for name, tensor in cascade.tensors.items()}
-    return sum(sizes.values()) + 2 * sum(sizes[name] for name in cascade.inputs)
+    return sum(sizes.values()) + 2 * sum(sizes[name] for name in (*cascade.inputs, *cascade.outputs))
 
 
 def jump_bytes(cascade: Cascade) -> int:

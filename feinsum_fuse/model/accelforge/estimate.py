@@ -79,7 +79,12 @@ def estimate(spec: Spec, tile_shapes: TileShapes | None = None, core: CoreTerm |
 
 
 def _check_known(spec: Spec, arch: Arch) -> None:
-    """Every number that a figure depends on is there; areas are none of them."""
+    """Every number that a figure depends on is there, areas left out, and no memory is spread over an array."""
+    for array, memory in arch.distributed:
+        raise ModelError(
+            f"{memory} is spread over the array {array}: what each part of it holds and moves is not modelled.",
+            hint="Put the memory outside of the !Array, or leave its own spatial out.",
+        )
     for leaf in arch.components:
         for einsum in spec.workload.einsums:
             unknown = [name for name in leaf.unknown(einsum.name) if name not in ("area", "area_scale")]
