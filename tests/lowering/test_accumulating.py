@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.codegen.generation import executable
-from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.runtime.isolation import run_isolated
+from feinsum_fuse.device.checking.verification import verify
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
+from tests.schedule.runs import run
 
 HEAD = """
 workload:
@@ -74,9 +73,8 @@ def check(spec: Spec) -> None:
             signs = np.where(np.arange(shape[-1]) % 2, -1, 1) * np.float32(2.0**24)
             inputs[tensor] = (inputs[tensor] + (signs if tensor == "A" else 1)).astype(dtype)
     expected = {t: a.astype(cascade.tensors[t].dtype) for t, a in cascade.reference(**inputs).items()}
-    program = executable(ff.lower(spec).apply(cascade.kernel()), outputs=list(cascade.outputs))
-    result = run_isolated(program, inputs, find_device("Portable"), timeout_s=60, expected=expected, tolerance=1e-7)
-    assert result.outcome.name == "ok", result.message
+    verification = verify(run(cascade, ff.lower(spec), inputs), expected, 1e-7)
+    assert verification.passed, verification
 
 
 @pytest.mark.parametrize("name", TREES)

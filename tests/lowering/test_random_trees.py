@@ -26,6 +26,8 @@ from .mutations import MUTATIONS
 from .programs import kernels_of, nest_of, outcome
 
 COUNT = sweep_size(500)
+ENOUGH = 6
+"""Broken trees of each kind that the fast suite looks at."""
 SEED = 20261
 
 
@@ -150,4 +152,6 @@ def test_illegal_mutations_are_refused_before_opencl(mutation: object) -> None:
             cascade = ff.cascade(spec)
             ff.lower(spec).apply(cascade.kernel())
         refused[type(caught.value).__name__] += 1
+        if not SLOW and sum(refused.values()) == ENOUGH:
+            break
     assert sum(refused.values()) >= 3, refused
