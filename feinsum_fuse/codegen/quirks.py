@@ -10,6 +10,7 @@ alone; so the condition is joined to one that is true of all of them, which cost
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import pymbolic.primitives as p
@@ -67,9 +68,9 @@ class _Agreement(Rewriter):
             then, other = (self.block(part) for part in bodies(statement))
             return Branch(self.agreed(self.rec(statement.condition)), then, other)
         if isinstance(statement, Loop):
-            bare = changed(Loop(statement.type, statement.name, statement.first, statement.last, ()), self)
+            bare = changed(replace(statement, body=()), self)
             assert isinstance(bare, Loop)
-            return Loop(bare.type, bare.name, bare.first, bare.last, self.block(statement.body), statement.remark)
+            return replace(bare, body=self.block(statement.body))
         if isinstance(statement, Declaration | Assignment | Evaluation):
             return changed(statement, self)
         return with_bodies(statement, self.block)

@@ -98,6 +98,7 @@ class Barrier(Statement):
 class Loop(Statement):
     """``for (type name = first; name <= last; ++name) body``, with a remark above it.
 
+    It is written with ``<`` and the iteration after the last, unless ``up_to_last`` asks for ``<=`` where ``last`` is no number.
     A loop that is to be ``unrolled`` has numbers for first and last; ``bounds`` says which of its iterations run, if not all do.
     """
 
@@ -109,12 +110,13 @@ class Loop(Statement):
     remark: str = ""
     unrolled: bool = False
     bounds: Bounds | None = None
+    up_to_last: bool = False
 
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:
         if self.remark:
             yield f"// {self.remark}"
-        # PoCL 3.0 makes worse loops of an end that is chosen if the comparison is not the one that loopy writes.
-        end = f"< {written(shifted(self.last, 1))}" if is_whole_number(self.last) else f"<= {written(self.last)}"
+        inclusive = self.up_to_last and not is_whole_number(self.last)
+        end = f"<= {written(self.last)}" if inclusive else f"< {written(shifted(self.last, 1))}"
         yield f"for ({self.type} {self.name} = {written(self.first)}; {self.name} {end}; ++{self.name})"
         yield from _inner(self.body)
 

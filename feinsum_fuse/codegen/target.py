@@ -248,7 +248,8 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         first, last = mapper(lbound, type_context="i").expr, mapper(ubound, type_context="i").expr
         if codegen_state.kernel.iname_tags_of_type(iname, UnrolledTag):
             return _unrolled(codegen_state, Loop(kind, iname, first, last, flat(inner), unrolled=True))
-        loop = Loop(kind, iname, first, last, flat(inner), self.target.description.remarks.get(iname, ""))
+        remark = self.target.description.remarks.get(iname, "")
+        loop = Loop(kind, iname, first, last, flat(inner), remark, up_to_last=self.target.quirks.chosen_ends)
         return Block([*hints, loop]) if hints else loop
 
     def emit_initializer(

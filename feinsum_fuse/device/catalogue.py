@@ -20,6 +20,8 @@ from .vectors import vector_registers
 
 POCL = "Portable Computing Language"
 QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL}
+GROUP_PARTS = {POCL: (32, 256)}
+"""PoCL's thread pool (``POCL_PTHREAD_MIN_WGS`` and ``POCL_PTHREAD_MAX_WGS`` of its scheduler)."""
 """Platform -> what its devices are known to get wrong."""
 
 
@@ -132,6 +134,7 @@ def target(device: cl.Device) -> Target:
         vector_registers=vectors.count,
         line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
+        group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),
     )
 
@@ -152,14 +155,14 @@ def quirks_of(platform: str) -> Quirks:
 def _limits(device: cl.Device) -> DeviceLimits:
     """What a kernel may ask of this device, so that lowering can refuse a tile before OpenCL is reached.
 
-    OpenCL cannot be asked for private memory. PoCL puts the arrays of all work-items of a group on the stack of one thread, whose size is
-    the process's limit; an eighth is left for calls. Intel's runtime grows its stack; a GPU spills to at most 512 KiB for each work-item.
+    OpenCL cannot be asked for private memory. Where it lies on the stack of one thread, that has the size of the process's limit, and an
+    eighth is left for calls. Intel's runtime grows its stack; a GPU spills to at most 512 KiB for each work-item.
     """
     group = int(device.max_work_group_size)
     x, y, z = (int(size) for size in device.max_work_item_sizes[:3])
     if device.type & cl.device_type.GPU:
         private = group * (512 << 10)
-    elif device.platform.name.startswith(POCL):
+    elif quirks_of(device.platform.name).private_on_stack:
         private = _thread_stack_bytes() * 7 // 8
     else:
         private = 64 << 20

@@ -55,6 +55,12 @@ class Quirks:
     """``sin`` and ``cos`` of vectors of float32 are wrong in lanes with small arguments if another lane has a very large or infinite
     one: they are taken from there, too.
     """
+    chosen_ends: bool = False
+    """Loops whose end is chosen among several are compiled to worse code unless they run up to the last iteration by ``<=``."""
+    private_on_stack: bool = False
+    """The private arrays of all work-items of a group lie on the stack of the thread that runs it, and where they exceed it the process
+    dies of a segmentation fault: the limit of private memory is the stack of a thread, less an eighth for calls.
+    """
     half_written_cache: bool = False
     """A process that dies while it compiles leaves an entry in the compiler's cache of which every later build fails: a child process
     compiles into a cache of its own, and what ran well is handed over.
@@ -78,6 +84,8 @@ class Target:
     """Of a line of the cache, as memory is read and written."""
     shares_host_memory: bool = False
     """Whether the device reads the host's arrays where they lie."""
+    group_parts: tuple[int, int] = (1, 1)
+    """Work-groups that the runtime hands to a thread at once, for each thread there is: while few are left, and while many are."""
     quirks: Quirks = field(default_factory=Quirks)
 
     def lanes(self, dtype: str) -> int:
@@ -94,6 +102,8 @@ POCL = Quirks(
     halved_vectors=True,
     slow_functions=True,
     mixed_arguments=True,
+    chosen_ends=True,
+    private_on_stack=True,
     half_written_cache=True,
 )
 """What PoCL 3.0 gets wrong."""

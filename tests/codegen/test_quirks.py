@@ -47,7 +47,7 @@ def test_choices_are_marked(line: str, expected: str) -> None:
 
 
 def test_ends_of_loops_are_marked() -> None:
-    loop = Loop("int", "i", 0, expression("(4 if k > 2 else lid(0))"), (assignment("c = d"),))
+    loop = Loop("int", "i", 0, expression("(4 if k > 2 else lid(0))"), (assignment("c = d"),), up_to_last=True)
     tree = with_hidden_agreement(kernel(WAITING, loop, group=(3, 1, 1)))
     assert lines(tree)[-2] == "for (int i = 0; i <= (agreed(k > 2) ? 4 : lid(0)); ++i)"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pyopencl as cl
 import pytest
 
@@ -22,6 +23,7 @@ from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.schedule.target import INTEL, POCL, Quirks, Target
+from tests.device.programs import program
 from tests.device.test_program import SIXTEEN_LANES
 from tests.lowering.test_mappings import FIRST_OF_A_LOOP, MATMUL, TREES, spec_of
 
@@ -47,18 +49,28 @@ ENDS_EARLY = """
 - !Compute {einsum: Z, component: MAC}
 """
 """The last group has fewer tiles that its work-items fill and wait for."""
+REST_OF_A_TILE = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Temporal {rank_variable: m, tile_shape: 4}
+- !Temporal {rank_variable: n, tile_shape: 1}
+- !Temporal {rank_variable: m, tile_shape: 1}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Compute {einsum: Z, component: MAC}
+"""
+"""The last tile has three rows instead of four."""
 SPECS: dict[str, Spec] = {
     "barrier_under_condition": spec_of((MATMUL,), {"M": 7, "N": 4, "K": 5}, ENDS_EARLY),
     "uneven_loops": spec_of((MATMUL,), {"M": 5, "N": 3, "K": 4}, UNEVEN),
     "agreed_conditions": spec_of((MATMUL,), {"M": 7, "N": 3, "K": 5}, FIRST_OF_A_LOOP),
     "widest_builtins": loads(SIXTEEN_LANES.replace("exp(", "log(")),
+    "chosen_ends": spec_of((MATMUL,), {"M": 7, "N": 3, "K": 5}, REST_OF_A_TILE),
     "slow_vector_loads": loads(SIXTEEN_LANES),
     "halved_vectors": loads(SIXTEEN_LANES),
     "slow_functions": loads(SIXTEEN_LANES),
     "mixed_arguments": loads(SIXTEEN_LANES.replace("exp(A[m,n])", "sin(where(n < 1, 1073741824, 0.001 * A[m,n]))")),
 }
 """Quirk -> a mapping whose kernel it concerns."""
-SLOW = {"slow_vector_loads", "halved_vectors", "slow_functions"}
+SLOW = {"chosen_ends", "slow_vector_loads", "halved_vectors", "slow_functions"}
 """Those that cost time and nothing else."""
 TRACES = ("agreed(", "_by_halves", "_anywhere", "whole_", "Cody", "pi/2", "POCL")
 """What only a text has that avoids a quirk, besides conditions that stand elsewhere."""
@@ -102,7 +114,7 @@ def test_each_quirk_changes_a_text(quirk: str) -> None:
 
 
 def test_every_quirk_has_a_kernel() -> None:
-    assert {flag.name for flag in dataclasses.fields(Quirks)} - {"half_written_cache"} == set(SPECS)
+    assert {flag.name for flag in dataclasses.fields(Quirks)} - {"half_written_cache", "private_on_stack"} == set(SPECS)
 
 
 @pytest.mark.parametrize("quirk", SPECS)
@@ -117,6 +129,18 @@ def test_other_devices_compute_right_without(device: cl.Device, quirk: str) -> N
     assert target(device).quirks in {Quirks(), INTEL}
     result = outcome(SPECS[quirk], Quirks(), device)
     assert result.outcome is Outcome.ok, result.message
+
+
+def test_private_memory_lies_on_a_threads_stack() -> None:
+    """What fills the limit runs (``test_private_limit_can_be_used``); beyond the eighth that it leaves, the process dies."""
+    device = find_device("Portable")
+    assert target(device).quirks.private_on_stack
+    size = target(device).limits.private_bytes // 4 * 5 // 4
+    body = f"volatile float big[{size}]; for (int k = 0; k < {size}; ++k) big[k] = A[i]; C[i] = 2*big[{size - 1}];"
+    result = run_isolated(program(body, 1, group=1), {"A": np.ones(1, np.float32)}, device)
+    if result.outcome is Outcome.ok:
+        pytest.skip("PoCL keeps private memory elsewhere on this machine")
+    assert result.outcome is Outcome.crashed
 
 
 def test_small_groups_are_loops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,8 +143,9 @@ def test_one_group_uses_one_core() -> None:
 
 
 def test_groups_over_threads() -> None:
-    assert [makespan(groups, 2) for groups in (1, 2, 3, 4, 16)] == [1, 1, 2, 2, 8]
-    assert makespan(10_000, 2) < 1.1 * 10_000 / 2
+    assert [makespan(groups, 2, (32, 256)) for groups in (1, 2, 3, 4, 16)] == [1, 1, 2, 2, 8]
+    assert makespan(10_000, 2, (32, 256)) < 1.1 * 10_000 / 2
+    assert makespan(10_000, 3, (1, 1)) <= 10_000 / 3 + 3
 
 
 def test_what_fits_a_cache_is_fetched_once_and_what_does_not_again() -> None:

@@ -81,7 +81,7 @@ class _Session:
         device = self.bench.device
         self.levels = caches(device)
         self.units = DeviceInfo.of(device).units
-        self.groups = 16 * self.units  # several for each unit, since PoCL may hand the first few to one thread
+        self.groups = 16 * self.units  # several for each unit, since a runtime may hand the first few to one thread
         self.many = 20_000
         self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
         if device.type & cl.device_type.CPU:
@@ -188,12 +188,15 @@ class _Session:
         """Costs and rates that no component carries."""
         launch = sorted(self.probes["launch"].seconds)
         many = min(self.probes["launch_many"].seconds)
+        least_groups, most_groups = target(self.bench.device).group_parts
         result = {
             "assumed_energies": 1.0,
             "launch_seconds": launch[len(launch) // 2],
             "group_seconds": max(0.0, (many - launch[0]) / self.many),
             "multiply_add_latency_seconds": 1 / self.rate("chained").value,
             "line_bytes": self.bench.line,
+            "least_groups_at_once": least_groups,
+            "most_groups_at_once": most_groups,
         }
         if "more sums" in self.probes:
             spilled = self.rate("more sums").value < SPILLED * self.rate("few sums").value

@@ -19,9 +19,6 @@ from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
 from .straight import Straight
 
-LEAST_GROUPS, MOST_GROUPS = 32, 256
-"""PoCL hands groups to a thread in parts of the rest, as many at once as this times the number of threads."""
-
 
 @dataclass(frozen=True)
 class CodeFigures:
@@ -103,7 +100,7 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
     timing = _Timing(nest, machine, cold)
     for body in kernels:
         groups = groups_of(body)
-        stretch = makespan(groups, machine.cores) * machine.cores / groups
+        stretch = makespan(groups, machine.cores, machine.group_parts) * machine.cores / groups
         parts += timing.parts(body, stretch)
         launches += launch + group * groups
     return KernelTime(tuple(parts), launches)
@@ -118,12 +115,15 @@ def groups_of(body: Sequence[Node]) -> int:
     return math.prod(axes.values())
 
 
-def makespan(groups: int, threads: int) -> int:
-    """Groups that the busiest of some threads runs, each taking a part of the rest when it is free."""
+def makespan(groups: int, threads: int, parts: tuple[int, int]) -> int:
+    """Groups that the busiest of some threads runs, each taking a part of the rest when it is free: at most the first of ``parts`` for each
+    thread while few are left, the second while many are.
+    """
+    few, many = parts
     ends = [(0, k) for k in range(threads)]
     rest = groups
     while rest:
-        most = LEAST_GROUPS if rest <= MOST_GROUPS * threads else MOST_GROUPS
+        most = few if rest <= many * threads else many
         taken = min(most * threads, -(-rest // threads))
         end, thread = heapq.heappop(ends)
         heapq.heappush(ends, (end + taken, thread))

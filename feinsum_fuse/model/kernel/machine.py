@@ -113,6 +113,11 @@ class Machine:
         """One of :data:`~feinsum_fuse.model.processor.FIGURES`."""
         return figure(self.arch, name)
 
+    @cached_property
+    def group_parts(self) -> tuple[int, int]:
+        """Groups that a thread is handed at once, in so many for each thread: while few are left, and while many are."""
+        return int(self.figure("least_groups_at_once")), int(self.figure("most_groups_at_once"))
+
     def function(self, name: str, lanes: int) -> float:
         """Seconds of one call, on a vector or on a scalar.
 
