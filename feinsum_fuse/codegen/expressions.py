@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from pymbolic.mapper import IdentityMapper, Mapper
 from pymbolic.typing import Expression
 
-from ..schedule.kernel.operations import Operation
+from ..schedule.kernel.operations import VectorOperation
 
 
 @p.expr_dataclass()
@@ -30,7 +30,7 @@ class Cast(p.ExpressionNode):  # type: ignore[misc]
 class VectorCall(p.ExpressionNode):  # type: ignore[misc]
     """A call of a function on vectors."""
 
-    operation: Operation
+    operation: VectorOperation
     parameters: tuple[Expression, ...]
 
 

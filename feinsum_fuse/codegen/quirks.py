@@ -22,11 +22,11 @@ from .statements import (
     Assignment,
     Barrier,
     Branch,
+    CStatement,
     Declaration,
     Evaluation,
     Kernel,
     Loop,
-    Statement,
     all_statements,
     bodies,
     changed,
@@ -56,11 +56,11 @@ class _Agreement(Rewriter):
         super().__init__()
         self.varying: set[str] = set()
 
-    def block(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+    def block(self, body: Sequence[CStatement]) -> tuple[CStatement, ...]:
         """The statements of a block, in their order, with their conditions marked."""
         return tuple(map(self.statement, body))
 
-    def statement(self, statement: Statement) -> Statement:
+    def statement(self, statement: CStatement) -> CStatement:
         """A statement, with those in it."""
         if isinstance(statement, Declaration) and statement.value is not None and self._varies(statement.value):
             self.varying.add(statement.name)

@@ -27,9 +27,9 @@ from .expressions import (
 from .statements import (
     Assignment,
     Branch,
+    CStatement,
     Declaration,
     Loop,
-    Statement,
     Variable,
     all_statements,
     bodies,
@@ -84,7 +84,7 @@ def sums_within(value: Expression) -> Iterator[Expression]:
             yield from (negative(term) for term in part.children[1:] if is_negative(term) and isinstance(term, p.Product))
 
 
-def with_names(body: Sequence[Statement], fixed: frozenset[str], taken: set[str]) -> tuple[Statement, ...]:
+def with_names(body: Sequence[CStatement], fixed: frozenset[str], taken: set[str]) -> tuple[CStatement, ...]:
     """The statements with declarations of what they repeat; ``fixed`` are the variables that keep their values, ``taken`` all names."""
     return _Naming().named(body, fixed, taken)
 
@@ -96,7 +96,7 @@ class _Naming:
         self.uses_in: dict[Expression, tuple[_Use, ...]] = {}
         self.parts_in: dict[Expression, frozenset[Expression]] = {}
 
-    def named(self, body: Sequence[Statement], fixed: frozenset[str], taken: set[str]) -> tuple[Statement, ...]:
+    def named(self, body: Sequence[CStatement], fixed: frozenset[str], taken: set[str]) -> tuple[CStatement, ...]:
         """The statements of a block with declarations of what they repeat."""
         result = tuple(body)
         while (found := self.repeated(result, fixed)) is not None:
@@ -110,12 +110,12 @@ class _Naming:
         constants = {s.name for s in result if isinstance(s, Declaration) and s.value is not None}
         return tuple(self.inside(statement, fixed | constants, taken) for statement in result)
 
-    def inside(self, statement: Statement, fixed: frozenset[str], taken: set[str]) -> Statement:
+    def inside(self, statement: CStatement, fixed: frozenset[str], taken: set[str]) -> CStatement:
         """A statement with declarations in its blocks."""
         known = fixed | {statement.name} if isinstance(statement, Loop) else fixed
         return with_bodies(statement, lambda body: self.named(body, known, set(taken)))
 
-    def repeated(self, body: Sequence[Statement], fixed: frozenset[str]) -> tuple[Expression, frozenset[str], int] | None:
+    def repeated(self, body: Sequence[CStatement], fixed: frozenset[str]) -> tuple[Expression, frozenset[str], int] | None:
         """The longest arithmetic that occurs more than once and belongs here, its arrays, and the first statement with it."""
         found: dict[Expression, list[tuple[_Use, tuple[int, ...]]]] = {}
         known = fixed | {s.name for s in body if isinstance(s, Declaration) and s.value is not None}
@@ -141,7 +141,7 @@ class _Naming:
             self.parts_in[value] = frozenset(sums_within(value))
         return self.parts_in[value]
 
-    def uses(self, statement: Statement, place: tuple[int, ...]) -> Iterator[tuple[_Use, tuple[int, ...]]]:
+    def uses(self, statement: CStatement, place: tuple[int, ...]) -> Iterator[tuple[_Use, tuple[int, ...]]]:
         """What might get a name, with the path of blocks to it."""
         for expression in expressions(statement):
             if expression not in self.uses_in:
@@ -238,7 +238,7 @@ def fresh(wish: str, taken: set[str], number: int = 0) -> str:
     return name
 
 
-def with_starts(body: Sequence[Statement], starts: Mapping[str, Linear]) -> tuple[Statement, ...]:
+def with_starts(body: Sequence[CStatement], starts: Mapping[str, Linear]) -> tuple[CStatement, ...]:
     """Where a group's part of a rank variable starts, computed once: ``starts`` are sums of group numbers, by the names that they get."""
     taken = {name for s in all_statements(body) for e in expressions(s) for name in variables(e)}
     wanted = {name: start for name, start in starts.items() if name not in taken}
@@ -278,9 +278,9 @@ class _Started(Rewriter):
         return Linear({self.rec(term): factor for term, factor in total.terms.items()}, total.constant).expression
 
 
-def with_loads(body: Sequence[Statement], known: Mapping[str, Variable], taken: set[str]) -> Iterator[Statement]:
+def with_loads(body: Sequence[CStatement], known: Mapping[str, Variable], taken: set[str]) -> Iterator[CStatement]:
     """The statements with the operands that several of them read loaded once."""
-    run: list[Statement] = []
+    run: list[CStatement] = []
     for statement in body:
         if _is_private(statement, known) and (run or isinstance(statement, Assignment)):
             run.append(statement)
@@ -291,7 +291,7 @@ def with_loads(body: Sequence[Statement], known: Mapping[str, Variable], taken: 
     yield from _run(run, known, taken)
 
 
-def _inside(statement: Statement, known: Mapping[str, Variable], taken: set[str]) -> Statement:
+def _inside(statement: CStatement, known: Mapping[str, Variable], taken: set[str]) -> CStatement:
     return with_bodies(statement, lambda body: tuple(with_loads(body, known, set(taken))))
 
 
@@ -300,7 +300,7 @@ def _is_public(name: str, known: Mapping[str, Variable]) -> bool:
     return name in known and known[name].memory != "private"
 
 
-def _is_private(statement: Statement, known: Mapping[str, Variable]) -> bool:
+def _is_private(statement: CStatement, known: Mapping[str, Variable]) -> bool:
     """Whether a statement only changes private variables, which no load reads."""
     match statement:
         case Assignment(target, _, _):
@@ -310,7 +310,7 @@ def _is_private(statement: Statement, known: Mapping[str, Variable]) -> bool:
     return False
 
 
-def _run(run: Sequence[Statement], known: Mapping[str, Variable], taken: set[str]) -> Iterator[Statement]:
+def _run(run: Sequence[CStatement], known: Mapping[str, Variable], taken: set[str]) -> Iterator[CStatement]:
     """Statements that write nothing that their loads read; those behind conditions use what others have loaded."""
     written_to = {array_of(s.target) for s in all_statements(run) if isinstance(s, Assignment)}
     # What stands behind a condition may not be there, and a load that only shares its operand with that is as fast where it is.
@@ -354,7 +354,7 @@ def _operands(value: Expression, known: Mapping[str, Variable]) -> Iterator[Expr
             yield from _operands(child, known)
 
 
-def loop_names(body: Sequence[Statement]) -> Iterator[str]:
+def loop_names(body: Sequence[CStatement]) -> Iterator[str]:
     """The names of loops and of what is declared."""
     for statement in all_statements(body):
         if isinstance(statement, Loop | Declaration):

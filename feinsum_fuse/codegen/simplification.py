@@ -14,12 +14,12 @@ from pymbolic.typing import Expression
 
 from .arithmetic import Known, both, conjuncts, integer, is_axis, negated, simplified
 from .expressions import Rewriter, Substitution, VectorCall, is_negative, negative, within
-from .statements import Assignment, Barrier, Branch, Declaration, Evaluation, Loop, Scope, Statement, bodies, changed, with_bodies
+from .statements import Assignment, Barrier, Branch, CStatement, Declaration, Evaluation, Loop, Scope, bodies, changed, with_bodies
 
 
-def shortened(body: Sequence[Statement], known: Known) -> tuple[Statement, ...]:
+def shortened(body: Sequence[CStatement], known: Known) -> tuple[CStatement, ...]:
     """Statements in their shortest form, where something is known."""
-    result: list[Statement] = []
+    result: list[CStatement] = []
     values: dict[str, Expression] = {}
     for statement in body:
         for short in _shortened(changed(statement, Substitution(values)) if values else statement, known):
@@ -33,7 +33,7 @@ def shortened(body: Sequence[Statement], known: Known) -> tuple[Statement, ...]:
     return tuple(result)
 
 
-def _shortened(statement: Statement, known: Known) -> Iterator[Statement]:
+def _shortened(statement: CStatement, known: Known) -> Iterator[CStatement]:
     match statement:
         case Loop():
             yield from _loop(statement, known)
@@ -51,7 +51,7 @@ def _shortened(statement: Statement, known: Known) -> Iterator[Statement]:
             yield statement
 
 
-def _branch(test: Expression, body: Sequence[Statement], otherwise: Sequence[Statement], known: Known) -> Iterator[Statement]:
+def _branch(test: Expression, body: Sequence[CStatement], otherwise: Sequence[CStatement], known: Known) -> Iterator[CStatement]:
     then = shortened(body, known.where(test)) if test is not False else ()
     other = shortened(otherwise, known.where(negated(test, known))) if otherwise and test is not True else ()
     if isinstance(test, bool):
@@ -62,7 +62,7 @@ def _branch(test: Expression, body: Sequence[Statement], otherwise: Sequence[Sta
         yield Branch(simplified(negated(test, known), known), other)
 
 
-def _inlined(body: Sequence[Statement]) -> Iterator[Statement]:
+def _inlined(body: Sequence[CStatement]) -> Iterator[CStatement]:
     """Statements of a block, for what is around it: constants of its own are replaced by their values."""
     values: dict[str, Expression] = {}
     for statement in body:
@@ -74,7 +74,7 @@ def _inlined(body: Sequence[Statement]) -> Iterator[Statement]:
             yield statement
 
 
-def _loop(loop: Loop, known: Known) -> Iterator[Statement]:
+def _loop(loop: Loop, known: Known) -> Iterator[CStatement]:
     first, last = integer(loop.first, known), integer(loop.last, known)
     (low, least_first), (least, high) = known.range(first), known.range(last)
     if low is not None and high is not None and high < low:
@@ -87,13 +87,13 @@ def _loop(loop: Loop, known: Known) -> Iterator[Statement]:
         yield replace(loop, first=first, last=last, body=body)
 
 
-def _at(loop: Loop, value: Expression) -> tuple[Statement, ...]:
+def _at(loop: Loop, value: Expression) -> tuple[CStatement, ...]:
     """The body of a loop in one iteration."""
     substitution = Substitution({loop.name: value})
     return tuple(changed(statement, substitution) for statement in loop.body)
 
 
-def _assigned(target: Expression, operator: str, value: Expression) -> Iterator[Statement]:
+def _assigned(target: Expression, operator: str, value: Expression) -> Iterator[CStatement]:
     match value:
         case VectorCall() if value.operation.is_store and value.parameters[0] == target and operator == "=":
             # The call stores, and has the value of the element that it has stored.
@@ -110,7 +110,7 @@ def _assigned(target: Expression, operator: str, value: Expression) -> Iterator[
             yield Assignment(target, value, operator)
 
 
-def _evaluated(value: Expression, known: Known) -> Iterator[Statement]:
+def _evaluated(value: Expression, known: Known) -> Iterator[CStatement]:
     if isinstance(value, VectorCall) and value.operation.is_counted:
         most = known.range(value.parameters[-1])[1]
         if most is not None and most <= 0:
@@ -138,7 +138,7 @@ class _Whole(Rewriter):
         return VectorCall(expr.operation, parameters)
 
 
-def _join(before: list[Statement], statement: Statement, known: Known) -> None:
+def _join(before: list[CStatement], statement: CStatement, known: Known) -> None:
     """Add a statement, which becomes part of the last one where both stand under one condition or are barriers."""
     last = before[-1] if before else None
     if isinstance(last, Barrier) and isinstance(statement, Barrier):
@@ -158,7 +158,7 @@ def _join(before: list[Statement], statement: Statement, known: Known) -> None:
     before.append(statement)
 
 
-def _appended(body: Sequence[Statement], more: Sequence[Statement], known: Known) -> tuple[Statement, ...]:
+def _appended(body: Sequence[CStatement], more: Sequence[CStatement], known: Known) -> tuple[CStatement, ...]:
     result = list(body)
     for statement in more:
         _join(result, statement, known)
@@ -175,12 +175,12 @@ def _is_fixed(condition: Expression, known: Known) -> bool:
     return True
 
 
-def joined(body: Sequence[Statement]) -> tuple[Statement, ...]:
+def joined(body: Sequence[CStatement]) -> tuple[CStatement, ...]:
     """Statements in which a condition that only stands before another one is joined to it."""
     return tuple(_one_condition(with_bodies(statement, joined)) for statement in body)
 
 
-def _one_condition(statement: Statement) -> Statement:
+def _one_condition(statement: CStatement) -> CStatement:
     if isinstance(statement, Branch) and not statement.otherwise and len(statement.body) == 1:
         (inner,) = statement.body
         if isinstance(inner, Branch) and not inner.otherwise:
@@ -189,12 +189,12 @@ def _one_condition(statement: Statement) -> Statement:
     return statement
 
 
-def unrolled(body: Sequence[Statement]) -> tuple[Statement, ...]:
+def unrolled(body: Sequence[CStatement]) -> tuple[CStatement, ...]:
     """The statements with every loop that is to be unrolled written out, each iteration under its conditions."""
     return tuple(_unrolled(body, {}))
 
 
-def _unrolled(body: Sequence[Statement], values: Mapping[str, int]) -> Iterator[Statement]:
+def _unrolled(body: Sequence[CStatement], values: Mapping[str, int]) -> Iterator[CStatement]:
     for statement in body:
         if isinstance(statement, Loop) and statement.unrolled:
             yield from _iterations(statement, values)
@@ -205,11 +205,11 @@ def _unrolled(body: Sequence[Statement], values: Mapping[str, int]) -> Iterator[
         yield with_bodies(changed(bare, Substitution(dict(values))) if values else bare, partial(_next, blocks))
 
 
-def _next(blocks: Iterator[tuple[Statement, ...]], _: tuple[Statement, ...]) -> tuple[Statement, ...]:
+def _next(blocks: Iterator[tuple[CStatement, ...]], _: tuple[CStatement, ...]) -> tuple[CStatement, ...]:
     return next(blocks)
 
 
-def _iterations(loop: Loop, values: Mapping[str, int]) -> Iterator[Statement]:
+def _iterations(loop: Loop, values: Mapping[str, int]) -> Iterator[CStatement]:
     assert isinstance(loop.first, int) and isinstance(loop.last, int)
     for value in range(loop.first, loop.last + 1):
         here = {**values, loop.name: value}

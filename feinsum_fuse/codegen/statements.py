@@ -21,12 +21,12 @@ WIDTH = 140
 Memory = Literal["global", "local", "private"]
 
 
-class Statement(Generable):
+class CStatement(Generable):
     """One statement; ``generate`` gives its lines."""
 
 
 @dataclass(frozen=True)
-class Comment(Statement):
+class Comment(CStatement):
     """``// text``."""
 
     text: str
@@ -36,7 +36,7 @@ class Comment(Statement):
 
 
 @dataclass(frozen=True)
-class Foreign(Statement):
+class Foreign(CStatement):
     """A statement of loopy's that is not looked into, such as a caller's own C."""
 
     of: Generable
@@ -46,7 +46,7 @@ class Foreign(Statement):
 
 
 @dataclass(frozen=True)
-class Declaration(Statement):
+class Declaration(CStatement):
     """``type name[size] = value;``, where ``size`` and ``value`` may be missing; with a value it is a constant."""
 
     type: str
@@ -63,7 +63,7 @@ class Declaration(Statement):
 
 
 @dataclass(frozen=True)
-class Assignment(Statement):
+class Assignment(CStatement):
     """``target operator value;``, the operator such as ``=`` or ``+=``."""
 
     target: Expression
@@ -75,7 +75,7 @@ class Assignment(Statement):
 
 
 @dataclass(frozen=True)
-class Evaluation(Statement):
+class Evaluation(CStatement):
     """``value;``: a call, for what it does."""
 
     value: Expression
@@ -85,7 +85,7 @@ class Evaluation(Statement):
 
 
 @dataclass(frozen=True)
-class Barrier(Statement):
+class Barrier(CStatement):
     """Work-items wait for one another, and see what each has written into these memories."""
 
     memories: tuple[str, ...]
@@ -95,7 +95,7 @@ class Barrier(Statement):
 
 
 @dataclass(frozen=True)
-class Loop(Statement):
+class Loop(CStatement):
     """``for (type name = first; name <= last; ++name) body``, with a remark above it.
 
     It is written with ``<`` and the iteration after the last, unless ``up_to_last`` asks for ``<=`` where ``last`` is no number.
@@ -106,7 +106,7 @@ class Loop(Statement):
     name: str
     first: Expression
     last: Expression
-    body: tuple[Statement, ...]
+    body: tuple[CStatement, ...]
     remark: str = ""
     unrolled: bool = False
     bounds: Bounds | None = None
@@ -122,12 +122,12 @@ class Loop(Statement):
 
 
 @dataclass(frozen=True)
-class Branch(Statement):
+class Branch(CStatement):
     """``if (condition) body else otherwise``."""
 
     condition: Expression
-    body: tuple[Statement, ...]
-    otherwise: tuple[Statement, ...] = ()
+    body: tuple[CStatement, ...]
+    otherwise: tuple[CStatement, ...] = ()
 
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:
         yield f"if ({written(self.condition)})"
@@ -139,7 +139,7 @@ class Branch(Statement):
             yield from _inner(self.otherwise)
 
 
-class Block(Statement):
+class Compound(CStatement):
     """Statements one after another, as loopy collects them."""
 
     def __init__(self, contents: Sequence[Generable] | Generable = ()) -> None:
@@ -150,21 +150,21 @@ class Block(Statement):
         yield from _inner(self.contents, braced=True)
 
 
-class Scope(Block):
+class Scope(Compound):
     """A block with declarations of its own."""
 
 
-Inner = tuple[Statement, ...]
+Inner = tuple[CStatement, ...]
 
 
-def flat(part: Generable) -> tuple[Statement, ...]:
+def flat(part: Generable) -> tuple[CStatement, ...]:
     """The statements that something is made of."""
-    if isinstance(part, Block) and not isinstance(part, Scope):
+    if isinstance(part, Compound) and not isinstance(part, Scope):
         return tuple(part.contents)
-    return (part if isinstance(part, Statement) else Foreign(part),)
+    return (part if isinstance(part, CStatement) else Foreign(part),)
 
 
-def _inner(body: Sequence[Statement], *, braced: bool = False) -> Iterator[str]:
+def _inner(body: Sequence[CStatement], *, braced: bool = False) -> Iterator[str]:
     is_block = braced or len(body) > 1
     yield from ["{"] if is_block else []
     for statement in body:
@@ -173,7 +173,7 @@ def _inner(body: Sequence[Statement], *, braced: bool = False) -> Iterator[str]:
     yield from ["}"] if is_block else []
 
 
-def _ends_in_branch(body: Sequence[Statement]) -> bool:
+def _ends_in_branch(body: Sequence[CStatement]) -> bool:
     return any(isinstance(s, Branch) or (isinstance(s, Loop) and _ends_in_branch(s.body)) for s in body)
 
 
@@ -203,7 +203,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Head(Statement):
+class Head(CStatement):
     """The declaration of a function; ``group`` is the number of work-items of a group along three axes, if that is known."""
 
     name: str
@@ -226,11 +226,11 @@ class Head(Statement):
 
 
 @dataclass(frozen=True)
-class Kernel(Statement):
+class Kernel(CStatement):
     """A function: its head, its body and what is known of the variables; ``remarks`` stand above it."""
 
     head: Head
-    body: tuple[Statement, ...]
+    body: tuple[CStatement, ...]
     variables: constantdict[str, Variable] = field(default_factory=constantdict)
     remarks: tuple[str, ...] = ()
 
@@ -239,7 +239,7 @@ class Kernel(Statement):
         """The head, by the name that loopy knows."""
         return self.head
 
-    def with_body(self, body: Sequence[Statement]) -> Kernel:
+    def with_body(self, body: Sequence[CStatement]) -> Kernel:
         """The kernel with another body."""
         return replace(self, body=tuple(body))
 
@@ -257,7 +257,7 @@ class Kernel(Statement):
         yield "}"
 
 
-def expressions(statement: Statement) -> tuple[Expression, ...]:
+def expressions(statement: CStatement) -> tuple[Expression, ...]:
     """The expressions of a statement itself, without those of the statements in it."""
     match statement:
         case Declaration(value=value):
@@ -273,7 +273,7 @@ def expressions(statement: Statement) -> tuple[Expression, ...]:
     return ()
 
 
-def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+def bodies(statement: CStatement) -> tuple[tuple[CStatement, ...], ...]:
     """The blocks in a statement."""
     match statement:
         case Loop(body=body):
@@ -285,7 +285,7 @@ def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
     return ()
 
 
-def with_bodies(statement: Statement, change: Callable[[tuple[Statement, ...]], Sequence[Statement]]) -> Statement:
+def with_bodies(statement: CStatement, change: Callable[[tuple[CStatement, ...]], Sequence[CStatement]]) -> CStatement:
     """The statement with the blocks in it changed."""
     match statement:
         case Loop(body=body):
@@ -297,7 +297,7 @@ def with_bodies(statement: Statement, change: Callable[[tuple[Statement, ...]], 
     return statement
 
 
-def changed(statement: Statement, change: Callable[[Expression], Expression]) -> Statement:
+def changed(statement: CStatement, change: Callable[[Expression], Expression]) -> CStatement:
     """The statement with its expressions changed, and those of the statements in it."""
     match statement:
         case Declaration(value=value):
@@ -317,7 +317,7 @@ def changed(statement: Statement, change: Callable[[Expression], Expression]) ->
     return statement
 
 
-def all_statements(body: Sequence[Statement]) -> Iterator[Statement]:
+def all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:
     """All statements, outer before inner."""
     for statement in body:
         yield statement
@@ -325,7 +325,7 @@ def all_statements(body: Sequence[Statement]) -> Iterator[Statement]:
             yield from all_statements(block)
 
 
-def renamed(statement: Statement, names: Mapping[str, str]) -> Statement:
+def renamed(statement: CStatement, names: Mapping[str, str]) -> CStatement:
     """The statement with its loops, and those in it, called otherwise."""
     if isinstance(statement, Loop):
         statement = replace(statement, name=names.get(statement.name, statement.name))

@@ -41,7 +41,7 @@ from pymbolic.typing import Expression
 from pytools.tag import UniqueTag, tag_dataclass
 
 from ..schedule.kernel.intrinsics import Intrinsic
-from ..schedule.kernel.operations import Operation
+from ..schedule.kernel.operations import VectorOperation
 from ..schedule.kernel.remarks import Description
 from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import Quirks
@@ -54,10 +54,11 @@ from .statements import (
     Argument,
     Assignment,
     Barrier,
-    Block,
     Bounds,
     Branch,
     Comment,
+    Compound,
+    CStatement,
     Declaration,
     Foreign,
     Head,
@@ -65,7 +66,6 @@ from .statements import (
     Loop,
     Memory,
     Scope,
-    Statement,
     Variable,
     flat,
 )
@@ -191,7 +191,7 @@ class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[m
     def map_call(self, expr: p.Call, type_context: str | None) -> Expression:
         result = super().map_call(expr, type_context)
         if isinstance(self.codegen_state.callables_table[expr.function.name], Intrinsic):
-            operation = Operation.named(result.function.name)
+            operation = VectorOperation.named(result.function.name)
             return VectorCall(operation, _with_steps(result.parameters) if operation.is_block else result.parameters)
         return result
 
@@ -220,14 +220,14 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         return ExpressionMapper(codegen_state)
 
     @property
-    def ast_block_class(self) -> type[Block]:
-        return Block
+    def ast_block_class(self) -> type[Compound]:
+        return Compound
 
     @property
     def ast_block_scope_class(self) -> type[Scope]:
         return Scope
 
-    def emit_assignment(self, codegen_state: CodeGenerationState, insn: InstructionBase) -> Statement:
+    def emit_assignment(self, codegen_state: CodeGenerationState, insn: InstructionBase) -> CStatement:
         found = super().emit_assignment(codegen_state, insn)
         if isinstance(found, cgen.Assign) and isinstance(found.lvalue, CExpression) and isinstance(found.rvalue, CExpression):
             return Assignment(found.lvalue.expr, found.rvalue.expr)
@@ -250,16 +250,16 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
             return _unrolled(codegen_state, Loop(kind, iname, first, last, flat(inner), unrolled=True))
         remark = self.target.description.remarks.get(iname, "")
         loop = Loop(kind, iname, first, last, flat(inner), remark, up_to_last=self.target.quirks.chosen_ends)
-        return Block([*hints, loop]) if hints else loop
+        return Compound([*hints, loop]) if hints else loop
 
     def emit_initializer(
         self, codegen_state: CodeGenerationState, dtype: LoopyType, name: str, val_str: CExpression, is_const: bool
-    ) -> Statement:
+    ) -> CStatement:
         assert is_const
         return Declaration(self.target.dtype_to_typename(dtype), name, value=val_str.expr)
 
-    def emit_blank_line(self) -> Block:
-        return Block()
+    def emit_blank_line(self) -> Compound:
+        return Compound()
 
     def emit_comment(self, s: str) -> Comment:
         return Comment(s)
@@ -310,13 +310,13 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         function_decl: Generable,
         function_body: Generable,
     ) -> Kernel:
-        assert isinstance(function_decl, Head) and isinstance(function_body, Block)
+        assert isinstance(function_decl, Head) and isinstance(function_body, Compound)
         return Kernel(function_decl, tuple(function_body.contents), _variables(codegen_state.kernel))
 
     def process_ast(self, node: Generable) -> Generable:
         # What loopy calls the body is nothing that anybody reads, and is not kept.
         if not isinstance(node, Kernel):
-            return Block()
+            return Compound()
         kernel = legible(node, self.target.description)
         return with_hidden_agreement(kernel) if self.target.quirks.agreed_conditions else kernel
 
@@ -350,7 +350,7 @@ def _variables(kernel: LoopKernel) -> constantdict[str, Variable]:
     return constantdict(found)
 
 
-def _unrolled(state: CodeGenerationState, loop: Loop) -> Statement:
+def _unrolled(state: CodeGenerationState, loop: Loop) -> CStatement:
     """A loop with numbers for bounds, and with the conditions under which an iteration runs if those are not exact."""
     if isinstance(loop.first, int) and isinstance(loop.last, int):
         return loop

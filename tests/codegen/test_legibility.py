@@ -9,7 +9,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.codegen.legibility import legible
-from feinsum_fuse.codegen.statements import Branch, Foreign, Loop, Statement
+from feinsum_fuse.codegen.statements import Branch, CStatement, Foreign, Loop
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.kernel.remarks import Description
@@ -19,7 +19,7 @@ from .trees import assignment, expression, kernel, lines
 NOTHING = Description()
 
 
-def legible_lines(*body: str | Statement, description: Description = NOTHING) -> list[str]:
+def legible_lines(*body: str | CStatement, description: Description = NOTHING) -> list[str]:
     """The lines of a kernel's body after it has been made legible."""
     return lines(legible(kernel(*body), description))
 

@@ -17,7 +17,7 @@ from pymbolic.typing import Expression
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.expressions import array_of, children, is_number, is_whole_number, operations, variables, within, written
 from feinsum_fuse.codegen.repeats import REPEATED, without_constant
-from feinsum_fuse.codegen.statements import Assignment, Branch, Declaration, Kernel, Loop, Statement, all_statements, expressions
+from feinsum_fuse.codegen.statements import Assignment, Branch, CStatement, Declaration, Kernel, Loop, all_statements, expressions
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
@@ -108,7 +108,7 @@ def check_names(kernel: Kernel) -> None:
             assert counts[statement.name] > (targets[statement.name] if statement.size is None else 0), statement.name
 
 
-def _undeclared(body: Sequence[Statement], above: set[str]) -> Iterator[str]:
+def _undeclared(body: Sequence[CStatement], above: set[str]) -> Iterator[str]:
     known = set(above)
     for statement in body:
         names = {name for e in expressions(statement) for name in variables(e)}
@@ -122,7 +122,7 @@ def _undeclared(body: Sequence[Statement], above: set[str]) -> Iterator[str]:
             yield from _undeclared(statement.otherwise, known)
 
 
-def blocks(body: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
+def blocks(body: Sequence[CStatement]) -> Iterator[Sequence[CStatement]]:
     """A block and those inside it."""
     yield body
     for statement in body:
@@ -133,7 +133,7 @@ def blocks(body: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
             yield from blocks(statement.otherwise)
 
 
-def check_repetition(block: Sequence[Statement]) -> None:
+def check_repetition(block: Sequence[CStatement]) -> None:
     """No index of some length stands twice in one block and the conditions in it."""
     counts: Counter[Expression] = Counter()
     for statement in _unlooped(block):
@@ -146,7 +146,7 @@ def check_repetition(block: Sequence[Statement]) -> None:
     assert not repeated
 
 
-def _unlooped(block: Sequence[Statement]) -> Iterator[Statement]:
+def _unlooped(block: Sequence[CStatement]) -> Iterator[CStatement]:
     for statement in block:
         yield statement
         if isinstance(statement, Branch):

@@ -7,7 +7,7 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.codegen.quirks import AGREED_DEFINITION, with_hidden_agreement
-from feinsum_fuse.codegen.statements import Barrier, Branch, Loop, Statement
+from feinsum_fuse.codegen.statements import Barrier, Branch, CStatement, Loop
 from tests.schedule.runs import queue
 
 from .trees import assignment, constant, expression, kernel, lines
@@ -15,7 +15,7 @@ from .trees import assignment, constant, expression, kernel, lines
 WAITING = Barrier(("local",))
 
 
-def hidden(*body: str | Statement, items: int = 3) -> str:
+def hidden(*body: str | CStatement, items: int = 3) -> str:
     """The last line of a kernel with a barrier, marked."""
     return lines(with_hidden_agreement(kernel(WAITING, *body, group=(items, 1, 1))))[-1]
 

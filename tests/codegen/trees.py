@@ -11,9 +11,9 @@ from pymbolic.typing import Expression
 
 from feinsum_fuse.codegen.expressions import Rewriter, VectorCall
 from feinsum_fuse.codegen.generation import functions_of, source_of
-from feinsum_fuse.codegen.statements import Argument, Assignment, Declaration, Evaluation, Head, Kernel, Statement, Variable
+from feinsum_fuse.codegen.statements import Argument, Assignment, CStatement, Declaration, Evaluation, Head, Kernel, Variable
 from feinsum_fuse.codegen.target import TreeTarget, looped
-from feinsum_fuse.schedule.kernel.operations import Operation
+from feinsum_fuse.schedule.kernel.operations import VectorOperation
 from feinsum_fuse.schedule.kernel.remarks import described
 from feinsum_fuse.schedule.target import ANY_DEVICE, Quirks
 
@@ -48,7 +48,7 @@ class _Typed(Rewriter):
         parameters = tuple(map(self.rec, expr.parameters))
         if not name.startswith("v"):
             return p.Call(expr.function, parameters)
-        return VectorCall(Operation.named(name), parameters)
+        return VectorCall(VectorOperation.named(name), parameters)
 
 
 def expression(text: str) -> Expression:
@@ -56,13 +56,13 @@ def expression(text: str) -> Expression:
     return _Typed().rec(parse(text))
 
 
-def assignment(text: str) -> Statement:
+def assignment(text: str) -> CStatement:
     """``target = value``, or a call."""
     target, equals, value = text.partition(" = ")
     return Assignment(expression(target), expression(value)) if equals else Evaluation(expression(text))
 
 
-def kernel(*body: str | Statement, group: tuple[int, ...] | None = None) -> Kernel:
+def kernel(*body: str | CStatement, group: tuple[int, ...] | None = None) -> Kernel:
     """A kernel of these statements, with arrays A and B of ``float`` in global memory."""
     statements = tuple(assignment(part) if isinstance(part, str) else part for part in body)
     arrays = tuple(Argument(name, "float", True, False) for name in "AB")

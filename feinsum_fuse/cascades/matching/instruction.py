@@ -23,7 +23,7 @@ from ..element_types import default_accumulator
 from ..kernel.callables import reduction_of
 from ..terms import Size, SizeParam
 from .array_types import Refusal
-from .instruction_map import MapReader, Operands, Source, nonnegative, real_number
+from .instruction_map import MapReader, Operands, TypedKernel, nonnegative, real_number
 from .rule import affine
 
 
@@ -148,7 +148,7 @@ class Value:
     """Around the map, inside the reduction."""
 
 
-def is_conditional(insn: lp.InstructionBase, source: Source) -> bool:
+def is_conditional(insn: lp.InstructionBase, source: TypedKernel) -> bool:
     """Whether the right-hand side can be read as a map that is a ``where``, and as a map behind guards."""
     if not isinstance(insn, lp.Assignment):
         return False
@@ -156,7 +156,7 @@ def is_conditional(insn: lp.InstructionBase, source: Source) -> bool:
     return bool(value.conditions) if value.operation is None else _inner_guards(value, source.kernel) is not None
 
 
-def read_instruction(source: Source, insn: lp.InstructionBase, written: Collection[str], guarded: bool = False) -> Instruction:
+def read_instruction(source: TypedKernel, insn: lp.InstructionBase, written: Collection[str], guarded: bool = False) -> Instruction:
     """The Einsum of an instruction; ``written``: arrays that Einsums of the cascade write. Raises :class:`Refusal`.
 
     A condition around the right-hand side is a guard if there is a reduction in it; a condition around the map is one if ``guarded``, else
@@ -232,7 +232,7 @@ def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tup
     return array, tuple(index for index in indices if index is not None)
 
 
-def taken_apart(expression: Expression, source: Source) -> Value:
+def taken_apart(expression: Expression, source: TypedKernel) -> Value:
     """``if(conditions, populate (reduce) reduction, constant)`` and everything simpler."""
     otherwise = real_number(expression.else_) if isinstance(expression, p.If) else None
     if otherwise is not None:
@@ -263,7 +263,7 @@ def _inner_guards(value: Value, kernel: lp.LoopKernel) -> Value | None:
     return dataclasses.replace(value, map=body.then, inner=known)
 
 
-def _combined(expression: Expression, source: Source) -> Value | None:
+def _combined(expression: Expression, source: TypedKernel) -> Value | None:
     """A constant combined with a reduction by the reduction's own operation."""
     operator = ""
     children: tuple[Expression, ...] = ()

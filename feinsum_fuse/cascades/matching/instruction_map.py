@@ -50,7 +50,7 @@ class Operands:
 
 
 @dataclass(frozen=True)
-class Source:
+class TypedKernel:
     """The kernel that is read, and its types."""
 
     t_unit: lp.TranslationUnit
@@ -71,7 +71,7 @@ class Source:
 class MapReader(Mapper):  # type: ignore[misc]
     """Reads a loopy expression as a map; every value must come from a call of a substitution rule with bare inames."""
 
-    def __init__(self, source: Source, insn: str, inames: Collection[str], output: str, written: Collection[str]) -> None:
+    def __init__(self, source: TypedKernel, insn: str, inames: Collection[str], output: str, written: Collection[str]) -> None:
         self.source = source
         self.insn = insn
         self.kernel = source.kernel

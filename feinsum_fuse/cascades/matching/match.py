@@ -36,7 +36,7 @@ from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Refusal
 from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
-from .instruction_map import Source
+from .instruction_map import TypedKernel
 from .preparation.draft import Draft, Rewriting, dependencies
 from .preparation.preparation import prepare
 from .rule import Computed, Element, argument, arrays_in, computed_values, element
@@ -238,7 +238,7 @@ def chosen_kernel(t_unit: lp.TranslationUnit, name: str | None = None) -> lp.Loo
 
 class _Matching:
     def __init__(self, draft: Draft, instructions: Iterable[str]) -> None:
-        self.source = Source(draft.unit, draft.kernel, draft.types)
+        self.source = TypedKernel(draft.unit, draft.kernel, draft.types)
         self.kernel = kernel = draft.kernel
         self.chosen = draft.chosen
         self.instructions = tuple(instructions)

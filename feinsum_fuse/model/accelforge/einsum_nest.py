@@ -69,13 +69,13 @@ class Reservation:
 
 
 @dataclass(frozen=True)
-class Operation:
+class Computation:
     """The innermost node: one operation."""
 
     component: Compute = field(compare=False)
 
 
-NestNode = NestLoop | Holder | Reservation | Operation
+NestNode = NestLoop | Holder | Reservation | Computation
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def einsum_nest(spec: Spec, path: tuple[Placed, ...]) -> EinsumNest:
     nodes: list[NestNode] = []
     for placed in path[:-1]:
         nodes += _nodes(spec, bare, placed, nodes)
-    nodes.append(Operation(bare.compute))
+    nodes.append(Computation(bare.compute))
     homes = _homes(nodes)
     _check(spec, bare, nodes, homes)
     if not einsum.is_copy_operation:
@@ -317,7 +317,7 @@ def view(whole: EinsumNest, tensor: str) -> tuple[NestNode, ...]:
             continue
         if isinstance(node, Holder | Reservation) and (node if isinstance(node, Holder) else node.holder).tensor != tensor:
             continue
-        if isinstance(node, Holder | Operation):
+        if isinstance(node, Holder | Computation):
             depth = whole.depth(node.component.name)
             nodes += [loop for loop in spatial if loop.fanout is not None and whole.depth(loop.fanout[0]) <= depth]
             spatial = [loop for loop in spatial if loop not in nodes]

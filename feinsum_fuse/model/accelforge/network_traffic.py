@@ -14,7 +14,7 @@ from ...formats.arch import Network
 from ...formats.relevance import Relevance
 from ..quantity import Number, value
 from .component import bits_per_value
-from .einsum_nest import Holder, NestLoop, Operation, Reservation
+from .einsum_nest import Computation, Holder, NestLoop, Reservation
 from .tile import shapes_below, values
 from .value_traffic import TensorNest
 
@@ -45,13 +45,13 @@ def network_hops(tensor: TensorNest) -> Iterator[tuple[Network, Hops]]:
             network = None if above is None else _between(tensor, above, node)
             if network is not None:
                 yield network, _carried(tensor, network, reservation)
-        elif isinstance(node, Operation) and source is not None:
+        elif isinstance(node, Computation) and source is not None:
             network = _between(tensor, source, node)
             if network is not None:
                 yield network, _carried(tensor, network, place)
 
 
-def _between(tensor: TensorNest, source: Holder, destination: Holder | Operation) -> Network | None:
+def _between(tensor: TensorNest, source: Holder, destination: Holder | Computation) -> Network | None:
     """The outermost network between two components of the hierarchy."""
     depth = tensor.nest.depth
     between = tensor.nest.components[depth(source.component.name) + 1 : depth(destination.component.name)]

@@ -10,7 +10,7 @@ from ...formats.arch import Toll
 from ...formats.relevance import Relevance, relevance
 from ...formats.workload import TensorAccess
 from ..quantity import ONE, Number, Ratio, product, value
-from .einsum_nest import EinsumNest, Holder, NestLoop, NestNode, Operation, view
+from .einsum_nest import Computation, EinsumNest, Holder, NestLoop, NestNode, view
 from .tile import Tiling, shapes_below, values
 
 
@@ -144,7 +144,7 @@ def traffic(tensor: TensorNest) -> dict[Holder, ValueTraffic]:
     lower = len(tensor.nodes)
     for place in range(len(tensor.nodes) - 1, -1, -1):
         node = tensor.nodes[place]
-        if isinstance(node, Operation):
+        if isinstance(node, Computation):
             request, lower = _operation(tensor, node), place
         elif isinstance(node, Holder):
             below = tensor.lifted(request, (loop for loop in tensor.nodes[place:lower] if isinstance(loop, NestLoop)))
@@ -153,7 +153,7 @@ def traffic(tensor: TensorNest) -> dict[Holder, ValueTraffic]:
     return result
 
 
-def _operation(tensor: TensorNest, point: Operation) -> Request:
+def _operation(tensor: TensorNest, point: Computation) -> Request:
     """What one operation asks: it reads each operand, and reads, unless it is the first, and writes its output."""
     if tensor.nest.einsum.is_copy_operation:
         return Request()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...formats.language.functions import FUNCTIONS, Function
 from ..target import Quirks
-from .operations import SHORTEST, WIDEST, Operation
+from .operations import SHORTEST, WIDEST, VectorOperation
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
@@ -23,7 +23,7 @@ def _iota(element: str, lanes: int) -> str:
     return f"(({element}{lanes})({', '.join(map(str, range(lanes)))}))"
 
 
-def definitions(operation: Operation, quirks: Quirks) -> Iterator[tuple[str, str]]:
+def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[str, str]]:
     """What an operation needs, each with a name that says where it stands among the others."""
     lanes = operation.lanes
     if _is_halved(operation, quirks):
@@ -36,7 +36,7 @@ def definitions(operation: Operation, quirks: Quirks) -> Iterator[tuple[str, str
     yield f"10_{operation.name}", definition(operation, quirks)
 
 
-def _is_halved(operation: Operation, quirks: Quirks) -> bool:
+def _is_halved(operation: VectorOperation, quirks: Quirks) -> bool:
     """Whether it makes vectors that the compiler would take apart."""
     return quirks.halved_vectors and operation.what in _MAKERS and operation.vector_bytes == HALVED_BYTES
 
@@ -80,7 +80,7 @@ def own_function(function: Function, name: str, lanes: int) -> str:
     return f"{text}\n#define {name}({', '.join(names)}) {name}_of({', '.join(f'({vector})({x})' for x in names)})"
 
 
-def _builtin(operation: Operation, function: str, arguments: tuple[str, ...], quirks: Quirks, *, is_converted: bool) -> str:
+def _builtin(operation: VectorOperation, function: str, arguments: tuple[str, ...], quirks: Quirks, *, is_converted: bool) -> str:
     """A function of OpenCL on whole vectors, or on the halves of the widest and the longest."""
     name, vector = operation.name, operation.vector
 
@@ -101,7 +101,7 @@ static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for ar
 #define {name}({names}) {name}_by_halves({', '.join(whole)})"""
 
 
-def definition(operation: Operation, quirks: Quirks) -> str:
+def definition(operation: VectorOperation, quirks: Quirks) -> str:
     """The OpenCL C text of an operation."""
     name, what, element, lanes, vector = operation.name, operation.what, operation.element, operation.lanes, operation.vector
     whole = f"whole_{vector}" if _is_halved(operation, quirks) else ""
@@ -137,7 +137,7 @@ def definition(operation: Operation, quirks: Quirks) -> str:
     return _of_block(operation) if operation.is_block else _of_memory(operation, whole)
 
 
-def _of_memory(operation: Operation, whole: str) -> str:
+def _of_memory(operation: VectorOperation, whole: str) -> str:
     """The OpenCL C text of a load or a store; ``whole``: the function that keeps vectors in one piece, if one is needed."""
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
     what, _, space = operation.what.partition("_")
@@ -179,7 +179,7 @@ static inline {element} {name}_at({pointer}*at, {vector} value, int count)
 #define {name}(x, value, count) {name}_at(&(x), value, count)"""
 
 
-def _of_block(operation: Operation) -> str:
+def _of_block(operation: VectorOperation) -> str:
     """The OpenCL C text that transposes a square block: log2 of the lanes stages, each of which deals two vectors out like cards."""
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
     _, to, source = operation.what.split("_")

@@ -18,7 +18,7 @@ from loopy.types import NumpyType
 from ..errors import VectorAccessError
 from ..target import Quirks
 from .definitions import definitions
-from .operations import C_TYPES, LANES, Operation, c_type, parts
+from .operations import C_TYPES, LANES, VectorOperation, c_type, parts
 
 
 @cache
@@ -57,12 +57,12 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         return self.copy(name_in_target=self.name, arg_id_to_dtype=constantdict({**known, -1: NumpyType(result)})), clbl_inf_ctx
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
-        yield from definitions(Operation.named(self.name), self.quirks)
+        yield from definitions(VectorOperation.named(self.name), self.quirks)
 
     def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
         # loopy keeps generated code on disk: another definition is another function.
         key_builder.update_for_dataclass(key_hash, self)
-        key_builder.rec(key_hash, list(definitions(Operation.named(self.name), self.quirks)))
+        key_builder.rec(key_hash, list(definitions(VectorOperation.named(self.name), self.quirks)))
 
 
 def registered(t_unit: lp.TranslationUnit, names: set[str], quirks: Quirks) -> lp.TranslationUnit:

@@ -34,7 +34,7 @@ def has_vectors(dtype: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Operation:
+class VectorOperation:
     """What a function on vectors does; ``what`` is its name without the type."""
 
     what: str
@@ -43,7 +43,7 @@ class Operation:
 
     @classmethod
     @cache
-    def named(cls, name: str) -> Operation:
+    def named(cls, name: str) -> VectorOperation:
         """The operation of an intrinsic's name."""
         return cls(*parts(name))
 
@@ -83,9 +83,9 @@ class Operation:
         return self.what.startswith(BLOCK)
 
     @property
-    def uncounted(self) -> Operation:
+    def uncounted(self) -> VectorOperation:
         """The same on whole vectors."""
-        return Operation(self.what.replace("upto", ""), self.element, self.lanes)
+        return VectorOperation(self.what.replace("upto", ""), self.element, self.lanes)
 
     def whole_parameters(self, count: int) -> frozenset[int]:
         """Which of its so many arguments are whole numbers."""

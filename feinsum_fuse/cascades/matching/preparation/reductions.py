@@ -17,7 +17,7 @@ from ...kernel.callables import reduction_of
 from ...names import Identifiers
 from ..array_types import Refusal
 from ..instruction import loop_extents, taken_apart
-from ..instruction_map import Source
+from ..instruction_map import TypedKernel
 from .draft import Draft, Rewriting, names_in
 
 
@@ -42,7 +42,7 @@ def _has_reduction(draft: Draft, insn: lp.Assignment) -> bool:
 
 def _of_instruction(draft: Draft, insn: lp.Assignment) -> Draft:
     plain = insn.expression if get_reduction_inames(insn.expression) and not _in_rules(draft, insn) else draft.expanded(insn.expression)
-    kept = taken_apart(plain, Source(draft.unit, draft.kernel, draft.types))
+    kept = taken_apart(plain, TypedKernel(draft.unit, draft.kernel, draft.types))
     split = _Split(draft, insn, None if kept.operation is None else LoopyReduction(kept.operation, kept.inames, kept.map))
     try:
         expression = split(plain)
