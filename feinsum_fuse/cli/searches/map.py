@@ -27,13 +27,19 @@ SOON = 1.0
 
 def command(
     files: FilesArgument,
-    objective: Annotated[str, typer.Option("--objective", metavar="NAME", help="energy, latency or edp (their product).")] = "energy",
+    objective: Annotated[
+        str | None,
+        typer.Option("--objective", metavar="NAME", help="energy, latency or edp (their product); else as a mapper key says, or energy."),
+    ] = None,
     top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="The K best mappings instead of one.")] = 1,
     pareto: Annotated[
         str | None, typer.Option("--pareto", metavar="AXES", help="A front over some of energy,latency,usage instead of one mapping.")
     ] = None,
     fused: Annotated[str | None, typer.Option("--fused", metavar="N", help="At most N fused loops, or ffmr for that rule.")] = None,
     imperfect: Annotated[bool, typer.Option("--imperfect", help="Tiles need not divide.")] = False,
+    flip: Annotated[bool, typer.Option("--flip/--no-flip", help="Operands may change the roles input and weight.")] = True,
+    jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Processes that search; the result is the same.")] = 1,
+    cache: Annotated[Path | None, typer.Option("--cache", metavar="FOLDER", help="Keep tables there for later searches.")] = None,
     tolerance: Annotated[float, typer.Option("--tolerance", metavar="E", min=0.0, help="Stop within this fraction of the optimum.")] = 0.0,
     seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", help="Stop then, with the best so far and its gap.")] = None,
     curve: Annotated[
@@ -62,7 +68,8 @@ def command(
     if pareto is not None and top > 1:
         raise typer.BadParameter("a front has all of its mappings: leave out --top or --pareto", param_hint="--top")
     if curve is not None:
-        searching = {"--pareto": pareto, "--fused": fused, "--seconds": seconds, "--output": output}
+        searching = {"--objective": objective, "--pareto": pareto, "--fused": fused, "--seconds": seconds, "--output": output}
+        searching |= {"--jobs": jobs > 1, "--cache": cache, "--no-flip": not flip}
         _refuse({**searching, "--top": top > 1, "--imperfect": imperfect, "--tolerance": tolerance > 0})
     axes = None if pareto is None else [axis.strip() for axis in pareto.split(",")]
     spec = _asked(files, variables(set_), device, include_dir, top_key)
@@ -76,13 +83,20 @@ def command(
         pareto=axes,
         fused=_fused(fused),
         imperfect=imperfect,
+        flip=flip,
+        jobs=jobs,
+        cache=None if cache is None else str(cache),
         tolerance=tolerance,
         seconds=seconds,
         progress=_report,
     )
-    emit_json(_data(result)) if as_json else emit(_text(result, axes, tolerance))
+    if axes is None and top == 1 and len(result.front) > 1:
+        axes = ["the metrics of the mapper key"]
+    emit_json(_data(result, spec)) if as_json else emit(_text(result, axes, tolerance))
+    if names := flipped(result, spec):
+        note(f"input and weight have changed places in {', '.join(names)}; --no-flip leaves them as the files say")
     if output is not None:
-        draw(output, _mapping_file(result, tolerance))
+        draw(output, _mapping_file(result, tolerance, flipped(result, spec)))
     if svg is not None:
         draw(svg, result.front[0].mapping._repr_svg_())
 
@@ -153,15 +167,23 @@ def _state(result: Result, tolerance: float) -> str:
     return "proved optimal"
 
 
-def _mapping_file(result: Result, tolerance: float) -> str:
+def _mapping_file(result: Result, tolerance: float, flipped: Sequence[str]) -> str:
     """The best mapping as YAML, under a remark on what it is."""
     from ...formats.writing.presentation import yaml
 
     figure = f"{result.objective} {result.value:.9g} {UNITS[result.objective]}"
-    return f"# {figure}, {_state(result, tolerance)} (feinsum-fuse map)\n{yaml(result.front[0].mapping)}"
+    remark = f"# input and weight have changed places in {', '.join(flipped)}\n" if flipped else ""
+    return f"# {figure}, {_state(result, tolerance)} (feinsum-fuse map)\n{remark}{yaml(result.front[0].mapping)}"
 
 
-def _data(result: Result) -> dict[str, object]:
+def flipped(result: Result, spec: Spec) -> Sequence[str]:
+    """The Einsums whose operands have other roles in the best mapping than in the files."""
+    from ...mapper.request.flips import differing
+
+    return differing(spec.workload, result.best.workload)
+
+
+def _data(result: Result, spec: Spec) -> dict[str, object]:
     return {
         "objective": result.objective,
         "value": result.value,
@@ -169,6 +191,7 @@ def _data(result: Result) -> dict[str, object]:
         "floor": result.floor,
         "gap": result.gap,
         "front": [_found(found) for found in result.front],
+        "flipped": list(flipped(result, spec)),
         "omitted": list(result.omitted),
         "space": {("log10_mappings" if name == "mappings" else name): figure for name, figure in vars(result.space).items()},
         "log": [vars(stage) for stage in result.log],
