@@ -18,7 +18,7 @@ WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verb", choices=["prepare", "slot", "judge"])
+    parser.add_argument("verb", choices=["prepare", "slot", "judge", "residuals"])
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
     parser.add_argument("--device", default="xeon_avx512", help="the folder of a processor, below data")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
@@ -31,6 +31,11 @@ def main() -> None:
         from .judging import report
 
         print(report(device, cases))
+        return
+    if given.verb == "residuals":
+        from . import residuals
+
+        print(residuals.report(device))
         return
     from .measuring import prepare, slot
 

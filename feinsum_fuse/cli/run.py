@@ -125,6 +125,7 @@ def _trial_data(trial: Trial, operations: int) -> dict[str, object]:
         "gflops": operations / found.median / 1e9,
         "intermediate_bytes": trial.intermediate_bytes,
         "predicted_time_s": predicted.predicted_time if predicted else None,
+        "predicted_interval_s": list(predicted.interval) if predicted and predicted.interval[1] else None,
         "predicted_intermediate_bytes": predicted.predicted_intermediate_bytes if predicted else None,
         "predicted_floor_s": predicted.predicted_floor if predicted else None,
         "beaten_floor": trial.beaten_floor,

@@ -47,6 +47,7 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
 
 def _timed(prediction: Prediction, spec: Spec, machine: Machine, cold: bool) -> Prediction:
     """The prediction with the times of the kernel that the mapping is lowered to."""
+    from .kernel.interval import interval
     from .kernel.kernel_time import kernel_time
 
     try:
@@ -59,7 +60,9 @@ def _timed(prediction: Prediction, spec: Spec, machine: Machine, cold: bool) -> 
         for name, busy in {machine.unit: part.core, **part.memory}.items():
             seconds[part.einsum, name] = seconds.get((part.einsum, name), 0.0) + busy * count
     table = replace(prediction.component_latency, entries=seconds)
-    return replace(prediction, latency=sum(part.seconds for part in found.parts) * count, component_latency=table)
+    latency = sum(part.seconds for part in found.parts) * count
+    low, high = interval(found, machine)
+    return replace(prediction, latency=latency, latency_low=low * latency, latency_high=high * latency, component_latency=table)
 
 
 def predicted_seconds(spec: Spec, *, cold: bool = False) -> float:

@@ -105,6 +105,10 @@ class Prediction:
     n_instances: int = 1
     least_latency: float = 0.0
     """The roofline floor, s: :func:`~feinsum_fuse.model.floor.bounds` of the same spec; 0 where it was not recorded."""
+    latency_low: float = 0.0
+    """Of the kernel model, s: one in ten kernels of this kind (:mod:`~feinsum_fuse.model.kernel.interval`) was faster; else 0."""
+    latency_high: float = 0.0
+    """One in ten was slower than this."""
 
     @property
     def energy_delay_product(self) -> float:
@@ -142,6 +146,8 @@ class Prediction:
         lines = [f"Prediction: {self.latency:.6g} s, {self.energy:.6g} J ({parts})"]
         if self.n_instances != 1:
             lines[0] += f", all {self.n_instances} instances together"
+        if self.latency_high:
+            lines.append(f"8 in 10 kernels of this kind took {self.latency_low:.6g} to {self.latency_high:.6g} s for such a prediction")
         if self.least_latency:
             times = self.latency / self.least_latency
             lines.append(f"Floor: at least {self.least_latency:.6g} s; the prediction is {times:.3g} times that")
@@ -219,7 +225,9 @@ class PredictionText(StrictModel):
     total_leak_energy: Figure
     n_instances: Annotated[int, Bounded(ge=1, lt=2**63)] = 1
     least_latency: Figure = 0.0
-    """Predictions that were stored earlier lack it."""
+    """Predictions that were stored earlier lack it, as they lack the next two."""
+    latency_low: Figure = 0.0
+    latency_high: Figure = 0.0
     tables: TablesText
 
     @classmethod

@@ -71,6 +71,14 @@ class Predicted:
     """The component that the floor comes from."""
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """Seconds between which 8 in 10 kernels of this kind were, launches included; 0 where the kernel model does not serve."""
+        p = self.prediction
+        launches = self.predicted_time - p.latency / self.n_instances
+        low, high = (latency / self.n_instances + launches for latency in (p.latency_low, p.latency_high))
+        return (low, high) if p.latency_high else (0.0, 0.0)
+
+    @property
     def shares(self) -> dict[str, float]:
         """What the model thinks the time goes into, the largest share first: components that bound an Einsum, and ``launches``."""
         seconds, busiest = self.prediction.einsum_latency, self.prediction.bottleneck

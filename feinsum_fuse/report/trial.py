@@ -255,6 +255,12 @@ def _measured(
     return dict(zip(specs, found, strict=True)), Peer(host, error, note)
 
 
+def _interval(predicted: Predicted | None) -> str:
+    """The times between which 8 in 10 kernels of a prediction's kind were; ``-`` where no kernel model said so."""
+    low, high = predicted.interval if predicted else (0.0, 0.0)
+    return f"{time_text(low)} to {time_text(high)}" if high else "-"
+
+
 def _predicted(spec: Spec, cascade: Cascade, cold: bool) -> tuple[Predicted | None, str]:
     """The prediction, or why there is none."""
     try:
@@ -308,6 +314,7 @@ def table(trials: Trials) -> list[tuple[str, list[str]]]:
         row("intermediates through main memory", [_bytes(t.intermediate_bytes) for t in ours]),
         row("  predicted", [_bytes(t.predicted.predicted_intermediate_bytes if t.predicted else None) for t in ours]),
         row("predicted time", [time_text(t.predicted.predicted_time) if t.predicted else "-" for t in ours]),
+        row("  8 in 10 like it", [_interval(t.predicted) for t in ours]),
         row("  roofline floor", [time_text(t.predicted.predicted_floor) if t.predicted else "-" for t in ours]),
         row("  measured / floor", [_ratio(t.measurement.median, t.predicted.predicted_floor if t.predicted else math.nan) for t in ours]),
         row("predicted / measured", [_ratio(t.predicted.predicted_time if t.predicted else math.nan, t.measurement.median) for t in ours]),

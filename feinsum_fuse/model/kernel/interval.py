@@ -1,0 +1,54 @@
+"""How far a prediction may be off: residuals of kernels of its kind that were measured, as an interval around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .kernel_time import BlockTime, KernelTime
+from .machine import Machine
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Measured over predicted times of one kind of kernel: the tenths at both ends of its ratios."""
+
+    low: float
+    high: float
+    count: int
+
+
+RESIDUALS: dict[str, Residuals] = {
+    "full vectors": Residuals(0.84, 1.45, 279),
+    "narrow vectors": Residuals(0.91, 2.62, 304),
+    "scalars": Residuals(0.75, 1.92, 83),
+    "own caches": Residuals(0.80, 1.93, 26),
+    "shared memory": Residuals(0.37, 1.76, 17),
+}
+"""Kind of kernel -> its residuals: what most of the predicted time is spent on.
+
+``python -m benchmarks.fidelity residuals`` prints them from 360 mappings measured on an EPYC and 349 on a Xeon, in two calibrations, with
+what intervals from the other workloads hold of each workload. A calibration's own noise is among them: each was judged by its own.
+"""
+
+
+def kind_of(time: KernelTime, machine: Machine) -> str:
+    """The kind of a kernel; launches are no kind of their own."""
+    spent: dict[str, float] = {}
+    for part in time.parts:
+        kind = _kind(part, machine)
+        spent[kind] = spent.get(kind, 0.0) + part.seconds
+    return max(spent, key=lambda kind: spent[kind], default="full vectors")
+
+
+def _kind(part: BlockTime, machine: Machine) -> str:
+    if part.bound != "core":
+        return "shared memory" if any(level.shared for level in machine.levels if level.name == part.bound) else "own caches"
+    if part.code.lanes >= machine.lanes:
+        return "full vectors"
+    return "narrow vectors" if part.code.lanes > 1 else "scalars"
+
+
+def interval(time: KernelTime, machine: Machine) -> tuple[float, float]:
+    """What the time is multiplied with for the ends of an interval that holds 8 in 10 measurements of kernels of its kind."""
+    found = RESIDUALS[kind_of(time, machine)]
+    return found.low, found.high
