@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,7 +125,7 @@ class Problem:
         workload = with_einsums(self.spec.workload, [einsum])
         spec = dataclasses.replace(self.spec, workload=workload)
         terms = Terms.of(spec, einsum, unit, energy=self.figures.energy, seconds=self.figures.seconds)
-        choices = list(Choices(workload, einsum, terms.components).subsets())
+        choices = Choices(workload, einsum, terms.components).subsets()
         if not choices:
             reasons.append(f"keep, may_keep and back of the memories on the way to {unit} contradict one another")
             return None
@@ -164,9 +165,10 @@ class Problem:
         """Decimal logarithm of the number of mappings: of each Einsum, orders of its holders times descending tile vectors at them."""
         total = 0.0
         for own in self.tables:
-            counts = [_count(tables.space, option) for tables in own for option in tables.space.options]
-            most = max(counts)
-            total += most + float(np.log10(sum(10 ** (count - most) for count in counts)))
+            holders = [Counter(sum(bits.bit_count() for bits in o) - len(o) for o in tables.space.options) for tables in own]
+            counts = [(_count(t.space, number), many) for t, some in zip(own, holders, strict=True) for number, many in some.items()]
+            most = max(count for count, _ in counts)
+            total += most + math.log10(sum(many * 10 ** (count - most) for count, many in counts))
         return total
 
     @cached_property
@@ -293,9 +295,8 @@ def _simplest(tables: Tables) -> list[Placed]:
     return [min(tables.space.options, key=lambda placed: (homes(placed), sum(bits.bit_count() for bits in placed), placed))]
 
 
-def _count(space: EinsumSpace, option: Placed) -> float:
+def _count(space: EinsumSpace, holders: int) -> float:
     """Decimal logarithm of the mappings of one storage choice: ``h! * prod_v C(d(B_v) + h - 1, h)`` for ``h`` holders further in."""
-    holders = sum(bits.bit_count() for bits in option) - len(option)
     chains = [math.comb(len(table.all) + holders - 1, holders) if holders else 1 for table in space.tiles]
     return math.log10(math.factorial(holders)) + sum(math.log10(count) for count in chains) + math.log10(len(space.spreads))
 

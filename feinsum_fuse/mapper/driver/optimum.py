@@ -125,6 +125,7 @@ class Optimum:
         problem = self.session.problem(Figures(True, True), expressible=self.problem.expressible)
         problem.floors = self.problem.floors
         try:
+            self.session.budget.spend(0)
             better = next(candidates(problem, goal, value_of(other, found), self.used), None)
         except STOPS as reason:
             self.session.late = self.session.late or not isinstance(reason, UnprovedError) or isinstance(reason, LateError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ MOST_CHOICES = 200_000
 """Storage choices of one Einsum beyond which a search gives up: more than 4 memories that may hold 4 tensors each."""
 Placed = tuple[int, ...]
 """Tensor by tensor, the memories that hold it as bits: bit ``m`` for memory number ``m`` from the outermost."""
+_State = tuple[Placed, dict[str, frozenset[str]], dict[int, frozenset[str]]]
+"""What the memories down to some place hold: by tensor, by name, and what tolls let pass."""
 
 
 class HeldAbove(Symbols):
@@ -45,24 +48,40 @@ class Choices:
     einsum: WorkloadEinsum
     components: tuple[Leaf, ...]
 
-    def subsets(self) -> Iterator[tuple[Placed, dict[int, frozenset[str]]]]:
+    def subsets(self) -> list[tuple[Placed, dict[int, frozenset[str]]]]:
         """Every choice, with what each toll (by its place on the way) lets pass."""
-        memories = [place for place, leaf in enumerate(self.components) if isinstance(leaf, Memory)]
         names = self.einsum.tensors
-        for held in self._walk(0, {}):
-            placed = tuple(sum(1 << m for m, place in enumerate(memories) if name in held[self.components[place].name]) for name in names)
-            tolls = {place: held[leaf.name] for place, leaf in enumerate(self.components) if isinstance(leaf, Toll)}
-            if 0 not in placed:
-                yield placed, tolls
+        states: list[_State] = [((0,) * len(names), {}, {})]
+        memories = 0
+        for place, leaf in enumerate(self.components):
+            if not isinstance(leaf, Memory | Toll):
+                continue
+            known: dict[bool, list[frozenset[str]]] = {}
+            apart = isinstance(leaf, Memory) and not self._refers(leaf)
+            grown: list[_State] = []
+            for placed, held, tolls in states:
+                backed = any(held.values())
+                kept = known.get(backed) if apart else None
+                if kept is None:
+                    kept = known[backed] = list(self._kept(leaf, held))
+                for tensors in kept:
+                    below = tuple(bits | (name in tensors) << memories for bits, name in zip(placed, names, strict=True))
+                    if isinstance(leaf, Memory):
+                        grown.append((below, {**held, leaf.name: tensors}, tolls))
+                    else:
+                        grown.append((placed, {**held, leaf.name: tensors}, {**tolls, place: tensors}))
+            states = grown
+            memories += isinstance(leaf, Memory)
+        return [(placed, tolls) for placed, _, tolls in states if 0 not in placed]
 
-    def _walk(self, place: int, held: dict[str, frozenset[str]]) -> Iterator[dict[str, frozenset[str]]]:
-        if place == len(self.components):
-            yield held
-            return
-        leaf = self.components[place]
-        if not isinstance(leaf, Memory | Toll):
-            yield from self._walk(place + 1, held)
-            return
+    def _refers(self, leaf: Memory | Toll) -> bool:
+        """Whether what a memory may hold depends on what others hold."""
+        rules = leaf.tensors
+        words = set(re.findall(r"\w+", f"{rules.keep} {rules.may_keep} {rules.back} {leaf.enabled}"))
+        return rules.back != "Nothing" or not words.isdisjoint({"Above", *(c.name for c in self.components)})
+
+    def _kept(self, leaf: Memory | Toll, held: Mapping[str, frozenset[str]]) -> Iterator[frozenset[str]]:
+        """What a memory or a toll may hold below these, in every way."""
         keep, may_keep = self._sets(leaf, held)
         if leaf.tensors.back != "Nothing":
             names = HeldAbove(self.workload, self.einsum, held, frozenset(c.name for c in self.components))
@@ -73,9 +92,9 @@ class Choices:
             raise UnsearchedError(f"{leaf.name} may keep {len(optional)} tensors of Einsum {self.einsum.name} or not: too many choices.")
         for count in range(len(optional) + 1):
             for more in itertools.combinations(optional, count):
-                yield from self._walk(place + 1, {**held, leaf.name: keep | frozenset(more)})
+                yield keep | frozenset(more)
 
-    def _sets(self, leaf: Memory | Toll, held: dict[str, frozenset[str]]) -> tuple[frozenset[str], frozenset[str]]:
+    def _sets(self, leaf: Memory | Toll, held: Mapping[str, frozenset[str]]) -> tuple[frozenset[str], frozenset[str]]:
         """What a memory must and what it may hold; a toll lets pass what it must alone, as more would only cost.
 
         Without ``keep`` any tensor may be held. The outermost memory holds all that is no intermediate.

@@ -64,10 +64,13 @@ class Tables:
     @cached_property
     def by_homes(self) -> dict[Homes, list[int]]:
         """Homes -> the numbers of the storage choices that have them."""
+        chosen = np.array(self.space.options, dtype=np.int64)
+        found, first, place = np.unique(chosen & -chosen, axis=0, return_index=True, return_inverse=True)
         result: dict[Homes, list[int]] = {}
-        for number, option in enumerate(self.space.options):
-            result.setdefault(homes_of(self.space, option), []).append(number)
-        return result
+        for number in np.argsort(first):
+            own = np.flatnonzero(place.ravel() == number).tolist()
+            result.setdefault(homes_of(self.space, tuple(found[number].tolist())), []).extend(own)
+        return {where: sorted(numbers) for where, numbers in result.items()}
 
     def floors(self, figures: Sequence[int]) -> dict[Homes, Array]:
         """Homes -> the least energy (0) and latency (1), each on its own, of partial mappings with these homes; all instances.
