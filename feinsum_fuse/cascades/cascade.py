@@ -64,6 +64,12 @@ class Cascade(EinsumSequence):
 
         return SplitReduction(einsum, variable, parts).apply(self)
 
+    def triangle(self, einsum: str, first: str, second: str) -> Cascade:
+        """The cascade with half of a symmetric output computed: :class:`feinsum_fuse.cascades.rewriting.triangle.Triangle`."""
+        from .rewriting.triangle import Triangle
+
+        return Triangle(einsum, first, second).apply(self)
+
     def batch(self, *einsums: str) -> Cascade:
         """The cascade with these Einsums over common rank variables: :class:`feinsum_fuse.cascades.rewriting.batching.Batch`."""
         from .rewriting.batching import Batch

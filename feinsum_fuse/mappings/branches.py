@@ -186,10 +186,17 @@ class Nest:
         """Outer loops, copies, cuts of the reduction, the register tile, the reductions, the tile's own loops, lanes."""
         outputs = self.einsum.output_variables
         if not self.reductions or not self.einsum.has_injective_output:
-            last = self._reused() if self.vector is not None else None
+            lines = self._lines()
+            last = (lines or self._reused()) if self.vector is not None else None
             loops = [*(v for v in outputs if v not in {self.lane, last}), *(v for v in outputs if v == last)]
-            nodes = [*self._down(self._order(loops)), *self._spread()]
-            return [*nodes, *self._down(self._reduced()), *self._lanes()]
+            nodes = []
+            if lines is not None:
+                # Blocks of as many lines as lanes: all elements of a line are touched one soon after the other.
+                for variable in (*self._order(loops), self.lane):
+                    nodes += self._cut(variable, self.lanes if variable in (lines, self.lane) else 1)
+            else:
+                nodes += self._down(self._order(loops))
+            return [*nodes, *self._spread(), *self._down(self._reduced()), *self._lanes()]
         second = self._second()
         along = self.lane if self.lane is not None else self._along(second)
         across, down = self._register_tile(along, second)
@@ -225,6 +232,17 @@ class Nest:
         found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
         reuse = {v: any(self.vector in a.variables and v not in a.variables for a in self.einsum.operands) for v in found}
         return max(found, key=lambda v: (reuse[v], self.tiles[v]), default=None)
+
+    def _lines(self) -> str | None:
+        """The variable along which lines lie of which lanes touch an element each, as in a transposition."""
+        if self.vector is None:
+            return None
+        own = {*self.branch.segment.keeps, *self.branch.turned(self.einsum)}  # tiles, which are stored as lanes want them
+        touched = [a for a in (*self.einsum.operands, self.einsum.output) if a.tensor not in own]
+        across = [a for a in touched if self.vector in a.variables and not is_contiguous(a, self.vector)]
+        found = [v for v in self.einsum.output_variables if v != self.vector and any(is_contiguous(access, v) for access in across)]
+        best = max(found, key=lambda v: self.tiles[v], default=None)
+        return self.choose(Choice.of("lines", self.einsum.name, best, [None])) if best is not None else None
 
     def _along(self, second: str | None) -> str | None:
         """The other side of a register tile of scalars, or of vectors that are summed up."""

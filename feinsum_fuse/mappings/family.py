@@ -38,6 +38,7 @@ KINDS = constantdict(
         "copied": "operands of which a tile is copied to local memory",
         "accumulator": "the memory in which sums are held",
         "spread": "the rank variable and tile of a fanout that is neither groups nor lanes",
+        "lines": "the variable along which blocks go whose lines have an element for each lane",
         "order": "the order of the outer loops",
         "reductions": "the order of the loops that reduce",
     }

@@ -90,6 +90,17 @@ def test_what_stays_inside(dtype: str, at: str) -> None:
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
+def test_masks_of_sums_that_are_carried_on_are_taken_out() -> None:
+    """A mask is applied to each part of the sum when it is stored; factors stay, since the first parts were scaled."""
+    cascade = cascade_of("Z[m,n] = where(n <= m, 3 * A[m,k] * B[k,n], 0)")
+    schedule = in_tile("Z.k/0")
+    lines = [line.strip() for line in str(schedule.nest(cascade.kernel())).splitlines()]
+    assert _value(next(line for line in lines if "B_1_Z[" in line)) == "3.0*A_0_Z*B_1_Z"
+    assert _value(next(line for line in lines if line.startswith("Z[") and "private" in line)) == "Z_private if n_Z <= m_Z else 0.0"
+    inputs = whole_numbers(cascade)
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
 def test_as_text(golden: Callable[[str, str], None]) -> None:
     """The script and the tree."""
     schedule = in_tile("Z.m/0")

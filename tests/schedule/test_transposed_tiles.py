@@ -68,6 +68,20 @@ def test_blocks_count_their_elements(n: int, k: int) -> None:
     assert traffic(script(n, k, 8).apply(transposed(3, n, k).kernel()))["B"].read_bytes == 4 * n * k
 
 
+@pytest.mark.parametrize(("sizes", "dtype"), [((16, 8, 1), "float32"), ((21, 35, 2), "float64"), ((9, 11, 1), "int32")], ids=str)
+def test_copies_are_transposed(sizes: tuple[int, int, int], dtype: str) -> None:
+    """An array goes to another one by blocks; what sticks out goes element by element."""
+    m, n, b = sizes
+    cascade = ff.cascade(["Z[m,b,n] = A[b,n,m]"], sizes={"M": m, "N": n, "B": b}, dtypes={"All": dtype})
+    order = refs("Z.b Z.m/0 Z.n/0 Z.m/1 Z.n/1")
+    schedule = Schedule((Explicate(), Split(ref("Z.m"), 8), Split(ref("Z.n"), 8), Reorder("Z", order), Vectorize(refs("Z.n/1"))))
+    inputs = whole_numbers(cascade)
+    kernel = schedule.apply(cascade.kernel())
+    assert f"vstoreblock_global_global_{C_TYPES[dtype]}8(" in executable(kernel).source
+    assert traffic(kernel)["Z"].written_bytes == traffic(kernel)["A"].read_bytes == m * n * b * np.dtype(dtype).itemsize
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
 def test_a_contraction_gathers_whole_lines() -> None:
     """What lies together in an operand that is packed is fetched for as many iterations as a line holds."""
     cascade = ff.cascade(["Z[a,b,c] = A[d,c,a] * B[b,d]"], sizes={"A": 128, "B": 96, "C": 64, "D": 128})

@@ -25,6 +25,7 @@ from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace, FanoutKind
 from ...formats.workload import operand_name
 from ..errors import NestOrderError
+from ..steps.vector_steps import is_transposed
 from ..target import Quirks
 from ..tree.loops import is_reduction
 from ..tree.nest import For, Nest, Node, Place, Source, Statement, Tile, fused_chain, rebuilt, statements, walk
@@ -365,12 +366,11 @@ class _Text:
         self.assign(s, target, value, above)
 
     def transposed(self, outer: For, inner: For, above: tuple[str, ...]) -> None:
-        """A statement that moves a square block from an array, whose columns become rows of a tile."""
+        """A statement that moves a square block from an array, whose columns become rows."""
         (s,) = (statement for _, statement in statements((inner,)))
         for loop in (outer, inner):
             s, _ = _apart(s, loop)
-        along = s.target.indices[self.nest.tiles[s.target.source].axes[-1]]
-        rows, columns = (inner, outer) if inner.name in along.variables else (outer, inner)
+        rows, columns = (inner, outer) if is_transposed(self.nest, s, inner.name, outer.name) else (outer, inner)
         writer = VectorWriter(self.nest, rows, s, self.read, self.expression, lambda source: memory_of(self.nest, source))
         value = writer.block(columns)
         first = {loop.name: Affine((), 0) for loop in (rows, columns)}

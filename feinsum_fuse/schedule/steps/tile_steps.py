@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -22,7 +22,7 @@ from ...formats.opencl import MEMORIES, AddressSpace, level_of
 from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Keyword, Step, TensorName
-from ..tree.accumulators import hoisted, started
+from ..tree.accumulators import Later, started
 from ..tree.initial_values import elements_set_per, initial_values, limits_of
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
@@ -317,8 +317,7 @@ class CacheWrite(Step):
         mover = Mover(nest, tile, touched, held[1], items_first(held[0], names, own_loops), own, own_loops)
         keeps = late or self._leaves_partial_results(mover) or not all(self._is_covered(mover, scope, p, reductions) for p in initial)
         init = inits[0] if inits and not keeps else None
-        whole = init is not None and init.value == 0 and not reductions and not reads
-        fixed = _axes_of(nest, update) if whole and self._may_wait(nest, update, tile) else None
+        later = self._later(nest, update, tile, inits, carried=keeps or bool(reductions)) if not reads else None
 
         def change(node: Node) -> tuple[Node, ...]:
             if isinstance(node, For) or (node.einsum != self.einsum and node not in readers):
@@ -328,12 +327,12 @@ class CacheWrite(Step):
             if node in inits:
                 return () if init is not None else (node,)
             if node.role in {"update", "map", "combine"} and node.target.source == place.source:
-                value = hoisted(node.value, fixed).inner if fixed is not None and node.role == "update" else node.value
+                value = later.of(node.value).inner if later is not None and node.role == "update" else node.value
                 return (dataclasses.replace(node, target=touched.local(node.target, name), value=value),)
             return (node,)
 
         body = rebuilt(nest.body, change)
-        before, after = self._moves(mover, init, update, reductions, fixed)
+        before, after = self._moves(mover, init, update, reductions, later)
         body = place_around(body, names, [self.einsum], before, after)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
@@ -375,7 +374,7 @@ class CacheWrite(Step):
         return partial and any(isinstance(n, For) and n.limits for n in walk(mover.statement(self.einsum, "drain")))
 
     def _moves(
-        self, mover: Mover, init: Statement | None, update: Statement, reductions: tuple[str, ...], fixed: Mapping[str, int] | None
+        self, mover: Mover, init: Statement | None, update: Statement, reductions: tuple[str, ...], later: Later | None
     ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
         """What sets the tile or loads it before it is computed, and what stores it afterwards."""
         before: tuple[Node, ...] = ()
@@ -388,13 +387,19 @@ class CacheWrite(Step):
             before += mover.statement(self.einsum, "reload")
 
         drain = mover.statement(self.einsum, "drain")
-        return before, drain if fixed is None else rebuilt(drain, lambda node: (_finished(mover.nest, node, update, fixed),))
+        return before, drain if later is None else rebuilt(drain, lambda node: (_finished(mover.nest, node, update, later),))
 
-    def _may_wait(self, nest: Nest, update: Statement, tile: Tile) -> bool:
-        """Whether constants and masks of a sum can wait until it is stored: narrow numbers could overflow, integers are not divided."""
+    def _later(self, nest: Nest, update: Statement, tile: Tile, inits: Sequence[Statement], *, carried: bool) -> Later | None:
+        """What of a sum's values can wait until it is stored: narrow numbers could overflow, integers are not divided.
+
+        A sum that is ``carried`` on from a stored one was scaled when that was stored. Masks can be applied each time: what they make 0
+        was 0 from the start.
+        """
         dtype = np.dtype(tile.dtype)
         wide = dtype.kind in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == dtype_of(nest, update.target.source)
-        return wide and update.role == "update" and update.reduce is not None and REDUCTIONS[update.reduce].is_sum
+        sums = update.role == "update" and update.reduce is not None and REDUCTIONS[update.reduce].is_sum
+        started_at_0 = len(inits) == 1 and np.isscalar(inits[0].value) and inits[0].value == 0
+        return Later(_axes_of(nest, update), scales=not carried) if wide and sums and started_at_0 else None
 
     def _writing(self, nest: Nest, scope: tuple[str, ...]) -> tuple[tuple[For, ...], Statement]:
         """What writes the Einsum's sums below this scope, or combines its partial results there, with the loops around it."""
@@ -413,13 +418,13 @@ def _axes_of(nest: Nest, update: Statement) -> dict[str, int]:
     return {name: element.index(value) for name, value in update.values.items() if value in element}
 
 
-def _finished(nest: Nest, node: Node, update: Statement, fixed: Mapping[str, int]) -> Node:
+def _finished(nest: Nest, node: Node, update: Statement, later: Later) -> Node:
     """A statement that stores sums, doing to them what was not done to each value."""
     if isinstance(node, For):
         return node
     element = tile_origin(nest, node.target.source, node.target.indices)
-    value = hoisted(update.value, fixed).of(node.value)
-    values = {name: element[axis] for name, axis in fixed.items() if name in get_dependencies(value)}
+    value = later.of(update.value).of(node.value)
+    values = {name: element[axis] for name, axis in later.fixed.items() if name in get_dependencies(value)}
     return dataclasses.replace(node, value=value, values=constantdict(values))
 
 

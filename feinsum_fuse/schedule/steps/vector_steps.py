@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from constantdict import constantdict
+from pymbolic import var
 
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
+from ...formats.workload import operand_name
 from ..errors import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..kernel.operations import LANES, has_vectors
 from ..step import Step
@@ -43,7 +45,7 @@ class Vectorize(Step):
         nest = nest.replace(body=body)
         for tile in list(nest.tiles.values()):
             nest = _laid_out(nest, tile, names, lanes)
-        return nest
+        return nest.replace(body=_copies_of_blocks(nest, nest.body))
 
     def _check(self, nest: Nest, ref: LoopRef, loop: For) -> None:
         if loop.binding != "loop":
@@ -106,6 +108,7 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes))
     elif MEMORIES[tile.memory].is_shared_by_items and not axes_of(nest, "local"):
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes, lambda s: _fetches_rows(nest, s, axis)))
+        nest = nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
         nest = nest.replace(body=_movers_of_blocks(nest, nest.body, stored, lanes))
     return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
 
@@ -152,23 +155,62 @@ def _fetched_columns(nest: Nest, chain: Sequence[For], statement: Statement, til
     """The loops over the rows and over the columns of a matrix that a nest fetches into a tile, if rows lie in the array what columns are
     in the tile, and blocks of so many fit.
     """
-    (source,) = statement.operands
-    array, loops = nest.sources.get(source.source), {loop.name: loop for loop in chain}
-    if array is None or not (array.is_direct or not array.is_rule) or array.consecutive_axis is None:
+    long = {loop.name: loop for loop in chain if (loop.extent or 0) >= lanes}
+    rows = [name for name in statement.target.indices[tile.axes[-1]].variables if name in long]
+    array = nest.sources.get(statement.operands[0].source)
+    if len(rows) != 1 or array is None or array.consecutive_axis is None:
         return None
-    if array.dtype != tile.dtype or not has_vectors(array.dtype) or statement.guards:
+    columns = [name for name in statement.operands[0].indices[array.consecutive_axis].variables if name in long]
+    if len(columns) != 1 or statement.guards or not is_transposed(nest, statement, rows[0], columns[0]):
         return None
-    along = statement.target.indices[tile.axes[-1]]
-    columns = [name for name in source.indices[array.consecutive_axis].variables if name in loops]
-    if len(along.variables) != 1 or along.variables[0] not in loops or len(columns) != 1 or columns[0] == along.variables[0]:
-        return None
-    for name in (*along.variables, *columns):
-        places = [index.coefficients[name] for place in (statement.target, source) for index in place.indices if name in index.variables]
-        if len(places) != 2 or min(places) < 1 or (loops[name].extent or 0) < lanes:
-            return None
-    if lane_axis(statement.target, along.variables[0]) is None or source.indices[array.consecutive_axis].coefficients[columns[0]] != 1:
-        return None
-    return loops[along.variables[0]], loops[columns[0]]
+    return long[rows[0]], long[columns[0]]
+
+
+def is_transposed(nest: Nest, statement: Statement, row: str, column: str) -> bool:
+    """Whether a statement copies elements that lie next to one another along the loop ``column`` in an array to such that do so along the
+    loop ``row``.
+    """
+    (source,), target = statement.operands, statement.target
+    array = nest.sources.get(source.source)
+    if row == column or array is None or not (array.is_direct or not array.is_rule):
+        return False
+    if array.dtype != (nest.tiles.get(target.source) or nest.sources[target.source]).dtype or not has_vectors(array.dtype):
+        return False
+    for name in (row, column):
+        steps = [index.coefficients[name] for place in (target, source) for index in place.indices if name in index.variables]
+        if len(steps) != 2 or min(steps) < 1:
+            return False
+    return lane_axis(target, row) == consecutive_axis(nest, target) and lane_axis(source, column) == consecutive_axis(nest, source)
+
+
+def consecutive_axis(nest: Nest, place: Place) -> int | None:
+    """The axis of a place along which elements lie next to one another in memory, if there is one."""
+    if place.source in nest.tiles:
+        return nest.tiles[place.source].axes[-1]
+    axis = nest.sources[place.source].consecutive_axis
+    return None if axis is None else axis + len(place.indices)
+
+
+def _copies_of_blocks(nest: Nest, body: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The tree with every copy whose lanes lie apart in what is read moving square blocks, if the loop around has as many iterations."""
+    result: list[Node] = []
+    for node in body:
+        lane = node.body[0] if isinstance(node, For) and len(node.body) == 1 else None
+        if isinstance(node, For) and isinstance(lane, For) and _is_block(nest, node, lane):
+            result.append(dataclasses.replace(node, binding="vector"))
+        elif isinstance(node, For):
+            result.append(dataclasses.replace(node, body=_copies_of_blocks(nest, node.body)))
+        else:
+            result.append(node)
+    return tuple(result)
+
+
+def _is_block(nest: Nest, columns: For, rows: For) -> bool:
+    statement = rows.body[0]
+    if (columns.binding, rows.binding, columns.extent) != ("loop", "vector", rows.extent) or not isinstance(statement, Statement):
+        return False
+    is_copy = statement.role == "map" and statement.reduce is None and statement.value == var(operand_name(0))
+    return is_copy and len(statement.operands) == 1 and is_transposed(nest, statement, rows.name, columns.name)
 
 
 def _movers_of_blocks(nest: Nest, body: tuple[Node, ...], tile: Tile, lanes: int) -> tuple[Node, ...]:

@@ -4,7 +4,7 @@ of to every value in it (constant factors, and masks that do not change on the w
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite, prod
 
@@ -109,23 +109,37 @@ class Hoisted:
         return result
 
 
-def hoisted(value: Expression, fixed: Container[str]) -> Hoisted:
-    """A value without the finite constants by which it is multiplied or divided, and without masks.
+def hoisted(value: Expression, fixed: Container[str], *, scales: bool = True) -> Hoisted:
+    """A value without the finite constants by which it is multiplied or divided (unless ``scales`` is false), and without masks.
 
     A mask ``x if condition else b`` goes if the condition only reads names that stay ``fixed`` during the sum, and ``b`` is zero or
     infinite, so that the sum of as many is the same again. Of one that stays, a factor of ``x`` goes if it leaves ``b`` as it is.
     """
-    factors, divisors, rest = _scale(value)
+    factors, divisors, rest = _scale(value) if scales else ((), (), value)
     result = Hoisted(rest, var(SUM))
     if isinstance(rest, If) and is_number(rest.else_):
-        inner = hoisted(rest.then, fixed)
+        inner = hoisted(rest.then, fixed, scales=scales)
         if _is_unchanged_by_sums(rest.else_) and all(name in fixed for name in get_dependencies(rest.condition)):
             result = Hoisted(inner.inner, If(rest.condition, inner.outer, rest.else_))
-        else:
+        elif scales:
             more, fewer, then = _scale(rest.then)
             if _keeps(rest.else_, more, fewer):
                 result = Hoisted(If(rest.condition, then, rest.else_), _scaled(var(SUM), more, fewer))
     return Hoisted(result.inner, _scaled(result.outer, factors, divisors))
+
+
+@dataclass(frozen=True)
+class Later:
+    """What is done to whole sums instead of to each value."""
+
+    fixed: Mapping[str, int]
+    """The rank variables that do not change during a sum, with the axis along which each counts."""
+    scales: bool
+    """Whether constant factors wait as well as masks."""
+
+    def of(self, value: Expression) -> Hoisted:
+        """A value without what waits."""
+        return hoisted(value, self.fixed, scales=self.scales)
 
 
 def is_number(value: Expression) -> bool:
