@@ -191,15 +191,8 @@ class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[m
     def map_call(self, expr: p.Call, type_context: str | None) -> Expression:
         result = super().map_call(expr, type_context)
         if isinstance(self.codegen_state.callables_table[expr.function.name], Intrinsic):
-            operation = VectorOperation.named(result.function.name)
-            return VectorCall(operation, _with_steps(result.parameters) if operation.is_block else result.parameters)
+            return VectorCall(VectorOperation.named(result.function.name), result.parameters)
         return result
-
-
-def _with_steps(parameters: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """The parameters of a call that moves a block: how far rows lie apart is where the first element of the second row is."""
-    to, source, *rest = parameters
-    return (to, source, *(part.index if isinstance(part, p.Subscript) else part for part in rest))
 
 
 def _flattened(value: Expression) -> Expression:

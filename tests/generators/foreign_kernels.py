@@ -1,4 +1,4 @@
-"""Random loopy kernels as others write them: layouts, element types, guards, names and ways of writing vary, no grammar is kept."""
+"""Random loopy kernels as others write them, by no grammar: layouts, types, guards, predicates, loops from above 0 and names vary."""
 
 from __future__ import annotations
 
@@ -98,14 +98,30 @@ class ForeignKernel:
             self._argument(name, letter, is_input=True)
             reads.append(self._element(name, letter, loops))
         value, after = self._value(reads, letters, reduced, loops), f",dep=s{number - 1}" if number else ""
-        self.lines.append(f"{element} = {value} {{id=s{number}{after}}}")
-        bounds = [f"0 <= {loops[letter]} < {self.lengths[letter]}" for letter in (*letters, *reduced)]
+        condition = self._predicate(reads, letters, loops) if previous is None and self.random.random() < 0.15 else ""
+        self.lines.append(f"{element} = {value} {{id=s{number}{after}{condition}}}")
+        starts = {letter: self.random.choice((1, 2)) for letter in letters if self.random.random() < 0.1 and self.lengths[letter] > 2}
+        bounds = [f"{starts.get(letter, 0)} <= {loops[letter]} < {self.lengths[letter]}" for letter in (*letters, *reduced)]
         if len(reduced) > 0 and self.random.random() < 0.3:
             triangle = self.random.choice(letters)
             bounds.append(f"{loops[reduced[0]]} <= {loops[triangle]}")
         names = ", ".join(loops[letter] for letter in (*letters, *reduced))
         self.domains.append(f"{{[{names}] : {' and '.join(bounds)}}}")
         return output, target
+
+    def _predicate(self, reads: list[str], letters: list[str], loops: dict[str, str]) -> str:
+        """A condition on the whole instruction: of its loops, of a value, or of an array of truth values."""
+        kind = self.random.choice(("loops", "value", "truth"))
+        if kind == "truth":
+            letter = self.random.choice(letters)
+            name = f"truth_{letter}"
+            self.arguments[name] = lp.GlobalArg(name, np.bool_, shape=(self.lengths[letter],), strides=(1,), is_input=True, is_output=False)
+            return f",if={name}[{loops[letter]}]"
+        # A comma would end the option in loopy's notation.
+        within = [read for read in reads if "," not in read and any(read.endswith(f"[{loops[letter]}]") for letter in letters)]
+        if kind == "value" and within:
+            return f",if={within[0]} > 0.25"
+        return f",if={loops[letters[0]]} <= {loops[letters[-1]]} + 1"
 
     def _element(self, array: str, letters: str, loops: dict[str, str]) -> str:
         return f"{array}[{', '.join(loops[letter] for letter in letters)}]"
@@ -138,6 +154,8 @@ def _room(argument: lp.GlobalArg) -> int:
 
 
 def _random(argument: lp.GlobalArg, generator: np.random.Generator) -> np.ndarray:
+    if argument.dtype.numpy_dtype.kind == "b":
+        return generator.integers(0, 2, _room(argument)).astype(np.bool_)
     values = generator.uniform(-3 if argument.dtype.numpy_dtype.kind == "i" else -1, 1, _room(argument))
     return np.round(values).astype(np.int32) if argument.dtype.numpy_dtype.kind == "i" else values.astype(argument.dtype.numpy_dtype)
 

@@ -54,6 +54,7 @@ def loop_extents(kernel: lp.LoopKernel, inames: Collection[str]) -> constantdict
 def _box(kernel: lp.LoopKernel, inames: Collection[str]) -> tuple[constantdict[str, Size], tuple[Affine, ...]]:
     if not inames:
         return constantdict(), ()
+    _check_loops_around(kernel, inames)
     domain = kernel.get_inames_domain(frozenset(inames)).project_out_except(sorted(inames), [isl.dim_type.set])
     if domain.is_empty():
         raise Refusal("its loops have no points")
@@ -94,6 +95,15 @@ def _box(kernel: lp.LoopKernel, inames: Collection[str]) -> tuple[constantdict[s
         if not least.is_int() or int(least.to_python()) < 0:
             raise Refusal(f"the loop {name} starts below 0")
     return constantdict({name: extents[name] for name in inames}), tuple(guards)
+
+
+def _check_loops_around(kernel: lp.LoopKernel, inames: Collection[str]) -> None:
+    """The bounds of loops depend on loops among them: others have no value there."""
+    for domain in kernel.domains:
+        if set(domain.get_var_names(isl.dim_type.set)) & set(inames):
+            foreign = (set(domain.get_var_names(isl.dim_type.param)) & kernel.all_inames()) - set(inames)
+            if foreign:
+                raise Refusal(f"the bounds of its loops depend on {min(foreign)}, which is no loop around it")
 
 
 def _check_parameters(kernel: lp.LoopKernel, domain: isl.BasicSet) -> None:

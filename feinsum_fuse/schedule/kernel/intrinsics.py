@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 
 import loopy as lp
 import numpy as np
 from constantdict import constantdict
 from loopy.kernel.function_interface import ScalarCallable
 from loopy.types import NumpyType
+from pymbolic import primitives as p
 
 from ..errors import VectorAccessError
 from ..target import Quirks
@@ -30,6 +33,12 @@ def vector_dtype(dtype: str, lanes: int) -> np.dtype[np.void]:
         raise VectorAccessError(f"OpenCL has no vectors of {lanes} elements", hint=f"Use {', '.join(map(str, LANES))}.")
     found: np.dtype[np.void] = np.dtype(getattr(cltypes, f"{c_type(dtype)}{lanes}"))
     return found
+
+
+@cache
+def _calls() -> str:
+    """A digest of the code that writes calls."""
+    return sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True, init=False)
@@ -56,12 +65,21 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         result = np.dtype(dtype) if self.name.startswith(("lane", "vstore")) else vector_dtype(dtype, lanes)
         return self.copy(name_in_target=self.name, arg_id_to_dtype=constantdict({**known, -1: NumpyType(result)})), clbl_inf_ctx
 
+    def emit_call(self, expression_to_code_mapper, expression, target):  # type: ignore[no-untyped-def]
+        """The call; how far rows of a block lie apart is where the first element of the second row is."""
+        call = super().emit_call(expression_to_code_mapper, expression, target)
+        if not VectorOperation.named(self.name).is_block:
+            return call
+        to, source, *rest = call.parameters
+        return p.Call(call.function, (to, source, *(part.index if isinstance(part, p.Subscript) else part for part in rest)))
+
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
         yield from definitions(VectorOperation.named(self.name), self.quirks)
 
     def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
-        # loopy keeps generated code on disk: another definition is another function.
+        # loopy keeps generated code on disk: another definition, or another way to call it, is another function.
         key_builder.update_for_dataclass(key_hash, self)
+        key_builder.rec(key_hash, _calls())
         key_builder.rec(key_hash, list(definitions(VectorOperation.named(self.name), self.quirks)))
 
 

@@ -94,7 +94,7 @@ def _is_mover(nest: Nest, node: For) -> bool:
 
 def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
     """The moving nest with its loops, those along rows of arrays and the innermost first, cut by the group's sizes and bound to its
-    work-items.
+    work-items. Lanes stay inside all of them.
     """
     local = [axis for axis in axes if axis.startswith("local.")]
     chain = [n for n in walk((node,)) if isinstance(n, For)]
@@ -105,7 +105,7 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
     limits = [limit for loop in chain for limit in loop.limits]
     written = {name for _, s in statements(leaf) for index in s.target.indices for name in index.variables}
     rows, inwards = _rows(nest, leaf), list(reversed(chain))
-    for loop in sorted(inwards, key=lambda loop: loop.name not in rows):
+    for loop in sorted(inwards, key=lambda loop: (loop.binding != "vector", loop.name not in rows)):
         if not local or loop.extent is None or loop.extent == 1 or loop.name not in written:
             outer.insert(0, dataclasses.replace(loop, limits=()))
             continue
@@ -130,8 +130,17 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
 def _rows(nest: Nest, leaf: tuple[Node, ...]) -> frozenset[str]:
     """The loops along the rows of an array in global memory that is copied from or to: neighbouring work-items take neighbours there."""
     places = [p for s in leaf if isinstance(s, Statement) and s.role in {"fetch", "drain"} for p in (s.target, *s.operands)]
-    outside = [place.indices[-1] for place in places if not _is_of_one_group(nest, place.source) and place.indices]
+    outside = [
+        place.indices[along]
+        for place in places
+        if not _is_of_one_group(nest, place.source) and place.indices and (along := _consecutive_axis(nest, place.source)) is not None
+    ]
     return frozenset(name for index in outside for name, factor in index.terms if factor == 1)
+
+
+def _consecutive_axis(nest: Nest, source: str) -> int | None:
+    """The axis along which neighbours lie next to one another, counted from the last."""
+    return nest.sources[source].consecutive_axis if source in nest.sources else -1
 
 
 def _axis_name(nest: Nest, axis: str, node: Node) -> str:

@@ -28,7 +28,7 @@ def _known(draft: Draft, name: str) -> Draft:
         return draft
     if not all(writer.within_inames <= insn.within_inames for insn in kernel.instructions if _is_bounded(kernel, insn, name)):
         return draft
-    kernel = kernel.copy(domains=[_substituted(domain, name, value) for domain in kernel.domains])
+    kernel = kernel.copy(domains=[substituted(domain, name, value) for domain in kernel.domains])
     chosen = draft.chosen
     if not any(name in reads for insn, reads in draft.reads.items() if insn != writer.id):
         temporaries = {n: t for n, t in kernel.temporary_variables.items() if n != name}
@@ -46,7 +46,7 @@ def _is_bounded(kernel: lp.LoopKernel, insn: lp.InstructionBase, name: str) -> b
     )
 
 
-def _substituted(domain: isl.BasicSet, name: str, value: Affine) -> isl.BasicSet:
+def substituted(domain: isl.BasicSet, name: str, value: Affine) -> isl.BasicSet:
     """The domain with an affine expression in a parameter's place."""
     if name not in domain.get_var_names(isl.dim_type.param):
         return domain

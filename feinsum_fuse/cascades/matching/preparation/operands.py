@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import loopy as lp
 import numpy as np
-from loopy.symbolic import IdentityMapper, ResolvedFunction, get_dependencies, get_reduction_inames
+from loopy.symbolic import IdentityMapper, ResolvedFunction, TypeCast, get_dependencies, get_reduction_inames
+from loopy.types import NumpyType
 from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
@@ -76,12 +77,20 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
         arguments = tuple(f"{iname}_" for iname in _numbered(len(inames)))
         places = make_subst_func(dict(zip(inames, map(var, arguments), strict=True)))
         body = lp.symbolic.SubstitutionMapper(places)(read)
+        if self._is_truth(array):
+            body = TypeCast(NumpyType(np.dtype(np.uint8)), body)
         name = self.known.get((arguments, body))
         if name is None:
             name = self.known[arguments, body] = self.fresh(f"{array}_read")
             self.rules[name] = lp.SubstitutionRule(name, arguments, body)
         self.read[array] = None
         return p.Call(var(name), tuple(map(var, inames)))
+
+    def _is_truth(self, array: str) -> bool:
+        """Whether an array holds truth values, and no instruction changes it: they are read as the numbers 0 and 1."""
+        descriptor = self.draft.kernel.get_var_descriptor(array) if array in self.arrays else None
+        dtype = getattr(getattr(descriptor, "dtype", None), "numpy_dtype", None)
+        return dtype == np.bool_ and not self.draft.kernel.writer_map().get(array)
 
     def _is_foreign(self, call: p.Call) -> bool:
         """Whether a map cannot call a function, while a rule can: of inputs alone, and with a value of their type."""

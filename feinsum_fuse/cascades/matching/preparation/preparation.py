@@ -12,6 +12,7 @@ import loopy as lp
 
 from .assignments import without_private_values
 from .bounds import with_known_bounds
+from .boxes import with_whole_boxes
 from .draft import Draft
 from .inferred_types import with_types
 from .operands import with_rules
@@ -23,6 +24,7 @@ REWRITINGS: tuple[Callable[[Draft], Draft], ...] = (
     with_types,
     with_known_bounds,
     without_private_values,
+    with_whole_boxes,
     with_own_reductions,
     with_rules,
 )

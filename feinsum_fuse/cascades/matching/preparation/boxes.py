@@ -1,0 +1,178 @@
+"""Instructions that write a part of the box of their loops: loops that start above 0, triangles, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+from loopy.symbolic import Reduction as LoopyReduction
+from loopy.symbolic import SubstitutionMapper, UncachedWalkMapper, constraint_to_cond_expr, get_reduction_inames
+from pymbolic import primitives as p
+from pymbolic import var
+from pymbolic.mapper.substitutor import make_subst_func
+from pymbolic.typing import Expression
+
+from ....formats.affine import Affine, read_affine
+from ....formats.integer_sets import constraint_value
+from ...kernel.callables import reduction_of
+from ...terms import Size
+from ..array_types import Refusal
+from ..instruction import loop_box, loop_extents
+from .bounds import substituted
+from .draft import Draft, Rewriting
+
+
+def with_whole_boxes(draft: Draft) -> Draft:
+    """Before: ``{[i] : 1 <= i < 9}``, ``C[i] = A[i - 1]  {if=p}``. After, with a loop ``{[i_box] : 0 <= i_box < 8}``::
+
+        C_box[i_box] = if(p, A[i_box], 0)
+        C[i] = C_box[i - 1]  {if=p}
+
+    So for chosen instructions whose loops are no box that starts at 0, or that have predicates, if they read elements that exist in all of
+    the box. The second instruction is none of the chosen ones: it writes what the given one writes, and leaves other elements as they are.
+    """
+    for name in draft.chosen:
+        insn = draft.kernel.id_to_insn[name]
+        if isinstance(insn, lp.Assignment) and not insn.atomicity and _is_part(draft, insn):
+            try:
+                draft = _boxed(draft, insn)
+            except Refusal:
+                continue
+    return draft
+
+
+def _is_part(draft: Draft, insn: lp.Assignment) -> bool:
+    """Whether an instruction writes elements of a global array, each once, and not all of the box."""
+    target = insn.assignee
+    if not isinstance(target, p.Subscript) or not insn.within_inames or target.aggregate.name in draft.reads[insn.id]:
+        return False
+    if draft.kernel.get_var_descriptor(target.aggregate.name).address_space != lp.AddressSpace.GLOBAL:
+        return False
+    indices = [index.name for index in target.index_tuple if isinstance(index, p.Variable)]
+    if len(indices) < len(target.index_tuple) or len(set(indices)) < len(indices) or set(indices) != insn.within_inames:
+        return False
+    if insn.predicates:
+        return True
+    try:
+        loop_box(draft.kernel, tuple(sorted(insn.within_inames)), ())
+    except Refusal:
+        return True
+    return False
+
+
+def _boxed(draft: Draft, insn: lp.Assignment) -> Draft:
+    kernel, fresh = draft.kernel, draft.fresh()
+    outer = [str(index) for index in insn.assignee.index_tuple]
+    starts, shape = _extents(kernel, outer)
+    inner = sorted(get_reduction_inames(draft.expanded(insn.expression)))
+    own = {name: fresh(f"{name}_box") for name in (*outer, *inner)}
+    places: dict[str, Expression] = {name: var(new) + starts[name] if starts.get(name) else var(new) for name, new in own.items()}
+    rename = SubstitutionMapper(make_subst_func(places))
+    box, dtype = fresh(f"{insn.assignee.aggregate.name}_box"), np.dtype(draft.types.array(insn.assignee.aggregate.name))
+    domains = [_box([own[name] for name in outer], shape), *_inner(kernel, outer, inner, own, starts)]
+    inames = {**kernel.inames, **{new: kernel.inames[name].copy(name=new, tags=frozenset()) for name, new in own.items()}}
+    wider = kernel.copy(domains=[*kernel.domains, *domains], inames=inames)
+    value = rename(draft.expanded(insn.expression))
+    conditions = [rename(condition) for condition in (*_conditions(kernel, outer), *sorted(insn.predicates, key=str))]
+    if conditions:
+        inside = _Inside(wider, loop_extents(wider, tuple(own.values())))
+        for part in (value, *conditions):
+            inside(part)
+        test = conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions))
+        value = p.If(test, value, _elsewhere(insn.expression, dtype))
+    made = insn.copy(
+        id=fresh(f"{insn.id}_box"),
+        assignee=p.Subscript(var(box), tuple(var(own[name]) for name in outer)),
+        expression=value,
+        predicates=frozenset(),
+        within_inames=frozenset(own[name] for name in outer),
+        within_inames_is_final=True,
+    )
+    result = p.Subscript(var(box), tuple(var(name) - starts[name] for name in outer))
+    written = insn.copy(expression=result, depends_on=insn.depends_on | {made.id})
+    temporary = lp.TemporaryVariable(box, dtype, shape=shape, address_space=lp.AddressSpace.GLOBAL)
+    instructions = [part for other in kernel.instructions for part in ((made, written) if other.id == insn.id else (other,))]
+    kernel = wider.copy(instructions=instructions, temporary_variables={**kernel.temporary_variables, box: temporary})
+    chosen = tuple(made.id if name == insn.id else name for name in draft.chosen)
+    return draft.after(Rewriting("whole box computed", f"{box} for {insn.id}"), kernel, chosen)
+
+
+def _extents(kernel: lp.LoopKernel, outer: list[str]) -> tuple[dict[str, int], tuple[Expression, ...]]:
+    """Where each loop starts, and how many values it takes from there on, at most."""
+    extents = loop_extents(kernel, outer)
+    domain = isl.Set.from_basic_set(kernel.get_inames_domain(frozenset(outer)).project_out_except(outer, [isl.dim_type.set]))
+    names = domain.get_var_names(isl.dim_type.set)
+    least = {name: int(domain.dim_min_val(names.index(name)).to_python()) for name in outer}
+    starts = {name: start if isinstance(extents[name], int) else 0 for name, start in least.items()}
+    return starts, tuple(n - starts[name] if isinstance(n, int) else var(n.name) for name, n in extents.items())
+
+
+class _Inside(UncachedWalkMapper):  # type: ignore[misc]
+    """Refuses reads of elements that no array has; conditions, which keep a kernel from them, do not keep vectors from loading them."""
+
+    def __init__(self, kernel: lp.LoopKernel, extents: Mapping[str, Size]) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.extents = extents
+
+    def map_subscript(self, expr: p.Subscript) -> None:
+        shape = self.kernel.get_var_descriptor(expr.aggregate.name).shape
+        for index, length in zip(expr.index_tuple, shape, strict=True):
+            found = read_affine(index)
+            if found is None or (not isinstance(length, int) and not found.bare):
+                raise Refusal(f"it reads {expr} under a condition")
+            sizes = {name: self.extents[name] for name in found.variables if name in self.extents}
+            known = {name: size for name, size in sizes.items() if isinstance(size, int)}
+            if len(known) < len(sizes) and found.bare:
+                continue
+            if len(known) < len(found.variables) or found.smallest(known) < 0 or found.largest(known) >= length:
+                raise Refusal(f"it reads {expr} under a condition without which there is no such element")
+        super().map_subscript(expr)
+
+
+def _elsewhere(expression: Expression, dtype: np.dtype) -> Expression:
+    """What stands where nothing is written: a reduction's neutral element, so that the condition bounds the reduction."""
+    reduction = reduction_of(expression.operation) if isinstance(expression, LoopyReduction) else None
+    neutral = 0 if reduction is None else reduction.neutral_of(dtype.name)
+    return dtype.type(neutral)
+
+
+def _conditions(kernel: lp.LoopKernel, outer: list[str]) -> list[Expression]:
+    """What the loops say beyond ``0 <= i < extent``."""
+    domain = kernel.get_inames_domain(frozenset(outer)).project_out_except(outer, [isl.dim_type.set]).remove_redundancies()
+    if domain.dim(isl.dim_type.div):
+        raise Refusal("the bounds of its loops contain divisions")
+    parameters = domain.get_var_names(isl.dim_type.param)
+    found = []
+    for constraint in domain.get_constraints():
+        value = constraint_value(constraint)
+        loops = value.restricted(outer)
+        alone = len(loops.terms) == 1 and abs(loops.terms[0][1]) == 1 and not constraint.is_equality()
+        is_bound = alone and (loops.terms[0][1] == -1 or not value.restricted(parameters).terms)
+        if loops.terms and not is_bound:
+            found.append(constraint_to_cond_expr(constraint))
+    return found
+
+
+def _box(inames: list[str], shape: tuple[Expression, ...]) -> isl.BasicSet:
+    parameters = sorted({str(length) for length in shape if not isinstance(length, int)})
+    bounds = " and ".join(f"0 <= {name} < {length}" for name, length in zip(inames, shape, strict=True))
+    return isl.BasicSet(f"[{', '.join(parameters)}] -> {{ [{', '.join(inames)}] : {bounds} }}")
+
+
+def _inner(
+    kernel: lp.LoopKernel, outer: list[str], inner: list[str], own: dict[str, str], starts: dict[str, int]
+) -> list[isl.BasicSet]:
+    """The loops of reductions, within the new loops around them."""
+    if not inner:
+        return []
+    domain = kernel.get_inames_domain(frozenset((*outer, *inner))).project_out_except([*outer, *inner], [isl.dim_type.set])
+    for name in outer:
+        place = domain.find_dim_by_name(isl.dim_type.set, name)
+        domain = domain.move_dims(isl.dim_type.param, domain.dim(isl.dim_type.param), isl.dim_type.set, place, 1)
+        domain = substituted(domain, name, Affine.of({own[name]: 1}, starts[name]))
+    for position, name in enumerate(domain.get_var_names(isl.dim_type.set)):
+        domain = domain.set_dim_name(isl.dim_type.set, position, own[name])
+    return [domain]
