@@ -126,3 +126,16 @@ def test_a_fact_of_too_many_einsums_is_refused(url: str, tmp_path: Path) -> None
     (tmp_path / "huge.jsonl").write_text(json.dumps(line))
     with pytest.raises(ArchiveError, match=r"huge\.jsonl:1: the line is no fact: it has 201 Einsums, more than 200"):
         import_facts(tmp_path / "huge.jsonl", url)
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+def test_a_fact_whose_schedule_would_take_minutes_is_refused(cuts: bool, url: str, tmp_path: Path) -> None:
+    """Thousands of steps, and a loop that is cut a hundred times: neither is applied."""
+    line = json.loads(exported(tmp_path, measurement(median_ns=SLOW)).read_text(encoding="utf-8"))
+    path = "E0.i0" + "/0" * (texts.MOST_CUTS + 1)
+    step = {"loop": path if cuts else "E0.i0", "step": "Split", "tile": 1, "version": 1}
+    line["schedule"] += [step] * (1 if cuts else texts.MOST_STEPS)
+    (tmp_path / "long.jsonl").write_text(json.dumps(line))
+    message = r"cuts the loop E0\.i0 more than 32 times" if cuts else r"has 500\d steps, more than 5000"
+    with pytest.raises(ArchiveError, match=rf"long\.jsonl:1: the line is no fact: its schedule {message}"):
+        import_facts(tmp_path / "long.jsonl", url)

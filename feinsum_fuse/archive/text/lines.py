@@ -42,6 +42,10 @@ MOST_LINES = 1_000_000
 MOST_SECONDS = 600
 MOST_EINSUMS = 200
 """Of a fact from elsewhere: what makes its names canonical takes half a minute for a hundred Einsums that are all alike."""
+MOST_STEPS = 5_000
+"""Of a fact from elsewhere; the default schedule of 200 Einsums has about 2,500."""
+MOST_CUTS = 32
+"""How often one loop is cut in a fact from elsewhere: what loops 1,000 deep ask of integer sets takes minutes."""
 _LONGEST_TEXT = 300
 
 
@@ -91,10 +95,24 @@ def record_from_line(line: FactLine) -> Record:
     """The record in a line, its keys computed anew; an :class:`~feinsum_fuse.errors.Error` or ``ValueError`` if its parts do not fit."""
     if len(line.cascade.einsums) > MOST_EINSUMS:
         raise ArchiveError(f"it has {len(line.cascade.einsums)} Einsums, more than {MOST_EINSUMS}")
+    _check_schedule(line.schedule or [])
     schedule = schedule_from_text(json.dumps(line.schedule))
     prediction = None if line.prediction is None else line.prediction.prediction()
     measurement = dataclasses.replace(line.measurement, subject=Subject(cascade_of(line.cascade), schedule))
     return record_from(measurement, prediction, FactId(line.fact), line.mapping, line.applicable)
+
+
+def _check_schedule(steps: list[dict[str, JsonValue]]) -> None:
+    """Raise :class:`ArchiveError` for a schedule that would take too long to apply, before anything of it is."""
+    if len(steps) > MOST_STEPS:
+        raise ArchiveError(f"its schedule has {len(steps)} steps, more than {MOST_STEPS}")
+    waiting: list[JsonValue] = [*steps]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict | list):
+            waiting += part.values() if isinstance(part, dict) else part
+        elif isinstance(part, str) and part.count("/") > MOST_CUTS:
+            raise ArchiveError(f"its schedule cuts the loop {part.partition('/')[0][:_LONGEST_TEXT]} more than {MOST_CUTS} times")
 
 
 def _finite(data: JsonValue) -> JsonValue:

@@ -29,7 +29,7 @@ SPILLED = 0.85
 """Sums that do this part of what fewer of them do, or less, do not fit into registers."""
 NOISY = 0.1
 """A disagreement of the samples of a probe beyond which a calibration is called noisy."""
-QUICK_SECONDS, FULL_SECONDS = 6.0, 34.0
+QUICK_SECONDS, FULL_SECONDS = 5.0, 34.0
 """For all of a quick calibration from the first probe on, and for the samples of a full one."""
 LEAST_SECONDS = 1.0
 """For the samples of a quick calibration whose probes took longer to build than they should."""
