@@ -32,6 +32,7 @@ from ..cascade import Cascade
 from ..element_types import checked, computing_type
 from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names
+from ..reference.jumps import has_jumps, leanings
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Refusal
 from .grammar import is_written_anew, written_anew
@@ -168,6 +169,23 @@ class Match:
 
         Arrays may be larger than what is accessed. Raises :class:`CascadeError` for missing arguments.
         """
+        return self._by_array(self.cascade.reference(**self._operands(arguments)))
+
+    def alternatives(self, **arguments: ArrayLike) -> tuple[dict[str, NDArray[Any]], ...]:
+        """Results that are as right as those of a kernel, where rounding decides on which side of a jump it falls; none without jumps.
+
+        They are the reference, and the reference with all jumps' arguments moved up and down (:mod:`..reference.jumps`).
+        """
+        if not has_jumps(self.cascade):
+            return ()
+        found = leanings(self.cascade, self._operands(arguments), self._sizes(arguments))
+        return tuple(map(self._by_array, found)) + ((self.reference(**arguments),) if found else ())
+
+    def _by_array(self, values: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return {self.names.arrays[tensor]: value for tensor, value in values.items()}
+
+    def _operands(self, arguments: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
+        """The cascade's inputs, from the kernel's arguments."""
         sizes = self._sizes(arguments)
         values: dict[str, ArrayLike] = {}
         for tensor in self.cascade.inputs:
@@ -177,7 +195,7 @@ class Match:
             else:
                 array = np.asarray(arguments[self.names.arrays[tensor]])
                 values[tensor] = array[tuple(slice(0, length) for length in shape)]
-        return {self.names.arrays[tensor]: value for tensor, value in self.cascade.reference(**values).items()}
+        return values
 
     def _sizes(self, arguments: Mapping[str, ArrayLike]) -> dict[str, int]:
         sizes = {name: int(np.asarray(arguments[name])) for name in self.cascade.size_parameters if name in arguments}
