@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 import warnings
 from collections.abc import Sequence
@@ -50,6 +51,8 @@ RULED_OUT = 2.0
 """Times the best prediction among the rewritings' default mappings, from which on one is not measured before it is searched."""
 FINALISTS = 4
 FINAL_TURNS = 15
+GAIN = 0.98
+"""The part of the default mapping's time that a mapping takes at the most that is preferred to it."""
 FINAL_SHARE = 0.15
 """The part of the time that is kept for the turns that decide."""
 LEAST_FINAL_S = 2.0
@@ -362,7 +365,8 @@ class _Run:
             raise SearchError(f"none of {len(self.history)} candidates ran: {reasons}")
         self.setting.say("comparing the best in turns", self.spent)
         samples = self.measuring.finals(finalists, FINAL_TURNS, lambda: time.monotonic() < self.deadline)
-        return sorted(((one, samples[k]) for k, one in enumerate(finalists) if samples[k]), key=lambda pair: middle(pair[1]))
+        taken = [(one, samples[k]) for k, one in enumerate(finalists) if samples[k]]
+        return ordered(taken, next((place for place, (one, _) in enumerate(taken) if one.candidate == self.setting.first[0]), None))
 
     def _recorded_best(self, count: int) -> list[Measured]:
         """The fastest of the candidates whose times came from the archive, ready to be compared."""
@@ -371,6 +375,24 @@ class _Run:
         for candidate, cascade, prepared in self._prepared(known):
             found += self.measuring.batch([(candidate, cascade, prepared)], lambda one: None)
         return [one for one in found if one.verdict.outcome is Outcome.ok]
+
+
+def ordered(finals: Sequence[tuple[Measured, list[Sample]]], default: int | None) -> list[tuple[Measured, list[Sample]]]:
+    """The best first: by the median over the turns of the time over the default mapping's in the same turn.
+
+    What gains less than :data:`GAIN` that way, or has a larger median, comes after the default mapping: that is noise.
+    """
+    if default is None:
+        return sorted(finals, key=lambda pair: middle(pair[1]))
+    own = finals[default][1]
+
+    def key(place: int) -> tuple[bool, float]:
+        samples = finals[place][1]
+        ratio = statistics.median(sample.host_ns / beside.host_ns for sample, beside in zip(samples, own, strict=False))
+        gains = ratio <= GAIN and middle(samples) <= middle(own)
+        return (False, ratio if gains else 1.0) if gains or place == default else (True, ratio)
+
+    return [finals[place] for place in sorted(range(len(finals)), key=key)]
 
 
 def _result(

@@ -11,11 +11,13 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.timing.measuring_process import Sample
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import CascadeError, SearchError
 from feinsum_fuse.progress import Progress
 from feinsum_fuse.tuning.helpers import Helpers
 from feinsum_fuse.tuning.tuned import Tuned
+from feinsum_fuse.tuning.tuner import ordered
 
 from .spaces import Here, product
 
@@ -91,6 +93,16 @@ def test_an_interrupt_keeps_the_best_so_far(database: Path) -> None:
 def test_refusals(what: Any, given: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         ff.tune(what, "pocl", **given)
+
+
+def test_noise_is_no_gain() -> None:
+    def run(*milliseconds: float) -> tuple[Any, list[Sample]]:
+        return None, [Sample(ms * 1e6, None, 1, False) for ms in milliseconds]
+
+    default, equal, lucky, faster = run(4, 8, 4), run(4, 8, 3.9), run(9, 2, 9), run(3, 6, 3)
+    assert ordered([default, equal, lucky], 0)[0] is default
+    assert ordered([equal, faster, default, lucky], 2)[:2] == [faster, default]
+    assert ordered([equal, faster], None)[0] is faster
 
 
 def test_helpers_call_elsewhere_and_survive_what_they_are_sent() -> None:
