@@ -185,9 +185,12 @@ def report(folder: Path) -> str:
         seconds, spread = tuned["median_s"], tuned["spread_s"] / tuned["median_s"]
         sizes = " ".join(f"{rank}{size}" for rank, size in data["sizes"].items())
         row = [case.name, sizes, f"{best} {others[best] * 1e3:.3g} ms", f"{seconds * 1e3:.3g} ms", f"{spread:.0%}"]
-        rows.append([*row, *(f"{found[name]:.2f}" for name in (*OURS, "floor")), f"{case.goal:g}", str(data["tuned"]["measured"]), f"{data['interference']:.0%}"])
-    head = ["case", "sizes", "best peer", "tuned", "spread", "default", "model", "tuned", "NumPy arrays", "floor", "goal", "measured", "others"]
-    lines = [table(head, rows, numbers=10), "", "others: what other processes had of the processors meanwhile; above a tenth no ratio is a figure"]
+        end = [f"{case.goal:g}", str(data["tuned"]["measured"]), f"{data['interference']:.0%}"]
+        rows.append([*row, *(f"{found[name]:.2f}" for name in (*OURS, "floor")), *end])
+    ratio_names = ["default", "model", "tuned", "NumPy arrays", "floor"]
+    head = ["case", "sizes", "best peer", "tuned", "spread", *ratio_names, "goal", "measured", "others"]
+    remark = "others: what other processes had of the processors meanwhile; above a tenth no ratio is a figure"
+    lines = [table(head, rows, numbers=10), "", remark]
     if means:
         lines.append("")
         for name in (*OURS, "floor"):
