@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic
 
+import numpy as np
 from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
 from ...formats.language.reductions import NONE, REDUCTIONS
 from ...formats.workload import operand_name
-from ..maps import product_of
+from ..element_types import computing_type
+from ..maps import is_fractional, primitive, product_of
 from ..sequence import AnyCascade, EinsumSequence
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .coloured_graph import ColouredGraph, Permutation
@@ -165,9 +167,14 @@ class _CascadeGraph(Generic[AnyCascade]):
             vertex = graph.vertex(f"guard {guard.constant}")
             graph.edge(center, vertex, "guard")
             self.index(einsum, vertex, guard, "guard")
-        self.maps[einsum.name] = node = normal_map(einsum.map) if maps else None
+        self.maps[einsum.name] = node = normal_map(einsum.map, of_integers=self.is_of_integers(einsum)) if maps else None
         if node is not None:
             graph.edge(center, self.node(einsum, node, ()), "map")
+
+    def is_of_integers(self, einsum: Einsum) -> bool:
+        """Whether an Einsum's map is computed in an integer type."""
+        dtypes = tuple(self.cascade.tensors[operand.tensor].dtype for operand in einsum.operands)
+        return np.dtype(computing_type(dtypes, einsum.accumulate, is_fractional(primitive(einsum.map)))).kind in "iu"
 
     def access(self, einsum: Einsum, access: Access, role: str) -> int:
         """The vertex of an access."""

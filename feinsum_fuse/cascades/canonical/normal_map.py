@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from pymbolic import primitives as p
 from pymbolic.mapper import Mapper
@@ -115,6 +116,9 @@ def _product(numbers: list[float]) -> float:
 
 
 class _Normal(Mapper):  # type: ignore[misc]
+    def __init__(self, of_integers: bool) -> None:
+        self.of_integers = of_integers
+
     def map_constant(self, expr: float) -> Node:
         return _number(expr)
 
@@ -162,6 +166,8 @@ class _Normal(Mapper):  # type: ignore[misc]
 
     def map_call(self, expr: p.Call) -> Node:
         name = expr.function.name
+        if self.of_integers and FUNCTIONS[name].of_integers == "same":
+            return cast(Node, self.rec(expr.parameters[0]))
         if FUNCTIONS[name].is_associative:
             return Node(name, tuple(self.gathered(name, expr.parameters)))
         return Node(name, tuple(self.rec(argument) for argument in expr.parameters))
@@ -194,10 +200,11 @@ class _Normal(Mapper):  # type: ignore[misc]
         raise CascadeError(f"{expr} cannot stand in a map")
 
 
-def normal_map(expression: Expression) -> Node:
+def normal_map(expression: Expression, *, of_integers: bool) -> Node:
     """A map in terms of primitive functions, sums and products flat and with their numbers combined, comparisons pointing one way.
 
+    ``of_integers``: it is computed in integers, which ``floor`` and ``round`` leave as they are, and kernels do not mention them.
     Raises :class:`CascadeError` for what cannot stand in a map.
     """
-    node: Node = _Normal()(primitive(expression))
+    node: Node = _Normal(of_integers)(primitive(expression))
     return node
