@@ -200,7 +200,7 @@ class _Normal(Mapper):  # type: ignore[misc]
         raise CascadeError(f"{expr} cannot stand in a map")
 
 
-def normal_map(expression: Expression, *, of_integers: bool) -> Node:
+def normal_map(expression: Expression, *, of_integers: bool = False) -> Node:
     """A map in terms of primitive functions, sums and products flat and with their numbers combined, comparisons pointing one way.
 
     ``of_integers``: it is computed in integers, which ``floor`` and ``round`` leave as they are, and kernels do not mention them.
