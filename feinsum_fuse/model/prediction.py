@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ..arguments import described
 from ..errors import ModelError
@@ -216,6 +216,10 @@ class TablesText(StrictModel):
     usage: FiguresText
 
 
+IntervalEnd = Annotated[Figure, Field(exclude_if=lambda seconds: not seconds)]
+"""Written only where the model gave one, so that predictions from before there was an interval stay as they were."""
+
+
 class PredictionText(StrictModel):
     """A :class:`Prediction` as JSON."""
 
@@ -225,9 +229,9 @@ class PredictionText(StrictModel):
     total_leak_energy: Figure
     n_instances: Annotated[int, Bounded(ge=1, lt=2**63)] = 1
     least_latency: Figure = 0.0
-    """Predictions that were stored earlier lack it, as they lack the next two."""
-    latency_low: Figure = 0.0
-    latency_high: Figure = 0.0
+    """Predictions that were stored earlier lack it."""
+    latency_low: IntervalEnd = 0.0
+    latency_high: IntervalEnd = 0.0
     tables: TablesText
 
     @classmethod
