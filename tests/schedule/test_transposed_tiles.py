@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import loopy as lp
 import numpy as np
 import pytest
 
@@ -52,6 +53,22 @@ def test_blocks_are_transposed(lanes: int, n: int, k: int, dtype: str) -> None:
     inputs = whole_numbers(cascade)
     assert f"vstoreblock_local_global_{C_TYPES[dtype]}{lanes}(" in executable(schedule.apply(cascade.kernel())).source
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
+@pytest.mark.parametrize("offset", [lp.auto, 3])
+def test_the_distance_of_rows_has_no_offset(offset: object) -> None:
+    """Where an array begins in its buffer says nothing of how far its rows lie apart."""
+    t_unit = transposed(3, 23, 31).kernel()
+    kernel = t_unit.default_entrypoint
+    elsewhere = kernel.copy(args=[arg.copy(offset=offset) if arg.name == "B" else arg for arg in kernel.args])
+    calls = [call for text in (kernel, elsewhere) for call in _block_calls(script(23, 31, 8).apply(t_unit.with_kernel(text)))]
+    assert len(calls) == 2 and calls[0][2:] == calls[1][2:] and calls[0][1] != calls[1][1]
+
+
+def _block_calls(t_unit: lp.TranslationUnit) -> list[list[str]]:
+    """The arguments of the calls that move blocks."""
+    lines = [line.strip() for line in executable(t_unit).source.splitlines()]
+    return [line[line.index("(") + 1 : -2].split(", ") for line in lines if line.startswith("vstoreblock")]
 
 
 def test_a_tile_of_fewer_columns_goes_element_by_element() -> None:

@@ -16,7 +16,9 @@ import numpy as np
 from constantdict import constantdict
 from loopy.kernel.function_interface import ScalarCallable
 from loopy.types import NumpyType
+from pymbolic import flatten, substitute
 from pymbolic import primitives as p
+from pymbolic.typing import Expression
 
 from ..errors import VectorAccessError
 from ..target import Quirks
@@ -71,7 +73,9 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         if not VectorOperation.named(self.name).is_block:
             return call
         to, source, *rest = call.parameters
-        return p.Call(call.function, (to, source, *(part.index if isinstance(part, p.Subscript) else part for part in rest)))
+        arrays = expression_to_code_mapper.kernel.get_var_descriptor
+        distances = (_distance(part, arrays(part.aggregate.name).offset) if isinstance(part, p.Subscript) else part for part in rest)
+        return p.Call(call.function, (to, source, *distances))
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
         yield from definitions(VectorOperation.named(self.name), self.quirks)
@@ -81,6 +85,15 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         key_builder.update_for_dataclass(key_hash, self)
         key_builder.rec(key_hash, _calls())
         key_builder.rec(key_hash, list(definitions(VectorOperation.named(self.name), self.quirks)))
+
+
+def _distance(element: p.Subscript, offset: str | int | None) -> Expression:
+    """How far an element lies behind the array's first one, which lies an offset (or an argument of that name) into its buffer."""
+    if not offset:
+        return element.index
+    if isinstance(offset, str):
+        return flatten(substitute(element.index, {offset: 0}))
+    return flatten(element.index - offset)
 
 
 def registered(t_unit: lp.TranslationUnit, names: set[str], quirks: Quirks) -> lp.TranslationUnit:
