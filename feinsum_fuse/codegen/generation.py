@@ -67,7 +67,7 @@ def executable(
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore", WriteRaceConditionWarning)
             unit = looped(t_unit.copy(target=TreeTarget(described(t_unit.default_entrypoint), target.quirks)))
-            linear = settled(lp.linearize(bounded(lp.preprocess_program(unit))))
+            linear = lp.linearize(bounded(lp.preprocess_program(settled(lp.expand_subst(unit)))))
             launches = _launches(linear.default_entrypoint, linear)
             source = source_of(lp.generate_code_v2(linear), linear, target.quirks)
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:

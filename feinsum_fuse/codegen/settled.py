@@ -1,13 +1,15 @@
 """Kernels on their way to text: what loopy would find out again for every loop is found out once.
 
-From here on nothing changes a kernel's domains. loopy copies it all the same wherever it enters a loop, and with the copy forgets what it
-knows of the domains.
+From here on nothing changes a kernel's domains. loopy copies it all the same in each of its passes and wherever it enters a loop, and with
+the copy forgets what it knows of the domains.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
 
 import islpy as isl
 import loopy as lp
@@ -27,15 +29,63 @@ _OF_A_LOOP = frozenset({"domains", "overridden_get_grid_sizes_for_insn_ids"})
 """What loopy gives the copy of a kernel in a loop."""
 
 
+@dataclass
+class _Facts:
+    """The domains of sets of inames, and the intersections of which they are made, by the numbers of domains."""
+
+    of_inames: dict[frozenset[str], isl.BasicSet] = field(default_factory=dict)
+    intersections: dict[tuple[int, ...], isl.BasicSet] = field(default_factory=dict)
+
+
 class SettledKernel(LoopKernel):  # type: ignore[misc]
-    """A kernel that stays one object in all of its loops."""
+    """A kernel that stays one object in all of its loops, and whose copies of the same domains share what is known of those."""
+
+    def __hash__(self) -> int:
+        # loopy's walks through the whole kernel, for each table in which the kernel is asked for.
+        return hash(self.name)
 
     def copy(self, **changes: object) -> LoopKernel:
         """A copy; itself where a loop is entered of which no part is left out."""
         domains = changes.get("domains")
         if changes.keys() == _OF_A_LOOP and isinstance(domains, list) and all(map(_is_same, self.domains, domains)):
             return self
-        return super().copy(**changes)
+        copy = super().copy(**changes)
+        if len(copy.domains) == len(self.domains) and all(map(is_, copy.domains, self.domains)):
+            object.__setattr__(copy, "_facts", self.facts)
+        return copy
+
+    @property
+    def facts(self) -> _Facts:
+        """What is known of the domains."""
+        if not hasattr(self, "_facts"):
+            object.__setattr__(self, "_facts", _Facts())
+        facts: _Facts = self._facts
+        return facts
+
+    def get_inames_domain(self, inames: str | Collection[str]) -> isl.BasicSet:
+        names = frozenset({inames} if isinstance(inames, str) else inames)
+        found = self.facts.of_inames.get(names)
+        if found is None:
+            found = self.facts.of_inames[names] = super().get_inames_domain(names)
+        return found
+
+    def combine_domains(self, domains: Sequence[int]) -> isl.BasicSet:
+        if domains:
+            result = self._intersection(tuple(domains))
+            if {*result.get_var_names(isl.dim_type.param)} <= self.all_params():
+                return result
+        return super().combine_domains(domains)
+
+    def _intersection(self, domains: tuple[int, ...]) -> isl.BasicSet:
+        """Of these domains, in the order in which loopy takes them; what inner loops ask for begins with what outer loops asked for."""
+        found = self.facts.intersections.get(domains)
+        if found is None:
+            found = self.domains[domains[-1]]
+            if len(domains) > 1:
+                last, before = isl.align_two(found, self._intersection(domains[:-1]))
+                found = before & last
+            self.facts.intersections[domains] = found
+        return found
 
     @memoize_method  # type: ignore[untyped-decorator]
     def iname_order(self, inames: frozenset[str]) -> tuple[str, ...] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from random import Random
 
+import islpy as isl
 import loopy as lp
 import pymbolic.primitives as p
 import pytest
@@ -41,6 +43,58 @@ def test_indices_are_as_short_as_loopy_makes_them(seed: int) -> None:
 def test_an_iname_of_one_value_is_that_value() -> None:
     unit = lp.make_kernel("{[i, j]: 2 <= i < 3 and 0 <= j < 4}", "a[i, j] = j", [lp.GlobalArg("a", "int32", shape=(4, 4))])
     assert settled(unit).default_entrypoint.shortest(p.Sum((p.Variable("i"), p.Variable("j")))) == p.Sum((2, p.Variable("j")))
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_domains_are_those_that_loopy_combines(seed: int) -> None:
+    """Of each instruction and of random sets of its inames, with their dimensions in the same order; in any order of questions."""
+    random = Random(seed)
+    unit = written(seed)
+    plain, kernel = unit.default_entrypoint, settled(unit).default_entrypoint
+    around = [sorted(insn.within_inames) for insn in kernel.instructions]
+    asked = [frozenset(random.sample(names, random.randint(1, len(names)))) for names in around for _ in range(3) if names]
+    for names in [*asked, *map(frozenset, around), frozenset[str]()]:
+        mine, theirs = kernel.get_inames_domain(names), plain.get_inames_domain(names)
+        assert f"{mine}" == f"{theirs}"
+    name = sorted(kernel.all_inames())[0]
+    assert kernel.get_inames_domain(name).plain_is_equal(plain.get_inames_domain(name))
+
+
+def test_a_domain_that_names_an_iname_around_it_has_that_among_its_own() -> None:
+    """loopy moves it there where the domain around is not asked for."""
+    unit = lp.make_kernel(["{[i]: 0 <= i < 4}", "[i, n] -> {[j]: 0 <= j <= i and j < n}"], "a[i, j] = j", lang_version=(2018, 2))
+    plain, kernel = unit.default_entrypoint, settled(unit).default_entrypoint
+    for domains in ((1,), (0, 1), (0,), ()):
+        assert f"{kernel.combine_domains(domains)}" == f"{plain.combine_domains(domains)}"
+
+
+def test_copies_know_their_own_domains() -> None:
+    """They share what is known where the domains are the same, and only there."""
+    unit = lp.make_kernel("{[i, j]: 0 <= i < 4 and 0 <= j < 4}", "a[i, j] = j", [lp.GlobalArg("a", "int32", shape=(4, 4))])
+    kernel = settled(unit).default_entrypoint
+    both = frozenset({"i", "j"})
+    before = kernel.get_inames_domain(both)
+    assert kernel.copy(name="other").get_inames_domain(both) is before
+    narrow = kernel.copy(domains=[domain.add_constraint(_at_most(domain, 1)) for domain in kernel.domains])
+    assert isinstance(narrow, SettledKernel)
+    assert narrow.get_inames_domain(both).is_strict_subset(before)
+    assert kernel.get_inames_domain(both) is before
+
+
+def _at_most(domain: isl.BasicSet, most: int) -> isl.Constraint:
+    """The first dimension of a set is at most this."""
+    return isl.Constraint.ineq_from_names(domain.space, {domain.get_dim_name(isl.dim_type.set, 0): -1, 1: most})
+
+
+def test_equal_kernels_have_equal_hashes_and_are_kept_on_disk() -> None:
+    """Whatever loopy keeps of a settled kernel is one again; what it knows of domains is found out anew."""
+    unit = lp.preprocess_program(settled(written(3)))
+    kernel = unit.default_entrypoint
+    kernel.get_inames_domain(kernel.instructions[0].within_inames)
+    read = pickle.loads(pickle.dumps(kernel))
+    assert isinstance(read, SettledKernel)
+    assert hash(read) == hash(kernel) and hash(kernel.copy()) == hash(kernel)
+    assert not read.facts.of_inames and kernel.facts.of_inames
 
 
 @pytest.mark.parametrize(
