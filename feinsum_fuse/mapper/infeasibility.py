@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..formats.arch import Memory, TensorRules, Toll
-from .einsum.chain import Budget
+from .budget import Budget
 from .einsum.constraint_counts import constraint_counts, without
 from .einsum.space import levels
 from .einsum.tables import Tables

@@ -15,7 +15,7 @@ OBJECTIVES: tuple[Objective, ...] = ("energy", "latency", "edp")
 AXES = ("energy", "latency", "usage")
 """What a front may be taken over; ``usage`` stands for the peak of each finite memory."""
 MAX_ROWS = 20_000_000
-"""Partial mappings held at once before a search gives up proving: some GB."""
+"""Rows held at once, of all tables and joins together (:class:`~feinsum_fuse.mapper.budget.Budget`), before a search gives up proving."""
 RULES: tuple[str, ...] = ("block", "free", "prefix", "budget", "dominance", "floor")
 """The rules that cut the space; each may be switched off, and the optimum stays."""
 UNEVEN_RULES = frozenset({"block", "free", "prefix"})

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -19,13 +19,13 @@ from ..formats.workload import WorkloadEinsum
 from ..model.accelforge.component import localised
 from ..model.accelforge.terms import Terms
 from ..model.quantity import Array
+from .budget import Budget
 from .einsum.block import Limit
-from .einsum.chain import Budget
 from .einsum.choices import Choices, Placed
 from .einsum.constraint_counts import constraint_counts
 from .einsum.space import EinsumSpace, homes
 from .einsum.spreads import spreads
-from .einsum.tables import Homes, Tables
+from .einsum.tables import BEAM, PROMISING, Homes, Tables
 from .einsum.tile_table import EXHAUSTIVE
 from .errors import NoMappingError, UnsearchedError
 from .joining.cascade import Cascade, Floors, NamedHomes
@@ -212,6 +212,20 @@ class Problem:
         result.floors = floors
         return result
 
+    def greedy(self, figure: int) -> Problem:
+        """The problem with the storage choices that promise least of a figure, and few partial mappings of each; its best is a bound."""
+        floors = self.floors
+        result = self._narrowed(partial(_promising, figure=figure))
+        for tables in (t for own in result.tables for t in own):
+            tables.beam = (BEAM, figure)
+        result.floors = floors
+        return result
+
+    @cached_property
+    def large(self) -> bool:
+        """Whether the space of an Einsum is so large that a quick bound from above is worth its time."""
+        return any(tables.large for own in self.tables for tables in own)
+
     def _narrowed(self, choose: Callable[[Tables], Sequence[Placed]]) -> Problem:
         """The problem with some of its storage choices."""
         result = dataclasses.replace(self, options=dataclasses.replace(self.options, without=frozenset()))
@@ -293,6 +307,13 @@ class Problem:
 def _simplest(tables: Tables) -> list[Placed]:
     """The storage choice that moves least from place to place."""
     return [min(tables.space.options, key=lambda placed: (homes(placed), sum(bits.bit_count() for bits in placed), placed))]
+
+
+def _promising(tables: Tables, figure: int) -> list[Placed]:
+    """Of each homes the storage choices that cost least if each holder is filled once."""
+    least = tables.space.least[:, figure]
+    ranked = (sorted(numbers, key=lambda n: float(least[n]))[:PROMISING] for numbers in tables.by_homes.values())
+    return [tables.space.options[n] for numbers in ranked for n in numbers]
 
 
 def _count(space: EinsumSpace, holders: int) -> float:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+from typing import Any
+
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.mapper import NoMappingError, SearchProgress, UnprovedError, UnsearchedError
+from feinsum_fuse.mapper.budget import Budget
+from feinsum_fuse.mapper.einsum import tables
+from feinsum_fuse.mapper.stocks import processes
 
 from .specs import arch, compute, memory, spec, two_memories, workload
 
@@ -65,13 +71,55 @@ def test_progress_is_told() -> None:
     assert all(isinstance(item, SearchProgress) and item.floor <= item.incumbent for item in heard)
 
 
-def test_too_many_rows_end_a_search() -> None:
-    stopped = ff.search(spec(two_memories(200), CHAIN), max_rows=3)
-    assert not stopped.proved
-    assert stopped.value > ff.search(spec(two_memories(200), CHAIN)).value
+@pytest.mark.parametrize("arguments", [{}, {"objective": "edp"}, {"pareto": ("energy", "latency")}, {"top": 3}, {"jobs": 2}])
+def test_too_many_rows_end_a_search(arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", -1)
+    case = spec(two_memories(60), CHAIN)
+    whole = ff.search(case, **arguments)
+    assert whole.proved
+    for rows in (20, 100):
+        found = ff.search(case, max_rows=rows, **arguments)
+        assert not found.proved
+        assert (0 if "pareto" in arguments else 1e-99) <= found.floor <= whole.value * (1 + 1e-9) <= found.value * (1 + 2e-9)
+        assert found.front[0].energy == ff.predict(found.best).energy
+
+
+def test_a_few_rows_have_no_mapping() -> None:
     held = two_memories(200).replace("size: 200, leak_power: 0, area: 0", "size: 200, leak_power: 0, area: 0, tensors: {keep: All}")
     with pytest.raises(UnprovedError, match="max_rows is 1"):
         ff.search(spec(held, CHAIN), max_rows=1)
+
+
+def test_no_more_rows_are_held_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets: list[Budget] = []
+    most = 0
+
+    def check(self: Budget, rows: int = 0) -> None:
+        nonlocal most
+        budgets.append(self)
+        most = max(most, self.held)
+        before(self, rows)
+
+    before = Budget.check
+    monkeypatch.setattr(Budget, "check", check)
+    ff.search(spec(two_memories(60), CHAIN))
+    needed, most = most, 0
+    assert needed > 60
+    ff.search(spec(two_memories(60), CHAIN), max_rows=60)
+    assert most <= 60
+    gc.collect()
+    assert all(budget.held == 0 for budget in budgets)
+
+
+def test_a_large_space_has_a_good_mapping_before_its_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "LARGE", 1)
+    case = spec(two_memories(60), CHAIN)
+    found = ff.search(case)
+    names = [stage.name for stage in found.log]
+    assert names.index("greedy, 0 fused loops") < names.index("0 fused loops")
+    assert found.proved
+    monkeypatch.undo()
+    assert found.value == pytest.approx(ff.search(case).value)
 
 
 @pytest.mark.parametrize(

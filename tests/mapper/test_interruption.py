@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.mapper.einsum.chain import Budget
+from feinsum_fuse.mapper.budget import Budget
 from feinsum_fuse.mapper.errors import LateError, UnprovedError
 from feinsum_fuse.progress import Progress
 

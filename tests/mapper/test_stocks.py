@@ -11,7 +11,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.errors import SearchError
-from feinsum_fuse.mapper.einsum.chain import Budget
+from feinsum_fuse.mapper.budget import Budget
 from feinsum_fuse.mapper.errors import LateError
 from feinsum_fuse.mapper.stocks import processes, store
 
@@ -27,7 +27,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("case", "arguments"), CASES)
-def test_any_number_of_processes_gives_the_same(case: object, arguments: dict[str, object]) -> None:
+def test_any_number_of_processes_gives_the_same(case: object, arguments: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", -1)
     alone, many = (ff.search(case, jobs=jobs, **arguments) for jobs in (1, 3))  # type: ignore[arg-type]
     assert (alone.front, alone.floor, alone.proved, alone.space) == (many.front, many.floor, many.proved, many.space)
 
@@ -72,10 +73,15 @@ def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
         ff.search(CASES[0][0], cache=str(file / "folder"))
 
 
-def test_what_a_process_raises_is_raised_here() -> None:
+def test_small_work_is_done_by_one_process() -> None:
+    assert set(processes.answers([os.getpid] * 4, 2, Budget(10))) == {os.getpid()}
+
+
+def test_what_a_process_raises_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", -1)
     budget = Budget(10, deadline=0.0)
     with pytest.raises(LateError, match="seconds are over"):
-        processes.answers([lambda: budget.spend(1)] * 2, 2, budget)
+        list(processes.answers([lambda: budget.spend(1)] * 2, 2, budget))
 
 
 def test_another_process_finds_them(tmp_path: Path) -> None:

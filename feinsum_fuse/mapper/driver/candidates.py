@@ -97,4 +97,6 @@ def joins(problem: Problem, loops: int, most: Limit) -> Joins | None:
     problem.budget.kept += sum(len(piece.cost) for own in pieces for piece in own)
     if not all(pieces):
         return None
-    return Joins(Structures(problem.cascade, pieces), problem.tracked, problem.budget, "dominance" not in problem.options.without)
+    result = Joins(Structures(problem.cascade, pieces), problem.tracked, problem.budget, "dominance" not in problem.options.without)
+    problem.budget.hold(result, sum(len(piece.cost) for own in pieces for piece in own))
+    return result

@@ -75,9 +75,11 @@ def search(
     called head, one by one, and then one called batch if it indexes all three tensors. ``even``: what a memory holds for an Einsum
     stands in two places among the loops, not each tensor in its own. ``flip=False``: the architecture's ``input`` and ``weight`` are
     the operands that the files say; else they may change places, and the Specs that come back say so. ``device`` (a name, or a
-    ``pyopencl.Device``) or ``limits``: only mappings that become kernels there. ``jobs``: so many processes make the tables
-    of the Einsums; the result is the same. ``cache``: a folder that keeps these tables for later searches, of any workload that has them.
-    ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
+    ``pyopencl.Device``) or ``limits``: only mappings that become kernels there. ``jobs``: so many processes make the tables of the
+    Einsums, once one has worked for a moment; the result is the same. ``max_rows``: so many partial mappings, steps of their chains of
+    holders and pairs that are joined are held at once, in all tables together; a stage of the search that would hold more is dropped,
+    and then nothing is proved unless the floor is reached. ``cache``: a folder that keeps these tables for later searches, of any
+    workload that has them. ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
 
     Raises :class:`NoMappingError` if nothing is legal, :class:`UnsearchedError` for what the search does not cover,
     :class:`UnprovedError` if a limit ends it before it has a mapping.

@@ -59,20 +59,58 @@ class Optimum:
         self.session.report("floor", self.floor, self.value)
         options = self.session.options
         enough = (1 + SLACK) * (1 + options.tolerance)
-        if "floor" not in options.without:
-            self._try(self.problem.witnesses(), self.floor)
+        with self._dropped():
+            if "floor" not in options.without:
+                self._try(self.problem.witnesses(), self.floor)
+        if self.problem.large and self.value > self.floor * enough:
+            self._greedy(fused)
         for loops in range(fused + 1):
-            for bound in self._bounds():
-                found = next(candidates(self.problem, self.goal, bound, loops), None)
-                if found is not None:
-                    if self.goal.value(found.figures) < self.value * (1 - SLACK):
-                        self._take(found, loops)
-                    break
+            with self._dropped():
+                self._stage(loops)
             self.session.report(f"{loops} fused loops", self.floor, self.value)
             if self.value <= self.floor * enough:
                 return
+        if self.session.late:
+            return
         if not Omissions(self.problem, self.session.most_fused(self.problem)).structures and self.best is not None:
             self.floor = self.value / (1 + options.tolerance)
+
+    def _stage(self, loops: int) -> None:
+        """Search all mappings with at most so many fused loops; nothing once a stage was too large, as the next would be, too."""
+        for bound in self._bounds() if not self.session.late else ():
+            if self._improve(self.problem, bound, loops):
+                return
+
+    @contextlib.contextmanager
+    def _dropped(self) -> Iterator[None]:
+        """A stage that is left as soon as it would hold too many rows; the search goes on, but proves nothing."""
+        try:
+            yield
+        except LateError:
+            raise
+        except UnprovedError:
+            self.session.late = True
+            if self.best is None:
+                self.begin()
+            if self.best is None:
+                raise
+
+    def _greedy(self, fused: int) -> None:
+        """Look for mappings among few: what the best of them costs bounds the stages that follow, and stays if these are too large."""
+        problem = self.problem.greedy(1 if self.goal.objective == "latency" else 0)
+        for loops in range(fused + 1):
+            before = self.value
+            with self._dropped():
+                self._improve(problem, before, loops)
+            if self.value < before:
+                self.session.report(f"greedy, {loops} fused loops", self.floor, self.value)
+
+    def _improve(self, problem: Problem, bound: float, loops: int) -> bool:
+        """Whether a problem has a mapping within a bound; its best is taken if it is better than the incumbent."""
+        found = next(candidates(problem, self.goal, bound, loops), None)
+        if found is not None and self.goal.value(found.figures) < self.value * (1 - SLACK):
+            self._take(found, loops)
+        return found is not None
 
     def _bounds(self) -> Iterator[float]:
         """The bounds of a stage, as long as none has a mapping: near the floor, then all that is better than the incumbent."""

@@ -13,7 +13,7 @@ from ...formats.checking.constraint_check import broken_by
 from ...formats.spec import Spec
 from ...model.accelforge.terms import takes_time
 from ...model.evaluation import predict
-from ..einsum.chain import Budget
+from ..budget import Budget
 from ..errors import UnprovedError
 from ..options import Objective, Options, SearchProgress
 from ..problem import Figures, Problem

@@ -59,6 +59,11 @@ class Packed:
     origin: Integers
     steps: Integers
 
+    @property
+    def rows(self) -> int:
+        """Those that a budget counts: its own, and the steps of each."""
+        return int(self.steps.shape[0] * (1 + self.steps.shape[1]))
+
     def unpacked(self, space: EinsumSpace) -> Block:
         """The block, of an Einsum with this space."""
         return Block(space, self.frame, self.tiles, self.cost, self.reserved, self.origin, self.held, Recorded(self.steps))

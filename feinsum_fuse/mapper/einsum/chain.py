@@ -7,8 +7,6 @@ be depends on the tile vector reached and on the holders left alone, so partial 
 from __future__ import annotations
 
 import itertools
-import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link
 from ...model.quantity import Array
-from ..errors import LateError, UnprovedError
+from ..budget import Budget
 from .choices import Placed
 from .pareto import SLACK, numbered, undominated
 from .rules import Order, ordered
@@ -141,27 +139,6 @@ class Rows:
 ROWS = tuple(item.name for item in fields(Rows))
 
 
-@dataclass
-class Budget:
-    """Rows that a search may still hold."""
-
-    max_rows: int
-    deadline: float = math.inf
-    """When to stop, on the clock of ``time.perf_counter``."""
-    evaluated: int = 0
-    kept: int = 0
-    """Partial mappings that tables held."""
-    joined: int = 0
-
-    def spend(self, rows: int) -> None:
-        """Count rows; :class:`UnprovedError` where one step makes more than allowed, :class:`LateError` where time is up."""
-        self.evaluated += rows
-        if time.perf_counter() > self.deadline:
-            raise LateError("The search's seconds are over.")
-        if rows > self.max_rows:
-            raise UnprovedError(f"One step of the search makes {rows} partial mappings; max_rows is {self.max_rows}.")
-
-
 @dataclass(frozen=True)
 class Spare:
     """The places left for a memory's holders below the fused loops, where it may have only so many in all."""
@@ -183,8 +160,7 @@ class Chains:
     """Tensors whose first holder in the chain is where they live: it moves nothing, and no loop that reuses them stands above it."""
     without: frozenset[str] = frozenset()
     beam: tuple[int, int] | None = None
-    """(rows kept of each step, the figure that they are least in) for a quick bound from above: 0 is energy, 1 latency."""
-
+    """(rows kept of each step, at least one of each start; the figure that they are least in) for a quick bound from above."""
     order: Order = ()
     """The order that each memory's storage nodes must have."""
     spare: Sequence[Spare] | None = None
@@ -410,7 +386,7 @@ class Chains:
 
     def _expansion(self, tiles: Integers, v: int, low: Integers) -> tuple[Integers, Integers]:
         """Each tile vector with every tile of a variable that loops above may leave, and loops in space below can still cut."""
-        origin, found = self.space.tiles[v].expanded(tiles[:, v] // low[:, v])
+        origin, found = self.space.tiles[v].expanded(tiles[:, v] // low[:, v], self.budget.check)
         result = tiles[origin]
         result[:, v] = found * low[origin, v]
         return origin, result
@@ -457,6 +433,7 @@ class Chains:
                 rows, at = rows.at(keep), at[keep]
         if len(rows):
             rows.node = self.trace.add(holder, at, rows.tiles, rows.node)
+            self.budget.passing += len(rows)
         return rows
 
     def _pruned(self, parts: list[Rows]) -> Rows:
@@ -484,7 +461,11 @@ class Chains:
         least = objectives(space, figures, rows.spread)
         fine = np.flatnonzero(np.all(least <= starts.limit[rows.group] * (1 + SLACK), axis=1))
         if self.beam is not None and len(fine) > self.beam[0]:
-            fine = fine[np.argsort(least[fine, self.beam[1]], kind="stable")[: self.beam[0]]]
+            most, figure = self.beam
+            fine = fine[np.lexsort((least[fine, figure], rows.group[fine]))]
+            group = rows.group[fine]
+            rank = np.arange(len(fine)) - np.searchsorted(group, group)
+            fine = fine[rank < max(1, most // len(starts))]
         return fine
 
 

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
+from ..budget import Budget
+from ..errors import LateError, UnprovedError
 from ..options import Options
-from .block import Block, Limit
-from .chain import Budget, Chains, Rows, Spare, Starts, Trace, within
+from .block import Block, Limit, Packed
+from .chain import Chains, Rows, Spare, Starts, Trace, within
 from .choices import Placed
 from .heads import head_first
 from .pareto import SLACK, numbered, undominated
@@ -53,13 +55,17 @@ class Tables:
     expressible: bool = False
     """Whether no tensor that others touch too is held above a fused loop, where they might hold it elsewhere."""
 
+    beam: tuple[int, int] | None = None
+    """As of :class:`Chains`: few partial mappings, none of them proved to be best."""
     witnesses: set[int] = field(default_factory=set, init=False)
     """The storage choices, by number, that reach a floor."""
+    coarse: bool = field(default=False, init=False)
+    """Whether a floor is what filling each holder once costs, as there were too many chains."""
 
     @property
     def signature(self) -> tuple[object, ...]:
         """Equal for Einsums whose tables differ in names alone."""
-        return (self.space.signature, self.n_instances, self.passes, self.fixed, self.expressible)
+        return (self.space.signature, self.n_instances, self.passes, self.fixed, self.expressible, self.beam)
 
     @cached_property
     def by_homes(self) -> dict[Homes, list[int]]:
@@ -97,11 +103,17 @@ class Tables:
         ranked = sorted(numbers, key=lambda n: compulsory[n])
         best, witness = math.inf, -1
         bounded = "budget" not in self.options.without
-        tries = [(n, (BEAM, figure)) for n in ranked[:PROMISING]] if self._large and bounded else []
+        tries = [(n, (BEAM, figure)) for n in ranked[:PROMISING]] if self.large and bounded else []
         for number, beam in [*tries, *((n, None) for n in ranked)]:
+            self.budget.check()
             # A choice that costs as much as the best already may as well be left alone.
             if compulsory[number] < best * (1 - SLACK) or math.isinf(best) or not bounded:
-                value = self._alone(where, number, figure, math.inf if beam else best, beam)
+                try:
+                    value = self._alone(where, number, figure, math.inf if beam else best, beam)
+                except LateError:
+                    raise
+                except UnprovedError:
+                    value, self.coarse = float(compulsory[number]), True
                 if value < best:
                     best, witness = value, number
         if witness >= 0:
@@ -119,13 +131,14 @@ class Tables:
         limits = np.array([[limit, np.inf] if figure == 0 else [np.inf, limit]])
         starts = Starts(placed, bounds, np.zeros((1, columns)), limits, room)
         chains = Chains(space, Trace(), self.budget, living, self.options.without, beam)
-        rows = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
+        with self.budget.scope():
+            rows = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
         if rows is None or not len(rows):
             return np.inf
         return float(objectives(space, rows.cost, rows.spread)[:, figure].min())
 
     @property
-    def _large(self) -> bool:
+    def large(self) -> bool:
         """Whether a quick bound from above is worth its time."""
         vectors = np.prod([float(len(table.all)) for table in self.space.tiles])
         return bool(vectors * len(self.space.spreads) > LARGE)
@@ -141,10 +154,14 @@ class Tables:
 
     def blocks(self, loops: int, limits: Mapping[Homes, Limit]) -> list[Block]:
         """All partial mappings with so many fused loops that no other of the same tiles dominates, within the limits."""
-        return [block for homes, limit in limits.items() for block in self.blocks_of(loops, homes, limit)]
+        return [block.unpacked(self.space) for homes, limit in limits.items() for block in self.blocks_of(loops, homes, limit)]
 
-    def blocks_of(self, loops: int, homes: Homes, limit: Limit) -> list[Block]:
+    def blocks_of(self, loops: int, homes: Homes, limit: Limit) -> list[Packed]:
         """Those with these homes."""
+        with self.budget.scope():
+            return self._blocks_of(loops, homes, limit)
+
+    def _blocks_of(self, loops: int, homes: Homes, limit: Limit) -> list[Packed]:
         requests = self._requests(loops, homes, limit)
         by_placed: dict[tuple[Placed, Sequence[Spare] | None], list[int]] = {}
         for number, (origin, _, _, _) in enumerate(requests):
@@ -154,7 +171,7 @@ class Tables:
         for (placed, spare), numbers in by_placed.items():
             self._solve(placed, spare, [(n, *requests[n]) for n in numbers], trace, found)
         held = [origin.held for origin, _, _, _ in requests]
-        return [self._block(frame, parts, held, trace) for frame, parts in found.items()]
+        return [self._block(frame, parts, held, trace).packed() for frame, parts in found.items()]
 
     def _requests(self, loops: int, homes: Homes, limit: Limit) -> list[Request]:
         """Every prefix, with the rows that fit and are affordable, its limit and its storage choices."""
@@ -168,6 +185,7 @@ class Tables:
         ffmr = self.options.fused == "ffmr"
         for frame in frames(space, homes, loops, passes=self.passes, fixed=self.fixed, ffmr=ffmr) if numbers else ():
             for held in self._held(frame, choices):
+                self.budget.check(math.prod(len(space.tiles[v].outermost) for v in frame.loops))
                 origin = prefix(space, frame, held)
                 room = space.sizes - origin.reserved.sum(axis=2) - origin.backed
                 legal = np.all(room >= 0, axis=1) & origin.legal
@@ -175,6 +193,7 @@ class Tables:
                     legal &= head_first(space, frame, origin.grid)
                 rows = np.flatnonzero(legal)
                 if len(rows):
+                    self.budget.passing += len(origin.grid)
                     result.append((origin, rows, bound, numbers))
         return result
 
@@ -232,7 +251,7 @@ class Tables:
         np.maximum.at(loosest, group, room)
         starts = Starts(placed, ends[first], least, most, loosest)
         options = sorted({number for _, _, _, _, numbers in requests for number in numbers})
-        chains = Chains(space, trace, self.budget, frozenset(), self.options.switched_off, spare=spare)
+        chains = Chains(space, trace, self.budget, frozenset(), self.options.switched_off, self.beam, spare=spare)
         solved: list[tuple[int, Rows]] = []
         for number in options:
             if not self._reachable(placed, space.options[number]):
@@ -280,6 +299,7 @@ class Tables:
         space = self.space
         every, option, begin, count = solved
         counts = count[group]
+        self.budget.check(int(counts.sum()))
         at = np.repeat(np.arange(len(rows)), counts)
         if not len(at):
             return
@@ -294,6 +314,7 @@ class Tables:
         row, chain, cost, taken = row[keep], chain[keep], cost[keep], taken[keep]
         if not len(row):
             return
+        self.budget.passing += len(row)
         reserved = origin.reserved[row].copy()
         reserved[:, :, -1] += taken
         chosen = Rows(row, every.spread[chain], origin.grid[row], cost, taken, every.node[chain], np.ones((len(row), 0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,10 +83,11 @@ class TileTable:
         """The places of tiles among all."""
         return np.searchsorted(self.all, tiles)
 
-    def expanded(self, tiles: Integers) -> tuple[Integers, Integers]:
-        """For each tile all that it may be cut into: the row that each comes from, and the tile."""
+    def expanded(self, tiles: Integers, check: Callable[[int], None]) -> tuple[Integers, Integers]:
+        """For each tile all that it may be cut into: the row that each comes from, and the tile. ``check`` is told how many, before."""
         place = self.places(tiles)
         count = self.count[place]
+        check(int(count.sum()))
         rows = np.repeat(np.arange(len(tiles)), count)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
         return rows, self.flat[self.offset[place][rows] + within]

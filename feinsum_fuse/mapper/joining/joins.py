@@ -12,7 +12,7 @@ from ...formats.arch import Memory
 from ...model.accelforge.terms import Integers
 from ...model.accelforge.tile import values
 from ...model.quantity import Array
-from ..einsum.chain import Budget
+from ..budget import Budget
 from ..einsum.pareto import undominated
 from .carry import Carry, Resident
 from .cascade import Cascade
@@ -115,13 +115,14 @@ class Joins:
                     rest = ahead[number + 1].get(edge.after)
                     if rest is None or not affordable(spent[before] + edge.piece.least + rest):
                         continue
-                    left, right = _merged(numbers, edge.piece, len(before.loops))
+                    left, right = _merged(numbers, edge.piece, len(before.loops), self.budget.check)
                     if not len(left):
                         continue
                     self.budget.spend(len(left))
                     count = len(edge.after.loops)
                     numbered = tile_number(edge.piece.block.tiles[right][:, :count], edge.after.bounds)
-                    found.setdefault(before, []).append(Pairs(edge, left, right, numbered))
+                    found.setdefault(before, []).append(pairs := Pairs(edge, left, right, numbered))
+                    self.budget.hold(pairs, len(left))
                     after.setdefault(edge.after, []).append(numbered)
                     figures = spent[before] + edge.piece.least
                     least[edge.after] = np.minimum(least.get(edge.after, figures), figures)
@@ -158,11 +159,13 @@ class Joins:
             columns = [*cost.T, *carry.stays.reshape(len(rows), -1).T, *carry.fullest.reshape(len(rows), -1).T]
             rows = undominated(number, columns)
         before, pieces = [b for b, _, _ in parts], [p for _, p, _ in parts]
-        return States(number[rows], cost[rows], carry.at(rows), before, pieces, source[rows], left[rows], right[rows])
+        found = States(number[rows], cost[rows], carry.at(rows), before, pieces, source[rows], left[rows], right[rows])
+        self.budget.hold(found, len(found))
+        return found
 
     def _crossed(self, number: int, before: Boundary, states: States, edge: Edge, keep: Keep) -> States | None:
         """The rows of a boundary joined with a piece."""
-        left, right = _merged(states.number, edge.piece, len(before.loops))
+        left, right = _merged(states.number, edge.piece, len(before.loops), self.budget.check)
         if not len(left) or edge.after not in self.to_go[number + 1]:
             return None
         self.budget.spend(len(left))
@@ -181,7 +184,9 @@ class Joins:
         carry, fits = states.carry.at(left).joined(edge.piece.reserved[right], residents, count, sizes)
         if not fits.any():
             return None
-        return States(after[wanted][fits], cost[wanted][fits], carry.at(fits), left=left[fits], right=right[fits])
+        found = States(after[wanted][fits], cost[wanted][fits], carry.at(fits), left=left[fits], right=right[fits])
+        self.budget.hold(found, len(found))
+        return found
 
     def _residents(self, number: int, before: Boundary, edge: Edge, rows: Index) -> list[Resident]:
         """The shared tensors that are alive while an Einsum runs, and those that it touches, where their memories are tracked."""
@@ -250,11 +255,12 @@ class Joins:
         return tuple(reversed(result))
 
 
-def _merged(numbers: Integers, piece: Piece, count: int) -> tuple[Index, Index]:
-    """All pairs of a row on the left and a row of the piece whose first ``count`` tiles are the same."""
+def _merged(numbers: Integers, piece: Piece, count: int, check: Callable[[int], None]) -> tuple[Index, Index]:
+    """All pairs of a row on the left and of the piece whose first ``count`` tiles are the same. ``check`` is told how many, before."""
     order, own = piece.sorted_by(count)
     begin = np.searchsorted(own, numbers, side="left")
     many = np.searchsorted(own, numbers, side="right") - begin
+    check(int(many.sum()))
     left = np.repeat(np.arange(len(numbers)), many)
     within = np.arange(len(left)) - np.repeat(np.cumsum(many) - many, many)
     return left, order[np.repeat(begin, many) + within]

@@ -4,40 +4,53 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
-from ..einsum.chain import Budget
+from ..budget import Budget
 
 T = TypeVar("T")
+PATIENCE = 0.25
+"""Seconds of work that one process does by itself: starting others costs a tenth of that."""
 _held: tuple[Sequence[Callable[[], object]], Budget] | None = None
 """In a child: all tasks, and the budget that they count on."""
 
 
-def answers(tasks: Sequence[Callable[[], T]], jobs: int, budget: Budget) -> list[T]:
-    """What the tasks return, by at most so many processes; what they spend is counted here.
+def answers(tasks: Sequence[Callable[[], T]], jobs: int, budget: Budget) -> Generator[T, None, None]:
+    """What the tasks return, in their order, by at most so many processes; what they spend is counted here.
 
-    The processes are forks: a task needs no form in which it travels, its answer does. Where a system cannot fork there is one process.
+    The first are done here, as long as processes would cost more than they save. The processes are forks: a task needs no form in which
+    it travels, its answer does. Each may hold its share of the rows that are left. Where a system cannot fork there is one process.
     """
-    if jobs == 1 or len(tasks) < 2 or "fork" not in multiprocessing.get_all_start_methods():
-        return [task() for task in tasks]
+    alone = jobs == 1 or "fork" not in multiprocessing.get_all_start_methods()
+    begun = time.perf_counter()
+    done = 0
+    while done < len(tasks) and (alone or done == len(tasks) - 1 or time.perf_counter() < begun + PATIENCE):
+        yield tasks[done]()
+        done += 1
+    if rest := tasks[done:]:
+        yield from _forked(rest, min(jobs, len(rest)), budget)
+
+
+def _forked(tasks: Sequence[Callable[[], T]], jobs: int, budget: Budget) -> Generator[T, None, None]:
+    """The answers of so many processes."""
     context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_begin, initargs=(tasks, budget))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(tasks, budget, jobs))
     try:
-        result: list[T] = []
         for answer, evaluated in pool.map(_answer, range(len(tasks))):
-            result.append(answer)  # type: ignore[arg-type]
             budget.evaluated += evaluated
-        return result
+            yield answer  # type: ignore[misc]
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(tasks: Sequence[Callable[[], object]], budget: Budget) -> None:
+def _begin(tasks: Sequence[Callable[[], object]], budget: Budget, jobs: int) -> None:
     """What a child inherits. An interrupt ends its task, never its waiting."""
     global _held
     _held = tasks, budget
+    budget.max_rows = budget.held + (budget.max_rows - budget.held) // jobs
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 
@@ -45,8 +46,14 @@ class Stock:
         if loops not in self._made and self.store is not None and (loaded := self.store.load(f"blocks {loops} {self.key}")):
             about, blocks = loaded
             made = {tuple(homes): (float(energy), float(latency)) for homes, (energy, latency) in about}
-            self._made[loops] = made, [block.unpacked(self.tables.space) for block in blocks]
+            self._made[loops] = made, [self.held(block) for block in blocks]
         return loops in self._made and _covers(self._made[loops][0], limits)
+
+    def held(self, packed: Packed) -> Block:
+        """A block that is counted as held while it lives."""
+        block = packed.unpacked(self.tables.space)
+        self.tables.budget.hold(block, packed.rows)
+        return block
 
     def keep(self, loops: int, limits: Limits, blocks: list[Block]) -> None:
         """The blocks with so many fused loops within limits, from now on."""
@@ -74,7 +81,7 @@ class Stock:
         """The floors, from now on."""
         key = tuple(figures)
         self._floors[key] = floors
-        if self.store is not None:
+        if self.store is not None and not self.tables.coarse:
             about = {"floors": [(homes, least.tolist()) for homes, least in floors.items()], "witnesses": sorted(self.tables.witnesses)}
             self.store.save(f"floors {key} {self.key}", about)
 
@@ -91,43 +98,31 @@ class Stock:
 def make_floors(stocks: Sequence[Stock], figures: Sequence[int], jobs: int) -> None:
     """See to it that all of these stocks have their floors."""
     wanted = [stock for stock in stocks if not stock.has_floors(figures)]
-    tasks = [(stock, homes) for stock in wanted for homes in stock.tables.by_homes]
-    if not tasks:
-        return
-    found = answers([partial(_floor, stock.tables, homes, figures) for stock, homes in tasks], jobs, stocks[0].tables.budget)
-    floors: dict[int, dict[Homes, Array]] = {id(stock): {} for stock in wanted}
-    for (stock, homes), (least, witnesses) in zip(tasks, found, strict=True):
-        stock.tables.witnesses |= witnesses
-        if np.isfinite(least).all():
-            floors[id(stock)][homes] = least
-    for stock in wanted:
-        stock.keep_floors(figures, floors[id(stock)])
+    tasks = [partial(_floor, stock.tables, homes, figures) for stock in wanted for homes in stock.tables.by_homes]
+    with closing(answers(tasks, jobs, stocks[0].tables.budget)) as found:
+        for stock in wanted:
+            floors = {}
+            for homes in stock.tables.by_homes:
+                least, witnesses, coarse = next(found)
+                stock.tables.witnesses |= witnesses
+                stock.tables.coarse |= coarse
+                if np.isfinite(least).all():
+                    floors[homes] = least
+            stock.keep_floors(figures, floors)
 
 
-def _floor(tables: Tables, homes: Homes, figures: Sequence[int]) -> tuple[Array, set[int]]:
+def _floor(tables: Tables, homes: Homes, figures: Sequence[int]) -> tuple[Array, set[int], bool]:
     least = tables.floor_of(homes, figures)
-    return least, tables.witnesses
+    return least, tables.witnesses, tables.coarse
 
 
 def make_blocks(stocks: Sequence[Stock], limits: Sequence[Limits], fused: int, jobs: int) -> None:
     """See to it that all of these stocks have the blocks with at most so many fused loops, each within its limits."""
     wanted = [(stock, own, loops) for stock, own in zip(stocks, limits, strict=True) for loops in stock.missing(fused, own)]
-    tasks = [(stock.tables, loops, homes, limit) for stock, own, loops in wanted for homes, limit in own.items()]
-    if not tasks:
-        return
-    budget = stocks[0].tables.budget
-    if jobs == 1:
-        found = [tables.blocks_of(loops, homes, limit) for tables, loops, homes, limit in tasks]
-    else:
-        packed = answers([partial(_packed, *task) for task in tasks], jobs, budget)
-        found = [[block.unpacked(task[0].space) for block in some] for task, some in zip(tasks, packed, strict=True)]
-    parts = iter(found)
-    for stock, own, loops in wanted:
-        stock.keep(loops, own, [block for _ in own for block in next(parts)])
-
-
-def _packed(tables: Tables, loops: int, homes: Homes, limit: Limit) -> list[Packed]:
-    return [block.packed() for block in tables.blocks_of(loops, homes, limit)]
+    tasks = [partial(stock.tables.blocks_of, loops, homes, limit) for stock, own, loops in wanted for homes, limit in own.items()]
+    with closing(answers(tasks, jobs, stocks[0].tables.budget)) as found:
+        for stock, own, loops in wanted:
+            stock.keep(loops, own, [stock.held(packed) for _ in own for packed in next(found)])
 
 
 def loosest(limits: Sequence[Limits]) -> Limits:
