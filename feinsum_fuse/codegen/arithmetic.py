@@ -257,7 +257,7 @@ class Simplification(Rewriter):
     def map_sum(self, expr: p.Sum | p.Product) -> Expression:
         if self.known.is_whole(expr):
             return linear(expr, self.known).expression
-        return super().map_sum(expr) if isinstance(expr, p.Sum) else super().map_product(expr)
+        return super().map_sum(expr)
 
     map_product = map_sum
 

@@ -7,6 +7,7 @@ They are written without needless brackets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import cast
 
 import numpy as np
@@ -77,6 +78,16 @@ class Rewriter(IdentityMapper):  # type: ignore[misc]
 
     __call__ = rec_arith = rec
 
+    def map_sum(self, expr: p.Sum | p.Product) -> Expression:
+        parts = tuple(map(self.rec, expr.children))
+        return expr if _same(parts, expr.children) else type(expr)(parts)
+
+    map_product = map_sum
+
+    def map_subscript(self, expr: p.Subscript) -> Expression:
+        aggregate, index = self.rec(expr.aggregate), self.rec(expr.index)
+        return expr if aggregate is expr.aggregate and index is expr.index else p.Subscript(aggregate, index)
+
     def map_call(self, expr: p.Call) -> Expression:
         parameters = tuple(self.rec(parameter) for parameter in expr.parameters)
         return expr if _same(parameters, expr.parameters) else p.Call(expr.function, parameters)
@@ -91,7 +102,7 @@ class Rewriter(IdentityMapper):  # type: ignore[misc]
 
 
 def _same(one: tuple[Expression, ...], other: tuple[Expression, ...]) -> bool:
-    return all(a is b for a, b in zip(one, other, strict=True))
+    return all(map(is_, one, other))
 
 
 class Replacement(Rewriter):

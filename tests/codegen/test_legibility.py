@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pymbolic.primitives as p
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.codegen.expressions import Substitution
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.codegen.legibility import legible
 from feinsum_fuse.codegen.statements import Branch, CStatement, Foreign, Loop
@@ -32,6 +34,15 @@ def test_operands_that_several_statements_read_are_loaded_once() -> None:
         "c[0] += A[k] * B_0;",
         "c[1] += A[k + 1] * B_0;",
     ]
+
+
+def test_what_a_rewriter_does_not_change_stays_one_object() -> None:
+    """Also beside a part that it changes; numbers keep their types."""
+    kept, other = expression("A[2*i + j] * min(i, j) - (i if i < 3 else 0.5)"), expression("B[k] + 2.0")
+    assert Substitution({"k": p.Variable("n")}).rec(kept) is kept
+    changed = Substitution({"k": p.Variable("n")}).rec(p.Sum((kept, other)))
+    assert changed.children[0] is kept
+    assert changed.children[1] == expression("B[n] + 2.0") and type(changed.children[1].children[1]) is type(other.children[1])
 
 
 def test_what_may_not_be_there_is_not_loaded_early() -> None:
