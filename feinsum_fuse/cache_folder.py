@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import resource
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 VARIABLE = "XDG_CACHE_HOME"
 LEAST_FREE = 16 << 20
 """Bytes below which a file system counts as full: a few kernels with what their compilation leaves."""
+LARGEST = 1 << 20
+"""Bytes that one file of a compiled kernel may have."""
 ELSEWHERE = ("/tmp", "/var/tmp", "/dev/shm")
 
 
@@ -31,7 +34,10 @@ def fault(folder: Path) -> str:
         return "its file system lets nothing be executed (noexec)"
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         return "it cannot be written to"
-    return "its file system is full" if system.f_bavail * system.f_frsize < LEAST_FREE else ""
+    if system.f_bavail * system.f_frsize < LEAST_FREE:
+        return "its file system is full"
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return f"a file of this process may have no more than {most} bytes (ulimit -f)" if 0 <= most < LARGEST else ""
 
 
 def wanted() -> Path:

@@ -13,9 +13,9 @@ ROOT = Path(feinsum_fuse.__file__).resolve().parent
 MOST_MODULES = 12
 """More of them in one folder, its ``__init__`` not counted, and it should have folders itself."""
 ORDER = (
-    *("cache_folder", "errors", "arguments", "progress", "field_types", "formats", "cascades", "schedule", "codegen", "lowering"),
-    *("mappings", "model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext", "numpy_einsum"),
-    *("report", "cli"),
+    *("cache_folder", "errors", "arguments", "progress", "whole_file", "field_types", "formats", "cascades", "schedule", "codegen"),
+    *("lowering", "mappings", "model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext"),
+    *("numpy_einsum", "report", "cli"),
 )
 """Each imports those before it only."""
 

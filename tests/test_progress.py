@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import loopy as lp
 import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.mapping import Temporal
+from feinsum_fuse.model.evaluation import CHUNK
 from feinsum_fuse.progress import Progress, Stage
 from tests.device.test_program import FUSED, chain
+from tests.model.test_kernel_time import product
 
 
 def test_a_stage_tells_its_beginning_its_parts_and_its_end() -> None:
@@ -62,3 +66,24 @@ def test_a_hook_that_raises_ends_the_computation() -> None:
         ff.measure(program, repeats=5, progress=enough)
     arrays = {name: np.ones(shape, np.float32) for name, shape in program.input_shapes.items()}
     assert program(arrays)["Z"].shape == program.output_shapes["Z"]
+
+
+def test_predicting_explaining_and_optimizing_tell_their_stages() -> None:
+    told: list[Progress] = []
+    spec = product(4, 2)
+    ff.predict(spec, progress=told.append)
+    ff.explain(spec, progress=told.append)
+    assert spec.mapping is not None
+    loop = next(placed.position for path in spec.mapping.paths() for placed in path if isinstance(placed.node, Temporal))
+    ff.predict_many(spec, {loop: np.ones(CHUNK + 1, np.int64)}, progress=told.append)
+    kernel = lp.make_kernel("{[i]: 0<=i<64}", "out[i] = 2 * a[i]", lang_version=(2018, 2))
+    ff.optimize(lp.add_dtypes(kernel, {"a": np.float32}), "pocl", progress=told.append)
+    ended = {now.stage: now for now in told if now.ended}
+    expected = ["predicting", "predicting the kernel's time", "trying changes", "predicting assignments"]
+    assert list(ended) == [*expected, "matching", "applying and verifying candidates", "timing in turns"]
+    for stage in ("trying changes", "predicting assignments"):
+        assert ended[stage].done == ended[stage].total
+    assert ended["predicting assignments"].total == CHUNK + 1
+    for function in (ff.predict, ff.explain):
+        with pytest.raises(ff.ModelError, match="progress is to be something to be called or None"):
+            function(spec, progress=3)  # type: ignore[call-arg, arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 
 from .. import Error, MappingError
 from ..progress import Stage
+from ..whole_file import replacing
 from .console import check_places, draw, emit, emit_json, note, progress
 from .inputs import has_top_key, specs
 from .options import (
@@ -19,6 +21,7 @@ from .options import (
     FilesArgument,
     IncludeDirOption,
     JsonOption,
+    ReferenceOption,
     SetOption,
     SweepOption,
     UrlOption,
@@ -55,6 +58,7 @@ def command(
     cold: Annotated[bool, typer.Option("--cold", help="Empty the caches before each sample.")] = False,
     repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, help="Samples of each.")] = 7,
     record: Annotated[bool, typer.Option("--record/--no-record", help="Remember what was measured.")] = True,
+    reference_bytes: ReferenceOption = None,
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -74,7 +78,17 @@ def command(
         mappings = _with_random(mappings, any(has_top_key(file, "mapping") for file in files), random, seed, chosen)
     if save is not None:
         _save(save, mappings)
-    trials = run(mappings, chosen, repeats=repeats, cold=cold, url=url, recording=record, together=TOGETHER, progress=progress)
+    trials = run(
+        mappings,
+        chosen,
+        repeats=repeats,
+        cold=cold,
+        url=url,
+        recording=record,
+        together=TOGETHER,
+        reference_bytes=reference_bytes,
+        progress=progress,
+    )
     comparison = Comparison.of(trials)
     emit_json(_data(comparison, seed if random else None)) if as_json else emit(comparison)
     _draw(comparison, svg, png, html)
@@ -138,10 +152,12 @@ def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:
 
     try:
         folder.mkdir(exist_ok=True)
-        for label, spec in mappings.items():
-            if spec.mapping is not None:
-                name = "".join(c if c.isalnum() or c in "=.-" else "_" for c in label)
-                (folder / f"mapping_{name}.yaml").write_text(mapping_text(spec.mapping))
+        with ExitStack() as files:
+            for label, spec in mappings.items():
+                if spec.mapping is not None:
+                    name = "".join(c if c.isalnum() or c in "=.-" else "_" for c in label)
+                    place = files.enter_context(replacing(folder / f"mapping_{name}.yaml"))
+                    place.write_text(mapping_text(spec.mapping), encoding="utf-8")
     except OSError as error:
         raise Error(f"cannot write into {folder}: {error.strerror}") from error
     note(f"wrote {len(mappings)} mappings into {folder}")

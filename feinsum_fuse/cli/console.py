@@ -15,6 +15,7 @@ from rich.table import Table
 
 from .. import Error, Progress
 from ..errors import shown
+from ..whole_file import write_whole
 
 WIDE = 10_000
 """The width where output is no terminal: lines are never wrapped."""
@@ -87,7 +88,7 @@ def check_places(folder: Path | None, *files: Path | None) -> None:
 def draw(file: Path, picture: str) -> None:
     """Write a picture; raises :class:`~feinsum_fuse.errors.Error` if the file cannot be written."""
     try:
-        file.write_text(picture)
+        write_whole(file, picture)
     except OSError as error:
         raise Error(f"cannot write {file}: {error.strerror}") from error
     note(f"wrote {file}")

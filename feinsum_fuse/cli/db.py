@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..progress import Stage
+from ..whole_file import write_whole
 from .console import emit, emit_json, note, progress, table
 from .inputs import check_variables
 from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
@@ -142,7 +143,7 @@ def export_(
         emit_json([json.loads(line) for line in lines]) if as_json else emit("\n".join(lines))
         return
     try:
-        output.write_text("".join(f"{line}\n" for line in lines))
+        write_whole(output, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise ArchiveError(f"cannot write {output}: {error.strerror}") from error
     emit_json({"file": str(output), "facts": len(lines)}) if as_json else note(f"wrote {len(lines)} facts to {output}")

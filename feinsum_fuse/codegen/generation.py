@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sqlite3
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 
@@ -67,9 +68,12 @@ def executable(
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore", WriteRaceConditionWarning)
             unit = looped(t_unit.copy(target=TreeTarget(described(t_unit.default_entrypoint), target.quirks)))
-            linear = lp.linearize(bounded(lp.preprocess_program(settled(lp.expand_subst(unit)))))
+            try:
+                linear, source = _generated(unit, target)
+            except sqlite3.Error:  # loopy keeps its results in files of SQLite's; where they take no more, it works without
+                with lp.CacheMode(False):
+                    linear, source = _generated(unit, target)
             launches = _launches(linear.default_entrypoint, linear)
-            source = source_of(lp.generate_code_v2(linear), linear, target.quirks)
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     kernel = linear.default_entrypoint
@@ -96,6 +100,12 @@ def _refuse_initializers(t_unit: TranslationUnit) -> None:
                 raise LoweringError(
                     f"{array.name} is a global array whose values lie in the kernel (initializer)", hint=f"Make {array.name} an argument."
                 )
+
+
+def _generated(unit: TranslationUnit, target: Target) -> tuple[TranslationUnit, str]:
+    """The kernel in an order of execution, and its OpenCL C."""
+    linear = lp.linearize(bounded(lp.preprocess_program(settled(lp.expand_subst(unit)))))
+    return linear, source_of(lp.generate_code_v2(linear), linear, target.quirks)
 
 
 def _launches(kernel: LoopKernel, t_unit: TranslationUnit) -> tuple[Launch, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import pyopencl as cl
 
 from ..codegen.executable import Executable
 from ..schedule.target import Target
+from ..whole_file import write_whole
 from .runtime.loaded import Loaded, context_of
 
 
@@ -63,9 +63,7 @@ def _known(device: cl.Device) -> VectorRegisters:
         return _reported(device)
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        scratch = file.with_suffix(f".{os.getpid()}")
-        scratch.write_text(json.dumps(asdict(compiled)))
-        scratch.replace(file)
+        write_whole(file, json.dumps(asdict(compiled)))
     return compiled
 
 

@@ -17,6 +17,7 @@ from ..formats.spec import Spec
 from ..formats.writing.presentation import table, yaml
 from ..model.evaluation import predict
 from ..model.prediction import Prediction
+from ..whole_file import write_whole
 from .options import gap
 from .request.flips import differing, flipped, with_einsums
 
@@ -155,8 +156,11 @@ class Result:
         return {**entry, "flipped": flipped} if flipped else entry
 
     def save(self, path: str | Path) -> None:
-        """Write :meth:`to_yaml` to a file."""
-        Path(path).write_text(self.to_yaml(), encoding="utf-8")
+        """Write :meth:`to_yaml` to a file; :class:`SearchError` if it cannot be written, and then it stays as it was."""
+        try:
+            write_whole(Path(path), self.to_yaml())
+        except OSError as error:
+            raise SearchError(f"{path} cannot be written: {error.strerror}.") from error
 
     @classmethod
     def load(cls, path: str | Path) -> Result:

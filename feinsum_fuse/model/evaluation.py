@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arguments import ANYTHING, Kind, checked, mapping
+from ..arguments import ANYTHING, HOOK, Kind, checked, expect, mapping
 from ..cascades.reading.reader import expanded
 from ..errors import CascadeError, LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.arch import Memory
 from ..formats.mapping import Temporal
 from ..formats.spec import Spec, expect_spec
+from ..progress import Hook, Stage
 from .accelforge.estimate import Estimate, estimate
 from .floor import bounds
 from .hardware.incore import core_term
@@ -28,7 +29,7 @@ CHUNK = 4096
 """Assignments evaluated together: their arrays stay in a core's own cache."""
 
 
-def predict(spec: Spec, *, cold: bool = False) -> Prediction:
+def predict(spec: Spec, *, cold: bool = False, progress: Hook | None = None) -> Prediction:
     """AccelForge's figures for a spec with workload, architecture and mapping (accelforge.md, section 5).
 
     Memories that the ``opencl`` key binds as ``cache`` and that the mapping does not use are used as the hardware would: the figures are
@@ -36,13 +37,19 @@ def predict(spec: Spec, *, cold: bool = False) -> Prediction:
 
     On an architecture that was measured the latency is that of the lowered kernel (:mod:`feinsum_fuse.model.kernel.kernel_time`),
     launches apart, and ``component_latency`` what the core and each level of memory would need alone; of a mapping that cannot be
-    lowered, it is the formulas'. The floor that :func:`~feinsum_fuse.model.floor.bounds` gives goes with it. Raises :class:`ModelError`
-    if the spec lacks a part, if a mapping cannot be modelled, or if a memory overflows.
+    lowered, it is the formulas'. The floor that :func:`~feinsum_fuse.model.floor.bounds` gives goes with it. ``progress`` is told of the
+    formulas and of the kernel's time. Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory
+    overflows.
     """
-    placed = place_caches(expanded(spec), cold=cold)
-    prediction = replace(_prediction(placed, estimate(placed, core=core_term(placed))), least_latency=bounds(spec, cold=cold).latency)
-    machine = Machine.of(spec)
-    return prediction if machine is None else _timed(prediction, spec, machine, cold)
+    expect(progress, HOOK, "progress", ModelError)
+    with Stage("predicting", progress):
+        placed = place_caches(expanded(spec), cold=cold)
+        prediction = replace(_prediction(placed, estimate(placed, core=core_term(placed))), least_latency=bounds(spec, cold=cold).latency)
+        machine = Machine.of(spec)
+    if machine is None:
+        return prediction
+    with Stage("predicting the kernel's time", progress):
+        return _timed(prediction, spec, machine, cold)
 
 
 def _timed(prediction: Prediction, spec: Spec, machine: Machine, cold: bool) -> Prediction:
@@ -151,13 +158,13 @@ class Predictions:
 _POSITION = Kind("a position", lambda value: isinstance(value, tuple) and all(isinstance(part, int) for part in value))
 
 
-@checked(ModelError, tile_shapes=mapping("a mapping from positions in the tree to arrays", _POSITION, ANYTHING))
-def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -> Predictions:
+@checked(ModelError, tile_shapes=mapping("a mapping from positions in the tree to arrays", _POSITION, ANYTHING), progress=HOOK)
+def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike], *, progress: Hook | None = None) -> Predictions:
     """The model on many assignments of tile shapes to one tree structure.
 
     ``tile_shapes``: a loop's position in the tree (:attr:`~feinsum_fuse.formats.mapping.Placed.position`) -> an integer array; all arrays
     have one length. Loops that are not named keep their shape. The formulas are those of :func:`predict`, run on arrays; caches hold what
-    the mapping says, nothing is placed.
+    the mapping says, nothing is placed. ``progress`` is told of the assignments, :data:`CHUNK` at a time.
     Raises :class:`ModelError` if a position is no loop or the lengths differ.
     """
     spec = expanded(expect_spec(spec))
@@ -167,8 +174,12 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -
     arrays = {place: np.maximum(array, 1) for place, array in given.items()}
     core = core_term(spec)
     starts = range(0, length, CHUNK)
-    parts = [estimate(spec, {place: array[start : start + CHUNK] for place, array in arrays.items()}, core) for start in starts]
     lengths = [min(CHUNK, length - start) for start in starts]
+    parts: list[Estimate] = []
+    with Stage("predicting assignments", progress, length) as predicting:
+        for start, count in zip(starts, lengths, strict=True):
+            parts.append(estimate(spec, {place: array[start : start + count] for place, array in arrays.items()}, core))
+            predicting.advance(count)
 
     def joined(figures: list[Number]) -> Array:
         spread = [np.broadcast_to(np.asarray(f, dtype=np.float64), (n,)) for f, n in zip(figures, lengths, strict=True)]

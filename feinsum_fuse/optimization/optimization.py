@@ -15,10 +15,12 @@ from ..archive.facts.retrieval import retrieve
 from ..archive.key.device_identity import Device, described
 from ..archive.key.recognition import recognised
 from ..archive.tables.address import Url
+from ..arguments import HOOK, expect
 from ..cascades.matching.match import Match
 from ..device.catalogue import DeviceInfo, target_of
 from ..errors import Error, MatchError
 from ..mappings.default_mapping import default_schedule
+from ..progress import Hook, Stage
 from .optimized import How, Optimized
 from .race import Times, times
 
@@ -46,7 +48,12 @@ class Candidate:
 
 
 def optimize(
-    kernel: lp.TranslationUnit, device: Device, *, own: Callable[[], lp.TranslationUnit] | None = None, url: Url | None = None
+    kernel: lp.TranslationUnit,
+    device: Device,
+    *,
+    own: Callable[[], lp.TranslationUnit] | None = None,
+    url: Url | None = None,
+    progress: Hook | None = None,
 ) -> Optimized:
     """The kernel by the best that is known for it on a device: always an answer, at worst the kernel as it is.
 
@@ -55,24 +62,28 @@ def optimize(
     at full size, in turns with the kernel as it is, and the fastest is taken: a fact that loses to the default mapping is not. What is
     not legal, does not agree or is slower is named in ``reasons``. A fact from sizes far away (:data:`NEAR`) is tried where the default
     mapping fails. ``own`` gives the kernel by the caller's own transformation, which takes part in the race, unverified, and is the answer
-    where there is no other. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
+    where there is no other. ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
     """
+    expect(progress, HOOK, "progress", MatchError)
     info = described(device)
     try:
-        matched = recognised(kernel)
+        with Stage("matching", progress):
+            matched = recognised(kernel)
     except MatchError as error:
         if not isinstance(kernel, lp.TranslationUnit):
             raise
         return _fallback(kernel, own, [error.message])
     reasons: list[str] = []
     sizes = {matched.names.sizes[name]: TRIAL_SIZE for name in matched.cascade.size_parameters}
-    made = _made(_candidates(kernel, matched, info, sizes, url, reasons), reasons)
+    with Stage("applying and verifying candidates", progress) as applying:
+        made = _made(_candidates(kernel, matched, info, sizes, url, reasons), reasons, applying)
     if not made:
         return _fallback(kernel, own, reasons)
     if own is not None:
         made.append((Candidate(How.own, "", None, own), own()))
     try:
-        found = times(kernel, [unit for _, unit in made], info, sizes, is_long=points(matched.cascade) > MANY_POINTS)
+        with Stage("timing in turns", progress):
+            found = times(kernel, [unit for _, unit in made], info, sizes, is_long=points(matched.cascade) > MANY_POINTS)
     except Error as error:
         return _fallback(kernel, own, [*reasons, error.message])
     return _best(kernel, made, found, reasons)
@@ -85,7 +96,7 @@ def _fallback(kernel: lp.TranslationUnit, own: Callable[[], lp.TranslationUnit] 
     return Optimized(kernel, How.unchanged, "", verified=False, reasons=tuple(reasons))
 
 
-def _made(candidates: Iterator[Candidate], reasons: list[str]) -> list[tuple[Candidate, lp.TranslationUnit]]:
+def _made(candidates: Iterator[Candidate], reasons: list[str], applying: Stage) -> list[tuple[Candidate, lp.TranslationUnit]]:
     """The candidates that are legal and right, with their kernels; one from far away only if there is no other."""
     made: list[tuple[Candidate, lp.TranslationUnit]] = []
     for candidate in candidates:
@@ -94,6 +105,7 @@ def _made(candidates: Iterator[Candidate], reasons: list[str]) -> list[tuple[Can
             continue
         try:
             made.append((candidate, candidate.make()))
+            applying.advance()
         except Error as error:
             reasons.append(f"{candidate.name}: {error.message}")
     return made

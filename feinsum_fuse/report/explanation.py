@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..arguments import HOOK, expect
 from ..errors import CascadeError, Error, LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.mapping import Mapping, Nested, Node, Sequential, Temporal
 from ..formats.spec import Spec
@@ -17,6 +18,7 @@ from ..lowering.unscheduled import unscheduled
 from ..model.floor import bounds
 from ..model.kernel.kernel_time import BlockTime, KernelTime, floor_lines, nest_time
 from ..model.kernel.machine import Machine
+from ..progress import Hook, Stage
 
 if TYPE_CHECKING:
     from ..device.program.program import Program
@@ -135,11 +137,13 @@ class Explanation:
         return f"Expected to help most: {self.change.what}, {self.change.seconds:.4g} s ({times:.2g} times as fast)."
 
 
-def explain(what: Program | Spec, *, cold: bool = False) -> Explanation:
+def explain(what: Program | Spec, *, cold: bool = False, progress: Hook | None = None) -> Explanation:
     """Why a program takes as long as the kernel model says: a Spec with a mapping, or a program that was compiled from one.
 
-    Its architecture has to be a calibrated one (``ff.calibrate``). Raises :class:`ModelError` for what the kernel model cannot time.
+    Its architecture has to be a calibrated one (``ff.calibrate``). ``progress`` is told of each change that
+    is tried. Raises :class:`ModelError` for what the kernel model cannot time.
     """
+    expect(progress, HOOK, "progress", ModelError)
     spec = what if isinstance(what, Spec) else what.spec
     if spec is None:
         raise ModelError("this program was not made from a Spec, whose mapping could be explained", hint="Explain the Spec itself.")
@@ -154,21 +158,24 @@ def explain(what: Program | Spec, *, cold: bool = False) -> Explanation:
         except (CascadeError, LoweringError, MappingError, ScheduleError) as error:
             raise ModelError(f"the mapping becomes no kernel: {error}") from error
         time = nest_time(nest, machine, cold=cold)
-        found = [change for change in _changes(spec, machine, cold) if change.seconds < WORTH * time.seconds]
+        found = [change for change in _changes(spec, machine, cold, progress) if change.seconds < WORTH * time.seconds]
     best = min(found, key=lambda change: change.seconds, default=None)
     return Explanation(time, machine, bounds(spec, cold=cold).latency, floor_lines(nest, machine), best)
 
 
-def _changes(spec: Spec, machine: Machine, cold: bool) -> Iterator[Change]:
+def _changes(spec: Spec, machine: Machine, cold: bool, progress: Hook | None) -> Iterator[Change]:
     """What becomes of the time with one change of the mapping, for every change that is legal."""
     assert spec.mapping is not None
-    for what, nodes in _variants(spec.mapping.nodes):
-        try:
-            changed = spec.replace(mapping=Mapping(nodes))
-            time = nest_time(lower(changed, machine.limits).nest(unscheduled(changed).kernel), machine, cold=cold)
-        except Error:
-            continue
-        yield Change(what, changed, time.seconds)
+    variants = list(_variants(spec.mapping.nodes))
+    with Stage("trying changes", progress, len(variants)) as trying:
+        for what, nodes in variants:
+            trying.advance()
+            try:
+                changed = spec.replace(mapping=Mapping(nodes))
+                time = nest_time(lower(changed, machine.limits).nest(unscheduled(changed).kernel), machine, cold=cold)
+            except Error:
+                continue
+            yield Change(what, changed, time.seconds)
 
 
 def _name(loop: Temporal) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ..device.timing.measurement import time_text
 from ..errors import Error
 from ..formats.writing.svg import document, text
+from ..whole_file import replacing
 from .comparison import HEAD, Comparison, Judged
 
 SIZE, MARGIN = 560.0, 70.0
@@ -136,7 +137,8 @@ def bitmap(comparison: Comparison, file: Path) -> None:
     for entry in legend.get_texts():
         entry.set_parse_math(False)  # a component's name may have dollars
     try:
-        figure.savefig(file, format="png", dpi=150)
+        with replacing(file) as place:
+            figure.savefig(place, format="png", dpi=150)
     except OSError as error:
         raise Error(f"cannot write {file}: {error.strerror}") from error
 

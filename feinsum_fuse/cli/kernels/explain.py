@@ -25,7 +25,7 @@ def command(
     found = {}
     for label, spec in specs(files, variables(set_), device=device, dtypes=dtypes(dtype), include_dirs=include_dir).specs.items():
         with Stage("explaining", progress):
-            found[label] = explain(spec)
+            found[label] = explain(spec, progress=progress)
     if as_json:
         emit_json({label: one.to_json() for label, one in found.items()})
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -16,6 +16,7 @@ from ...formats.spec import Spec
 from ...formats.writing.writer import arch_data, opencl_data
 from ...formats.writing.yaml_text import yaml_text
 from ...progress import Hook
+from ...whole_file import replacing
 from ..catalogue import DeviceInfo
 from .calibration import calibrate
 
@@ -41,19 +42,23 @@ def calibrated(device: cl.Device, file: Path, *, quick: bool, progress: Hook | N
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DeviceError(f"cannot write {file}: there is no folder {file.parent}", hint="Give another place with --output.") from error
-    scratch = file.with_name(f".{file.name}.new")
-    with _writing(file):
-        # Before a minute of measuring, not after it.
-        scratch.touch()
-    spec = calibrate(device, quick=quick, progress=progress)
+    with ExitStack() as whole:
+        with _writing(file):
+            place = whole.enter_context(replacing(file))
+            if place != file:
+                place.touch()  # what cannot be written is said before a minute of measuring, not after it
+        spec = calibrate(device, quick=quick, progress=progress)
+        with _writing(file):
+            place.write_text(_text(spec, device))
+            whole.close()
+    return spec
+
+
+def _text(spec: Spec, device: cl.Device) -> str:
     assert spec.arch is not None and spec.opencl is not None
     text = f"# Measured by feinsum-fuse calibrate on {DeviceInfo.of(device)}.\n"
     text += "# Rates are bits and multiply-adds a second; energies are assumed.\n"
-    text += yaml_text({"arch": arch_data(spec.arch), "opencl": opencl_data(spec.opencl)})
-    with _writing(file):
-        scratch.write_text(text)
-        scratch.replace(file)
-    return spec
+    return text + yaml_text({"arch": arch_data(spec.arch), "opencl": opencl_data(spec.opencl)})
 
 
 @contextmanager

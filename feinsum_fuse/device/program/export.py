@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
+from ...whole_file import replacing
 from .export_texts import HOST, PYTHON, README
 
 _C_TYPES = {
@@ -38,8 +40,9 @@ def export(executable: Executable, folder: Path, name: str = "program") -> tuple
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for file, text in texts.items():
-            (folder / file).write_text(text, encoding="utf-8")
+        with ExitStack() as files:
+            for file, text in texts.items():
+                files.enter_context(replacing(folder / file)).write_text(text, encoding="utf-8")
     except OSError as error:
         hint = "Name a folder that may be written."
         raise DeviceError(f"the program cannot be written to {folder}: {error.strerror}", hint=hint) from None

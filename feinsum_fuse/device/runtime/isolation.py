@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -101,7 +101,7 @@ def compiled(executable: Executable, device: cl.Device, *, timeout_s: float = TI
     """
     info = DeviceInfo.of(device)
     inputs = {argument.name: np.ones(argument.shape, argument.dtype) for argument in executable.inputs}
-    with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True) as name:
+    with exchanging(), tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True) as name:
         directory = Path(name)
         _write_job(directory, executable, inputs, info)
         result = _run(directory, timeout_s, None, own_cache=True)
@@ -111,6 +111,16 @@ def compiled(executable: Executable, device: cl.Device, *, timeout_s: float = TI
     if not files:
         raise DeviceError(f"{info.platform} leaves no machine code in its cache", hint="Take a device of PoCL's.")
     return files
+
+
+@contextlib.contextmanager
+def exchanging() -> Iterator[None]:
+    """What the system refuses while files go to a child process and come back is a :class:`~feinsum_fuse.errors.DeviceError`."""
+    try:
+        yield
+    except OSError as error:
+        hint = f"Its files are in {cache_folder.scratch() or tempfile.gettempdir()}: free some space there, or set TMPDIR."
+        raise DeviceError(f"a child process could not be given its files, or not be started: {error}", hint=hint) from error
 
 
 def _input(argument: Argument, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -177,7 +187,9 @@ def _judge(directory: Path, code: int | None, timeout_s: float) -> Result:
     if code is None:
         return Result(Outcome.timeout, stage, _with_tail(directory, f"killed after {timeout_s:g} s in stage {stage}"))
     how = f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-    return Result(Outcome.crashed, stage, _with_tail(directory, f"the process {how} in stage {stage}"))
+    why = cache_folder.fault(directory)
+    place = f"; {directory.parent}, where its files are, cannot be used: {why}" if why else ""
+    return Result(Outcome.crashed, stage, _with_tail(directory, f"the process {how} in stage {stage}{place}"))
 
 
 def _with_tail(directory: Path, message: str) -> str:

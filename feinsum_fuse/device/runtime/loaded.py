@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sqlite3
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -15,7 +16,9 @@ from typing import TypeAlias
 import numpy as np
 import pyopencl as cl
 
+from ... import cache_folder
 from ...codegen.executable import Executable
+from ...errors import DeviceError
 from . import runtimes
 
 Value: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
@@ -34,11 +37,15 @@ class Loaded:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)
             self.program = cl.Program(context, executable.source).build(options=list(executable.options))
-        self._launches = tuple(
-            (cl.Kernel(self.program, launch.kernel), launch.global_size, launch.local_size, launch.arguments)
-            for launch in executable.launches
-            if all(launch.global_size)
-        )
+        try:
+            self._launches = tuple(
+                (cl.Kernel(self.program, launch.kernel), launch.global_size, launch.local_size, launch.arguments)
+                for launch in executable.launches
+                if all(launch.global_size)
+            )
+        except sqlite3.Error as error:
+            hint = f"Free some space in {cache_folder.wanted()}, or set PYOPENCL_NO_CACHE=1."
+            raise DeviceError(f"pyopencl cannot use its own cache: {error}", hint=hint) from error
 
     def buffer(self, name: str, *, padding: int = 0) -> cl.Buffer:
         """New device memory for an argument, with ``padding`` more bytes at its end."""

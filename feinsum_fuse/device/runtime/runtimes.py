@@ -18,6 +18,7 @@ import platformdirs
 
 from ... import cache_folder
 from ...errors import DeviceError
+from ...whole_file import write_whole
 
 VENDORS = "OCL_ICD_VENDORS"
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
@@ -129,9 +130,7 @@ def _write(files: dict[str, str], cache: Path) -> Path:
     for name, text in files.items():
         path = directory / name
         if not path.exists() or path.read_text() != text:
-            scratch = path.with_suffix(f".{os.getpid()}")
-            scratch.write_text(text)
-            scratch.replace(path)
+            write_whole(path, text)
     return directory
 
 

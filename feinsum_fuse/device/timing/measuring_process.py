@@ -30,6 +30,7 @@ from ...errors import DeviceError
 from ..catalogue import DeviceInfo
 from ..checking.example import Example
 from ..runtime import compiler_cache, runtimes
+from ..runtime.isolation import exchanging
 from .outcome import Outcome
 
 START_S = 60.0
@@ -156,9 +157,10 @@ class MeasuringProcesses:
     """
 
     def __init__(self, device: cl.Device, example: Example, count: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True)
-        self._directory = Path(self._folder.name)
-        _write(self._directory, DeviceInfo.of(device), example)
+        with exchanging():
+            self._folder = tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True)
+            self._directory = Path(self._folder.name)
+            _write(self._directory, DeviceInfo.of(device), example)
         self._started = 0
         self._processes: list[_Process | None] = [None] * count
         self._known: dict[int, Loading] = {}
@@ -257,7 +259,8 @@ class MeasuringProcesses:
 
     def _start(self) -> _Process:
         self._started += 1
-        return _Process(self._directory, self._directory / f"log-{self._started}", self._directory / f"cache-{self._started}")
+        with exchanging():
+            return _Process(self._directory, self._directory / f"log-{self._started}", self._directory / f"cache-{self._started}")
 
     def _ready(self, place: int) -> _Process:
         """The process at a place, a new one if the last one died."""

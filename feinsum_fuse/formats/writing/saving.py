@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from ...errors import Location, SpecError
+from ...whole_file import write_whole
 from ..reading.files import read_string, read_text
 
 _TOP_KEY = re.compile(r"^(?:mapping|\"mapping\"|'mapping')\s*:", re.MULTILINE)
@@ -51,10 +51,7 @@ def save_block(block: str, path: Path) -> None:
         written = read_string(new, {}).root["mapping"].plain()
         if written != read_string(block, {}).root["mapping"].plain():
             raise SpecError("The mapping block of the file cannot be told from what follows it.", location=Location(str(path)))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(new, encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, new)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise SpecError(f"{path} cannot be written: {error.strerror}.") from None

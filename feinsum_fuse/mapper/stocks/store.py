@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SearchError
+from ...whole_file import replacing
 from ..einsum.block import Packed
 from ..einsum.prefixes import Frame, Held
 
@@ -61,14 +61,9 @@ class Store:
         integers = [a.ravel() for block in blocks for a in (block.tiles, block.origin, block.steps)]
         numbers = [a.ravel() for block in blocks for a in (block.cost, block.reserved)]
         with contextlib.suppress(OSError):
-            handle, name = tempfile.mkstemp(dir=self.folder, suffix=".part")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    whole = np.concatenate([np.zeros(0, dtype=np.int64), *integers]), np.concatenate([np.zeros(0), *numbers])
-                    np.savez(file, header=np.array(header), integers=whole[0], numbers=whole[1])
-                os.replace(name, self._file(key))
-            finally:
-                Path(name).unlink(missing_ok=True)
+            with replacing(self._file(key)) as place, place.open("wb") as file:
+                whole = np.concatenate([np.zeros(0, dtype=np.int64), *integers]), np.concatenate([np.zeros(0), *numbers])
+                np.savez(file, header=np.array(header), integers=whole[0], numbers=whole[1])
             self._trim()
 
     def _file(self, key: str) -> Path:
