@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..arguments import HOOK, expect
+from ..arguments import HOOK, Kind, expect
 from ..errors import CascadeError, Error, LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.mapping import Mapping, Nested, Node, Sequential, Temporal
 from ..formats.spec import Spec
@@ -137,12 +137,16 @@ class Explanation:
         return f"Expected to help most: {self.change.what}, {self.change.seconds:.4g} s ({times:.2g} times as fast)."
 
 
+_EXPLAINED = Kind("a Spec or a program", lambda value: isinstance(getattr(value, "spec", value), Spec | None) and value is not None)
+
+
 def explain(what: Program | Spec, *, cold: bool = False, progress: Hook | None = None) -> Explanation:
     """Why a program takes as long as the kernel model says: a Spec with a mapping, or a program that was compiled from one.
 
     Its architecture has to be a calibrated one (``ff.calibrate``). ``progress`` is told of each change that
     is tried. Raises :class:`ModelError` for what the kernel model cannot time.
     """
+    expect(what, _EXPLAINED, "what is explained", ModelError)
     expect(progress, HOOK, "progress", ModelError)
     spec = what if isinstance(what, Spec) else what.spec
     if spec is None:

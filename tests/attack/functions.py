@@ -16,6 +16,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.formats.spec import expect_spec
 from feinsum_fuse.schedule.schedule import Schedule
 from tests.archive.samples import HERE, measurement, product, tiled
+from tests.model.test_kernel_time import product as on_processor
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").rglob("*.yaml"))
 WORKLOAD = "workload: {rank_sizes: {M: 8, K: 4, N: 6}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}\n"
@@ -119,7 +120,7 @@ def functions(folder: Path) -> Sequence[Function]:
     texts = OneOf((WHOLE, WORKLOAD, *(path.read_text() for path in EXAMPLES)))
     files = tuple(str(path) for path in EXAMPLES[0].parent.glob("*.yaml"))
     made, schedule = measurement(product(8, 4, 6)), tiled()
-    first = cascades[0]
+    first, calibrated = cascades[0], on_processor(1, 1)
     lines_of = OneOf(
         (
             ["T[m, n] = A[m, k] * B[k, n]", "Y[m] = max(T[m, n])"],
@@ -156,6 +157,7 @@ def functions(folder: Path) -> Sequence[Function]:
             {"dtype": "f4", "order": "C", "casting": "safe", "optimize": False, "url": url},
             0.3,
         ),
+        Function("explain", ff.explain, (calibrated,), {"cold": True}, 0.05),
         Function("load", ff.load, files, {"variables": {"M": 4}, "include_dirs": [str(folder)]}, 2),
         Function("loads", ff.loads, (texts,), {"variables": {"M": 4}, "base": str(folder)}, 6),
         Function("lower", ff.lower, (some,), {"limits": None}, 1),
