@@ -9,6 +9,8 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.mapper.budget import Budget
 from feinsum_fuse.mapper.errors import LateError, UnprovedError
+from feinsum_fuse.mapper.options import Options
+from feinsum_fuse.mapper.problem import Figures, Problem
 from feinsum_fuse.progress import Progress
 
 from .specs import spec, two_memories, workload
@@ -64,3 +66,13 @@ def test_stopped_before_it_has_any(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped(monkeypatch, 0, KeyboardInterrupt, times=2)
     with pytest.raises(UnprovedError, match="before it had a mapping"):
         ff.search(CHAIN)
+
+
+def test_the_clock_is_read_while_choices_are_bounded() -> None:
+    result = ff.search(CHAIN, seconds=1e-9)
+    assert [stage.name for stage in result.log] == ["first mapping"]
+    assert not result.proved
+    tables = Problem.of(CHAIN, Options(), Figures(energy=True, seconds=False), Budget(1000, deadline=0.0)).tables[0][0]
+    with pytest.raises(LateError, match="seconds are over"):
+        tables.floor_of(next(iter(tables.by_homes)), (0,))
+    assert "least" not in vars(tables.space)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -274,6 +274,15 @@ class EinsumSpace:
     @cached_property
     def least(self) -> Array:
         """The least energy and latency, each on its own, of each storage choice if each holder is filled once; (choices, 2)."""
+        return self.bounded(lambda: None)
+
+    def bounded(self, check: Callable[[], None]) -> Array:
+        """:attr:`least`, kept; ``check`` is called now and then and may end it."""
+        if "least" not in self.__dict__:
+            self.__dict__["least"] = self._bounded(check)
+        return np.asarray(self.__dict__["least"])
+
+    def _bounded(self, check: Callable[[], None]) -> Array:
         if self.terms.einsum.is_copy_operation:
             return np.array([objectives(self, self.constant(option), np.zeros(1, dtype=np.int64)).min(axis=0) for option in self.options])
         chosen = np.array(self.options)
@@ -285,6 +294,7 @@ class EinsumSpace:
         result = np.empty((len(chosen), 2))
         step = max(1, ROWS // len(self.spreads))
         for first in range(0, len(chosen), step):
+            check()
             some = slice(first, first + step)
             figures = sum((table[place[some]] for table, place in zip(tables, known, strict=True)), self._operations)
             spread = np.tile(np.arange(len(self.spreads)), len(figures))

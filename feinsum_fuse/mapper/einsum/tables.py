@@ -99,7 +99,7 @@ class Tables:
 
     def _floor(self, where: Homes, numbers: Sequence[int], figure: int) -> float:
         """The least energy (0) or latency (1) of these storage choices, most promising first; infinite if none fits."""
-        compulsory = self.space.least[:, figure]
+        compulsory = self.space.bounded(self.budget.check)[:, figure]
         ranked = sorted(numbers, key=lambda n: compulsory[n])
         best, witness = math.inf, -1
         bounded = "budget" not in self.options.without
@@ -223,7 +223,12 @@ class Tables:
         near = [n for n in numbers if np.all(space.least[n] <= np.array(bound) * (1 + SLACK))]
         every = np.arange(len(space.spreads))
         limit = np.tile(bound, (len(every), 1))
-        return [n for n in near if within(space, space.compulsory(space.options[n]), every, limit).any()]
+        result = []
+        for n in near:
+            self.budget.check()
+            if within(space, space.compulsory(space.options[n]), every, limit).any():
+                result.append(n)
+        return result
 
     def _solve(
         self,
