@@ -126,6 +126,26 @@ def test_tree_text(golden: Callable[[str, str], None]) -> None:
     golden("schedule_skipped_attention", f"{schedule}\n\n{schedule.nest(cascade.kernel())}")
 
 
+@pytest.mark.parametrize(("mask", "points_left"), [("n <= m", 2 * 7 * 4 * 4 * sum(range(1, 9))), ("m <= n", None)])
+def test_many_loops_around_an_end(mask: str, points_left: int | None) -> None:
+    """Half of a symmetric product of which each part of the reduction has three levels of tiles: the convex hull of what is left, over all
+    loops around, takes minutes. The other half has no end that is earlier."""
+    sizes = {"B": 2, "M": 32, "N": 32, "K": 7}
+    cascade = ff.cascade([f"Y[b,m,n] = where({mask}, A[b,k, M: m] * A[b,k, M: n], 0)", "Z[m,n] = Y[b,m,n]"], sizes=sizes)
+    rows = (Split(ref("Y.m"), 16), Split(ref("Y.m/1"), 8), Split(ref("Y.m/1/1"), 4))
+    columns = (Split(ref("Y.n"), 4), Split(ref("Y.n/1"), 2))
+    order = Reorder("Y", refs("Y.b Y.m/0 Y.m/1/0 Y.k/0 Y.m/1/1/0 Y.n/0 Y.k/1 Y.m/1/1/1 Y.n/1/0 Y.n/1/1"))
+    steps: list[Step] = [Explicate(), *rows, *columns, Split(ref("Y.k"), 4), order]
+    cut = SkipTiles(ref("Y.n/0"), refs("Y.b Y.m/0 Y.m/1/0 Y.k/0 Y.m/1/1/0"))
+    if points_left is None:
+        with pytest.raises(NothingMaskedError):
+            Schedule((*steps, cut)).nest(cascade.kernel())
+        return
+    assert points_of(cascade, [*steps, cut], "Y") == points_left
+    inputs = whole_numbers(cascade)
+    np.testing.assert_array_equal(run(cascade, Schedule((*steps, cut)), inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
 TRIANGLE = ["Z[m,n] = where(k <= m, A[m,k], 0) * B[k,n]"]
 
 

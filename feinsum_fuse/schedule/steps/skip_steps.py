@@ -59,14 +59,18 @@ class SkipTiles(Step):
         return result
 
     def _limits(self, nest: Nest, masks: Masks, loop: For, per: Sequence[For], around: Sequence[For]) -> tuple[Affine, ...]:
-        """Conditions that all live iterations and the first ones satisfy, and others do not."""
+        """Conditions that all live iterations and the first ones satisfy, and some others do not.
+
+        They are conditions of the parts, moved until they hold on all parts. The convex hull can be tighter, by conditions with steep
+        slopes, but takes time exponential in the number of loops.
+        """
         kept = {other.name for other in per} | {loop.name}
         everything = projected(points((*around, loop)), kept)
         live = everything & integer_set([*(o.name for o in per), loop.name], equal(Affine.variable(loop.name), 0))
         for part in _live(nest, masks, loop):
             live = live | projected(part, kept)
         box = everything.polyhedral_hull()
-        hull = live.coalesce().polyhedral_hull().align_params(box.get_space())  # neither need know every symbol of the other
+        hull = live.coalesce().remove_divs().simple_hull().align_params(box.get_space())  # neither need know every symbol of the other
         hull = hull.gist(box.align_params(hull.get_space()))
         return tuple(limit for limit in conditions_of(hull) if loop.name in limit.variables)
 
