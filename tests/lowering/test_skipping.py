@@ -10,6 +10,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.steps.skip_steps import SkipTiles
 from tests.schedule.runs import run
 from tests.sweeps import SLOW
@@ -79,6 +80,13 @@ def test_the_shared_loop_ends_at_the_query_tile(root: Path) -> None:
     text = str(ff.lower(spec).nest(ff.cascade(spec).kernel()))
     loops = [line for line in text.splitlines() if "# S.p/0, X.p/0, N.p/0, L.p/0, A.p/0" in line]
     assert len(loops) == 1 and "-p_S_0 >= 0" in loops[0].replace(",", " ")
+
+
+def test_the_end_of_a_triangle_in_many_tiles_is_found() -> None:
+    """The convex hull of what is left, over all six loops, took minutes."""
+    gram = ff.cascade(["Z[m, n] = A[k, M: m] * A[k, M: n]"], sizes={"M": 256, "N": 256, "K": 65536})
+    halved = gram.triangle("Z", "m", "n").split_reduction("Z_half", "k", 16)
+    assert "Z_half_part.n/0" in {str(step.loop) for step in cuts(ff.lower(default_spec(halved)))}
 
 
 ROWS = "!Spatial {rank_variable: m, tile_shape: 1, component: Item, name: item}"

@@ -128,8 +128,8 @@ def test_tree_text(golden: Callable[[str, str], None]) -> None:
 
 @pytest.mark.parametrize(("mask", "points_left"), [("n <= m", 2 * 7 * 4 * 4 * sum(range(1, 9))), ("m <= n", None)])
 def test_many_loops_around_an_end(mask: str, points_left: int | None) -> None:
-    """Half of a symmetric product of which each part of the reduction has three levels of tiles: the convex hull of what is left, over all
-    loops around, takes minutes. The other half has no end that is earlier."""
+    """Half of a symmetric product of which each part of the reduction has three levels of tiles. The other half has no end that is
+    earlier."""
     sizes = {"B": 2, "M": 32, "N": 32, "K": 7}
     cascade = ff.cascade([f"Y[b,m,n] = where({mask}, A[b,k, M: m] * A[b,k, M: n], 0)", "Z[m,n] = Y[b,m,n]"], sizes=sizes)
     rows = (Split(ref("Y.m"), 16), Split(ref("Y.m/1"), 8), Split(ref("Y.m/1/1"), 4))
