@@ -259,9 +259,9 @@ HOLES: dict[str, str] = {
     "constraint length": _constraint("0 <= m < 4" + " and 0 <= m" * 5000),
     "large file": "# " + "x" * 3_000_000 + "\n" + WORKLOAD,
     "many values": WORKLOAD + "variables: {" + ", ".join(f"v{n}: {n}" for n in range(100_000)) + "}\n",
-    "many lines": WORKLOAD + "variables:\n" + "".join(f"  v{n}: {n}\n" for n in range(20_000)),
+    "many lines": WORKLOAD + "variables:\n" + "".join(f"  v{n}: {n}\n" for n in range(80_000)),
     "long key": WORKLOAD + "? " + "[" * 500 + "\n",
-    "wide list": "workload: [" + "a, " * 60_000 + "]\n",
+    "wide list": "workload: [" + "a, " * 80_000 + "]\n",
 }
 
 

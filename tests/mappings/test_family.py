@@ -52,7 +52,8 @@ def test_every_kind_is_met() -> None:
     lanes = default_space(ff.cascade(["M[i, r] = X[i, j, k] * B[j, r] * C[k, r]"], sizes=dict.fromkeys("IJKR", 64)))
     assert lanes.opencl is not None
     none = lanes.replace(opencl=replace(lanes.opencl, fanouts=constantdict({"Core": "group.0"})))
-    families = (Family(lanes), Family(none), family())
+    turned = default_space(ff.cascade(["Z[m, n] = A[n, m]"], sizes=dict.fromkeys("MN", 64)))
+    families = (Family(lanes), Family(none), Family(turned), family())
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
     assert {choice.kind for choice in drawn} == set(KINDS)
 
