@@ -157,6 +157,14 @@ def test_what_a_tree_is(tmp_path: Path, mark: str) -> None:
     assert tree_of(root / "deep" / "er") == root.resolve()
 
 
+def test_a_folder_in_which_anyone_may_write_is_no_tree(tmp_path: Path) -> None:
+    (tmp_path / "shared" / "work").mkdir(parents=True)
+    (tmp_path / "shared" / "setup.py").touch()
+    assert tree_of(tmp_path / "shared" / "work") == (tmp_path / "shared").resolve()
+    (tmp_path / "shared").chmod(0o1777)
+    assert tree_of(tmp_path / "shared" / "work") == (tmp_path / "shared" / "work").resolve()
+
+
 def test_a_home_folder_under_version_control_is_no_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "work").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,16 +32,22 @@ def tree_of(folder: Path) -> Path:
     """The repository or installed package that a folder belongs to, below which its files may include each other; else the folder itself.
 
     A repository has ``.git``, ``pyproject.toml``, ``setup.py`` or ``setup.cfg`` at its root; a package lies right below ``site-packages``.
-    Nothing from the user's home folder upwards is such a tree.
+    Nothing from the user's home folder upwards is such a tree, nor from a shared folder (``/tmp``) upwards: its marks may be anyone's.
     """
     folder = folder.resolve()
     home = Path.home().resolve()
     for candidate in (folder, *folder.parents):
-        if candidate == home or candidate in home.parents:
+        if candidate == home or candidate in home.parents or _is_everyones(candidate):
             break
         if candidate.parent.name in _PACKAGE_FOLDERS or any((candidate / mark).exists() for mark in _ROOT_MARKS):
             return candidate
     return folder
+
+
+def _is_everyones(folder: Path) -> bool:
+    """Whether a folder is shared, as ``/tmp`` is: anyone may write there, each to their own files (the sticky bit)."""
+    shared = stat.S_IWOTH | stat.S_ISVTX
+    return folder.exists() and folder.stat().st_mode & shared == shared
 
 
 @contextmanager
