@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import loopy as lp
 import numpy as np
 
+from ..archive.facts.application import at_sizes
 from ..codegen.generation import executable
 from ..device.catalogue import DeviceInfo, find_device, target_of
 from ..device.checking.verification import random_array
@@ -50,7 +51,7 @@ def times(
     :class:`~feinsum_fuse.device.timing.outcome.KernelError` if the given kernel fails there.
     """
     found = find_device(device.name)
-    programs = [executable(_fixed(unit, sizes), target=target_of(device)) for unit in (given, *candidates)]
+    programs = [executable(at_sizes(unit, sizes), target=target_of(device)) for unit in (given, *candidates)]
     runners = [Runner(program, found) for program in programs]
     generator = np.random.default_rng(0)
     inputs = {a.name: random_array(a.shape, a.dtype, generator) for a in programs[0].inputs}
@@ -77,7 +78,3 @@ def _medians(runners: Sequence[Runner], inputs: Mapping[str, np.ndarray]) -> tup
         if position and sum(found[-1] for found in taken) > LONG_S:
             break
     return tuple(statistics.median(found[1:]) for found in taken)
-
-
-def _fixed(kernel: lp.TranslationUnit, sizes: Mapping[str, int]) -> lp.TranslationUnit:
-    return lp.fix_parameters(kernel, **sizes) if sizes else kernel

@@ -77,7 +77,7 @@ def apply_schedule(
     require_legal(schedule, matched.prepared, matched.names, device)
     target = target_of(device)
     transformed = schedule.apply(matched.prepared, matched.names, target=target)
-    old, new = (executable(_fixed(unit, sizes), target=target) for unit in (kernel, transformed))
+    old, new = (executable(at_sizes(unit, sizes), target=target) for unit in (kernel, transformed))
     proof = (old.source_hash, new.source_hash, device_identity(device))
     if proof not in _verified:
         if (short := reduced(kernel, matched, schedule)) is not None:
@@ -91,7 +91,8 @@ def apply_schedule(
     return transformed
 
 
-def _fixed(kernel: lp.TranslationUnit, sizes: Mapping[str, int]) -> lp.TranslationUnit:
+def at_sizes(kernel: lp.TranslationUnit, sizes: Mapping[str, int]) -> lp.TranslationUnit:
+    """The kernel with these arguments, its symbolic sizes, as numbers."""
     return lp.fix_parameters(kernel, **sizes) if sizes else kernel
 
 
