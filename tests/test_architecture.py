@@ -13,11 +13,13 @@ ROOT = Path(feinsum_fuse.__file__).resolve().parent
 MOST_MODULES = 12
 """More of them in one folder, its ``__init__`` not counted, and it should have folders itself."""
 ORDER = (
-    *("cache_folder", "errors", "arguments", "progress", "whole_file", "field_types", "formats", "cascades", "schedule", "codegen"),
-    *("lowering", "mappings", "model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext"),
+    *("cache_folder", "errors", "arguments", "executors", "progress", "whole_file", "field_types", "formats", "cascades", "schedule"),
+    *("codegen", "lowering", "mappings", "model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext"),
     *("numpy_einsum", "report", "cli"),
 )
 """Each imports those before it only."""
+TAGS = frozenset({"Compute", "Split", "Toll"})
+"""What two of the formats call alike: a component and the node that uses it, a node and a step. Classes are named as files name them."""
 
 
 def modules() -> dict[str, Path]:
@@ -84,6 +86,12 @@ def test_packages_import_what_comes_before_them() -> None:
 def test_folders_hold_a_dozen_modules_at_most() -> None:
     counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in modules().values() if path.name != "__init__.py")
     assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
+
+
+def test_a_class_has_its_name_alone() -> None:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in modules().values()]
+    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == TAGS
 
 
 def test_the_graph_sees_every_way_of_importing(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from feinsum_fuse.codegen.executable import Argument, Executable
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.runtime.loaded import Loaded, Value, queue_of
-from feinsum_fuse.device.timing.harness import Bound, Interference
+from feinsum_fuse.device.timing.harness import BoundProgram, Interference
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
@@ -104,7 +104,7 @@ def core_seconds(subjects: dict[str, Callable[[], object]], samples: int) -> dic
 def measured(case: Case, device: cl.Device, samples: int, *, mix: bool) -> str:
     """A row of the table."""
     program = ff.compile(ff.spec(ff.cascade(case.einsums, sizes=case.sizes)), device)
-    bound, plain = Bound(program), Bound(plain_program(case, device))
+    bound, plain = BoundProgram(program), BoundProgram(plain_program(case, device))
     subjects: dict[str, Callable[[], object]] = {"ours": lambda: bound.run(1), "plain": lambda: plain.run(1)}
     if case.launches:
         subjects["hand"] = hand = hand_written(case, program)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .facts.fact import Fact
-from .facts.question import Found
+from .facts.question import Fit
 from .facts.record import FactId, FactKey, Record
 from .facts.recording import record
 from .facts.retrieval import history, query, retrieve
@@ -14,7 +14,7 @@ __all__ = [
     "Fact",
     "FactId",
     "FactKey",
-    "Found",
+    "Fit",
     "Merge",
     "Record",
     "export_facts",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -55,6 +57,10 @@ class Access:
         """The rank variables that occur, in order of first appearance."""
         return tuple(dict.fromkeys(v for index in self.indices for v in index.variables))
 
+    def renamed(self, tensors: Mapping[str, str], variables: Mapping[str, str]) -> Access:
+        """The access with its tensor and its rank variables called otherwise."""
+        return Access(tensors[self.tensor], tuple(index.renamed(variables) for index in self.indices))
+
     def __str__(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
 
@@ -90,6 +96,11 @@ class Einsum:
     def variables(self) -> tuple[str, ...]:
         """All rank variables, the output's first."""
         return tuple(self.sizes)
+
+    @cached_property
+    def box_points(self) -> int:
+        """How many points the box has, those that guards cut away among them; a symbolic size counts as 1."""
+        return math.prod(size for size in self.sizes.values() if isinstance(size, int))
 
     @cached_property
     def output_variables(self) -> tuple[str, ...]:

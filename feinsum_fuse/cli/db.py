@@ -83,7 +83,7 @@ def _known(spec: Spec, device: cl.Device, url: str | None) -> list[Fact]:
     """Facts about the workload, and about the one that its default mapping is of."""
     import feinsum_fuse as ff
 
-    from ..archive.facts.question import Found
+    from ..archive.facts.question import Fit
     from ..mappings.suited import suited
 
     given = ff.cascade(spec)
@@ -93,11 +93,11 @@ def _known(spec: Spec, device: cl.Device, url: str | None) -> list[Fact]:
         after = f"of the workload after {', '.join(map(str, taken.rewritings))}"
         others = ff.query(taken, device, url=url)
         facts += [dataclasses.replace(fact, detail="; ".join(filter(None, (after, fact.detail)))) for fact in others]
-    order = list(Found)
+    order = list(Fit)
 
     def quality(fact: Fact) -> tuple[int, bool, float]:
         measured = fact.known.measurement
-        exact = fact.found is Found.exact
+        exact = fact.found is Fit.exact
         return order.index(fact.found), exact and measured.cache_state != "warm", measured.median if exact else 0.0
 
     return sorted(facts, key=quality)

@@ -21,10 +21,10 @@ from .expressions import Rewriter, within
 from .statements import (
     Assignment,
     Barrier,
-    Branch,
+    Conditional,
     CStatement,
     Declaration,
-    Evaluation,
+    ExpressionStatement,
     Kernel,
     Loop,
     all_statements,
@@ -64,14 +64,14 @@ class _Agreement(Rewriter):
         """A statement, with those in it."""
         if isinstance(statement, Declaration) and statement.value is not None and self._varies(statement.value):
             self.varying.add(statement.name)
-        if isinstance(statement, Branch):
+        if isinstance(statement, Conditional):
             then, other = (self.block(part) for part in bodies(statement))
-            return Branch(self.agreed(self.rec(statement.condition)), then, other)
+            return Conditional(self.agreed(self.rec(statement.condition)), then, other)
         if isinstance(statement, Loop):
             bare = changed(replace(statement, body=()), self)
             assert isinstance(bare, Loop)
             return replace(bare, body=self.block(statement.body))
-        if isinstance(statement, Declaration | Assignment | Evaluation):
+        if isinstance(statement, Declaration | Assignment | ExpressionStatement):
             return changed(statement, self)
         return with_bodies(statement, self.block)
 

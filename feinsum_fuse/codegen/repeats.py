@@ -26,7 +26,7 @@ from .expressions import (
 )
 from .statements import (
     Assignment,
-    Branch,
+    Conditional,
     CStatement,
     Declaration,
     Loop,
@@ -305,7 +305,7 @@ def _is_private(statement: CStatement, known: Mapping[str, Variable]) -> bool:
     match statement:
         case Assignment(target, _, _):
             return not _is_public(array_of(target), known)
-        case Branch(_, body, otherwise):
+        case Conditional(_, body, otherwise):
             return all(_is_private(inner, known) for inner in (*body, *otherwise))
     return False
 

@@ -14,7 +14,19 @@ from pymbolic.typing import Expression
 
 from .arithmetic import Known, both, conjuncts, integer, is_axis, negated, simplified
 from .expressions import Rewriter, Substitution, VectorCall, is_negative, negative, within
-from .statements import Assignment, Barrier, Branch, CStatement, Declaration, Evaluation, Loop, Scope, bodies, changed, with_bodies
+from .statements import (
+    Assignment,
+    Barrier,
+    Conditional,
+    CStatement,
+    Declaration,
+    ExpressionStatement,
+    Loop,
+    Scope,
+    bodies,
+    changed,
+    with_bodies,
+)
 
 
 def shortened(body: Sequence[CStatement], known: Known) -> tuple[CStatement, ...]:
@@ -37,13 +49,13 @@ def _shortened(statement: CStatement, known: Known) -> Iterator[CStatement]:
     match statement:
         case Loop():
             yield from _loop(statement, known)
-        case Branch(condition, body, otherwise):
+        case Conditional(condition, body, otherwise):
             yield from _branch(simplified(condition, known), body, otherwise, known)
         case Scope(contents=contents):
             yield from _inlined(shortened(contents, known))
         case Assignment(target, value, operator):
             yield from _assigned(simplified(target, known), operator, _value(value, known))
-        case Evaluation(value):
+        case ExpressionStatement(value):
             yield from _evaluated(_value(value, known), known)
         case Declaration(value=value) if value is not None:
             yield replace(statement, value=_value(value, known))
@@ -57,9 +69,9 @@ def _branch(test: Expression, body: Sequence[CStatement], otherwise: Sequence[CS
     if isinstance(test, bool):
         yield from _inlined(then or other)
     elif then:
-        yield Branch(test, then, other)
+        yield Conditional(test, then, other)
     elif other:
-        yield Branch(simplified(negated(test, known), known), other)
+        yield Conditional(simplified(negated(test, known), known), other)
 
 
 def _inlined(body: Sequence[CStatement]) -> Iterator[CStatement]:
@@ -97,7 +109,7 @@ def _assigned(target: Expression, operator: str, value: Expression) -> Iterator[
     match value:
         case VectorCall() if value.operation.is_store and value.parameters[0] == target and operator == "=":
             # The call stores, and has the value of the element that it has stored.
-            yield Evaluation(value)
+            yield ExpressionStatement(value)
         case p.Sum((first, right)) if first == target and operator == "=" and is_negative(right):
             yield Assignment(target, negative(right), "-=")
         case p.Sum((first, right)) if first == target and operator == "=":
@@ -115,7 +127,7 @@ def _evaluated(value: Expression, known: Known) -> Iterator[CStatement]:
         most = known.range(value.parameters[-1])[1]
         if most is not None and most <= 0:
             return
-    yield Evaluation(value)
+    yield ExpressionStatement(value)
 
 
 def _value(value: Expression, known: Known) -> Expression:
@@ -145,7 +157,7 @@ def _join(before: list[CStatement], statement: CStatement, known: Known) -> None
         memories = dict.fromkeys((*last.memories, *statement.memories))
         before[-1] = Barrier(tuple(sorted(memories, reverse=True)))
         return
-    if isinstance(last, Branch) and isinstance(statement, Branch) and _is_fixed(last.condition, known):
+    if isinstance(last, Conditional) and isinstance(statement, Conditional) and _is_fixed(last.condition, known):
         if statement.condition == last.condition:
             then, other = statement.body, statement.otherwise
         elif statement.condition == simplified(negated(last.condition, known), known):
@@ -153,7 +165,7 @@ def _join(before: list[CStatement], statement: CStatement, known: Known) -> None
         else:
             before.append(statement)
             return
-        before[-1] = Branch(last.condition, _appended(last.body, then, known), _appended(last.otherwise, other, known))
+        before[-1] = Conditional(last.condition, _appended(last.body, then, known), _appended(last.otherwise, other, known))
         return
     before.append(statement)
 
@@ -181,11 +193,11 @@ def joined(body: Sequence[CStatement]) -> tuple[CStatement, ...]:
 
 
 def _one_condition(statement: CStatement) -> CStatement:
-    if isinstance(statement, Branch) and not statement.otherwise and len(statement.body) == 1:
+    if isinstance(statement, Conditional) and not statement.otherwise and len(statement.body) == 1:
         (inner,) = statement.body
-        if isinstance(inner, Branch) and not inner.otherwise:
+        if isinstance(inner, Conditional) and not inner.otherwise:
             parts = [part for test in (statement.condition, inner.condition) for part in conjuncts(test, p.LogicalAnd)]
-            return Branch(both(parts), inner.body)
+            return Conditional(both(parts), inner.body)
     return statement
 
 
@@ -218,6 +230,6 @@ def _iterations(loop: Loop, values: Mapping[str, int]) -> Iterator[CStatement]:
             continue
         copy = tuple(_unrolled(loop.body, here))
         if conditions:
-            yield Branch(both(conditions), copy)
+            yield Conditional(both(conditions), copy)
         else:
             yield from copy

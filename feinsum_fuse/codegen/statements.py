@@ -75,7 +75,7 @@ class Assignment(CStatement):
 
 
 @dataclass(frozen=True)
-class Evaluation(CStatement):
+class ExpressionStatement(CStatement):
     """``value;``: a call, for what it does."""
 
     value: Expression
@@ -109,7 +109,7 @@ class Loop(CStatement):
     body: tuple[CStatement, ...]
     remark: str = ""
     unrolled: bool = False
-    bounds: Bounds | None = None
+    bounds: Iterations | None = None
     up_to_last: bool = False
 
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:
@@ -122,7 +122,7 @@ class Loop(CStatement):
 
 
 @dataclass(frozen=True)
-class Branch(CStatement):
+class Conditional(CStatement):
     """``if (condition) body else otherwise``."""
 
     condition: Expression
@@ -132,7 +132,7 @@ class Branch(CStatement):
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:
         yield f"if ({written(self.condition)})"
         # An else belongs to the nearest if, also to one in a loop without braces.
-        is_open = _ends_in_branch(self.body) if self.otherwise else any(isinstance(s, Branch) and s.otherwise for s in self.body)
+        is_open = _ends_in_branch(self.body) if self.otherwise else any(isinstance(s, Conditional) and s.otherwise for s in self.body)
         yield from _inner(self.body, braced=is_open)
         if self.otherwise:
             yield "else"
@@ -174,7 +174,7 @@ def _inner(body: Sequence[CStatement], *, braced: bool = False) -> Iterator[str]
 
 
 def _ends_in_branch(body: Sequence[CStatement]) -> bool:
-    return any(isinstance(s, Branch) or (isinstance(s, Loop) and _ends_in_branch(s.body)) for s in body)
+    return any(isinstance(s, Conditional) or (isinstance(s, Loop) and _ends_in_branch(s.body)) for s in body)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Argument:
+class Parameter:
     """An argument of a kernel: an array in global memory, or a number."""
 
     name: str
@@ -207,7 +207,7 @@ class Head(CStatement):
     """The declaration of a function; ``group`` is the number of work-items of a group along three axes, if that is known."""
 
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[Parameter, ...]
     group: tuple[int, ...] | None = None
     is_kernel: bool = True
 
@@ -264,11 +264,11 @@ def expressions(statement: CStatement) -> tuple[Expression, ...]:
             return (value,) if value is not None else ()
         case Assignment(target, value):
             return target, value
-        case Evaluation(value):
+        case ExpressionStatement(value):
             return (value,)
         case Loop(first=first, last=last):
             return first, last
-        case Branch(condition):
+        case Conditional(condition):
             return (condition,)
     return ()
 
@@ -278,7 +278,7 @@ def bodies(statement: CStatement) -> tuple[tuple[CStatement, ...], ...]:
     match statement:
         case Loop(body=body):
             return (body,)
-        case Branch(_, body, otherwise):
+        case Conditional(_, body, otherwise):
             return body, otherwise
         case Scope(contents=contents):
             return (tuple(contents),)
@@ -290,8 +290,8 @@ def with_bodies(statement: CStatement, change: Callable[[tuple[CStatement, ...]]
     match statement:
         case Loop(body=body):
             return replace(statement, body=tuple(change(body)))
-        case Branch(condition, body, otherwise):
-            return Branch(condition, tuple(change(body)), tuple(change(otherwise)))
+        case Conditional(condition, body, otherwise):
+            return Conditional(condition, tuple(change(body)), tuple(change(otherwise)))
         case Scope(contents=contents):
             return Scope(change(tuple(contents)))
     return statement
@@ -304,14 +304,14 @@ def changed(statement: CStatement, change: Callable[[Expression], Expression]) -
             return replace(statement, value=change(value)) if value is not None else statement
         case Assignment(target, value, operator):
             return Assignment(change(target), change(value), operator)
-        case Evaluation(value):
-            return Evaluation(change(value))
+        case ExpressionStatement(value):
+            return ExpressionStatement(change(value))
         case Loop(first=first, last=last, body=body):
             inner = tuple(changed(s, change) for s in body)
             return replace(statement, first=change(first), last=change(last), body=inner)
-        case Branch(condition, body, otherwise):
+        case Conditional(condition, body, otherwise):
             then, other = (tuple(changed(s, change) for s in part) for part in (body, otherwise))
-            return Branch(change(condition), then, other)
+            return Conditional(change(condition), then, other)
         case Scope(contents=contents):
             return Scope([changed(s, change) for s in contents])
     return statement
@@ -339,7 +339,7 @@ def calls(value: Expression) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class Iterations:
     """The iterations that are to run, and what holds for all of them; ``expression`` writes a condition on loops in C."""
 
     domain: isl.Set

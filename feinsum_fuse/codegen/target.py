@@ -51,20 +51,20 @@ from .legibility import legible
 from .quirks import with_hidden_agreement
 from .settled import SettledKernel
 from .statements import (
-    Argument,
     Assignment,
     Barrier,
-    Bounds,
-    Branch,
     Comment,
     Compound,
+    Conditional,
     CStatement,
     Declaration,
     Foreign,
     Head,
+    Iterations,
     Kernel,
     Loop,
     Memory,
+    Parameter,
     Scope,
     Variable,
     flat,
@@ -260,10 +260,10 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
     def emit_noop_with_comment(self, s: str) -> Comment:
         return Comment(s)
 
-    def emit_if(self, condition_str: CExpression, ast: Generable) -> Branch:
+    def emit_if(self, condition_str: CExpression, ast: Generable) -> Conditional:
         # loopy's conditions come out of sets, in another order in another process.
         conditions = sorted(conjuncts(condition_str.expr, p.LogicalAnd), key=_order)
-        return Branch(both(conditions), flat(ast))
+        return Conditional(both(conditions), flat(ast))
 
     def emit_barrier(self, synchronization_kind: str, mem_kind: str, comment: str) -> Barrier:
         # Refuses what OpenCL lacks.
@@ -320,10 +320,10 @@ def _order(condition: Expression) -> list[tuple[str, int]]:
     return [(part.name, 0) if isinstance(part, p.Variable) else (function_of(part), part if is_whole_number(part) else 0) for part in parts]
 
 
-def _argument(kernel: LoopKernel, name: str, written: frozenset[str]) -> Argument:
+def _argument(kernel: LoopKernel, name: str, written: frozenset[str]) -> Parameter:
     found = kernel.get_var_descriptor(name)
     is_array = not isinstance(found, ValueArg)
-    return Argument(name, kernel.target.dtype_to_typename(found.dtype), is_array, name in written)
+    return Parameter(name, kernel.target.dtype_to_typename(found.dtype), is_array, name in written)
 
 
 def _declaration(target: PyOpenCLTarget, array: TemporaryVariable) -> Declaration:
@@ -358,4 +358,5 @@ def _unrolled(state: CodeGenerationState, loop: Loop) -> CStatement:
     slab = make_slab(kernel.get_inames_domain(name).space, name, first, last + 1)
     domain, implemented = isl.align_two(domain, state.intersect(slab.to_set()).implemented_domain)
     mapper = state.expression_to_code_mapper
-    return Loop(loop.type, name, first, last, loop.body, unrolled=True, bounds=Bounds(domain, implemented, lambda e: mapper.rec(e, "i")))
+    bounds = Iterations(domain, implemented, lambda e: mapper.rec(e, "i"))
+    return Loop(loop.type, name, first, last, loop.body, unrolled=True, bounds=bounds)

@@ -14,15 +14,15 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import DeviceLimits, Quirks, Target
-from .names import Names, hint, position_of
+from .names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .vectors import vector_registers
 
 POCL = "Portable Computing Language"
 QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL}
+"""Platform -> what its devices are known to get wrong."""
 GROUP_PARTS = {POCL: (32, 256)}
 """PoCL's thread pool (``POCL_PTHREAD_MIN_WGS`` and ``POCL_PTHREAD_MAX_WGS`` of its scheduler)."""
-"""Platform -> what its devices are known to get wrong."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def find_device(name: str | None = None) -> cl.Device:
         raise DeviceError("no OpenCL device was found", hint=runtimes.without_device())
     if name is None:
         return available[0]
-    listed = [Names(d.platform.name, d.platform.vendor, d.vendor, d.name, str(DeviceInfo.of(d))) for d in available]
+    listed = [DeviceNames(d.platform.name, d.platform.vendor, d.vendor, d.name, str(DeviceInfo.of(d))) for d in available]
     if not isinstance(name, str):
         raise DeviceError(f"{described(name)} is no name of a device, and no pyopencl.Device", hint=hint(listed))
     return available[position_of(name, listed)]

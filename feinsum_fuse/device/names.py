@@ -9,7 +9,7 @@ from ..errors import DeviceError
 
 
 @dataclass(frozen=True)
-class Names:
+class DeviceNames:
     """What a device, its maker and its platform are called."""
 
     platform: str
@@ -21,7 +21,7 @@ class Names:
     """How it stands in a list."""
 
 
-KINDS: dict[str, Callable[[Names], tuple[str, ...]]] = {
+KINDS: dict[str, Callable[[DeviceNames], tuple[str, ...]]] = {
     "platform": lambda names: (names.platform, names.platform_vendor),
     "vendor": lambda names: (names.vendor,),
     "name": lambda names: (names.name,),
@@ -30,7 +30,7 @@ KINDS: dict[str, Callable[[Names], tuple[str, ...]]] = {
 FORMS = "Give part of a platform's or device's name, a number of this list, or platform:, vendor: or name: and part of such a name."
 
 
-def position_of(text: str, listed: Sequence[Names]) -> int:
+def position_of(text: str, listed: Sequence[DeviceNames]) -> int:
     """The position of the one device that a text names; case does not count.
 
     ``KIND:PART`` looks in the names of one of :data:`KINDS`; a number is a place in the list, from 1 on. Any other text is part of a
@@ -53,20 +53,20 @@ def position_of(text: str, listed: Sequence[Names]) -> int:
     return _only(text, own, listed)
 
 
-def hint(listed: Sequence[Names]) -> str:
+def hint(listed: Sequence[DeviceNames]) -> str:
     """How a device is named, and the list of those that there are."""
     rows = [f"    {number}  {one.description}" for number, one in enumerate(listed, 1)]
     return "\n".join([f"{FORMS} There are:", *rows])
 
 
-def _holding(text: str, listed: Sequence[Names], kind: str) -> list[int]:
+def _holding(text: str, listed: Sequence[DeviceNames], kind: str) -> list[int]:
     """The positions of the devices with this text in a name of this kind; only of those that are called exactly so, if there are any."""
     names = [[name.strip().casefold() for name in KINDS[kind](one)] for one in listed]
     exactly = [position for position, own in enumerate(names) if text in own]
     return exactly or [position for position, own in enumerate(names) if any(text in name for name in own)]
 
 
-def _only(text: str, positions: list[int], listed: Sequence[Names]) -> int:
+def _only(text: str, positions: list[int], listed: Sequence[DeviceNames]) -> int:
     if not positions:
         raise DeviceError(f"no OpenCL device matches {text!r}", hint=hint(listed))
     if len(positions) > 1:

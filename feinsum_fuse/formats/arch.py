@@ -38,7 +38,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SizeConstraint:
     """A constraint on loops: each size of the rank variables of a set, or with ``product`` the product of all, compared with a value."""
 
     expression: str
@@ -59,7 +59,7 @@ class TensorRules:
     """What it may hold besides; if neither is given, anything."""
     back: str = "Nothing"
     """What lives there."""
-    tile_shape: tuple[Comparison, ...] = ()
+    tile_shape: tuple[SizeConstraint, ...] = ()
     no_refetch_from_above: str = "Nothing"
     no_resend_to_below: str = "Nothing"
     tensor_order_options: tuple[tuple[str, ...], ...] = ()
@@ -78,7 +78,7 @@ class Fanout:
     min_usage: float = 0.0
     usage_scale: float = 1.0
     power_gateable: bool = False
-    loop_bounds: tuple[Comparison, ...] = ()
+    loop_bounds: tuple[SizeConstraint, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,6 @@
 from .driver import search
 from .errors import NoMappingError, UnprovedError, UnsearchedError
 from .options import SearchProgress
-from .result import Found, Result, Space, Stage
+from .result import Found, Result, SearchStage, SpaceSize
 
-__all__ = ["Found", "NoMappingError", "Result", "SearchProgress", "Space", "Stage", "UnprovedError", "UnsearchedError", "search"]
+__all__ = ["Found", "NoMappingError", "Result", "SearchProgress", "SearchStage", "SpaceSize", "UnprovedError", "UnsearchedError", "search"]

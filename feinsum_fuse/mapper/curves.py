@@ -20,10 +20,10 @@ from ..formats.mapping import Mapping as LoopTree
 from ..formats.spec import Spec, expect_spec
 from ..formats.writing.presentation import table
 from ..model.evaluation import predict
-from ..progress import Hook
-from ..progress import Stage as Step
+from ..progress import Hook, Stage
 from .driver import search
 from .errors import NoMappingError, UnsearchedError
+from .options import expect_among
 
 Kind = Literal["unfused", "whole", "ffmr", "all"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -104,8 +104,8 @@ def curve(spec: Spec, memory: str, kind: Kind = "all", *, against: Against = "tr
 
     Raises :class:`UnsearchedError` for a memory or a kind that is not there.
     """
-    _among("kind", kind, KINDS)
-    _among("against", against, get_args(Against))
+    expect_among("kind", kind, KINDS)
+    expect_among("against", against, get_args(Against))
     bare = expect_spec(spec).replace(mapping=None, opencl=None)
     outer, inner, unit = _levels(bare, memory)
     given = bare.arch
@@ -113,7 +113,7 @@ def curve(spec: Spec, memory: str, kind: Kind = "all", *, against: Against = "tr
     searched = _priced(Arch((outer, inner, unit)), outer.name) if against == "traffic" else given
     if kind == "unfused":
         searched = _changed(searched, outer.name, lambda leaf: dataclasses.replace(leaf, tensors=TensorRules(keep="All")))
-    with Step(f"curve of {kind} mappings", progress):
+    with Stage(f"curve of {kind} mappings", progress):
         found = search(bare.replace(arch=_sized(searched, memory, ENDLESS)), pareto=("energy", "usage"), fused=FUSED[kind])
     steps: list[Point] = []
     least = math.inf
@@ -165,8 +165,3 @@ def _changed(arch: Arch, memory: str, change: Callable[[Memory], Memory]) -> Arc
         return change(leaf) if isinstance(leaf, Memory) and leaf.name == memory else leaf
 
     return arch.with_leaves(one)
-
-
-def _among(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UnsearchedError(f"{name} is {value!r}.", hint=f"It may be {', '.join(known)}.")

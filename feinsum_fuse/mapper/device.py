@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from ..formats.affine import Affine
-from ..formats.arch import Arch, ArchNode, Array, Comparison, Component, Fanout, Fork, Hierarchical, Memory, TensorRules
+from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory, SizeConstraint, TensorRules
 from ..formats.opencl import CACHE_KINDS, MAIN_KINDS, MEMORIES, MemoryKind, level_of
 from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
@@ -119,9 +119,9 @@ def _lanes(spec: Spec, most: int) -> int:
 def _fanout(fanout: Fanout, level: str, lanes: int) -> Fanout:
     """A fanout with the loops that a kernel can spread over it."""
     if level == "group":
-        return dataclasses.replace(fanout, loop_bounds=(*fanout.loop_bounds, Comparison("~Outputs.rank_variables", "==", 1)))
+        return dataclasses.replace(fanout, loop_bounds=(*fanout.loop_bounds, SizeConstraint("~Outputs.rank_variables", "==", 1)))
     if level == "vector":
-        bounds = (*fanout.loop_bounds, Comparison(f"~{CONTIGUOUS}", "==", 1))
+        bounds = (*fanout.loop_bounds, SizeConstraint(f"~{CONTIGUOUS}", "==", 1))
         return dataclasses.replace(fanout, fanout=lanes, min_usage=1.0, loop_bounds=bounds)
     return fanout
 

@@ -6,17 +6,17 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from constantdict import constantdict
 
 from ..arguments import HOOK, NUMBER, TEXT, checked, collection, mapping
+from ..executors import EXECUTOR, Executor
 from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory
 from ..formats.language.expressions import nearest
 from ..formats.spec import Spec, expect_spec
 from ..formats.writing.presentation import table
-from ..progress import Hook
-from ..progress import Stage as Step
+from ..progress import Hook, Stage
 from .driver import search
 from .errors import NoMappingError, UnsearchedError
 from .options import Objective
@@ -26,20 +26,6 @@ Setting = constantdict[str, float]
 """What of the grid an architecture has: key of the grid -> value."""
 NUMBERS = ("size", "leak_power", "area", "energy_scale", "throughput_scale", "leak_power_scale", "n_parallel_instances")
 """The fields of a component that a grid may vary."""
-
-
-class Future(Protocol):
-    """A result that comes later."""
-
-    def result(self) -> Any:
-        """The result, waited for."""
-
-
-class Executor(Protocol):
-    """What runs searches: an executor of ``concurrent.futures``, or Dask's client."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
-        """Start a call."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +83,7 @@ class Exploration:
     UnsearchedError,
     grid=mapping("a mapping from names to lists of numbers", TEXT, collection("a list of numbers", NUMBER)),
     objective=TEXT,
+    executor=EXECUTOR,
     progress=HOOK,
 )
 def explore(
@@ -133,7 +120,7 @@ def explore(
         groups.setdefault(fixed, []).append((setting, bare.replace(arch=arch)))
     tasks = [(group, objective, tuple(sizes), options) for group in groups.values()]
     points: dict[Setting, Explored] = {}
-    with Step("architectures", progress, len(settings)) as walking:
+    with Stage("architectures", progress, len(settings)) as walking:
         answers: Iterable[list[Explored]]
         if executor is None:
             answers = (_group(*task) for task in tasks)

@@ -18,7 +18,7 @@ from .einsum.tables import Tables
 from .errors import UnprovedError, UnsearchedError
 from .joining.joins import Joins
 from .joining.structures import Structures
-from .problem import Figures, Problem
+from .problem import Counted, Problem
 
 RULES = ("keep", "may_keep", "back", "tile_shape", "no_refetch_from_above", "no_resend_to_below", "tensor_order_options")
 """The constraints under ``tensors`` that a mapping may fail to keep."""
@@ -81,7 +81,7 @@ def _least_peaks(problem: Problem) -> dict[str, float]:
     options = dataclasses.replace(problem.options, pareto=("usage",))
     budget = Budget(problem.options.max_rows, time.perf_counter() + SECONDS)
     spec = dataclasses.replace(problem.spec, arch=problem.arch.resized(lambda memory: memory.size if math.isinf(memory.size) else ENDLESS))
-    free = Problem.of(spec, options, Figures(energy=False, seconds=False), budget)
+    free = Problem.of(spec, options, Counted(energy=False, seconds=False), budget)
     try:
         joins = Joins(Structures(free.cascade, free.pieces(free.most_fused, (math.inf, math.inf))), free.tracked, budget)
         joins.relax(lambda figures: True)

@@ -76,14 +76,14 @@ class Options:
     """The most variables along one dimension of a fanout."""
 
     def __post_init__(self) -> None:
-        _among("objective", self.objective, OBJECTIVES)
-        _among("footprint", self.footprint, ("exact", "sum"))
+        expect_among("objective", self.objective, OBJECTIVES)
+        expect_among("footprint", self.footprint, ("exact", "sum"))
         for axis in self.pareto:
-            _among("pareto", axis, AXES)
+            expect_among("pareto", axis, AXES)
         for rule in sorted(self.without):
-            _among("without", rule, RULES)
+            expect_among("without", rule, RULES)
         if isinstance(self.fused, str):
-            _among("fused", self.fused, ("ffmr",))
+            expect_among("fused", self.fused, ("ffmr",))
         elif self.fused is not None and self.fused < 0:
             raise UnsearchedError(f"fused is {self.fused}; a largest number of fused loops is 0 or more.")
         for name in ("top", "jobs", "max_rows"):
@@ -103,6 +103,7 @@ class Options:
         return self.without | UNEVEN_RULES if self.even else self.without
 
 
-def _among(name: str, value: object, known: Sequence[str]) -> None:
+def expect_among(name: str, value: object, known: Sequence[str]) -> None:
+    """Raise :class:`UnsearchedError` for a value that is none of those known."""
     if value not in known:
         raise UnsearchedError(f"{name} is {value!r}.", hint=f"It may be {', '.join(known)}.")

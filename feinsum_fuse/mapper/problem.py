@@ -28,7 +28,7 @@ from .einsum.spreads import spreads
 from .einsum.tables import BEAM, PROMISING, Homes, Tables
 from .einsum.tile_table import EXHAUSTIVE
 from .errors import NoMappingError, UnsearchedError
-from .joining.cascade import Cascade, Floors, NamedHomes
+from .joining.lifetimes import Floors, Lifetimes, NamedHomes
 from .joining.structures import Additive, Piece
 from .options import Options
 from .request.flips import roles, with_einsums
@@ -37,7 +37,7 @@ from .stocks.store import Store
 
 
 @dataclass(frozen=True)
-class Figures:
+class Counted:
     """Which figures a search adds up."""
 
     energy: bool
@@ -53,21 +53,21 @@ class Problem:
     spec: Spec
     arch: Arch
     options: Options
-    figures: Figures
+    figures: Counted
     budget: Budget
     expressible: bool = False
     """Whether tensors that Einsums share are held for one of them only below the loops that they share."""
 
     @classmethod
-    def of(cls, spec: Spec, options: Options, figures: Figures, budget: Budget, expressible: bool = False) -> Problem:
+    def of(cls, spec: Spec, options: Options, figures: Counted, budget: Budget, expressible: bool = False) -> Problem:
         """The problem of a spec that has an architecture and Einsums."""
         assert spec.arch is not None
         return cls(spec, spec.arch, options, figures, budget, expressible)
 
     @cached_property
-    def cascade(self) -> Cascade:
+    def cascade(self) -> Lifetimes:
         """The Einsums and the life of their tensors."""
-        return Cascade(self.spec.workload)
+        return Lifetimes(self.spec.workload)
 
     @cached_property
     def tracked(self) -> tuple[Memory, ...]:

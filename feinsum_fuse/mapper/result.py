@@ -56,7 +56,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Space:
+class SpaceSize:
     """How large the space is and how much of it was looked at."""
 
     mappings: float = 0.0
@@ -70,7 +70,7 @@ class Space:
 
 
 @dataclass(frozen=True)
-class Stage:
+class SearchStage:
     """One stage of a search: what was proved and found by its end."""
 
     name: str
@@ -91,8 +91,8 @@ class Result:
     """No mapping of the space has a lower objective; J, s or J s."""
     proved: bool
     """Whether the first of the front is optimal, up to the ``tolerance`` asked for, and the front complete."""
-    space: Space = Space()
-    log: tuple[Stage, ...] = ()
+    space: SpaceSize = SpaceSize()
+    log: tuple[SearchStage, ...] = ()
     omitted: tuple[str, ...] = ()
     """Parts of the architecture's own space that were not searched; what is proved all the same, the floor bounds with them."""
 
@@ -180,8 +180,8 @@ class Result:
                 Found(_with_mapping(bare, item["mapping"], item.get("flipped", ())), item["energy"], item["latency"], item["peak"])
                 for item in rest["front"]
             )
-            log = tuple(Stage(s["name"], s["seconds"], _read(s["floor"]), _read(s["incumbent"]), s["rows"]) for s in rest["log"])
-            space = Space(**rest["space"])
+            log = tuple(SearchStage(s["name"], s["seconds"], _read(s["floor"]), _read(s["incumbent"]), s["rows"]) for s in rest["log"])
+            space = SpaceSize(**rest["space"])
             return cls(rest["objective"], front, _read(rest["floor"]), rest["proved"], space, log, tuple(rest["omitted"]))
         except (KeyError, TypeError, ValueError) as error:
             raise SearchError(f"The result in the file cannot be read: {error}.") from error

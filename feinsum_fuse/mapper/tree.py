@@ -11,7 +11,7 @@ from constantdict import constantdict
 from ..formats.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from ..formats.workload import Workload
 from ..model.accelforge.terms import Integers
-from .einsum.block import Plan
+from .einsum.block import PartialMapping
 from .einsum.prefixes import sinking
 from .einsum.space import EinsumSpace
 from .joining.joins import Part
@@ -22,16 +22,16 @@ class InexpressibleError(Exception):
 
 
 @dataclass(frozen=True)
-class Branch:
+class MappedEinsum:
     """One Einsum of a mapping."""
 
     space: EinsumSpace
-    plan: Plan
+    plan: PartialMapping
     open_after: int
     """Fused loops that the next Einsum shares."""
 
     @classmethod
-    def of(cls, part: Part) -> Branch:
+    def of(cls, part: Part) -> MappedEinsum:
         """The branch of one row."""
         return cls(part.piece.block.space, part.piece.block.plan(part.row), len(part.after.loops))
 
@@ -54,7 +54,7 @@ class TreeWriter:
     """Writes the branches of one mapping."""
 
     workload: Workload
-    branches: Sequence[Branch]
+    branches: Sequence[MappedEinsum]
     _placed: set[tuple[str, str]] = field(default_factory=set)
     """(tensor, memory) of nodes above several branches."""
 
@@ -63,13 +63,13 @@ class TreeWriter:
         top = [node for branch in self.branches for node in self._outermost(branch)]
         return Mapping(_gathered([*top, *self._nodes(0, len(self.branches) - 1, 0)]))
 
-    def _outermost(self, branch: Branch) -> Iterator[Storage]:
+    def _outermost(self, branch: MappedEinsum) -> Iterator[Storage]:
         """The tensors that live in the outermost memory."""
         for number, home in enumerate(branch.plan.frame.homes):
             if home == 0:
                 yield from self._home(branch, number, home)
 
-    def _home(self, branch: Branch, tensor: int, memory: int) -> Iterator[Storage]:
+    def _home(self, branch: MappedEinsum, tensor: int, memory: int) -> Iterator[Storage]:
         access, component = branch.space.terms.accesses[tensor], branch.space.memory_name(memory)
         if (access.name, component) not in self._placed:
             self._placed.add((access.name, component))
@@ -116,7 +116,7 @@ class TreeWriter:
         """How many loops some branches share."""
         return min(branch.open_after for branch in self.branches[low:high])
 
-    def _check(self, branch: Branch, tensor: int, memory: int, low: int, high: int) -> None:
+    def _check(self, branch: MappedEinsum, tensor: int, memory: int, low: int, high: int) -> None:
         """A holder above loops that others share must be none of theirs."""
         name = branch.tensor(tensor)
         others = [other for other in self.branches[low : high + 1] if other is not branch]
@@ -124,7 +124,7 @@ class TreeWriter:
             raise InexpressibleError(f"{name} in {branch.space.memory_name(memory)}")
 
 
-def holder(branch: Branch, tensor: int, memory: int) -> list[Node]:
+def holder(branch: MappedEinsum, tensor: int, memory: int) -> list[Node]:
     """A storage node, below the tolls that its tensor passes on the way to it."""
     above = [m for m in range(memory) if branch.plan.option[tensor] >> m & 1]
     name = branch.tensor(tensor)
@@ -133,7 +133,7 @@ def holder(branch: Branch, tensor: int, memory: int) -> list[Node]:
     return [*tolls, Storage((name,), branch.space.memory_name(memory))]
 
 
-def suffix(branch: Branch) -> list[Node]:
+def suffix(branch: MappedEinsum) -> list[Node]:
     """The nodes of one Einsum below its fused loops, down to its Compute."""
     space, plan, terms = branch.space, branch.plan, branch.space.terms
     current = terms.bounds.copy()
@@ -159,7 +159,7 @@ def suffix(branch: Branch) -> list[Node]:
     return [*nodes, Compute(terms.einsum.name, terms.components[-1].name)]
 
 
-def _down(space: EinsumSpace, plan: Plan, current: Integers, target: Integers, last: int, between: tuple[int, int]) -> list[Node]:
+def _down(space: EinsumSpace, plan: PartialMapping, current: Integers, target: Integers, last: int, between: tuple[int, int]) -> list[Node]:
     """The loops from the current tile vector to a holder's: those in time, then those in space; ``current`` becomes the target.
 
     Loops in time that are irrelevant to the holder above come first: under them its space sinks no further than was counted.

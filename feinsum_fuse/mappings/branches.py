@@ -62,7 +62,7 @@ class Branch:
         """Loops over other shared variables, over groups of rows, and what each Einsum does with its rows."""
         scratch = self.plan.components.tiles
         nodes = list(self.loops)
-        parts = [Nest(self, einsum).nodes() for einsum in self.segment.einsums]
+        parts = [OwnLoops(self, einsum).nodes() for einsum in self.segment.einsums]
         if self.rows and scratch:
             turned = dict.fromkeys(t for e in self.segment.einsums for t in self.turned(e))
             nodes += [Storage((t,), scratch) for t in (*turned, *self.segment.kept)]
@@ -160,7 +160,7 @@ MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
 
 
-class Nest:
+class OwnLoops:
     """The loops of one Einsum below the shared ones."""
 
     def __init__(self, branch: Branch, einsum: Einsum) -> None:

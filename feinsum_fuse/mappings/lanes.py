@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..cascades.terms import Access, Einsum
-from .segments import Rows, Segment, points
+from .segments import Rows, Segment
 
 MOVED = 2.0
 """What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
@@ -39,7 +39,7 @@ def _own(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool) -> 
     chosen: dict[str, str | None] = {}
     total = 0.0
     for einsum in segment.einsums:
-        costs: list[tuple[float, str | None]] = [(float(points(einsum) * (1 + len(einsum.operands) / 2)), None)]
+        costs: list[tuple[float, str | None]] = [(float(einsum.box_points * (1 + len(einsum.operands) / 2)), None)]
         for variable in possible_lanes(einsum, sums=sums):
             size = einsum.sizes[variable]
             bound = tile if variable == rows.get(einsum.name) else size
@@ -59,7 +59,7 @@ def cost_of(segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, 
     """
     size = einsum.sizes[lane]
     assert isinstance(size, int)
-    vectors = points(einsum) // max(size, 1) * -(-size // width)
+    vectors = einsum.box_points // max(size, 1) * -(-size // width)
     cost = vectors * (1 + len(einsum.operands) / 2)
     for access in einsum.operands:
         if lane not in access.variables or is_contiguous(access, lane) or (together and access.tensor in segment.keeps):

@@ -145,7 +145,7 @@ class Segment:
         """One Einsum."""
         variables = around.accesses[einsum.name].bounds if einsum.has_injective_output else ()
         found = [Shared.of(einsum, v) for v in variables if v in einsum.sizes]
-        return cls(around, (einsum,), tuple(loop for loop in found if loop is not None), points(einsum))
+        return cls(around, (einsum,), tuple(loop for loop in found if loop is not None), einsum.box_points)
 
     def longer(self, einsum: Einsum) -> Segment:
         """With one more Einsum behind."""
@@ -157,7 +157,7 @@ class Segment:
             for variable in extensions(loop.rows, accesses[einsum.name], touching)
         ]
         loops = tuple(loop for loop in found if loop is not None and self._reads_along(loop, einsum.output.tensor))
-        return Segment(self.around, (*self.einsums, einsum), loops, self.points + points(einsum))
+        return Segment(self.around, (*self.einsums, einsum), loops, self.points + einsum.box_points)
 
     def is_merged_by(self, einsum: Einsum) -> bool:
         """Whether an Einsum reduces over what are problems of their own: then groups may take these, and need not read everything."""
@@ -249,11 +249,6 @@ def _axis(access: Access, variable: str) -> int | None:
 def _lies_together(access: Access, variable: str) -> bool:
     """Whether neighbours along the variable are neighbours in memory."""
     return access.indices[-1].coefficients.get(variable) in (1, -1)
-
-
-def points(einsum: Einsum) -> int:
-    """The box of an Einsum."""
-    return prod(size for size in einsum.sizes.values() if isinstance(size, int))
 
 
 def segments(cascade: Cascade, workload: Workload, budget: int) -> Iterator[Segment]:

@@ -17,7 +17,7 @@ from ..cascades.rewriting.split_reduction import SplitReduction
 from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from .branches import GROUP_POINTS, GROUPS
-from .segments import LEAST_ROWS, points
+from .segments import LEAST_ROWS
 
 SAVED = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
@@ -48,15 +48,15 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
     except CascadeError:
         return cascade
     before = {other.name for other in cascade.einsums} - {einsum.name}
-    steps = sum(points(step) for step in after.einsums if step.name not in before)
-    return after if FEWER * steps <= points(einsum) else cascade
+    steps = sum(step.box_points for step in after.einsums if step.name not in before)
+    return after if FEWER * steps <= einsum.box_points else cascade
 
 
 def _split(cascade: Cascade, einsum: Einsum) -> SplitReduction | None:
     """How to split this Einsum's longest reduction, if that gains something."""
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     reduced = [v for v in einsum.reduction_variables if sizes[v] >= GROUPS]
-    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or points(einsum) < GROUPS * GROUP_POINTS:
+    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < GROUPS * GROUP_POINTS:
         return None
     variable = max(reduced, key=lambda v: sizes[v])
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize

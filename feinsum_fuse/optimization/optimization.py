@@ -9,7 +9,7 @@ import loopy as lp
 
 from ..archive.facts.application import apply_schedule
 from ..archive.facts.fact import Fact
-from ..archive.facts.question import Found, size_distance
+from ..archive.facts.question import Fit, size_distance
 from ..archive.facts.reduced_sizes import points
 from ..archive.facts.retrieval import retrieve
 from ..archive.key.device_identity import Device, described
@@ -33,7 +33,7 @@ MANY_POINTS = 1 << 28
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Contender:
     """A way to a faster kernel."""
 
     how: How
@@ -80,7 +80,7 @@ def optimize(
     if not made:
         return _fallback(kernel, own, reasons)
     if own is not None:
-        made.append((Candidate(How.own, "", None, own), own()))
+        made.append((Contender(How.own, "", None, own), own()))
     try:
         with Stage("timing in turns", progress):
             found = times(kernel, [unit for _, unit in made], info, sizes, is_long=points(matched.cascade) > MANY_POINTS)
@@ -96,9 +96,9 @@ def _fallback(kernel: lp.TranslationUnit, own: Callable[[], lp.TranslationUnit] 
     return Optimized(kernel, How.unchanged, "", verified=False, reasons=tuple(reasons))
 
 
-def _made(candidates: Iterator[Candidate], reasons: list[str], applying: Stage) -> list[tuple[Candidate, lp.TranslationUnit]]:
+def _made(candidates: Iterator[Contender], reasons: list[str], applying: Stage) -> list[tuple[Contender, lp.TranslationUnit]]:
     """The candidates that are legal and right, with their kernels; one from far away only if there is no other."""
-    made: list[tuple[Candidate, lp.TranslationUnit]] = []
+    made: list[tuple[Contender, lp.TranslationUnit]] = []
     for candidate in candidates:
         if made and candidate.fact is not None and not is_near(candidate.fact):
             reasons.append(f"{candidate.name}: its sizes are too far away to say anything about these")
@@ -111,7 +111,7 @@ def _made(candidates: Iterator[Candidate], reasons: list[str], applying: Stage) 
     return made
 
 
-def _best(kernel: lp.TranslationUnit, made: list[tuple[Candidate, lp.TranslationUnit]], found: Times, reasons: list[str]) -> Optimized:
+def _best(kernel: lp.TranslationUnit, made: list[tuple[Contender, lp.TranslationUnit]], found: Times, reasons: list[str]) -> Optimized:
     gain, place = max((gain, -place) for place, gain in enumerate(found.gains))
     for position, ((candidate, _), other) in enumerate(zip(made, found.gains, strict=True)):
         if other < 1:
@@ -127,15 +127,15 @@ def _best(kernel: lp.TranslationUnit, made: list[tuple[Candidate, lp.Translation
 
 def _candidates(
     kernel: lp.TranslationUnit, matched: Match, info: DeviceInfo, sizes: Mapping[str, int], url: Url | None, reasons: list[str]
-) -> Iterator[Candidate]:
+) -> Iterator[Contender]:
     """What may be tried, best first."""
     fact = retrieve(kernel, info, url)
     if not fact:
         reasons.append(fact.detail)
-    by_fact = Candidate(How.fact, fact.detail, fact, lambda: fact.apply(kernel))
+    by_fact = Contender(How.fact, fact.detail, fact, lambda: fact.apply(kernel))
     if fact and is_near(fact):
         yield by_fact
-    yield Candidate(How.choice, "", None, lambda: by_default(kernel, matched, info, sizes))
+    yield Contender(How.choice, "", None, lambda: by_default(kernel, matched, info, sizes))
     if fact and not is_near(fact):
         yield by_fact
 
@@ -147,6 +147,6 @@ def by_default(kernel: lp.TranslationUnit, matched: Match, device: DeviceInfo, s
 
 def is_near(fact: Fact) -> bool:
     """Whether a fact's times say something about the sizes that were asked about."""
-    if fact.found is Found.exact:
+    if fact.found is Fit.exact:
         return True
     return size_distance(fact.sizes, fact.known.key.sizes) <= NEAR

@@ -33,7 +33,7 @@ from ..formats.spec import Spec
 from ..formats.writing import presentation
 from ..progress import Hook, Stage
 from .floors import beaten_floor
-from .operations import operations
+from .operation_counts import operations
 from .peer import NumpyPeer
 from .predicted import Predicted
 

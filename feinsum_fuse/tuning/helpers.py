@@ -17,20 +17,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from .. import __file__ as package
 from ..errors import SearchError
 
 T = TypeVar("T")
-
-
-class Executor(Protocol):
-    """Whatever has ``submit``, as :class:`concurrent.futures.Executor` and Dask's client do."""
-
-    def submit(self, function: Callable[..., T], /, *arguments: Any) -> Future[T]:
-        """Start a call somewhere."""
-        ...
 
 
 class _Helper:

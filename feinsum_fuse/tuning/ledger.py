@@ -9,7 +9,7 @@ import pyopencl as cl
 from constantdict import constantdict
 
 from ..archive.facts.fact import Fact
-from ..archive.facts.question import Found
+from ..archive.facts.question import Fit
 from ..archive.facts.record import FactId
 from ..archive.facts.recording import insert_all, record, record_from
 from ..archive.facts.retrieval import query, retrieve
@@ -26,7 +26,7 @@ from .candidate import Candidate
 
 
 @dataclass(frozen=True)
-class Known:
+class PastTrial:
     """What was recorded of a mapping on this very device."""
 
     outcome: Outcome
@@ -41,17 +41,17 @@ class Ledger:
     def __init__(self, device: cl.Device, url: Url | None) -> None:
         self._device = device
         self._url = url
-        self._known: dict[str, constantdict[str, Known]] = {}
+        self._known: dict[str, constantdict[str, PastTrial]] = {}
 
-    def known(self, candidate: Candidate, cascade: Cascade) -> Known | None:
+    def known(self, candidate: Candidate, cascade: Cascade) -> PastTrial | None:
         """What was recorded of this mapping of this cascade, in the same names; the latest, of several."""
         if candidate.spec.mapping is None:
             return None
         if cascade.key not in self._known:
             facts = query(cascade, self._device, outcome=None, url=self._url)
-            exact = [fact.known for fact in facts if fact.found is Found.exact and fact.known.mapping and not fact.known.origin]
+            exact = [fact.known for fact in facts if fact.found is Fit.exact and fact.known.mapping and not fact.known.origin]
             exact.sort(key=lambda record: record.measurement.provenance.date)
-            texts = {r.mapping: Known(r.measurement.outcome, r.measurement.median, r.measurement.message) for r in exact}
+            texts = {r.mapping: PastTrial(r.measurement.outcome, r.measurement.median, r.measurement.message) for r in exact}
             self._known[cascade.key] = constantdict(texts)
         return self._known[cascade.key].get(mapping_text(candidate.spec.mapping))
 

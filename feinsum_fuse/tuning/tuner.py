@@ -14,7 +14,7 @@ import loopy as lp
 import pyopencl as cl
 
 from ..archive.tables.address import Url
-from ..arguments import ANYTHING, COUNT, FLAG, HOOK, NOTHING, SECONDS, TEXT, checked, instance
+from ..arguments import COUNT, FLAG, HOOK, NOTHING, SECONDS, TEXT, checked, instance
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import match
 from ..cascades.reading.reader import cascade as cascade_of
@@ -27,13 +27,14 @@ from ..device.timing.measurement import time_text
 from ..device.timing.measuring_process import MeasuringProcesses, Sample
 from ..device.timing.outcome import KernelError, Outcome
 from ..errors import CascadeError, Error, LoweringError, SearchError
+from ..executors import EXECUTOR, Executor
 from ..formats.spec import Spec
 from ..mappings.default_mapping import default_space
 from ..model.floor import bounds
 from ..model.kernel.machine import Machine
 from ..progress import Hook, Progress
 from .candidate import Candidate
-from .helpers import Executor, Helpers
+from .helpers import Helpers
 from .ledger import Ledger
 from .measuring import Measured, Measuring, middle
 from .preparation import Prepared, Refused, predict_all, prepare
@@ -66,7 +67,7 @@ PATIENCE_S = 150.0
     seconds=SECONDS,
     measurements=COUNT,
     seed=COUNT,
-    executor=ANYTHING,
+    executor=EXECUTOR,
     progress=HOOK,
     top=COUNT,
     resume=FLAG,
@@ -100,8 +101,6 @@ def tune(
     """
     if measurements < 1 or top < 1:
         raise SearchError(f"{measurements} measurements for the best {top} find nothing", hint="Give at least 1 of both.")
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise SearchError(f"{type(executor).__name__} is no executor", hint="It needs a method submit, as concurrent.futures' have it.")
     begin = time.monotonic()
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     cascade, given = _asked(what)

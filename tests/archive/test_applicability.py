@@ -10,7 +10,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive.facts import record as records
-from feinsum_fuse.archive.facts.question import Found
+from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.archive.facts.recording import record, record_from
 from feinsum_fuse.archive.facts.retrieval import query, retrieve
 from feinsum_fuse.archive.key.applicability import covers, parsed
@@ -114,9 +114,9 @@ def test_retrieval_passes_over_what_lies_outside(tmp_path: Path) -> None:
     """With the reason and the set."""
     url = tmp_path / "facts"
     record(measurement(product(m=64), tiled(factor=32)), url=url)
-    assert retrieve(product(m=40), HERE, url).found is Found.nearest_sizes
+    assert retrieve(product(m=40), HERE, url).found is Fit.nearest_sizes
     nothing = retrieve(product(m=31), HERE, url)
-    assert nothing.found is Found.nothing
+    assert nothing.found is Fit.nothing
     assert "lie outside those for which the schedule is known to be legal, { [s0" in nothing.detail
     (fact,) = query(product(m=31), HERE, url=url)
     assert not covers(fact.applicable, fact.sizes)

@@ -13,7 +13,7 @@ import pytest
 from loopy.kernel.data import ArrayArg
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive import Found, query, record, retrieve
+from feinsum_fuse.archive import Fit, query, record, retrieve
 from feinsum_fuse.archive.facts import application
 from feinsum_fuse.archive.facts.proofs import Proofs
 from feinsum_fuse.cascades.cascade import Cascade
@@ -23,7 +23,7 @@ from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.program import build
 from feinsum_fuse.device.program.runner import Runner
-from feinsum_fuse.device.runtime.isolation import Result, run_isolated
+from feinsum_fuse.device.runtime.isolation import RunResult, run_isolated
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from feinsum_fuse.errors import ArchiveError, ScheduleError
 from feinsum_fuse.schedule.schedule import Schedule
@@ -106,7 +106,7 @@ def known(tmp_path_factory: pytest.TempPathFactory, device: cl.Device) -> str:
 def test_everything_but_the_matched_loops_survives(known: str, device: cl.Device) -> None:
     kernel = foreign_kernel()
     fact = retrieve(kernel, device, known)
-    assert fact.found is Found.nearest_sizes
+    assert fact.found is Fit.nearest_sizes
     assert fact.detail == "of the kernel, product alone; recorded at x = 64 for 100"
     assert fact.instructions == ("product",)
     fast = fact.apply(kernel)
@@ -153,7 +153,7 @@ def test_instructions_may_be_named_or_found(known: str, device: cl.Device, ids: 
 
 
 def test_a_match_can_be_asked_about(known: str, device: cl.Device) -> None:
-    assert retrieve(match(foreign_kernel(m=64), ["product"]), device, known).found is Found.exact
+    assert retrieve(match(foreign_kernel(m=64), ["product"]), device, known).found is Fit.exact
 
 
 def test_instructions_that_fit_twice_must_be_named(known: str, device: cl.Device) -> None:
@@ -206,7 +206,7 @@ def test_parts_of_a_kernel_are_found_one_after_the_other(known: str, device: cl.
         lang_version=(2018, 2),
     )
     fact = retrieve(kernel, device, known)
-    assert (fact.found, fact.instructions) == (Found.nearest_sizes, ("first",))
+    assert (fact.found, fact.instructions) == (Fit.nearest_sizes, ("first",))
     assert fact.detail == "of the kernel, first alone; recorded at m = 64 for 70"
     half = fact.apply(kernel)
     other = retrieve(half, device, known)
@@ -239,7 +239,7 @@ def test_strides_of_the_callers_arrays_count(known: str, device: cl.Device) -> N
             args=[a.copy(dim_tags=None, strides=(40, 1)) if a.name == "A" else a for a in kernel.default_entrypoint.args]
         )
     )
-    assert query(kernel, device, url=known)[0].found is Found.exact
+    assert query(kernel, device, url=known)[0].found is Fit.exact
     assert query(padded, device, url=known) == ()
     with pytest.raises(ArchiveError, match="other strides"):
         retrieve(product(m=64), device, known).apply(padded)
@@ -249,7 +249,7 @@ def test_a_schedule_that_is_not_legal_for_the_kernel_is_refused(known: str, devi
     fact = retrieve(product(m=64), device, known)
     with pytest.raises(ScheduleError):
         fact.apply(product(m=4).kernel())
-    assert retrieve(product(m=4), device, known).found is Found.nothing
+    assert retrieve(product(m=4), device, known).found is Fit.nothing
 
 
 def test_a_kernel_that_is_transformed_wrongly_is_not_handed_out(known: str, device: cl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +275,9 @@ def test_a_kernel_that_is_too_slow_as_it_stands_is_checked_against_numpy(
     ran: list[str] = []
     honest = application._run
 
-    def slow(program: Executable, inputs: dict[str, np.ndarray], info: DeviceInfo) -> Result:
+    def slow(program: Executable, inputs: dict[str, np.ndarray], info: DeviceInfo) -> RunResult:
         ran.append(program.source_hash)
-        return Result(Outcome.timeout, "launch", "killed") if len(ran) == 1 else honest(program, inputs, info)
+        return RunResult(Outcome.timeout, "launch", "killed") if len(ran) == 1 else honest(program, inputs, info)
 
     monkeypatch.setattr(application, "_run", slow)
     kernel = product(m=88).kernel()
@@ -350,7 +350,7 @@ def test_a_fact_of_another_device_of_the_family_is_applied_and_verified_here(url
     here = DeviceInfo.of(device)
     record(measurement(product(m=64), GROUPS, device=dataclasses.replace(here, name="another", units=64)), url=url)
     fact = retrieve(foreign_kernel(), device, url)
-    assert fact.found is Found.device_family
+    assert fact.found is Fit.device_family
     assert "product" not in fact.apply(foreign_kernel()).default_entrypoint.id_to_insn
 
 
@@ -460,7 +460,7 @@ def two_products(device: cl.Device, url: str, between: bool) -> lp.TranslationUn
 def test_a_chain_is_found_among_others(url: str, device: cl.Device) -> None:
     kernel = two_products(device, url, between=False)
     fact = retrieve(kernel, device, url)
-    assert (fact.found, fact.instructions) == (Found.exact, ("first", "second"))
+    assert (fact.found, fact.instructions) == (Fit.exact, ("first", "second"))
     fast = fact.apply(kernel)
     assert "middle" in fast.default_entrypoint.id_to_insn
     assert not {"first", "second"} & fast.default_entrypoint.id_to_insn.keys()

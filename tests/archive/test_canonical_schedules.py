@@ -8,7 +8,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive import record, retrieve
-from feinsum_fuse.archive.facts.question import Found
+from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.archive.facts.recording import canonical_names
 from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
@@ -58,6 +58,6 @@ def test_one_pass_is_recorded_and_found_under_other_names(tmp_path: Path) -> Non
     record(measure(program, repeats=2), url=tmp_path / "facts.sqlite3")
     other = renamed_cascade(program.cascade, identify(program.cascade).renaming)
     fact = retrieve(other, DeviceInfo.of(program.device), tmp_path / "facts.sqlite3")
-    assert fact.found is Found.exact
+    assert fact.found is Fit.exact
     assert any(isinstance(step, RollingUpdate) for step in fact.schedule.steps)
     fact.apply(other.kernel())

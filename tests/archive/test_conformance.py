@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
-from feinsum_fuse.archive import Found, export_facts, import_facts, merge, migrate, query, record, retrieve
+from feinsum_fuse.archive import Fit, export_facts, import_facts, merge, migrate, query, record, retrieve
 from feinsum_fuse.archive.facts.recording import insert_all, record_from
 from feinsum_fuse.archive.facts.retrieval import history
 from feinsum_fuse.archive.tables import schema, server
@@ -61,7 +61,7 @@ def execute(url: str, *statements: str) -> None:
 
 def test_nothing_is_found_where_nothing_is(url: str) -> None:
     assert query(product(), HERE, url=url) == ()
-    assert retrieve(product(), HERE, url=url).found is Found.nothing
+    assert retrieve(product(), HERE, url=url).found is Fit.nothing
     assert list(export_facts(url)) == []
 
 

@@ -9,7 +9,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.archive.facts import application
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.runtime.isolation import Result
+from feinsum_fuse.device.runtime.isolation import RunResult
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 
 
@@ -18,13 +18,13 @@ def check(monkeypatch: pytest.MonkeyPatch, after: float) -> None:
     kernel = ff.cascade(["Z[m] = floor(1000 * A[m] * B[m])"], sizes={"M": 1 << 17}).kernel()
     matched, program = ff.match(kernel), executable(kernel)
 
-    def floors(dtype: type[np.floating], inputs: dict[str, np.ndarray], more: float) -> Result:
+    def floors(dtype: type[np.floating], inputs: dict[str, np.ndarray], more: float) -> RunResult:
         a, b = (inputs[name].astype(dtype) for name in "AB")
-        return Result(Outcome.ok, "done", outputs={"Z": np.floor(dtype(1000) * a * b).astype(np.float32) + np.float32(more)})
+        return RunResult(Outcome.ok, "done", outputs={"Z": np.floor(dtype(1000) * a * b).astype(np.float32) + np.float32(more)})
 
     types = iter([(np.float32, 0.0), (np.float64, after)])
 
-    def run(_: object, inputs: dict[str, np.ndarray], __: object) -> Result:
+    def run(_: object, inputs: dict[str, np.ndarray], __: object) -> RunResult:
         dtype, more = next(types)
         return floors(dtype, inputs, more)
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive import Found, history, query, record, retrieve
+from feinsum_fuse.archive import Fit, history, query, record, retrieve
 from feinsum_fuse.archive.facts.recording import record_from
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
@@ -24,14 +24,14 @@ def test_structure(url: str) -> None:
     transposed = product(expression="A[k,m] * B[k,n]")
     assert record_from(measurement(transposed)).key.structure != record_from(measurement(product())).key.structure
     assert query(transposed, HERE, url=url) == ()
-    assert retrieve(transposed, HERE, url=url).found is Found.nothing
+    assert retrieve(transposed, HERE, url=url).found is Fit.nothing
     assert query(product(expression="max(A[m,k] * B[k,n])"), HERE, url=url) == ()
 
 
 def test_structure_leaves_out_maps_but_the_cascade_key_does_not(url: str) -> None:
     plain, other = measurement(product()), measurement(product(expression="exp(A[m,k]) * B[k,n]"))
     record(plain, url=url)
-    assert query(product(expression="exp(A[m,k]) * B[k,n]"), HERE, url=url)[0].found is Found.exact
+    assert query(product(expression="exp(A[m,k]) * B[k,n]"), HERE, url=url)[0].found is Fit.exact
     assert record_from(plain).key == record_from(other).key
     assert record_from(plain).cascade_key != record_from(other).cascade_key
     assert history(other, url=url) == ()
@@ -40,16 +40,16 @@ def test_structure_leaves_out_maps_but_the_cascade_key_does_not(url: str) -> Non
 def test_sizes(url: str) -> None:
     record(measurement(product(m=64)), url=url)
     record(measurement(product(m=256)), url=url)
-    assert [fact.found for fact in query(product(m=64), HERE, url=url)] == [Found.exact, Found.nearest_sizes]
+    assert [fact.found for fact in query(product(m=64), HERE, url=url)] == [Fit.exact, Fit.nearest_sizes]
     found = retrieve(product(m=200), HERE, url=url)
-    assert found.found is Found.nearest_sizes
+    assert found.found is Fit.nearest_sizes
     assert found.known.key.sizes != record_from(measurement(product(m=64))).key.sizes
     assert found.detail == "recorded at m = 256 for 200"
 
 
 def test_sizes_that_are_exchanged_are_other_sizes(url: str) -> None:
     record(measurement(product(m=64, n=32)), url=url)
-    assert query(product(m=32, n=64), HERE, url=url)[0].found is Found.nearest_sizes
+    assert query(product(m=32, n=64), HERE, url=url)[0].found is Fit.nearest_sizes
 
 
 def test_element_types(url: str) -> None:
@@ -79,11 +79,11 @@ def test_device(url: str, field: str) -> None:
     found = query(product(), other, url=url)
     if field == "platform":
         assert found == ()
-        assert retrieve(product(), other, url=url).found is Found.nothing
+        assert retrieve(product(), other, url=url).found is Fit.nothing
     else:
-        assert [fact.found for fact in found] == [Found.device_family]
+        assert [fact.found for fact in found] == [Fit.device_family]
         assert found[0].detail == f"recorded on {HERE}"
-        assert retrieve(product(), other, url=url).found is Found.device_family
+        assert retrieve(product(), other, url=url).found is Fit.device_family
 
 
 def test_device_kind_separates_families(url: str) -> None:
@@ -107,14 +107,14 @@ def test_names_of_tensors_einsums_and_variables_mean_nothing(url: str) -> None:
     renamed = ff.cascade(["out[x,q] = left[x,r] * right[r,q]"], sizes={"X": 64, "R": 32, "Q": 48}, dtypes={"All": "float32"})
     assert record_from(measurement(renamed, tiled("out", "x"))).key == record_from(measurement(product(), tiled("Z", "m"))).key
     found = retrieve(renamed, HERE, url=url)
-    assert found.found is Found.exact
+    assert found.found is Fit.exact
     assert found.schedule == tiled("out", "x", 8)
     assert len(history(measurement(renamed, tiled("out", "x"), median_ns=3.0), url=url)) == 1
 
 
 def test_operands_may_be_written_in_any_order(url: str) -> None:
     record(measurement(product()), url=url)
-    assert retrieve(product(expression="B[k,n] * A[m,k]"), HERE, url=url).found is Found.exact
+    assert retrieve(product(expression="B[k,n] * A[m,k]"), HERE, url=url).found is Fit.exact
 
 
 def rows(count: int, order: list[int], names: str) -> ff.cascade:
@@ -180,5 +180,5 @@ def test_a_cascade_has_one_key_however_it_is_written(url: str) -> None:
         made = record_from(measurement(cascade, same))
         assert (made.key, made.cascade_key) == (key, first.key)
         found = retrieve(cascade, HERE, url=url)
-        assert found.found is Found.exact
+        assert found.found is Fit.exact
         assert found.schedule == same

@@ -14,7 +14,7 @@ from feinsum_fuse.archive.facts.proofs import Proofs
 from feinsum_fuse.archive.facts.reduced_sizes import reduced, shorter_lengths
 from feinsum_fuse.cascades.matching.match import match
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.runtime.isolation import Result
+from feinsum_fuse.device.runtime.isolation import RunResult
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from feinsum_fuse.mappings.default_mapping import default_schedule
 from feinsum_fuse.schedule.schedule import Schedule
@@ -76,7 +76,7 @@ def test_a_wrong_schedule_is_seen_at_shorter_lengths(monkeypatch: pytest.MonkeyP
     """As if the transformed kernel left out its last rows."""
     kernel, ran = product(1003), []
 
-    def lost(program: object, inputs: object, device: object) -> Result:
+    def lost(program: object, inputs: object, device: object) -> RunResult:
         result = original(program, inputs, device)
         ran.append(result.outputs["C"].shape)
         result.outputs["C"][-1] *= len(ran)

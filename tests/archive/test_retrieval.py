@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.archive import Found, history, query, record, retrieve
+from feinsum_fuse.archive import Fit, history, query, record, retrieve
 from feinsum_fuse.archive.facts.recording import record_from
 from feinsum_fuse.device.timing.measurement import Measurement
 from feinsum_fuse.errors import ArchiveError
@@ -47,7 +47,7 @@ def test_the_best_comes_first_and_limit_cuts(url: str) -> None:
     record(measurement(schedule=tiled(factor=32), median_ns=0.1, outcome="crashed"), url=url)
     facts = query(product(), HERE, url=url)
     assert [fact.measurement.samples_ns[0] for fact in facts] == [10.0, 20.0, 30.0, 1.0, 0.5]
-    assert [fact.found for fact in facts] == [Found.exact] * 3 + [Found.nearest_sizes, Found.device_family]
+    assert [fact.found for fact in facts] == [Fit.exact] * 3 + [Fit.nearest_sizes, Fit.device_family]
     assert query(product(), HERE, limit=2, url=url) == facts[:2]
     assert query(product(), HERE, limit=0, url=url) == ()
     assert retrieve(product(), HERE, url=url).schedule == tiled(factor=8)
@@ -57,7 +57,7 @@ def test_failures_are_recorded_and_found_when_asked_for(url: str) -> None:
     for outcome in ("rejected", "build_failed", "launch_failed", "timeout", "crashed", "wrong_result"):
         record(measurement(outcome=outcome), url=url)
     assert query(product(), HERE, url=url) == ()
-    assert retrieve(product(), HERE, url=url).found is Found.nothing
+    assert retrieve(product(), HERE, url=url).found is Fit.nothing
     (crash,) = query(product(), HERE, outcome="crashed", url=url)
     assert (crash.measurement.outcome, crash.measurement.stage) == ("crashed", "launch")
     assert crash.measurement.message == "it failed: 'why' \"and\" \n where"
@@ -115,7 +115,7 @@ def test_a_schedule_that_is_not_legal_at_the_asked_sizes_is_passed_over(url: str
     assert found.detail == "recorded at m = 640 for 60"
     assert found.schedule == tiled(factor=8)
     nothing = retrieve(product(m=4), HERE, url=url)
-    assert nothing.found is Found.nothing
+    assert nothing.found is Fit.nothing
     assert "of 2 facts about this structure, none has a schedule that applies; recorded at m = 64 for 4: " in nothing.detail
 
 

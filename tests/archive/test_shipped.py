@@ -9,7 +9,7 @@ import pytest
 
 from feinsum_fuse.archive import export_facts, import_facts, query, record, retrieve
 from feinsum_fuse.archive.facts import shipped
-from feinsum_fuse.archive.facts.question import Found
+from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.archive.facts.record import Record
 from feinsum_fuse.archive.key.device_identity import device_family
 from feinsum_fuse.archive.text.lines import lines_of, read_facts
@@ -64,7 +64,7 @@ def test_facts_of_a_checkout_are_found_where_nothing_is_installed(monkeypatch: p
 def test_shipped_facts_are_found_without_a_database(one_shipped: Path, tmp_path: Path) -> None:
     url = tmp_path / "none.sqlite3"
     fact = retrieve(product(), HERE, url)
-    assert (fact.found, fact.source) == (Found.exact, "shipped with feinsum_fuse")
+    assert (fact.found, fact.source) == (Fit.exact, "shipped with feinsum_fuse")
     assert fact.schedule == tiled()
     assert not url.exists()
 
@@ -86,7 +86,7 @@ def test_a_damaged_shipped_file_is_named(one_shipped: Path, tmp_path: Path) -> N
 
 def test_a_schedule_of_another_version_is_passed_over(one_shipped: Path, tmp_path: Path) -> None:
     one_shipped.write_text(one_shipped.read_text().replace('"version":1}', '"version":99}'))
-    assert retrieve(product(), HERE, tmp_path / "none").found is Found.nothing
+    assert retrieve(product(), HERE, tmp_path / "none").found is Fit.nothing
 
 
 def test_files_are_as_export_writes_them() -> None:
@@ -139,5 +139,5 @@ def test_every_shipped_schedule_replays(known: Record) -> None:
 @pytest.mark.parametrize("known", VERIFIED, ids=label)
 def test_every_shipped_fact_is_found_on_its_device(known: Record, tmp_path: Path) -> None:
     best = retrieve(known.cascade, known.device, tmp_path / "none")
-    assert best.found is Found.exact
+    assert best.found is Fit.exact
     assert best.measurement.median <= known.measurement.median

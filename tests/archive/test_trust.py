@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive import Found, export_facts, import_facts, query, record, retrieve
+from feinsum_fuse.archive import Fit, export_facts, import_facts, query, record, retrieve
 from feinsum_fuse.archive.facts.question import Trust
 from feinsum_fuse.archive.facts.recording import record_from
 from feinsum_fuse.archive.facts.retrieval import is_plausible, least_seconds
@@ -62,7 +62,7 @@ def test_impossible_times_are_kept_and_not_believed_until_measured_here(url: str
     import_facts(exported(tmp_path, claimed), url)
     (fact,) = query(large, HERE, url=url)
     assert not is_plausible(fact.known)
-    assert retrieve(large, HERE, url).found is Found.nothing
+    assert retrieve(large, HERE, url).found is Fit.nothing
     record(measurement(large, median_ns=1e9), url=url)
     best = retrieve(large, HERE, url)
     assert best.trust is Trust.own

@@ -11,7 +11,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reference.reference import held_bytes
-from feinsum_fuse.cascades.reference.slabs import NotSlicedError, Tiling, tilings
+from feinsum_fuse.cascades.reference.slabs import NotSlicedError, Slabs, tilings
 from feinsum_fuse.device.checking.example import random_inputs
 
 CASCADES: dict[str, tuple[list[str], dict[str, int]]] = {
@@ -39,7 +39,7 @@ def check(cascade: Cascade) -> None:
     for name, whole in cascade.reference(**inputs).items():
         for length in (1, 2, 4):
             parts = np.full(whole.shape, np.nan)
-            for slab in Tiling(cascade, name, tuple(min(size, length + axis) for axis, size in enumerate(whole.shape))).slabs():
+            for slab in Slabs(cascade, name, tuple(min(size, length + axis) for axis, size in enumerate(whole.shape))).slabs():
                 parts[slab.place] = slab.elements(inputs)
             np.testing.assert_allclose(parts, whole, rtol=1e-13, atol=1e-13)
 

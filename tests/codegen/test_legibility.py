@@ -11,7 +11,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.expressions import Substitution
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.codegen.legibility import legible
-from feinsum_fuse.codegen.statements import Branch, CStatement, Foreign, Loop
+from feinsum_fuse.codegen.statements import Conditional, CStatement, Foreign, Loop
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.kernel.remarks import Description
@@ -109,8 +109,8 @@ def test_names_are_replaced_at_once() -> None:
 
 def test_conditions_that_follow_from_others_are_gone() -> None:
     """What holds of a sum is known in whatever order its terms stand."""
-    inner = Branch(expression("4 * j + i <= 9"), (assignment("c = d"),))
-    outer = Branch(expression("i + 4 * j <= 8"), (inner, assignment("d = e")))
+    inner = Conditional(expression("4 * j + i <= 9"), (assignment("c = d"),))
+    outer = Conditional(expression("i + 4 * j <= 8"), (inner, assignment("d = e")))
     loop = Loop("int", "j", 0, 7, (Loop("int", "i", 0, 3, (outer,)),))
     body = lines(legible(kernel(loop), NOTHING))
     assert [line for line in body if line.startswith("if")] == ["if (i + 4 * j <= 8)"]
@@ -118,15 +118,15 @@ def test_conditions_that_follow_from_others_are_gone() -> None:
 
 def test_comparisons_of_floats_have_no_opposite() -> None:
     """``!(a < b)`` holds of NaN, ``a >= b`` does not; types are the kernel's."""
-    either = Branch(expression("A[k] < B[k]"), (), (assignment("c = d"),))
-    whole = Branch(expression("gid(0) < gid(1)"), (), (assignment("c = d"),))
+    either = Conditional(expression("A[k] < B[k]"), (), (assignment("c = d"),))
+    whole = Conditional(expression("gid(0) < gid(1)"), (), (assignment("c = d"),))
     assert legible_lines(either, whole)[::2] == ["if (!(A[k] < B[k]))", "if (gid(0) >= gid(1))"]
 
 
 def test_an_else_does_not_belong_to_a_condition_inside_a_loop() -> None:
     """Braces stay where an ``if`` ends what stands before ``else``, at any depth of loops."""
-    inner = Loop("int", "i", 0, 3, (Loop("int", "k", 0, 3, (Branch(expression("i + k < n"), (assignment("c[i] = A[k]"),)),)),))
-    tree = kernel(Branch(expression("j == m"), (inner,), (assignment("c[0] = B[j]"),)))
+    inner = Loop("int", "i", 0, 3, (Loop("int", "k", 0, 3, (Conditional(expression("i + k < n"), (assignment("c[i] = A[k]"),)),)),))
+    tree = kernel(Conditional(expression("j == m"), (inner,), (assignment("c[0] = B[j]"),)))
     assert lines(tree) == [
         "if (j == m)", "{", "for (int i = 0; i < 4; ++i)", "for (int k = 0; k < 4; ++k)", "if (i + k < n)", "c[i] = A[k];", "}",
         "else", "c[0] = B[j];",

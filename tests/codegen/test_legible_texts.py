@@ -17,7 +17,7 @@ from pymbolic.typing import Expression
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.expressions import array_of, children, is_number, is_whole_number, operations, variables, within, written
 from feinsum_fuse.codegen.repeats import REPEATED, without_constant
-from feinsum_fuse.codegen.statements import Assignment, Branch, CStatement, Declaration, Kernel, Loop, all_statements, expressions
+from feinsum_fuse.codegen.statements import Assignment, Conditional, CStatement, Declaration, Kernel, Loop, all_statements, expressions
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
@@ -88,11 +88,11 @@ def check_statements(kernel: Kernel) -> None:
             assert re.fullmatch(r"[\w ]+( in tiles of \d+)? \(.+\)(; .+)*|.+: [a-z ]+ .*\(.+\)", statement.remark), statement.remark
             assert statement.body
             assert statement.last != statement.first
-        if isinstance(statement, Branch):
+        if isinstance(statement, Conditional):
             assert statement.body
             assert not is_number(statement.condition)
     for block in blocks(kernel.body):
-        conditions = [s.condition if isinstance(s, Branch) else None for s in block]
+        conditions = [s.condition if isinstance(s, Conditional) else None for s in block]
         assert not any(a is not None and a == b for a, b in pairwise(conditions))
 
 
@@ -117,7 +117,7 @@ def _undeclared(body: Sequence[CStatement], above: set[str]) -> Iterator[str]:
             known.add(statement.name)
         if isinstance(statement, Loop):
             yield from _undeclared(statement.body, known | {statement.name})
-        if isinstance(statement, Branch):
+        if isinstance(statement, Conditional):
             yield from _undeclared(statement.body, known)
             yield from _undeclared(statement.otherwise, known)
 
@@ -128,7 +128,7 @@ def blocks(body: Sequence[CStatement]) -> Iterator[Sequence[CStatement]]:
     for statement in body:
         if isinstance(statement, Loop):
             yield from blocks(statement.body)
-        if isinstance(statement, Branch):
+        if isinstance(statement, Conditional):
             yield from blocks(statement.body)
             yield from blocks(statement.otherwise)
 
@@ -149,7 +149,7 @@ def check_repetition(block: Sequence[CStatement]) -> None:
 def _unlooped(block: Sequence[CStatement]) -> Iterator[CStatement]:
     for statement in block:
         yield statement
-        if isinstance(statement, Branch):
+        if isinstance(statement, Conditional):
             yield from _unlooped(statement.body)
             yield from _unlooped(statement.otherwise)
 

@@ -7,7 +7,7 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.codegen.quirks import AGREED_DEFINITION, with_hidden_agreement
-from feinsum_fuse.codegen.statements import Barrier, Branch, CStatement, Loop
+from feinsum_fuse.codegen.statements import Barrier, Conditional, CStatement, Loop
 from tests.schedule.runs import queue
 
 from .trees import assignment, constant, expression, kernel, lines
@@ -31,7 +31,7 @@ def hidden(*body: str | CStatement, items: int = 3) -> str:
 )
 def test_conditions_are_marked(condition: str, expected: str) -> None:
     """Those of branches; parts that name a work-item are left."""
-    tree = with_hidden_agreement(kernel(WAITING, Branch(expression(condition), (assignment("c = d"),)), group=(3, 1, 1)))
+    tree = with_hidden_agreement(kernel(WAITING, Conditional(expression(condition), (assignment("c = d"),)), group=(3, 1, 1)))
     assert lines(tree)[-2] == f"if ({expected})"
 
 
@@ -55,13 +55,14 @@ def test_ends_of_loops_are_marked() -> None:
 def test_names_of_what_work_items_do_are_left() -> None:
     """Also where one name stands for another."""
     named = (constant("at", "3 * k + lid(0)"), constant("inside", "at < 5", "bool"), constant("edge", "k == 4", "bool"))
-    tree = with_hidden_agreement(kernel(WAITING, *named, Branch(expression("inside and edge"), (assignment("c = d"),)), group=(3, 1, 1)))
+    guarded = Conditional(expression("inside and edge"), (assignment("c = d"),))
+    tree = with_hidden_agreement(kernel(WAITING, *named, guarded, group=(3, 1, 1)))
     assert lines(tree)[-2] == "if (inside && agreed(edge))"
 
 
 def test_one_work_item_needs_nothing() -> None:
     """Nor do kernels without barriers."""
-    condition = Branch(expression("k == 0"), (assignment("c = d"),))
+    condition = Conditional(expression("k == 0"), (assignment("c = d"),))
     for tree in (kernel(WAITING, condition, group=(1, 1, 1)), kernel(condition, group=(3, 1, 1))):
         assert with_hidden_agreement(tree) is tree
 

@@ -11,7 +11,7 @@ from pymbolic.typing import Expression
 
 from feinsum_fuse.codegen.expressions import Rewriter, VectorCall
 from feinsum_fuse.codegen.generation import functions_of, source_of
-from feinsum_fuse.codegen.statements import Argument, Assignment, CStatement, Declaration, Evaluation, Head, Kernel, Variable
+from feinsum_fuse.codegen.statements import Assignment, CStatement, Declaration, ExpressionStatement, Head, Kernel, Parameter, Variable
 from feinsum_fuse.codegen.target import TreeTarget, looped
 from feinsum_fuse.schedule.kernel.operations import VectorOperation
 from feinsum_fuse.schedule.kernel.remarks import described
@@ -59,13 +59,13 @@ def expression(text: str) -> Expression:
 def assignment(text: str) -> CStatement:
     """``target = value``, or a call."""
     target, equals, value = text.partition(" = ")
-    return Assignment(expression(target), expression(value)) if equals else Evaluation(expression(text))
+    return Assignment(expression(target), expression(value)) if equals else ExpressionStatement(expression(text))
 
 
 def kernel(*body: str | CStatement, group: tuple[int, ...] | None = None) -> Kernel:
     """A kernel of these statements, with arrays A and B of ``float`` in global memory."""
     statements = tuple(assignment(part) if isinstance(part, str) else part for part in body)
-    arrays = tuple(Argument(name, "float", True, False) for name in "AB")
+    arrays = tuple(Parameter(name, "float", True, False) for name in "AB")
     variables = {name: Variable("float", "f", "global") for name in "AB"} | {name: Variable("float8", "V", "private") for name in "cde"}
     return Kernel(Head("f", arrays, group), statements, constantdict(variables))
 

@@ -17,7 +17,7 @@ from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.runtime import compiler_cache, isolation, worker
 from feinsum_fuse.device.runtime.first_run import is_poison, poisoned
-from feinsum_fuse.device.runtime.isolation import Result, run_isolated
+from feinsum_fuse.device.runtime.isolation import RunResult, run_isolated
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import DeviceError
 from tests.device import dying_worker
@@ -29,7 +29,7 @@ HEAVY = ("feinsum_fuse.formats", "islpy", "loopy", "pydantic", "pydantic_core", 
 TWICE = {"C": 2 * A.astype(np.float64)}
 
 
-def run(body: str, timeout_s: float = 60.0) -> Result:
+def run(body: str, timeout_s: float = 60.0) -> RunResult:
     """The result of a kernel that should have doubled A."""
     return run_isolated(program(body), {"A": A}, find_device(), timeout_s=timeout_s, expected=TWICE, tolerance=1e-6)
 

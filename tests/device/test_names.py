@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from feinsum_fuse.device.names import Names, position_of
+from feinsum_fuse.device.names import DeviceNames, position_of
 from feinsum_fuse.errors import DeviceError
 
-POCL_XEON = Names("Portable Computing Language", "The pocl project", "GenuineIntel", "pthread-Intel(R) Xeon(R) Processor", "pocl xeon")
-POCL_EPYC = Names("Portable Computing Language", "The pocl project", "AuthenticAMD", "pthread-AMD EPYC 7763", "pocl epyc")
-INTEL_CPU = Names("Intel(R) OpenCL", "Intel(R) Corporation", "Intel(R) Corporation", "Intel(R) Xeon(R) Processor", "intel xeon")
-INTEL_GPU = Names("Intel(R) OpenCL Graphics", "Intel(R) Corporation", "Intel(R) Corporation", "Intel(R) Arc(TM) A770", "intel arc")
-NVIDIA = Names("NVIDIA CUDA", "NVIDIA Corporation", "NVIDIA Corporation", "NVIDIA GeForce RTX 4090", "nvidia 4090")
+XEON = "Intel(R) Xeon(R) Processor"
+POCL_XEON = DeviceNames("Portable Computing Language", "The pocl project", "GenuineIntel", f"pthread-{XEON}", "pocl xeon")
+POCL_EPYC = DeviceNames("Portable Computing Language", "The pocl project", "AuthenticAMD", "pthread-AMD EPYC 7763", "pocl epyc")
+INTEL_CPU = DeviceNames("Intel(R) OpenCL", "Intel(R) Corporation", "Intel(R) Corporation", XEON, "intel xeon")
+INTEL_GPU = DeviceNames("Intel(R) OpenCL Graphics", "Intel(R) Corporation", "Intel(R) Corporation", "Intel(R) Arc(TM) A770", "intel arc")
+NVIDIA = DeviceNames("NVIDIA CUDA", "NVIDIA Corporation", "NVIDIA Corporation", "NVIDIA GeForce RTX 4090", "nvidia 4090")
 NVIDIA_TWIN = NVIDIA
 
 
@@ -35,7 +36,7 @@ NVIDIA_TWIN = NVIDIA
         ("2", [NVIDIA, NVIDIA_TWIN, POCL_XEON], 1),
     ],
 )
-def test_one_device(text: str, listed: list[Names], position: int) -> None:
+def test_one_device(text: str, listed: list[DeviceNames], position: int) -> None:
     assert position_of(text, listed) == position
 
 
@@ -53,7 +54,7 @@ def test_one_device(text: str, listed: list[Names], position: int) -> None:
         ("0", [POCL_EPYC], "no OpenCL device matches '0'"),
     ],
 )
-def test_no_device_or_several(text: str, listed: list[Names], message: str) -> None:
+def test_no_device_or_several(text: str, listed: list[DeviceNames], message: str) -> None:
     with pytest.raises(DeviceError) as caught:
         position_of(text, listed)
     first, hint, *rows = str(caught.value).splitlines()

@@ -18,7 +18,7 @@ from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import devices, find_device, target
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.runtime import runtimes
-from feinsum_fuse.device.runtime.isolation import Result, run_isolated
+from feinsum_fuse.device.runtime.isolation import RunResult, run_isolated
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
@@ -85,7 +85,7 @@ def written(spec: Spec, quirks: Quirks) -> Executable:
     return generated.renamed({array: tensor for tensor, array in arrays.items()})
 
 
-def outcome(spec: Spec, quirks: Quirks, device: cl.Device) -> Result:
+def outcome(spec: Spec, quirks: Quirks, device: cl.Device) -> RunResult:
     """What a kernel that avoids these quirks does in a child process."""
     cascade = ff.cascade(spec)
     trial = example(cascade)

@@ -11,7 +11,6 @@ from feinsum_fuse.formats.arch import (
     Action,
     Arch,
     ArchNode,
-    Comparison,
     Compute,
     Container,
     Fanout,
@@ -19,6 +18,7 @@ from feinsum_fuse.formats.arch import (
     Hierarchical,
     Memory,
     Network,
+    SizeConstraint,
     TensorRules,
     Toll,
 )
@@ -93,7 +93,7 @@ def archs(draw: st.DrawFn) -> Arch:
     """Two memories, a fanout, and a compute unit, some of it in groups."""
     both = actions("read", "write")
     leak, scale = draw(FINITE), draw(st.sampled_from([1.0, 2.5]))
-    keep = TensorRules("~Intermediates", tile_shape=(Comparison("All", "product<=", 4),), tensor_order_options=(("All", "Nothing"),))
+    keep = TensorRules("~Intermediates", tile_shape=(SizeConstraint("All", "product<=", 4),), tensor_order_options=(("All", "Nothing"),))
     outer = Memory(name="Outer", actions=draw(both), size=draw(NUMBERS), tensors=keep, leak_power=leak, energy_scale=scale)
     inner = Memory(name="Inner", actions=draw(both), size=draw(NUMBERS), bits_per_value=constantdict({"All": draw(st.integers(1, 64))}))
     rows = Container(name="Rows", spatial=(Fanout("X", 64), Fanout("Y", 64, may_reuse="Inputs", min_usage=0.25)))

@@ -8,7 +8,7 @@ from jinja2 import Environment, StrictUndefined
 import feinsum_fuse as ff
 from feinsum_fuse.formats.templates.placed_text import PlacedText
 from feinsum_fuse.formats.templates.rendering import Renderer
-from feinsum_fuse.formats.templates.sandbox import BASE_HELPERS, Budget
+from feinsum_fuse.formats.templates.sandbox import BASE_HELPERS, RenderingBudget
 
 VARIABLES = {"n": 3, "name": "T", "sizes": [4, 5, 6], "table": {"a": 1, "b": [2, 3]}, "text": "some text", "x": 0.5, "yes": True}
 
@@ -67,7 +67,7 @@ TEMPLATES = [
 
 
 def rendered(text: str, **variables: object) -> PlacedText:
-    return Renderer("file.yaml", text, BASE_HELPERS, Budget()).render(variables or VARIABLES)
+    return Renderer("file.yaml", text, BASE_HELPERS, RenderingBudget()).render(variables or VARIABLES)
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -7,13 +7,13 @@ from feinsum_fuse.cascades.names import chosen_names
 from feinsum_fuse.codegen.generation import OPTIONS, executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking.example import example
-from feinsum_fuse.device.runtime.isolation import Result, run_isolated
+from feinsum_fuse.device.runtime.isolation import RunResult, run_isolated
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.schedule.tree.nest import Nest
 from feinsum_fuse.schedule.tree.parallel import kernel_starts
 
 
-def outcome(spec: Spec, options: tuple[str, ...] = OPTIONS) -> Result:
+def outcome(spec: Spec, options: tuple[str, ...] = OPTIONS) -> RunResult:
     """What happens when the mapping is lowered and run on random data; errors of lowering are raised."""
     cascade = ff.cascade(spec)
     kernel = ff.lower(spec).apply(cascade.kernel())

@@ -10,7 +10,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.mapper.budget import Budget
 from feinsum_fuse.mapper.errors import LateError, UnprovedError
 from feinsum_fuse.mapper.options import Options
-from feinsum_fuse.mapper.problem import Figures, Problem
+from feinsum_fuse.mapper.problem import Counted, Problem
 from feinsum_fuse.progress import Progress
 
 from .specs import spec, two_memories, workload
@@ -72,7 +72,7 @@ def test_the_clock_is_read_while_choices_are_bounded() -> None:
     result = ff.search(CHAIN, seconds=1e-9)
     assert [stage.name for stage in result.log] == ["first mapping"]
     assert not result.proved
-    tables = Problem.of(CHAIN, Options(), Figures(energy=True, seconds=False), Budget(1000, deadline=0.0)).tables[0][0]
+    tables = Problem.of(CHAIN, Options(), Counted(energy=True, seconds=False), Budget(1000, deadline=0.0)).tables[0][0]
     with pytest.raises(LateError, match="seconds are over"):
         tables.floor_of(next(iter(tables.by_homes)), (0,))
     assert "least" not in vars(tables.space)

@@ -10,7 +10,7 @@ import pytest
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive.facts.question import Found
+from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.program import PLAIN
 from feinsum_fuse.optimization import optimization
@@ -61,7 +61,7 @@ def test_a_fact_that_loses_to_the_default_is_not_taken(url: str, monkeypatch: py
         monkeypatch.setattr(optimization, "times", lambda *_, given=seconds, **__: Times(2.0, given))
         found = ff.optimize(kernel, find_device("portable"), url=url)
         assert found.how == how
-        assert (found.fact is not None and found.fact.found is Found.exact) == (how is How.fact)
+        assert (found.fact is not None and found.fact.found is Fit.exact) == (how is How.fact)
         assert "times as long as" in repr(found)
 
 

@@ -87,7 +87,7 @@ def test_an_interrupt_keeps_the_best_so_far(database: Path) -> None:
         (ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]), {}, CascadeError, "not known"),
         (product(), {"measurements": 0}, SearchError, "find nothing"),
         (product(), {"seconds": -1}, SearchError, "a number of seconds"),
-        (product(), {"executor": 3}, SearchError, "no executor"),
+        (product(), {"executor": 3}, SearchError, "executor is to be an executor"),
     ],
 )
 def test_refusals(what: Any, given: dict[str, Any], error: type[Exception], text: str) -> None:

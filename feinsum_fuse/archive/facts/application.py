@@ -14,7 +14,7 @@ from ...codegen.executable import Executable, Launch
 from ...codegen.generation import executable
 from ...device.catalogue import DeviceInfo, target_of
 from ...device.checking.verification import random_array, verify
-from ...device.runtime.isolation import Result, run_isolated
+from ...device.runtime.isolation import RunResult, run_isolated
 from ...device.timing.outcome import KernelError, Outcome
 from ...errors import ArchiveError, LoweringError, ScheduleError
 from ...schedule.schedule import Schedule
@@ -136,7 +136,7 @@ def _expected(before: Executable, inputs: dict[str, np.ndarray], matched: Match,
     return result.outputs
 
 
-def _run(program: Executable, inputs: dict[str, np.ndarray], device: DeviceInfo) -> Result:
+def _run(program: Executable, inputs: dict[str, np.ndarray], device: DeviceInfo) -> RunResult:
     """Run once; arrays that the kernel writes hold their part of ``inputs`` before, since it may read them, or write only a part."""
     written = {argument.name for argument in program.outputs}
     given = {f"{name}_before" if name in written else name: array for name, array in inputs.items()}

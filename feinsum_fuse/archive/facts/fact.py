@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import ArchiveError
 from .application import apply_record
-from .question import Answer, Found, Question, Trust, trust_in
+from .question import Answer, Fit, Question, Trust, trust_in
 from .record import Record
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Fact:
     """An answer of the archive: a record and how it was found; ``record`` is ``None``, and the fact false, if there is none."""
 
-    found: Found
+    found: Fit
     detail: str
     """In words: what differs between the question and the record."""
     device: DeviceInfo

@@ -35,7 +35,7 @@ Askable: TypeAlias = Cascade | Spec | Match | lp.TranslationUnit
 """What can be asked about: a cascade, a Spec, what a kernel was matched to, or a loopy kernel, which is matched first."""
 
 
-class Found(StrEnum):
+class Fit(StrEnum):
     """How well a fact fits the question, best first."""
 
     exact = "exact"
@@ -71,7 +71,7 @@ class Answer:
     record: Record
     source: str
     """The database that holds the record, or the package."""
-    found: Found
+    found: Fit
     detail: str
     """In words: what differs between the question and the record."""
     distance: float
@@ -87,8 +87,8 @@ class Answer:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """How well it fits, least best: the place in :class:`Found`, and the distance of the sizes."""
-        return list(Found).index(self.found), self.distance
+        """How well it fits, least best: the place in :class:`Fit`, and the distance of the sizes."""
+        return list(Fit).index(self.found), self.distance
 
     def require_applicable(self) -> None:
         """Raise :class:`ApplicabilityError` if the sizes that were asked about lie outside the set that is stored with the record."""
@@ -141,7 +141,7 @@ class Question:
         nearest = min(fitting, key=lambda i: size_distance(i.shape.sizes, record.key.sizes))
         distance = size_distance(nearest.shape.sizes, record.key.sizes)
         exact_sizes = nearest.shape.sizes == record.key.sizes
-        found = Found.device_family if not same_device else Found.exact if exact_sizes else Found.nearest_sizes
+        found = Fit.device_family if not same_device else Fit.exact if exact_sizes else Fit.nearest_sizes
         detail = "; ".join(filter(None, (_size_detail(nearest, record), "" if same_device else f"recorded on {record.device}")))
         schedule = None if record.schedule is None else renamed_schedule(record.schedule, nearest.renaming.inverse())
         return Answer(record, source, found, detail, distance, schedule, nearest.shape.sizes)
@@ -149,7 +149,7 @@ class Question:
     def require(self, answer: Answer) -> None:
         """Raise a :class:`~feinsum_fuse.errors.ScheduleError` unless the schedule is legal here, in this kernel and at these sizes."""
         if answer.schedule is not None and answer.schedule.steps:
-            if answer.found is not Found.exact:
+            if answer.found is not Fit.exact:
                 answer.require_applicable()
             require_legal(answer.schedule, self.kernel, self.names, self.device)
 

@@ -33,7 +33,7 @@ LEAST_UNSPLIT = 4 * FULLY_UNROLLED + 1
 
 def points(cascade: Cascade) -> int:
     """Points of all iteration spaces; symbolic lengths count as 1."""
-    return sum(math.prod(size for size in einsum.sizes.values() if isinstance(size, int)) for einsum in cascade.einsums)
+    return sum(einsum.box_points for einsum in cascade.einsums)
 
 
 def reduced(kernel: lp.TranslationUnit, matched: Match, schedule: Schedule) -> tuple[lp.TranslationUnit, Match] | None:

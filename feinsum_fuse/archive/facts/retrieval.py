@@ -30,7 +30,7 @@ from ..tables.schema import ask
 from ..tables.storage import record_of
 from .fact import Fact
 from .near_misses import near_misses
-from .question import SHIPPED, Answer, Askable, Found, Question, Trust, about_match, question
+from .question import SHIPPED, Answer, Askable, Fit, Question, Trust, about_match, question
 from .record import FactKey, Record
 from .recording import measurement_in, record_from
 from .shipped import shipped_records
@@ -117,7 +117,7 @@ def _best(asked: Question, url: Url | None) -> Fact:
         detail = f"of {known} facts about this structure, none has a schedule that applies{refused}"
     else:
         detail = near_misses(asked, lambda structure: [record for record, _ in _records(structure, url)]) or NO_STRUCTURE
-    return Fact(Found.nothing, f"{detail} on {asked.device} or its family", asked.device)
+    return Fact(Fit.nothing, f"{detail} on {asked.device} or its family", asked.device)
 
 
 def history(measurement: Measurement, url: Url | None = None) -> tuple[Measurement, ...]:

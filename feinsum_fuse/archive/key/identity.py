@@ -22,7 +22,7 @@ from pymbolic.mapper.substitutor import substitute
 
 from ...cascades.canonical.canonical import Canonical, Renaming, canonical
 from ...cascades.cascade import Cascade
-from ...cascades.terms import Access, Einsum, Size, SizeParam
+from ...cascades.terms import Einsum, Size, SizeParam
 from ...formats.workload import operand_name
 from ...schedule.schedule import Schedule
 
@@ -191,16 +191,13 @@ def _renamed_einsum(einsum: Einsum, renaming: Renaming) -> Einsum:
     names = {variable: renaming.variables[einsum.name, variable] for variable in einsum.variables}
     positions = renaming.operands[einsum.name]
 
-    def access(old: Access) -> Access:
-        return Access(renaming.tensors[old.tensor], tuple(index.renamed(names) for index in old.indices))
-
     new_names = {**names, **{operand_name(old): operand_name(new) for old, new in enumerate(positions)}}
     by_position = sorted(zip(positions, einsum.operands, strict=True), key=lambda pair: pair[0])
     return dataclasses.replace(
         einsum,
         name=renaming.einsums[einsum.name],
-        output=access(einsum.output),
-        operands=tuple(access(operand) for _, operand in by_position),
+        output=einsum.output.renamed(renaming.tensors, names),
+        operands=tuple(operand.renamed(renaming.tensors, names) for _, operand in by_position),
         map=substitute(einsum.map, {old: var(new) for old, new in new_names.items()}),
         sizes=constantdict({names[variable]: size for variable, size in einsum.sizes.items()}),
         guards=tuple(guard.renamed(names) for guard in einsum.guards),

@@ -277,16 +277,14 @@ class _CascadeGraph(Generic[AnyCascade]):
         positions = renaming.operands[einsum.name]
         names_in_map = names | {operand_name(k): operand_name(position) for k, position in enumerate(positions)}
 
-        def access(old: Access) -> Access:
-            return Access(renaming.tensors[old.tensor], tuple(index.renamed(names) for index in old.indices))
-
-        operands = sorted(zip(positions, map(access, einsum.operands), strict=True), key=lambda pair: pair[0])
+        accesses = [operand.renamed(renaming.tensors, names) for operand in einsum.operands]
+        operands = sorted(zip(positions, accesses, strict=True), key=lambda pair: pair[0])
         sizes = {names[v]: _renamed_size(size, renaming) for v, size in einsum.sizes.items()}
         reduce, populate = self.reductions[einsum.name]
         return dataclasses.replace(
             einsum,
             name=renaming.einsums[einsum.name],
-            output=access(einsum.output),
+            output=einsum.output.renamed(renaming.tensors, names),
             operands=tuple(operand for _, operand in operands),
             map=self.renamed_map(einsum, names_in_map, rank),
             reduce=reduce,

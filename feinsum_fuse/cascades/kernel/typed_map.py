@@ -124,10 +124,9 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
         return p.Comparison(left, compared.operator, self.rec(compared.right))
 
 
-def length(expr: Expression) -> int:
-    """How many operations and operands an expression has as a tree: what occurs twice counts twice."""
-    count: int = _Length()(expr)
-    return count
+def length(expression: Expression) -> int:
+    """How many operations and operands an expression of loopy's has as a tree: what occurs twice counts twice."""
+    return int(_Length()(expression))
 
 
 class _Length(CombineMapper):  # type: ignore[misc]
@@ -137,7 +136,7 @@ class _Length(CombineMapper):  # type: ignore[misc]
     def map_constant(self, expr: object) -> int:
         return 1
 
-    map_variable = map_constant
+    map_variable = map_resolved_function = map_tagged_variable = map_literal = map_nan = map_constant
 
 
 class Integers(IdentityMapper):  # type: ignore[misc]

@@ -145,7 +145,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Value:
+class RightHandSide:
     """A right-hand side taken apart."""
 
     map: Expression
@@ -176,7 +176,7 @@ def read_instruction(source: TypedKernel, insn: lp.InstructionBase, written: Col
     array, indices = _assignee(kernel, insn)
     value = taken_apart(insn.expression, source)
     if value.operation is None and value.conditions and not guarded:
-        value = Value(insn.expression)
+        value = RightHandSide(insn.expression)
     elif guarded and value.operation is not None:
         value = _inner_guards(value, kernel) or value
     inner = value.inames
@@ -203,7 +203,7 @@ def read_instruction(source: TypedKernel, insn: lp.InstructionBase, written: Col
     return Instruction(insn.id, array, indices, operands, map, reduce, populate, sizes, guards, accumulate, tuple(inner))
 
 
-def _reduction(value: Value, stored: str, accumulate: str) -> tuple[str, float | None]:
+def _reduction(value: RightHandSide, stored: str, accumulate: str) -> tuple[str, float | None]:
     if value.operation is None:
         if value.populate is None:
             return ADD.name, None
@@ -242,24 +242,24 @@ def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tup
     return array, tuple(index for index in indices if index is not None)
 
 
-def taken_apart(expression: Expression, source: TypedKernel) -> Value:
+def taken_apart(expression: Expression, source: TypedKernel) -> RightHandSide:
     """``if(conditions, populate (reduce) reduction, constant)`` and everything simpler."""
     otherwise = real_number(expression.else_) if isinstance(expression, p.If) else None
     if otherwise is not None:
         parts = expression.condition.children if isinstance(expression.condition, p.LogicalAnd) else (expression.condition,)
         conditions = tuple(nonnegative(part, source.kernel) for part in parts)
         inside = taken_apart(expression.then, source)
-        inside = inside if inside.operation is not None else Value(expression.then)
+        inside = inside if inside.operation is not None else RightHandSide(expression.then)
         if all(condition is not None for condition in conditions) and not inside.conditions and inside.populate is None:
             known = tuple(condition for condition in conditions if condition is not None)
-            return Value(inside.map, inside.operation, inside.inames, otherwise, known)
+            return RightHandSide(inside.map, inside.operation, inside.inames, otherwise, known)
     if isinstance(expression, LoopyReduction):
-        return Value(expression.expr, expression.operation, tuple(expression.inames))
+        return RightHandSide(expression.expr, expression.operation, tuple(expression.inames))
     combined = _combined(expression, source)
-    return combined if combined is not None else Value(expression)
+    return combined if combined is not None else RightHandSide(expression)
 
 
-def _inner_guards(value: Value, kernel: lp.LoopKernel) -> Value | None:
+def _inner_guards(value: RightHandSide, kernel: lp.LoopKernel) -> RightHandSide | None:
     """The value with ``if(conditions, map, neutral)`` inside its reduction as guards; ``None`` if its map is nothing of the kind."""
     body = value.map
     reduction = reduction_of(value.operation)
@@ -273,7 +273,7 @@ def _inner_guards(value: Value, kernel: lp.LoopKernel) -> Value | None:
     return dataclasses.replace(value, map=body.then, inner=known)
 
 
-def _combined(expression: Expression, source: TypedKernel) -> Value | None:
+def _combined(expression: Expression, source: TypedKernel) -> RightHandSide | None:
     """A constant combined with a reduction by the reduction's own operation."""
     operator = ""
     children: tuple[Expression, ...] = ()
@@ -289,4 +289,4 @@ def _combined(expression: Expression, source: TypedKernel) -> Value | None:
     known = reduction_of(reduction.operation)
     if known is None or known.operator != operator:
         return None
-    return Value(reduction.expr, reduction.operation, tuple(reduction.inames), numbers[0])
+    return RightHandSide(reduction.expr, reduction.operation, tuple(reduction.inames), numbers[0])

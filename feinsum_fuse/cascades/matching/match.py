@@ -38,7 +38,7 @@ from .array_types import Refusal
 from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import TypedKernel
-from .preparation.draft import Draft, Rewriting, dependencies
+from .preparation.draft import Draft, Preparation, dependencies
 from .preparation.preparation import prepare
 from .rule import Computed, Element, argument, arrays_in, computed_values, element
 
@@ -161,7 +161,7 @@ class Match:
     """Tensors that no array holds -> the body of their rule (``%k`` stands for its k-th argument)."""
     instructions: tuple[str, ...] = ()
     """The given kernel's instructions that it is about."""
-    rewritings: tuple[Rewriting, ...] = ()
+    rewritings: tuple[Preparation, ...] = ()
     """What was done to the given kernel, so that it could be read."""
 
     def reference(self, **arguments: ArrayLike) -> dict[str, NDArray[Any]]:
@@ -290,7 +290,7 @@ class _Matching:
         names, prepared, rewritings = self.names(cascade), self.draft.unit, self.draft.rewritings
         if is_written_anew(self.draft):
             prepared, names = written_anew(self.draft, cascade, names, computed)
-            rewritings = (*rewritings, Rewriting("written in the grammar", ", ".join(names.instructions.values())))
+            rewritings = (*rewritings, Preparation("written in the grammar", ", ".join(names.instructions.values())))
         return Match(cascade, names, prepared, computed, self.instructions, rewritings)
 
     def read(self, name: str, written: set[str]) -> Instruction:

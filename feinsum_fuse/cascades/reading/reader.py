@@ -43,7 +43,7 @@ def expanded(spec: Spec) -> Spec:
 
 
 @dataclass(frozen=True)
-class Space:
+class IterationBox:
     """The box ``0 <= v < sizes[v]`` of shifted variables, cut down by ``guards >= 0``; ``v`` as written is ``shifted + lower[v]``."""
 
     sizes: dict[str, int]
@@ -79,7 +79,7 @@ def largest_index(points: isl.Set, variables: tuple[str, ...], index: Affine) ->
     return int(points.max_val(value_on(points, variables, index)).to_python())
 
 
-def space(workload: Workload, einsum: WorkloadEinsum, points: isl.Set) -> Space:
+def space(workload: Workload, einsum: WorkloadEinsum, points: isl.Set) -> IterationBox:
     """The box around an Einsum's points, and the guards that cut the points out of it; indices below 0 are guarded as well."""
     variables = einsum.rank_variables
     if points.is_empty():
@@ -98,10 +98,10 @@ def space(workload: Workload, einsum: WorkloadEinsum, points: isl.Set) -> Space:
     ranks = effective_rank_sizes(workload, einsum)
     unsized = [i for access in bounding_accesses(einsum) for rank, i in access.projection.items() if rank not in ranks]
     guarded = _without_negative(points, variables, unsized)
-    result = Space(sizes, lower, ())
+    result = IterationBox(sizes, lower, ())
     if guarded.is_equal(box):
         return result
-    return Space(sizes, lower, tuple(dict.fromkeys(map(result.shifted, _guards(guarded.gist(box), variables, einsum)))))
+    return IterationBox(sizes, lower, tuple(dict.fromkeys(map(result.shifted, _guards(guarded.gist(box), variables, einsum)))))
 
 
 def _without_negative(points: isl.Set, variables: tuple[str, ...], indices: Iterable[Affine]) -> isl.Set:
@@ -271,7 +271,7 @@ def _in_order(workload: Workload) -> list[WorkloadEinsum]:
     return done
 
 
-def _einsum(einsum: WorkloadEinsum, points: Space, axes: Mapping[str, tuple[str, ...]], accumulate: str) -> Einsum:
+def _einsum(einsum: WorkloadEinsum, points: IterationBox, axes: Mapping[str, tuple[str, ...]], accumulate: str) -> Einsum:
     def access(written: TensorAccess) -> Access:
         return Access(written.name, tuple(points.shifted(written.projection[rank]) for rank in axes[written.name]))
 
@@ -297,7 +297,7 @@ def _einsum(einsum: WorkloadEinsum, points: Space, axes: Mapping[str, tuple[str,
     return result
 
 
-def _shifted_map(einsum: WorkloadEinsum, points: Space) -> Expression:
+def _shifted_map(einsum: WorkloadEinsum, points: IterationBox) -> Expression:
     from pymbolic import substitute, var
 
     if einsum.operation.map is None:

@@ -66,7 +66,7 @@ class Slab:
 
 
 @dataclass(frozen=True)
-class Tiling:
+class Slabs:
     """One output cut into boxes, of which each is a slab."""
 
     cascade: EinsumSequence
@@ -93,7 +93,7 @@ class Tiling:
     def work(self) -> int:
         """About how many points all slabs have together."""
         part = self._at(next(self._samples())).cascade
-        return self.count * sum(prod(size for size in einsum.sizes.values() if isinstance(size, int)) for einsum in part.einsums)
+        return self.count * sum(einsum.box_points for einsum in part.einsums)
 
     def _samples(self) -> Iterator[tuple[int, ...]]:
         for share in (2, 1):
@@ -105,7 +105,7 @@ class Tiling:
         ends = (min(start + length, size) for start, length, size in zip(corner, self.tile, shape, strict=True))
         return slab(self.cascade, self.output, tuple(zip(corner, ends, strict=True)))
 
-    def halved(self) -> list[Tiling]:
+    def halved(self) -> list[Slabs]:
         """With boxes of half the length along an axis."""
         return [
             dataclasses.replace(self, tile=(*self.tile[:axis], -(-length // 2), *self.tile[axis + 1 :]))
@@ -114,7 +114,7 @@ class Tiling:
         ]
 
 
-def tilings(cascade: EinsumSequence, budget: int) -> tuple[Tiling, ...]:
+def tilings(cascade: EinsumSequence, budget: int) -> tuple[Slabs, ...]:
     """Every output cut so that the reference of a slab takes about ``budget`` bytes at most; the axes are those that repeat least work.
 
     Raises :class:`NotSlicedError` with the reason where there is no such cut. Every size must be a number.
@@ -122,10 +122,10 @@ def tilings(cascade: EinsumSequence, budget: int) -> tuple[Tiling, ...]:
     if has_jumps(cascade):
         # The bound on a jump's argument is relative to the largest magnitude of the whole.
         raise NotSlicedError("its maps have jumps (floor, round, comparisons of computed values), whose reference is held whole")
-    return tuple(_tiling(Tiling(cascade, output, cascade.fixed_shape(output)), budget) for output in cascade.outputs)
+    return tuple(_tiling(Slabs(cascade, output, cascade.fixed_shape(output)), budget) for output in cascade.outputs)
 
 
-def _tiling(whole: Tiling, budget: int) -> Tiling:
+def _tiling(whole: Slabs, budget: int) -> Slabs:
     found = whole
     while (held := found.held) > budget:
         smaller = [other for other in found.halved() if other.held < held]

@@ -12,11 +12,11 @@ from ...cascades.cascade import Cascade
 from ...cascades.maps import is_fractional, primitive
 from ...cascades.reference.jumps import leanings
 from ...cascades.reference.reference import held_bytes
-from ...cascades.reference.slabs import Tiling, tilings
+from ...cascades.reference.slabs import Slabs, tilings
 from ...cascades.terms import Einsum
 from ...errors import DeviceError
 from ...formats.language.reductions import ADD, REDUCTIONS
-from .verification import Comparison, Verification, verify
+from .verification import OutputComparison, Verification, verify
 
 SEED = 20261
 PERTURBATION = 1e-7
@@ -34,7 +34,7 @@ class Example:
     """Empty where the outputs are computed in parts when they are asked for."""
     others: tuple[dict[str, np.ndarray], ...] = ()
     """Outputs that are as right, since arguments of jumps lie within their errors (:func:`.leanings`)."""
-    tilings: tuple[Tiling, ...] = ()
+    tilings: tuple[Slabs, ...] = ()
     """The parts, where the outputs are not held whole."""
 
     def judged(self, outputs: Mapping[str, np.ndarray], tolerance: Mapping[str, float] | float) -> Verification:
@@ -44,7 +44,7 @@ class Example:
         found = []
         for tiling in self.tilings:
             allowed = tolerance[tiling.output] if isinstance(tolerance, Mapping) else tolerance
-            comparison = Comparison(tiling.output, allowed)
+            comparison = OutputComparison(tiling.output, allowed)
             for slab in tiling.slabs():
                 comparison.add(outputs[tiling.output][slab.place], slab.elements(self.inputs), corner=[low for low, _ in slab.region])
             found.append(comparison.error)
@@ -74,10 +74,10 @@ def _sliced_example(cascade: Cascade, seed: int, budget: int) -> Example:
     raise DeviceError(NO_INPUTS)
 
 
-def _is_telling(cascade: Cascade, tiling: Tiling, inputs: Mapping[str, np.ndarray]) -> bool:
+def _is_telling(cascade: Cascade, tiling: Slabs, inputs: Mapping[str, np.ndarray]) -> bool:
     """Whether one output consists of numbers that its type can hold, and that tiny changes of the inputs change little."""
     changed = None if _is_multilinear(cascade) else _perturbed(inputs)
-    comparison = Comparison(tiling.output, ILL_CONDITIONED)
+    comparison = OutputComparison(tiling.output, ILL_CONDITIONED)
     for slab in tiling.slabs():
         expected = slab.elements(inputs)
         if not _representable(cascade, {tiling.output: expected}):

@@ -70,13 +70,13 @@ def verify(
     """
     found = []
     for name, got in outputs.items():
-        comparison = Comparison(name, tolerance[name] if isinstance(tolerance, Mapping) else tolerance)
+        comparison = OutputComparison(name, tolerance[name] if isinstance(tolerance, Mapping) else tolerance)
         comparison.add(got, expected[name], [other[name] for other in others])
         found.append(comparison.error)
     return Verification(tuple(found))
 
 
-class Comparison:
+class OutputComparison:
     """One output beside its reference, a part after another."""
 
     def __init__(self, name: str, tolerance: float) -> None:

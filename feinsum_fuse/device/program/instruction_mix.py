@@ -39,7 +39,7 @@ _ONLY_READ = re.compile(r"v?u?comis|cmp|test|bt$|prefetch")
 
 
 @dataclass(frozen=True)
-class Instruction:
+class MachineInstruction:
     """One instruction: where it is, what it does, and to what."""
 
     address: int
@@ -72,11 +72,11 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Loop:
+class InnermostLoop:
     """A loop without loops in it."""
 
     function: str
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[MachineInstruction, ...]
 
     @cached_property
     def multiply_adds(self) -> Counter[int]:
@@ -114,14 +114,14 @@ class Loop:
         return sum(bits * (2 * self.multiply_adds[bits] + self.arithmetic[bits]) for bits in (32, 64, 128, 256, 512))
 
 
-def loops(disassembly: str) -> tuple[Loop, ...]:
+def loops(disassembly: str) -> tuple[InnermostLoop, ...]:
     """The innermost loops of all functions, the one with most arithmetic first."""
-    found = [Loop(name, body) for name, code in _functions(disassembly) for body in _innermost(code)]
+    found = [InnermostLoop(name, body) for name, code in _functions(disassembly) for body in _innermost(code)]
     called = [loop for loop in found if _CALLED.match(loop.function)]
     return tuple(sorted(called or found, key=lambda loop: -loop.weight))
 
 
-def machine_loops(executable: Executable, device: cl.Device) -> tuple[Loop, ...]:
+def machine_loops(executable: Executable, device: cl.Device) -> tuple[InnermostLoop, ...]:
     """The innermost loops of a program's machine code; :class:`~feinsum_fuse.errors.DeviceError` where there is none to be read."""
     tool = next(filter(None, map(shutil.which, DISASSEMBLERS)), None)
     if tool is None:
@@ -137,7 +137,7 @@ def machine_loops(executable: Executable, device: cl.Device) -> tuple[Loop, ...]
     return loops(text)
 
 
-def mix_table(found: Sequence[Loop]) -> str:
+def mix_table(found: Sequence[InnermostLoop]) -> str:
     """Loops as rows of text."""
     head = ("function", "instructions", "multiply-adds", "arithmetic", "loads", "stores", "stack", "calls")
     rows = [
@@ -154,21 +154,21 @@ def _by_width(counts: Counter[int]) -> str:
     return " + ".join(f"{number} of {bits} bits" for bits, number in sorted(counts.items(), reverse=True)) or "0"
 
 
-def _functions(disassembly: str) -> Iterator[tuple[str, list[Instruction]]]:
+def _functions(disassembly: str) -> Iterator[tuple[str, list[MachineInstruction]]]:
     name = ""
-    code: list[Instruction] = []
+    code: list[MachineInstruction] = []
     for line in disassembly.splitlines():
         if start := _FUNCTION.match(line):
             if code:
                 yield name, code
             name, code = start[1], []
         elif found := _LINE.match(line):
-            code.append(Instruction(int(found[1], 16), found[2], (found[3] or "").split("#")[0].strip()))
+            code.append(MachineInstruction(int(found[1], 16), found[2], (found[3] or "").split("#")[0].strip()))
     if code:
         yield name, code
 
 
-def _innermost(code: Sequence[Instruction]) -> Iterator[tuple[Instruction, ...]]:
+def _innermost(code: Sequence[MachineInstruction]) -> Iterator[tuple[MachineInstruction, ...]]:
     """What stands between a jump backwards and its target, where no such jump stands inside."""
     places = {instruction.address: place for place, instruction in enumerate(code)}
     spans = {

@@ -35,7 +35,7 @@ from ...schedule.steps.explicate import Explicate
 from ..catalogue import target
 from ..checking.example import Example, example
 from ..checking.room import NoRoomError, check_room
-from ..runtime.isolation import TIMEOUT, Result, run_isolated
+from ..runtime.isolation import TIMEOUT, RunResult, run_isolated
 from ..timing.outcome import KernelError, Outcome
 from .export import export
 from .runner import Array, Runner
@@ -104,7 +104,7 @@ class Program:
     executable: Executable
     device: cl.Device
     example: Example = field(repr=False)
-    first_run: Result = field(repr=False)
+    first_run: RunResult = field(repr=False)
     spec: Spec | None = field(default=None, repr=False)
 
     @property

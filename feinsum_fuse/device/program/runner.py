@@ -17,7 +17,7 @@ from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
 from ..catalogue import target
 from ..runtime import runtimes
-from ..runtime.host_memory import RESULTS, Sharing, put_on_large_pages
+from ..runtime.host_memory import RESULTS, HostArguments, put_on_large_pages
 from ..runtime.loaded import Loaded, Value, context_of, queue_of
 from .arguments import Array, as_arrays, check_array, lies_as, share
 
@@ -33,14 +33,14 @@ class _Place:
     queue: cl.CommandQueue
     loaded: Loaded
     pool: cl_tools.MemoryPool
-    sharing: Sharing | None
+    sharing: HostArguments | None
     """How arguments are made of the host's memory, where the device shares it."""
     scratch: dict[str, cl.Buffer] = field(default_factory=dict)
 
     @classmethod
     def on(cls, queue: cl.CommandQueue, executable: Executable) -> _Place:
         pool = cl_tools.MemoryPool(cl_tools.ImmediateAllocator(queue))
-        sharing = Sharing(queue.context) if target(queue.device).shares_host_memory else None
+        sharing = HostArguments(queue.context) if target(queue.device).shares_host_memory else None
         return cls(queue, Loaded(executable, queue.context), pool, sharing)
 
     def scratch_buffer(self, name: str) -> cl.Buffer:
@@ -150,7 +150,7 @@ class Runner:
         return {name: self._download(place.queue, values[name], self._written[name], out.get(name)) for name in wanted}
 
     def _in_place(
-        self, place: _Place, sharing: Sharing, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]
+        self, place: _Place, sharing: HostArguments, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]
     ) -> dict[str, Array]:
         """Run on the host's memory: nothing is copied that lies as the kernel expects it."""
         values: dict[str, Value] = {}
@@ -180,7 +180,7 @@ class Runner:
             result[...] = memory
         return results
 
-    def _value(self, place: _Place, sharing: Sharing, name: str, array: np.ndarray) -> Value:
+    def _value(self, place: _Place, sharing: HostArguments, name: str, array: np.ndarray) -> Value:
         return sharing.argument(array) if array.size else place.scratch_buffer(name)
 
     def _empty(self, name: str) -> np.ndarray:

@@ -13,7 +13,7 @@ import pyopencl as cl
 
 from ...codegen.executable import Argument, Executable
 from ..timing.outcome import Outcome
-from .host_memory import Sharing
+from .host_memory import HostArguments
 from .loaded import Loaded, Value
 
 FRONT_BYTES = 4096
@@ -54,7 +54,7 @@ class _DeviceMemory:
 class _HostMemory:
     """The same in memory that host and device share, at an address that is a multiple of nothing but the alignment that is needed."""
 
-    def __init__(self, sharing: Sharing, dtype: np.dtype, front: int, behind: int, alignment: int) -> None:
+    def __init__(self, sharing: HostArguments, dtype: np.dtype, front: int, behind: int, alignment: int) -> None:
         room = np.empty((front + behind) * dtype.itemsize + 2 * LINE + alignment, np.uint8)
         start = -(room.__array_interface__["data"][0] + front * dtype.itemsize) % LINE + alignment
         self._whole = room[start : start + (front + behind) * dtype.itemsize].view(dtype)
@@ -80,7 +80,7 @@ class FirstRun:
         executable: Executable,
         arrays: Mapping[str, np.ndarray],
         queue: cl.CommandQueue,
-        sharing: Sharing | None,
+        sharing: HostArguments | None,
         reached: Callable[[str], object],
     ) -> None:
         self.executable = executable

@@ -32,7 +32,7 @@ PART = 16
 """Of this machine's memory one part of so many may be kept for later results."""
 
 
-class Sharing:
+class HostArguments:
     """Makes kernel arguments of host memory, for a context on one device that shares it."""
 
     def __init__(self, context: cl.Context) -> None:

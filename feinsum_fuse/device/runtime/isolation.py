@@ -34,7 +34,7 @@ TAIL = 2000
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """How a first run ended: ``stage`` is where (start, build, allocate, launch, check, verify, done), ``message`` why."""
 
     outcome: Outcome
@@ -53,7 +53,7 @@ def run_isolated(
     expected: Mapping[str, np.ndarray] | None = None,
     tolerance: Mapping[str, float] | float = 0.0,
     judge: Callable[[Mapping[str, np.ndarray]], Verification] | None = None,
-) -> Result:
+) -> RunResult:
     """Build and run a program once in a child process, and compare its outputs with ``expected``, or by ``judge``, if given.
 
     What a judge has seen is not kept: the outputs are read from a file as they are asked for.
@@ -80,18 +80,18 @@ def run_isolated(
                 for k, a in enumerate(executable.outputs)
             }
     except OSError as error:
-        return Result(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
+        return RunResult(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
     if judge is not None:
         return _judged(judge(outputs), {})
     if expected is None:
-        return Result(Outcome.ok, "done", outputs=outputs)
+        return RunResult(Outcome.ok, "done", outputs=outputs)
     return _judged(verify(outputs, expected, tolerance), outputs)
 
 
-def _judged(verification: Verification, outputs: dict[str, np.ndarray]) -> Result:
+def _judged(verification: Verification, outputs: dict[str, np.ndarray]) -> RunResult:
     if verification.passed:
-        return Result(Outcome.ok, "done", outputs=outputs, verification=verification)
-    return Result(Outcome.wrong_result, "verify", str(verification), outputs, verification)
+        return RunResult(Outcome.ok, "done", outputs=outputs, verification=verification)
+    return RunResult(Outcome.wrong_result, "verify", str(verification), outputs, verification)
 
 
 def compiled(executable: Executable, device: cl.Device, *, timeout_s: float = TIMEOUT) -> tuple[bytes, ...]:
@@ -144,7 +144,7 @@ def _identity(executable: Executable, info: DeviceInfo) -> str:
     return hashlib.sha256("\0".join([executable.source_hash, info.platform, info.name, info.driver, info.version]).encode()).hexdigest()
 
 
-def _run(directory: Path, timeout_s: float, program: str | None, *, own_cache: bool = False) -> Result:
+def _run(directory: Path, timeout_s: float, program: str | None, *, own_cache: bool = False) -> RunResult:
     """Start the child, wait, and read off how it ended; ``program``: what compiles it into a cache of its own until it has survived.
 
     ``own_cache``: it does so in any case, and the cache stays in the directory.
@@ -177,19 +177,19 @@ def _run(directory: Path, timeout_s: float, program: str | None, *, own_cache: b
     return result
 
 
-def _judge(directory: Path, code: int | None, timeout_s: float) -> Result:
+def _judge(directory: Path, code: int | None, timeout_s: float) -> RunResult:
     """The result of a child that ended with this exit code; ``None``: it was killed after the time limit."""
     path = directory / "status.json"
     status: dict[str, str] = json.loads(path.read_text()) if path.exists() else {"stage": "start", "outcome": "", "message": ""}
     stage = status["stage"]
     if status["outcome"]:
-        return Result(Outcome(status["outcome"]), stage, status["message"])
+        return RunResult(Outcome(status["outcome"]), stage, status["message"])
     if code is None:
-        return Result(Outcome.timeout, stage, _with_tail(directory, f"killed after {timeout_s:g} s in stage {stage}"))
+        return RunResult(Outcome.timeout, stage, _with_tail(directory, f"killed after {timeout_s:g} s in stage {stage}"))
     how = f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
     why = cache_folder.fault(directory)
     place = f"; {directory.parent}, where its files are, cannot be used: {why}" if why else ""
-    return Result(Outcome.crashed, stage, _with_tail(directory, f"the process {how} in stage {stage}{place}"))
+    return RunResult(Outcome.crashed, stage, _with_tail(directory, f"the process {how} in stage {stage}{place}"))
 
 
 def _with_tail(directory: Path, message: str) -> str:

@@ -24,7 +24,7 @@ from ...errors import DeviceError
 from ..catalogue import DeviceInfo, device_of, target
 from ..timing.outcome import Outcome
 from .first_run import FirstRun, FirstRunFailure
-from .host_memory import Sharing
+from .host_memory import HostArguments
 
 
 class _Job:
@@ -56,12 +56,12 @@ class _Job:
             np.save(self.directory / f"output-{k}.npy", first.read(argument))
 
 
-def opened(info: DeviceInfo) -> tuple[cl.CommandQueue, Sharing | None]:
+def opened(info: DeviceInfo) -> tuple[cl.CommandQueue, HostArguments | None]:
     """A queue on a device, and the memory that it shares with the host; raises :class:`~.first_run.FirstRunFailure`."""
     try:
         device = device_of(info)
         queue = cl.CommandQueue(cl.Context([device]))
-        return queue, Sharing(queue.context) if target(device).shares_host_memory else None
+        return queue, HostArguments(queue.context) if target(device).shares_host_memory else None
     except (DeviceError, cl.Error) as error:
         raise FirstRunFailure(Outcome.launch_failed, str(error)) from error
 

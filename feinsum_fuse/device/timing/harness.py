@@ -117,7 +117,7 @@ class HostFunction:
         return ()
 
 
-class Bound:
+class BoundProgram:
     """A program with device buffers of its own that hold its example, ready to be run again and again.
 
     Raises :class:`~feinsum_fuse.device.timing.outcome.KernelError` if this process cannot load what a child could: for lack of memory, say.
@@ -210,7 +210,7 @@ def measure_together(
 
 def _attempt(
     item: Spec | Program | HostFunction, device: cl.Device, timeout_s: float, reference_bytes: int | None
-) -> Bound | HostFunction | Measurement:
+) -> BoundProgram | HostFunction | Measurement:
     """What can be timed, or the measurement that says why nothing can."""
     if isinstance(item, HostFunction):
         return item
@@ -221,11 +221,11 @@ def _attempt(
     info = DeviceInfo.of(device)
     try:
         if isinstance(item, Program):
-            return Bound(item)
+            return BoundProgram(item)
         mapped, schedule = lowered(item, device)
         subject = Subject(cascade_of(mapped), schedule, mapped)
         program = build(subject.cascade, schedule, device, spec=mapped, timeout_s=timeout_s, reference_bytes=reference_bytes)
-        return Bound(program)
+        return BoundProgram(program)
     except KernelError as error:
         failed = error.executable
         origin = Provenance.now(info, failed.source_hash, failed.options)
@@ -234,7 +234,7 @@ def _attempt(
         return Measurement(Outcome.rejected, "lower", str(error), Provenance.now(info), subject=subject)
 
 
-def _judged(attempt: Bound | HostFunction, samples: Samples) -> Measurement:
+def _judged(attempt: BoundProgram | HostFunction, samples: Samples) -> Measurement:
     """The measurement of what was timed, its outputs compared with the reference once more."""
     if isinstance(attempt, HostFunction):
         origin = Provenance.now(_host())

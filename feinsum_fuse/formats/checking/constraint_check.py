@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...errors import SpecError
-from ..arch import Arch, Comparison, Fanout, Leaf, Memory, Toll
+from ..arch import Arch, Fanout, Leaf, Memory, SizeConstraint, Toll
 from ..language.expressions import evaluate
 from ..mapping import Compute, Placed, Spatial, Storage, Temporal
 from ..mapping import Mapping as LoopTree
@@ -225,7 +225,7 @@ class _Path:
                 message = f"has tiles of {size} along {variables} in {leaf.name} (tile_shape: {comparison})."
                 yield self._broken(leaf.name, ("tensors", "tile_shape", number), message, self.path[first].position)
 
-    def _compared(self, comparison: Comparison, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    def _compared(self, comparison: SizeConstraint, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
         """(variables, size) of what a comparison rejects, of the variables that have a size."""
         variables = self._set(comparison.expression)
         if variables is None:

@@ -16,7 +16,7 @@ Tables = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Problem:
+class Misfit:
     """One thing that does not fit: where in the ``opencl`` block, and whether its key or its value is at fault."""
 
     path: tuple[str, ...]
@@ -25,21 +25,21 @@ class Problem:
     key: bool = False
 
 
-def problems(tables: Tables, workload: Workload, arch: Arch | None) -> Iterator[Problem]:
+def problems(tables: Tables, workload: Workload, arch: Arch | None) -> Iterator[Misfit]:
     """What is wrong with ``memories``, ``fanouts``, ``dtypes`` and ``accumulate``; names need an architecture to be checked."""
     yield from binding_problems(tables["memories"], tables["fanouts"], arch)
     for field in ("dtypes", "accumulate"):
         for key, name in tables[field].items():
             if name not in DTYPES:
-                yield Problem((field, key), f"There is no element type {name!r}.", nearest(name, DTYPES))
+                yield Misfit((field, key), f"There is no element type {name!r}.", nearest(name, DTYPES))
         for einsum in workload.einsums:
             try:
                 resolve(tables[field], workload, einsum.name)
             except SpecError as error:
-                yield Problem((field,), error.message, error.hint)
+                yield Misfit((field,), error.message, error.hint)
 
 
-def binding_problems(memories: Mapping[str, str], fanouts: Mapping[str, str], arch: Arch | None) -> Iterator[Problem]:
+def binding_problems(memories: Mapping[str, str], fanouts: Mapping[str, str], arch: Arch | None) -> Iterator[Misfit]:
     """What is wrong with the bindings of memories and fanouts."""
     known = None if arch is None else [leaf.name for leaf in arch.components if isinstance(leaf, Memory)]
     yield from _table_problems("memories", "memory", memories, MEMORY_KINDS, known)
@@ -55,16 +55,16 @@ def bindable_fanouts(arch: Arch) -> list[str]:
     return names
 
 
-def _table_problems(field: str, what: str, table: Mapping[str, str], kinds: tuple[str, ...], known: list[str] | None) -> Iterator[Problem]:
+def _table_problems(field: str, what: str, table: Mapping[str, str], kinds: tuple[str, ...], known: list[str] | None) -> Iterator[Misfit]:
     taken: dict[str, str] = {}
     for name, kind in table.items():
         if known is not None and name not in known:
             hint = nearest(name, known) or f"The architecture has no {what}."
-            yield Problem((field, name), f"The architecture has no {what} {name}.", hint, key=True)
+            yield Misfit((field, name), f"The architecture has no {what} {name}.", hint, key=True)
         if kind not in kinds:
-            yield Problem((field, name), f"{kind!r} is no binding of a {what}.", f"Bindings are {', '.join(kinds)}.")
+            yield Misfit((field, name), f"{kind!r} is no binding of a {what}.", f"Bindings are {', '.join(kinds)}.")
         if kind.startswith(("group.", "local.")) and kind in taken:
-            yield Problem((field, name), f"{taken[kind]} and {name} are both bound to {kind}.", "Each index of a device has one fanout.")
+            yield Misfit((field, name), f"{taken[kind]} and {name} are both bound to {kind}.", "Each index of a device has one fanout.")
         taken[kind] = name
 
 

@@ -13,7 +13,7 @@ from ..language.caps import shortened
 from ..language.expressions import nearest
 from ..templates.placed_text import PlacedText
 from ..templates.rendering import RenderedText, Renderer, visible_data
-from ..templates.sandbox import BASE_HELPERS, Budget, Helper
+from ..templates.sandbox import BASE_HELPERS, Helper, RenderingBudget
 from ..validation.complaints import path_text
 from .document import Document, Value, read_yaml
 
@@ -100,7 +100,7 @@ class Loader:
     def __init__(self, variables: Mapping[str, object], folders: Sequence[Path]) -> None:
         self.variables = {name: _plain(name, value) for name, value in variables.items()}
         self.folders = [folder.resolve() for folder in folders]
-        self.budget = Budget()
+        self.budget = RenderingBudget()
         self.loaded: dict[str, Value] = {}
         self.reads = 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..arch import Comparison, TensorRules
+from ..arch import SizeConstraint, TensorRules
 from ..language.expressions import nearest, parse_expression, whole
 from ..validation.complaints import Path
 from .document import Document
@@ -38,7 +38,7 @@ def read_rules(given: TensorsInput, document: Document, path: Path, names: Mappi
 
 def read_comparisons(
     given: Sequence[ComparisonInput], document: Document, path: Path, names: Mapping[str, object]
-) -> tuple[Comparison, ...]:
+) -> tuple[SizeConstraint, ...]:
     """Comparisons of loops; :class:`SpecError` for an operator that is none, and for what is no set or number."""
     result = []
     for number, item in enumerate(given):
@@ -50,7 +50,7 @@ def read_comparisons(
         _check_set(item.expression, document, (*where, "expression"))
         with document.blame((*where, "value")):
             value = whole(item.value, names, "The value of a comparison", least=0)
-        result.append(Comparison(item.expression, operator, value))
+        result.append(SizeConstraint(item.expression, operator, value))
     return tuple(result)
 
 

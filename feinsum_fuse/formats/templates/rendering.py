@@ -17,7 +17,7 @@ from ..language.caps import MAX_TEXT, clipped, shown
 from . import instrumentation as counted
 from .instrumentation import Instrumentation, PlacedError
 from .placed_text import PlacedPiece, PlacedText
-from .sandbox import AbsentError, Budget, Helper, Sandbox, absent
+from .sandbox import AbsentError, Helper, RenderingBudget, Sandbox, absent
 from .vocabulary import text_of
 
 MAX_TAGS = 4_000
@@ -83,7 +83,7 @@ def _check_tags(file: str, text: str) -> None:
 class Renderer:
     """Renders one file; the budget is shared by all files of a load."""
 
-    def __init__(self, file: str, text: str, helpers: Mapping[str, Helper], budget: Budget) -> None:
+    def __init__(self, file: str, text: str, helpers: Mapping[str, Helper], budget: RenderingBudget) -> None:
         self.file = file
         self.text = text.replace("\r\n", "\n").replace("\r", "\n")
         self.budget = budget

@@ -2,7 +2,7 @@
 
 Jinja's own sandbox keeps templates from Python's objects but bounds neither time nor memory. Here attributes, calls, filters and tests
 are lists of what is allowed; operators and the filters that can make much of little say how large a result becomes before computing it;
-and everything is counted against one :class:`Budget`. :mod:`.instrumentation` puts the counting into loops and macros.
+and everything is counted against one :class:`RenderingBudget`. :mod:`.instrumentation` puts the counting into loops and macros.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CHARACTERS_PER_ELEMENT = 16
 
 
 @dataclass
-class Budget:
+class RenderingBudget:
     """What the rendering of one user's call may still cost, over all its files."""
 
     steps: int = MAX_STEPS
@@ -118,7 +118,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(OPERATORS)
     intercepted_unops = frozenset(("+", "-"))
 
-    def __init__(self, helpers: Mapping[str, Helper], budget: Budget, extensions: Sequence[str | type[Extension]] = ()) -> None:
+    def __init__(self, helpers: Mapping[str, Helper], budget: RenderingBudget, extensions: Sequence[str | type[Extension]] = ()) -> None:
         super().__init__(
             extensions=extensions,
             autoescape=False,

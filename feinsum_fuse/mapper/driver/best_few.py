@@ -9,7 +9,7 @@ import math
 from ..problem import Problem
 from ..result import Found
 from ..tree import InexpressibleError
-from .candidates import Candidate, candidates
+from .candidates import WholeMapping, candidates
 from .optimum import Optimum
 from .session import STOPS
 
@@ -24,7 +24,7 @@ def best_few(optimum: Optimum, found: Found, fused: int) -> tuple[Found, ...]:
         return (found,)
     options = dataclasses.replace(session.options, without=session.options.without | {"dominance"})
     problem = dataclasses.replace(optimum.problem, options=options)
-    result: list[tuple[Candidate, Found]] = []
+    result: list[tuple[WholeMapping, Found]] = []
     try:
         for factor in FACTORS:
             result = _distinct(optimum, problem, optimum.value * factor, fused)
@@ -38,9 +38,9 @@ def best_few(optimum: Optimum, found: Found, fused: int) -> tuple[Found, ...]:
     return tuple(written for _, written in result)
 
 
-def _distinct(optimum: Optimum, problem: Problem, bound: float, fused: int) -> list[tuple[Candidate, Found]]:
+def _distinct(optimum: Optimum, problem: Problem, bound: float, fused: int) -> list[tuple[WholeMapping, Found]]:
     """Mappings within a bound in order, each once."""
-    result: dict[str, tuple[Candidate, Found]] = {}
+    result: dict[str, tuple[WholeMapping, Found]] = {}
     for candidate in candidates(problem, optimum.goal, bound, fused):
         if len(result) >= optimum.session.options.top:
             break

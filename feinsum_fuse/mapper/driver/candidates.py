@@ -23,7 +23,7 @@ WIDENED = (0.0, 0.02, 0.1, 0.4, math.inf)
 
 
 @dataclass(frozen=True)
-class Candidate:
+class WholeMapping:
     """A whole mapping as the search has it."""
 
     figures: Array
@@ -72,7 +72,7 @@ class Goal:
         return affordable
 
 
-def candidates(problem: Problem, goal: Goal, bound: float, loops: int) -> Iterator[Candidate]:
+def candidates(problem: Problem, goal: Goal, bound: float, loops: int) -> Iterator[WholeMapping]:
     """The mappings with at most so many fused loops whose objective is within a bound, best first, without those dominated."""
     joined = joins(problem, loops, goal.most(bound, problem.floors.total))
     if joined is None:
@@ -87,7 +87,7 @@ def candidates(problem: Problem, goal: Goal, bound: float, loops: int) -> Iterat
         states = joined.forward(lambda f, stop=stop: affordable(f) & (goal.values(f) <= stop * (1 + SLACK)))  # type: ignore[misc]
         if states is not None and len(states):
             for row in np.lexsort((*states.cost.T, goal.values(states.cost))):
-                yield Candidate(states.cost[row], joined.parts(int(row)), states.carry.peak[row])
+                yield WholeMapping(states.cost[row], joined.parts(int(row)), states.carry.peak[row])
             return
 
 

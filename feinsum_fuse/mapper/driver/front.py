@@ -14,10 +14,10 @@ from ..errors import LateError, NoMappingError
 from ..infeasibility import infeasible
 from ..omissions import INEXPRESSIBLE, Omissions
 from ..options import Objective
-from ..problem import Figures, Problem
+from ..problem import Counted, Problem
 from ..result import Found, Result, value_of
 from ..tree import InexpressibleError
-from .candidates import UNBOUNDED, Candidate, Goal, joins
+from .candidates import UNBOUNDED, Goal, WholeMapping, joins
 from .optimum import Optimum, solved, stopped
 from .session import STOPS, Session
 
@@ -46,7 +46,7 @@ class Front:
     def result(self) -> Result:
         """The front; where the search is stopped, what was found of it."""
         session, goal = self.session, Goal(self.first)
-        problem = session.problem(Figures("energy" in self.axes, "latency" in self.axes or session.figures("energy").seconds))
+        problem = session.problem(Counted("energy" in self.axes, "latency" in self.axes or session.figures("energy").seconds))
         try:
             front, floor, complete = self._whole(problem)
         except STOPS as reason:
@@ -82,7 +82,7 @@ class Front:
         found: list[Found] = []
         complete = True
         for row in map(int, undominated(np.zeros(len(states), dtype=np.int64), self._columns(states.cost, states.carry.peak))):
-            candidate = Candidate(states.cost[row], joined.parts(row), states.carry.peak[row])
+            candidate = WholeMapping(states.cost[row], joined.parts(row), states.carry.peak[row])
             try:
                 found.append(session.found(candidate))
             except InexpressibleError:

@@ -14,10 +14,10 @@ from ..errors import LateError, NoMappingError, UnprovedError
 from ..infeasibility import infeasible
 from ..omissions import Omissions
 from ..options import Objective
-from ..problem import Figures, Problem
+from ..problem import Counted, Problem
 from ..result import Found, value_of
 from ..tree import InexpressibleError
-from .candidates import Candidate, Goal, candidates
+from .candidates import Goal, WholeMapping, candidates
 from .session import STOPS, Session
 
 NEAR = 0.1
@@ -31,13 +31,13 @@ class Optimum:
     session: Session
     problem: Problem
     goal: Goal
-    best: Candidate | None = None
+    best: WholeMapping | None = None
     value: float = math.inf
     floor: float = 0.0
     used: int = 0
     """Fused loops looked at to find it."""
 
-    def search(self, fused: int) -> Candidate:
+    def search(self, fused: int) -> WholeMapping:
         """The best mapping with at most so many fused loops, or what there is of it where the search is stopped."""
         try:
             self._stages(fused)
@@ -148,10 +148,10 @@ class Optimum:
         self._take(found, 0)
         return True
 
-    def _take(self, found: Candidate, loops: int) -> None:
+    def _take(self, found: WholeMapping, loops: int) -> None:
         self.best, self.used, self.value = found, loops, self.goal.value(found.figures)
 
-    def written(self, best: Candidate) -> Found:
+    def written(self, best: WholeMapping) -> Found:
         """The best mapping judged by the model, or one that is as good, with as many fused loops, and better in the other figure."""
         found = self.session.found(best)
         figures = self.problem.figures
@@ -160,7 +160,7 @@ class Optimum:
         value = self.value * (1 + SLACK)
         other: Objective = "latency" if self.goal.objective == "energy" else "energy"
         goal = Goal(other, (value, math.inf) if other == "latency" else (math.inf, value))
-        problem = self.session.problem(Figures(True, True), expressible=self.problem.expressible)
+        problem = self.session.problem(Counted(True, True), expressible=self.problem.expressible)
         problem.floors = self.problem.floors
         try:
             self.session.budget.spend(0)

@@ -16,11 +16,11 @@ from ...model.evaluation import predict
 from ..budget import Budget
 from ..errors import UnprovedError
 from ..options import Objective, Options, SearchProgress
-from ..problem import Figures, Problem
+from ..problem import Counted, Problem
 from ..request.flips import with_einsums
-from ..result import Found, Space, Stage, value_of
-from ..tree import Branch, TreeWriter
-from .candidates import Candidate
+from ..result import Found, SearchStage, SpaceSize, value_of
+from ..tree import MappedEinsum, TreeWriter
+from .candidates import WholeMapping
 
 STOPS = (UnprovedError, KeyboardInterrupt)
 """What ends a search, which then returns what it has."""
@@ -36,7 +36,7 @@ class Session:
     given: Spec
     """What the caller gave; results are in its terms."""
     options: Options
-    log: list[Stage] = field(default_factory=list)
+    log: list[SearchStage] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     late: bool = False
     """Whether it was stopped."""
@@ -51,7 +51,7 @@ class Session:
         assert self.spec.arch is not None
         return self.spec.arch
 
-    def problem(self, figures: Figures, *, expressible: bool = False) -> Problem:
+    def problem(self, figures: Counted, *, expressible: bool = False) -> Problem:
         """The problem to search with these figures."""
         return Problem.of(self.spec, self.options, figures, self.budget, expressible)
 
@@ -67,7 +67,7 @@ class Session:
         timed = any(isinstance(leaf, Memory | Toll | Network) and takes_time(leaf) for leaf in leaves)
         return not timed and not self.arch.fanouts and sum(isinstance(leaf, Compute) for leaf in leaves) == 1
 
-    def figures(self, objective: Objective) -> Figures:
+    def figures(self, objective: Objective) -> Counted:
         """The figures that an objective needs."""
         leaves = self.arch.components
         leaking = any(leaf.leak_power for leaf in leaves)
@@ -75,11 +75,11 @@ class Session:
         timed = any(isinstance(leaf, Memory | Toll) and takes_time(leaf) for leaf in leaves)
         both = objective == "edp" or (objective == "energy" and (leaking or not timed))
         floors = {"energy": (0,), "latency": (1,), "edp": (0, 1)}[objective]
-        return Figures(both or objective == "energy", both or objective == "latency", floors)
+        return Counted(both or objective == "energy", both or objective == "latency", floors)
 
-    def found(self, candidate: Candidate) -> Found:
+    def found(self, candidate: WholeMapping) -> Found:
         """A candidate written out and judged by the model."""
-        branches = [Branch.of(part) for part in candidate.parts]
+        branches = [MappedEinsum.of(part) for part in candidate.parts]
         workload = with_einsums(self.spec.workload, [branch.space.terms.einsum for branch in branches])
         mapping = TreeWriter(workload, branches).mapping()
         spec = dataclasses.replace(self.spec, workload=workload, mapping=mapping)
@@ -101,13 +101,13 @@ class Session:
             message = f"The search counts {objective} as {value:.9g}, the model as {modelled:.9g}, of this mapping:\n{found.mapping}"
             raise SearchError(message)
 
-    def space(self, size: float = 0.0) -> Space:
+    def space(self, size: float = 0.0) -> SpaceSize:
         """What was looked at, of a space of this size."""
-        return Space(size, evaluated=self.budget.evaluated, kept=self.budget.kept, joined=self.budget.joined)
+        return SpaceSize(size, evaluated=self.budget.evaluated, kept=self.budget.kept, joined=self.budget.joined)
 
     def report(self, name: str, floor: float, incumbent: float) -> None:
         """Log a stage and tell the caller."""
         seconds = time.perf_counter() - self.began
-        self.log.append(Stage(name, seconds, floor, incumbent, self.budget.evaluated))
+        self.log.append(SearchStage(name, seconds, floor, incumbent, self.budget.evaluated))
         if self.options.progress is not None:
             self.options.progress(SearchProgress(name, seconds=seconds, floor=floor, incumbent=incumbent, rows=self.budget.evaluated))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
-from .chain import Step
+from .chain import PlacedHolder
 from .choices import Placed
 from .pareto import SLACK
 from .prefixes import Frame, Held
@@ -23,7 +23,7 @@ Limit = tuple[float, float]
 class Traced(Protocol):
     """What knows how chains came to be."""
 
-    def steps(self, node: int) -> tuple[Step, ...]:
+    def steps(self, node: int) -> tuple[PlacedHolder, ...]:
         """The chain that ends in a node, outermost holder first."""
 
     def recorded(self, nodes: Integers) -> Integers:
@@ -36,11 +36,11 @@ class Recorded:
 
     array: Integers
 
-    def steps(self, node: int) -> tuple[Step, ...]:
+    def steps(self, node: int) -> tuple[PlacedHolder, ...]:
         """The chain of a row, outermost holder first."""
         rows = [row for row in self.array[node].tolist() if row[0] >= 0]
         half = (self.array.shape[2] - 2) // 2
-        return tuple(Step(row[0], row[1], tuple(row[2 : 2 + half]), tuple(row[2 + half :])) for row in reversed(rows))
+        return tuple(PlacedHolder(row[0], row[1], tuple(row[2 : 2 + half]), tuple(row[2 + half :])) for row in reversed(rows))
 
     def recorded(self, nodes: Integers) -> Integers:
         """Some of the chains."""
@@ -64,27 +64,27 @@ class Packed:
         """Those that a budget counts: its own, and the steps of each."""
         return int(self.steps.shape[0] * (1 + self.steps.shape[1]))
 
-    def unpacked(self, space: EinsumSpace) -> Block:
+    def unpacked(self, space: EinsumSpace) -> TableBlock:
         """The block, of an Einsum with this space."""
-        return Block(space, self.frame, self.tiles, self.cost, self.reserved, self.origin, self.held, Recorded(self.steps))
+        return TableBlock(space, self.frame, self.tiles, self.cost, self.reserved, self.origin, self.held, Recorded(self.steps))
 
 
 @dataclass(frozen=True)
-class Plan:
+class PartialMapping:
     """One partial mapping, as it is written out."""
 
     frame: Frame
     held: tuple[Held, ...]
     tiles: tuple[int, ...]
     """Of the fused loops."""
-    steps: tuple[Step, ...]
+    steps: tuple[PlacedHolder, ...]
     option: Placed
     spread: Integers
     """(dimensions, variables)."""
 
 
 @dataclass
-class Block:
+class TableBlock:
     """Partial mappings of one structure; arrays with one row each."""
 
     space: EinsumSpace
@@ -101,12 +101,12 @@ class Block:
     """Prefix -> what it holds among the loops."""
     _trace: Traced = field(repr=False)
 
-    def plan(self, row: int) -> Plan:
+    def plan(self, row: int) -> PartialMapping:
         """A partial mapping in full."""
         number, option, spread, node = map(int, self._origin[row])
         steps = self._trace.steps(node)
         tiles = tuple(map(int, self.tiles[row]))
-        return Plan(self.frame, self._held[number], tiles, steps, self.space.options[option], self.space.spreads.factors[spread])
+        return PartialMapping(self.frame, self._held[number], tiles, steps, self.space.options[option], self.space.spreads.factors[spread])
 
     def packed(self) -> Packed:
         """The block as arrays alone."""
@@ -115,11 +115,11 @@ class Block:
         held = tuple(self._held[int(number)] for number in numbers)
         return Packed(self.frame, held, self.tiles, self.cost, self.reserved, origin, self._trace.recorded(self._origin[:, 3]))
 
-    def seen(self, space: EinsumSpace, limit: Limit | None) -> Block:
+    def seen(self, space: EinsumSpace, limit: Limit | None) -> TableBlock:
         """The rows within a limit, for an Einsum that differs in names alone."""
         if limit is not None:
             keep = np.all(self.cost <= np.array(limit) * (1 + SLACK), axis=1)
             if not keep.all():
                 rows = (self.tiles[keep], self.cost[keep], self.reserved[keep], self._origin[keep])
-                return Block(space, self.frame, *rows, self._held, self._trace)
+                return TableBlock(space, self.frame, *rows, self._held, self._trace)
         return self if space is self.space else replace(self, space=space)

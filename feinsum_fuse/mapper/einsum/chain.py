@@ -45,7 +45,7 @@ class Starts:
 
 
 @dataclass(frozen=True)
-class Step:
+class PlacedHolder:
     """A holder placed in a chain, as it is remembered."""
 
     tensor: int
@@ -77,14 +77,14 @@ class Trace:
         self._ends.append(first + len(tiles))
         return np.arange(first, first + len(tiles))
 
-    def steps(self, node: int) -> tuple[Step, ...]:
+    def steps(self, node: int) -> tuple[PlacedHolder, ...]:
         """The chain that ends in a node, outermost holder first."""
-        result: list[Step] = []
+        result: list[PlacedHolder] = []
         while node >= 0:
             block = int(np.searchsorted(self._ends, node, side="right"))
             row = node - (self._ends[block - 1] if block else 0)
             tiles, sunk = (tuple(map(int, vectors[block][row])) for vectors in (self._tiles, self._sunk))
-            result.append(Step(*self._what[block], tiles, sunk))
+            result.append(PlacedHolder(*self._what[block], tiles, sunk))
             node = int(self._before[block][row])
         return tuple(reversed(result))
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SpecError
-from ...formats.arch import Comparison, Memory, Toll
+from ...formats.arch import Memory, SizeConstraint, Toll
 from ...formats.sets import ElementSet, element_set
 from ...model.accelforge.terms import FULL, Integers, Terms
 from ..errors import UnsearchedError
@@ -29,7 +29,7 @@ Order = tuple[dict[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Bound:
+class SizeBound:
     """A comparison with the sizes of some variables, each on its own or multiplied."""
 
     variables: tuple[int, ...]
@@ -37,7 +37,7 @@ class Bound:
     value: int
 
     @classmethod
-    def of(cls, terms: Terms, comparison: Comparison) -> Bound:
+    def of(cls, terms: Terms, comparison: SizeConstraint) -> SizeBound:
         """A comparison as this Einsum reads it."""
         found = _set(terms, comparison.expression).rank_variables.elements
         variables = tuple(v for v, name in enumerate(terms.variables) if name in found)
@@ -53,11 +53,11 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Rules:
+class PathRules:
     """The constraints of all memories on the way to one compute unit."""
 
     terms: Terms
-    tiles: tuple[tuple[Bound, ...], ...] = ()
+    tiles: tuple[tuple[SizeBound, ...], ...] = ()
     """Memory by memory, on the tiles at its first node."""
     not_refetched: frozenset[tuple[int, int]] = frozenset()
     """(tensor, memory): no loop in time above that holder brings the same values again."""
@@ -67,7 +67,7 @@ class Rules:
     """The combinations of ``tensor_order_options``; one of them must hold."""
 
     @classmethod
-    def of(cls, terms: Terms) -> Rules:
+    def of(cls, terms: Terms) -> PathRules:
         """The constraints that an Einsum meets; :class:`UnsearchedError` for those that no search honours."""
         memories = [terms.memory(place) for place in terms.memories]
         for leaf in terms.components:
@@ -84,7 +84,7 @@ class Rules:
         options = [[_ranks(terms, option) for option in memory.tensors.tensor_order_options] or [{}] for memory in memories]
         return cls(
             terms,
-            tuple(tuple(Bound.of(terms, c) for c in memory.tensors.tile_shape) for memory in memories),
+            tuple(tuple(SizeBound.of(terms, c) for c in memory.tensors.tile_shape) for memory in memories),
             flagged([memory.tensors.no_refetch_from_above for memory in memories]),
             flagged([memory.tensors.no_resend_to_below for memory in memories]),
             tuple(itertools.product(*options)),

@@ -18,7 +18,7 @@ from ...formats.relevance import simple_variables
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link, Spreads, Terms
 from ...model.quantity import Array
 from .choices import Placed
-from .rules import Rules
+from .rules import PathRules
 from .tile_table import TileTable
 
 HEAD, BATCH = "head", "batch"
@@ -51,9 +51,9 @@ class EinsumSpace:
     _filled: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def rules(self) -> Rules:
+    def rules(self) -> PathRules:
         """The architecture's constraints."""
-        return Rules.of(self.terms)
+        return PathRules.of(self.terms)
 
     @cached_property
     def tensors(self) -> range:

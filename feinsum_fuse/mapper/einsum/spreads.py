@@ -10,8 +10,8 @@ import numpy as np
 
 from ...errors import ConstraintWarning
 from ...formats.sets import tensor_set
-from ...model.accelforge.terms import NONE, Dimension, Integers, Spreads, Terms
-from .rules import Bound
+from ...model.accelforge.terms import NONE, Integers, SpatialDimension, Spreads, Terms
+from .rules import SizeBound
 from .tile_table import divisors
 
 
@@ -60,7 +60,7 @@ def _effect(terms: Terms, factors: Integers) -> bytes:
     return b"".join(group.tobytes() for group in groups.values())
 
 
-def _factors(terms: Terms, dimension: Dimension, most: float | None) -> Iterator[tuple[int, ...]]:
+def _factors(terms: Terms, dimension: SpatialDimension, most: float | None) -> Iterator[tuple[int, ...]]:
     """The factors of all variables along one dimension."""
     reused = tensor_set(dimension.fanout.reuse, terms.spec.workload, terms.einsum.name)
     must = [t for t, access in enumerate(terms.accesses) if access.name in reused]
@@ -77,7 +77,7 @@ def _factors(terms: Terms, dimension: Dimension, most: float | None) -> Iterator
             for rest in walk(v + 1, left // factor, used + (factor > 1)):
                 yield (factor, *rest)
 
-    bounds = [Bound.of(terms, comparison) for comparison in dimension.fanout.loop_bounds]
+    bounds = [SizeBound.of(terms, comparison) for comparison in dimension.fanout.loop_bounds]
     for factors in walk(0, dimension.fanout.fanout, 0):
         sizes = np.array([factors], dtype=np.int64).reshape(1, len(factors))
         if all(bool(bound.holds(sizes, sizes > 1)[0]) for bound in bounds):

@@ -15,7 +15,7 @@ from ...model.quantity import Array
 from ..budget import Budget
 from ..errors import LateError, UnprovedError
 from ..options import Options
-from .block import Block, Limit, Packed
+from .block import Limit, Packed, TableBlock
 from .chain import Chains, Rows, Spare, Starts, Trace, within
 from .choices import Placed
 from .heads import head_first
@@ -152,7 +152,7 @@ class Tables:
             np.arange(n), zeros, starts.tiles, cost, np.zeros((n, len(self.space.tracked))), np.full(n, -1, dtype=np.int64), np.ones((n, 0))
         )
 
-    def blocks(self, loops: int, limits: Mapping[Homes, Limit]) -> list[Block]:
+    def blocks(self, loops: int, limits: Mapping[Homes, Limit]) -> list[TableBlock]:
         """All partial mappings with so many fused loops that no other of the same tiles dominates, within the limits."""
         return [block.unpacked(self.space) for homes, limit in limits.items() for block in self.blocks_of(loops, homes, limit)]
 
@@ -326,7 +326,7 @@ class Tables:
         source = np.stack([np.full(len(row), number), option[chain], every.spread[chain], every.node[chain]], axis=1)
         found.setdefault(origin.frame, []).append((chosen, np.cumsum(reserved, axis=2), source))
 
-    def _block(self, frame: Frame, parts: list[tuple[Rows, Array, Integers]], held: Sequence[tuple[Held, ...]], trace: Trace) -> Block:
+    def _block(self, frame: Frame, parts: list[tuple[Rows, Array, Integers]], held: Sequence[tuple[Held, ...]], trace: Trace) -> TableBlock:
         """The parts of a structure, without what is dominated at the same tiles."""
         rows = Rows.joined([part for part, _, _ in parts])
         reserved = np.concatenate([sums for _, sums, _ in parts])
@@ -335,7 +335,7 @@ class Tables:
         keep: NDArray[np.intp] = np.arange(len(rows))
         if "dominance" not in self.options.without:
             keep = undominated(rows.group, [*cost.T, *reserved.reshape(len(rows), -1).T])
-        return Block(self.space, frame, rows.tiles[keep], cost[keep], reserved[keep], origin[keep], held, trace)
+        return TableBlock(self.space, frame, rows.tiles[keep], cost[keep], reserved[keep], origin[keep], held, trace)
 
 
 Request = tuple[Prefix, Integers, Limit, list[int]]

@@ -16,7 +16,7 @@ from ...model.quantity import Array
 
 
 @dataclass(frozen=True)
-class Resident:
+class LiveTensor:
     """A shared tensor that is alive while an Einsum runs: its bits in the one tracked memory where it lives."""
 
     memory: int
@@ -56,7 +56,7 @@ class Carry:
         """The fullest moment of all; (rows, tracked)."""
         return np.asarray(self.fullest.max(axis=2))
 
-    def joined(self, reserved: Array, residents: Sequence[Resident], after: int, sizes: Array) -> tuple[Carry, NDArray[np.bool_]]:
+    def joined(self, reserved: Array, residents: Sequence[LiveTensor], after: int, sizes: Array) -> tuple[Carry, NDArray[np.bool_]]:
         """The carry after one more Einsum, row by row, and which rows fit.
 
         ``reserved[:, :, m - 1]``: what it reserves above depth ``m`` for itself alone; ``after``: how many loops stay open after it.
@@ -75,7 +75,7 @@ class Carry:
         fits = np.all(fullest.max(axis=2) <= sizes, axis=1)
         return Carry(self._staying(reserved, residents, after), _open(fullest, total, after)), fits
 
-    def _staying(self, reserved: Array, residents: Sequence[Resident], after: int) -> Array:
+    def _staying(self, reserved: Array, residents: Sequence[LiveTensor], after: int) -> Array:
         count = self.stays.shape[2]
         stays = np.zeros((*reserved.shape[:2], after))
         for depth in range(1, after + 1):

@@ -14,8 +14,8 @@ from ...model.accelforge.tile import values
 from ...model.quantity import Array
 from ..budget import Budget
 from ..einsum.pareto import undominated
-from .carry import Carry, Resident
-from .cascade import Cascade
+from .carry import Carry, LiveTensor
+from .lifetimes import Lifetimes
 from .structures import Boundary, Edge, Living, Piece, Structures, tile_number
 
 Keep = Callable[[Array], NDArray[np.bool_]]
@@ -74,7 +74,7 @@ class Joins:
     states: list[dict[Boundary, States]] = field(default_factory=list)
 
     @property
-    def cascade(self) -> Cascade:
+    def cascade(self) -> Lifetimes:
         """The cascade."""
         return self.structures.cascade
 
@@ -188,7 +188,7 @@ class Joins:
         self.budget.hold(found, len(found))
         return found
 
-    def _residents(self, number: int, before: Boundary, edge: Edge, rows: Index) -> list[Resident]:
+    def _residents(self, number: int, before: Boundary, edge: Edge, rows: Index) -> list[LiveTensor]:
         """The shared tensors that are alive while an Einsum runs, and those that it touches, where their memories are tracked."""
         names = [memory.name for memory in self.tracked]
         piece = edge.piece
@@ -206,7 +206,7 @@ class Joins:
             skipped = source if same else ""
         was = {living.tensor for living in before.alive}
         return [
-            Resident(
+            LiveTensor(
                 names.index(living.memory),
                 living.depth,
                 self._bits(living, tiles) * (tensor != skipped),

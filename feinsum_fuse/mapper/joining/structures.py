@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
-from ..einsum.block import Block
+from ..einsum.block import TableBlock
 from ..einsum.heads import heads
-from .cascade import Cascade, rank_of, variable_of
+from .lifetimes import Lifetimes, rank_of, variable_of
 
 Additive = Literal["own", "all", "all but heads"]
 """Of what an Einsum reserves, what others that run under the same loops find taken."""
@@ -45,7 +45,7 @@ class Boundary:
 class Piece:
     """A block as joins see it: by names, its memories those of the whole architecture."""
 
-    block: Block
+    block: TableBlock
     homes: dict[str, tuple[str, int]]
     """Shared tensor -> (memory, depth)."""
     reserved: Array
@@ -54,7 +54,7 @@ class Piece:
     _sorted: dict[int, tuple[NDArray[np.intp], Integers]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, block: Block, tracked: Sequence[str], additive: Additive = "own") -> Piece:
+    def of(cls, block: TableBlock, tracked: Sequence[str], additive: Additive = "own") -> Piece:
         """A block's view.
 
         ``additive``: what stays taken while loops that it shares are open is what it reserves above them, or all that it reserves, the
@@ -120,7 +120,7 @@ class Edge:
 class Structures:
     """The graph of boundaries and pieces."""
 
-    cascade: Cascade
+    cascade: Lifetimes
     pieces: Sequence[Sequence[Piece]]
 
     @cached_property

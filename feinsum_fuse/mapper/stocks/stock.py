@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formats.arch import DEFAULT_TOTAL_LATENCY
 from ...model.quantity import Array
-from ..einsum.block import Block, Limit, Packed
+from ..einsum.block import Limit, Packed, TableBlock
 from ..einsum.pareto import SLACK
 from ..einsum.space import EinsumSpace
 from ..einsum.tables import Homes, Tables
@@ -31,7 +31,7 @@ class Stock:
     tables: Tables
     """Of the first of the Einsums."""
     store: Store | None = None
-    _made: dict[int, tuple[Limits, list[Block]]] = field(default_factory=dict)
+    _made: dict[int, tuple[Limits, list[TableBlock]]] = field(default_factory=dict)
     _floors: dict[tuple[int, ...], dict[Homes, Array]] = field(default_factory=dict)
 
     def floors(self, figures: Sequence[int]) -> dict[Homes, Array]:
@@ -49,19 +49,19 @@ class Stock:
             self._made[loops] = made, [self.held(block) for block in blocks]
         return loops in self._made and _covers(self._made[loops][0], limits)
 
-    def held(self, packed: Packed) -> Block:
+    def held(self, packed: Packed) -> TableBlock:
         """A block that is counted as held while it lives."""
         block = packed.unpacked(self.tables.space)
         self.tables.budget.hold(block, packed.rows)
         return block
 
-    def keep(self, loops: int, limits: Limits, blocks: list[Block]) -> None:
+    def keep(self, loops: int, limits: Limits, blocks: list[TableBlock]) -> None:
         """The blocks with so many fused loops within limits, from now on."""
         self._made[loops] = limits, blocks
         if self.store is not None:
             self.store.save(f"blocks {loops} {self.key}", list(limits.items()), [block.packed() for block in blocks])
 
-    def blocks(self, fused: int, limits: Limits, space: EinsumSpace) -> list[Block]:
+    def blocks(self, fused: int, limits: Limits, space: EinsumSpace) -> list[TableBlock]:
         """The blocks within limits with at most so many fused loops, for one of the Einsums, whose space has its names."""
         bounded = "budget" not in self.tables.options.without
         made = (block for loops in range(fused + 1) for block in self._made[loops][1])

@@ -37,7 +37,7 @@ KINDS = {Relevance.NONE: NONE, Relevance.PARTIAL: PARTIAL, Relevance.FULL: FULL}
 
 
 @dataclass(frozen=True)
-class Dimension:
+class SpatialDimension:
     """A spatial dimension on the way to a compute unit."""
 
     owner: int
@@ -144,10 +144,10 @@ class Terms:
         return tuple(place for place, leaf in enumerate(self.components) if isinstance(leaf, Memory))
 
     @cached_property
-    def dimensions(self) -> tuple[Dimension, ...]:
+    def dimensions(self) -> tuple[SpatialDimension, ...]:
         """Every spatial dimension on the way."""
         return tuple(
-            Dimension(place, leaf.name, fanout, self._reused(fanout.may_reuse))
+            SpatialDimension(place, leaf.name, fanout, self._reused(fanout.may_reuse))
             for place, leaf in enumerate(self.components)
             for fanout in leaf.spatial
         )

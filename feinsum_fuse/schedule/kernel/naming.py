@@ -138,13 +138,9 @@ def moved(nest: Nest, loop: For) -> tuple[str, list[str]]:
     _, statement = next(statements((loop,)))
     places = (statement.target, *statement.operands)
     place = next((place for place in places if place.source in nest.tiles), statement.target)
-    tensor = _tensor(nest, place.source)
+    tensor = nest.tensor_of(place.source)
     along = [axis for axis, index in enumerate(place.indices) if loop.name in index.variables]
     return tensor, list(dict.fromkeys(variable for axis in along for variable in _variables_at(nest, tensor, len(place.indices), axis)))
-
-
-def _tensor(nest: Nest, source: str) -> str:
-    return nest.tiles[source].tensor if source in nest.tiles else nest.sources[source].tensor
 
 
 def _variables_at(nest: Nest, tensor: str, axes: int, axis: int) -> Iterator[str]:
@@ -153,5 +149,5 @@ def _variables_at(nest: Nest, tensor: str, axes: int, axis: int) -> Iterator[str
         if statement.role in {"update", "map"}:
             named = {loop.name: loop.refs[0].variable for loop in loops if loop.refs}
             for place in (statement.target, *statement.operands):
-                if _tensor(nest, place.source) == tensor and len(place.indices) == axes:
+                if nest.tensor_of(place.source) == tensor and len(place.indices) == axes:
                     yield from (named[name] for name in place.indices[axis].variables if name in named)

@@ -16,7 +16,7 @@ from ..step import Keyword, Step
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
 from ..tree.regions import Region, check_dense, check_visible, region
-from .tile_steps import Mover, part_of, placed_at, space_of, sum_dtype, tensor_of, tile_origin, tile_strides
+from .tile_steps import Mover, part_of, placed_at, space_of, sum_dtype, tile_origin, tile_strides
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class RFactor(Step):
         check_dense([(above, place)], names, self, touched)
         self._check_unread(nest, names, place)
         assert update.reduce is not None and loop.extent is not None
-        name, dtype = nest.fresh(f"{tensor_of(nest, place.source)}_partial"), sum_dtype(nest, einsum, place.source)
+        name, dtype = nest.fresh(f"{nest.tensor_of(place.source)}_partial"), sum_dtype(nest, einsum, place.source)
         shape = (loop.extent, *touched.shape)
         origin = (Affine(()), *tile_origin(nest, place.source, touched.base))
         strides = (1, *tile_strides(nest, place.source, touched))
-        tile = Tile(name, tensor_of(nest, place.source), memory, shape, dtype, origin, tuple(range(len(shape))), strides=strides)
+        tile = Tile(name, nest.tensor_of(place.source), memory, shape, dtype, origin, tuple(range(len(shape))), strides=strides)
         own = Place(name, (Affine.variable(loop.name), *touched.local(place, name).indices))
         before = _started(nest, einsum, tile, np.dtype(dtype).type(REDUCTIONS[update.reduce].neutral_of(dtype)))
         after = _combined(nest, tile, touched, update, above, names)

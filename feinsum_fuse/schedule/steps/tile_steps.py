@@ -128,19 +128,9 @@ def tile_strides(nest: Nest, source: str, touched: Region) -> tuple[int, ...]:
     return tuple(outer * inner for outer, inner in zip(held, touched.strides, strict=True))
 
 
-def tensor_of(nest: Nest, source: str) -> str:
-    """The tensor that an array, tile or rule holds (a part of)."""
-    return nest.tiles[source].tensor if source in nest.tiles else nest.sources[source].tensor
-
-
-def dtype_of(nest: Nest, source: str) -> str:
-    """The element type of an array, tile or rule."""
-    return nest.tiles[source].dtype if source in nest.tiles else nest.sources[source].dtype
-
-
 def sum_dtype(nest: Nest, einsum: str, source: str) -> str:
     """The element type of what an Einsum holds before it is stored: its accumulator's, or that of the array or tile it goes to."""
-    return nest.accumulators.get(einsum, dtype_of(nest, source))
+    return nest.accumulators.get(einsum, nest.dtype_of(source))
 
 
 def space_of(memory: str, step: Step) -> AddressSpace:
@@ -212,7 +202,7 @@ class CacheRead(Step):
             if statement.einsum not in self.einsums or statement.role not in {"update", "map"}:
                 continue
             for place in statement.operands:
-                if tensor_of(nest, place.source) == self.tensor:
+                if nest.tensor_of(place.source) == self.tensor:
                     if tuple(loop.name for loop in above[: len(names)]) != names:
                         raise NestOrderError(f"{self}: {statement.einsum} does not run under this loop")
                     key = place.source, tuple(Affine(index.restricted(inner).terms) for index in place.indices)
@@ -227,7 +217,7 @@ class CacheRead(Step):
     def _reads(self, nest: Nest, statement: Statement) -> bool:
         if statement.einsum not in self.einsums or statement.role not in {"update", "map"}:
             return False
-        return any(tensor_of(nest, place.source) == self.tensor for place in statement.operands)
+        return any(nest.tensor_of(place.source) == self.tensor for place in statement.operands)
 
     def _cached(
         self, nest: Nest, source: str, accesses: list[Access], names: tuple[str, ...], items: tuple[For, ...], memory: AddressSpace
@@ -236,7 +226,7 @@ class CacheRead(Step):
         name = nest.fresh(f"{self.tensor}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         origin, strides = tile_origin(nest, source, touched.base), tile_strides(nest, source, touched)
-        tile = Tile(name, self.tensor, memory, touched.shape, dtype_of(nest, source), origin, axes, strides=strides)
+        tile = Tile(name, self.tensor, memory, touched.shape, nest.dtype_of(source), origin, axes, strides=strides)
         if any(s.target.source == source for _, s in statements(part_of(nest.body, names, self.einsums))):
             raise ProducerConsumerError(
                 f"{self}: {source} is written below this loop, after the tile would have been fetched",
@@ -307,11 +297,11 @@ class CacheWrite(Step):
             raise ProducerConsumerError(
                 f"{self}: more of {place} is read below this loop than is written there", hint="Place the tile further out."
             )
-        name = nest.fresh(f"{tensor_of(nest, place.source)}_{memory}")
+        name = nest.fresh(f"{nest.tensor_of(place.source)}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         origin = tile_origin(nest, place.source, touched.base)
         dtype, strides = sum_dtype(nest, self.einsum, place.source), tile_strides(nest, place.source, touched)
-        tile = Tile(name, tensor_of(nest, place.source), memory, touched.shape, dtype, origin, axes, strides=strides)
+        tile = Tile(name, nest.tensor_of(place.source), memory, touched.shape, dtype, origin, axes, strides=strides)
         inits = [s for _, s in initial]
         own_loops = item_loops([held[0]], names) if items else ()
         mover = Mover(nest, tile, touched, held[1], items_first(held[0], names, own_loops), own, own_loops)
@@ -380,7 +370,7 @@ class CacheWrite(Step):
         before: tuple[Node, ...] = ()
         if init is not None:
             assert update.reduce is not None
-            start = started(init.value, update.reduce, dtype_of(mover.nest, mover.parent.source), mover.tile.dtype)
+            start = started(init.value, update.reduce, mover.nest.dtype_of(mover.parent.source), mover.tile.dtype)
             before += mover.statement(self.einsum, "init", cast(float, start), first=reductions)
             before += mover.statement(self.einsum, "reload", later=reductions) if reductions else ()
         elif update.reduce is not None:
@@ -396,7 +386,7 @@ class CacheWrite(Step):
         was 0 from the start.
         """
         dtype = np.dtype(tile.dtype)
-        wide = dtype.kind in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == dtype_of(nest, update.target.source)
+        wide = dtype.kind in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == nest.dtype_of(update.target.source)
         sums = update.role == "update" and update.reduce is not None and REDUCTIONS[update.reduce].is_sum
         started_at_0 = len(inits) == 1 and np.isscalar(inits[0].value) and inits[0].value == 0
         return Later(_axes_of(nest, update), scales=not carried) if wide and sums and started_at_0 else None
@@ -433,7 +423,7 @@ def _reading(nest: Nest, reader: Statement, source: str, tile: Tile, touched: Re
     held = {operand_name(k): p for k, p in enumerate(reader.operands) if p.source == source}
     operands = tuple(touched.local(p, tile.name) if p.source == source else p for p in reader.operands)
     target = touched.local(reader.target, tile.name) if reader.target.source == source else reader.target
-    stored, value = dtype_of(nest, source), reader.value
+    stored, value = nest.dtype_of(source), reader.value
     if stored != tile.dtype:
         value = SubstitutionMapper(make_subst_func({name: cast_to(stored, var(name)) for name in held}))(value)
     return dataclasses.replace(reader, target=target, value=value, operands=operands)

@@ -29,7 +29,7 @@ from .polyhedra import points, relation
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownValues:
     """Parts of a set: where a value is which constant, and where it is finite. The rest may be anything."""
 
     constants: Mapping[float, isl.Set]
@@ -39,30 +39,30 @@ class Known:
         """The part on which the value is this constant."""
         return self.constants.get(value, _none(self.finite))
 
-    def mapped(self, change: Callable[[isl.Set], isl.Set]) -> Known:
+    def mapped(self, change: Callable[[isl.Set], isl.Set]) -> KnownValues:
         """The same with every part replaced."""
-        return Known({value: change(part) for value, part in self.constants.items()}, change(self.finite))
+        return KnownValues({value: change(part) for value, part in self.constants.items()}, change(self.finite))
 
 
 def _none(part: isl.Set) -> isl.Set:
     return isl.Set.empty(part.get_space())
 
 
-def constant(value: float, everywhere: isl.Set) -> Known:
+def constant(value: float, everywhere: isl.Set) -> KnownValues:
     """The same number everywhere."""
-    return Known({float(value): everywhere}, everywhere if math.isfinite(value) else _none(everywhere))
+    return KnownValues({float(value): everywhere}, everywhere if math.isfinite(value) else _none(everywhere))
 
 
-def _collected(parts: Iterator[tuple[float, isl.Set]], finite: isl.Set) -> Known:
+def _collected(parts: Iterator[tuple[float, isl.Set]], finite: isl.Set) -> KnownValues:
     constants: dict[float, isl.Set] = {}
     for value, part in parts:
         if not math.isnan(value) and not part.is_empty():
             constants[value] = constants[value] | part if value in constants else part
             finite = finite | part if math.isfinite(value) else finite
-    return Known(constants, finite)
+    return KnownValues(constants, finite)
 
 
-def _pairs(function: Callable[[float, float], float], one: Known, other: Known, finite: isl.Set) -> Known:
+def _pairs(function: Callable[[float, float], float], one: KnownValues, other: KnownValues, finite: isl.Set) -> KnownValues:
     with np.errstate(all="ignore"):
         parts = [(_number(function, a, b), x & y) for a, x in one.constants.items() for b, y in other.constants.items()]
     return _collected(iter(parts), finite)
@@ -75,19 +75,19 @@ def _number(function: Callable[..., float], *arguments: float) -> float:
         return math.nan
 
 
-def _sum(one: Known, other: Known) -> Known:
+def _sum(one: KnownValues, other: KnownValues) -> KnownValues:
     known = _pairs(operator.add, one, other, one.finite & other.finite)
     infinite = [(v, (one.where(v) & other.finite) | (other.where(v) & one.finite)) for v in (math.inf, -math.inf)]
     return _collected(iter([*known.constants.items(), *infinite]), known.finite)
 
 
-def _product(one: Known, other: Known) -> Known:
+def _product(one: KnownValues, other: KnownValues) -> KnownValues:
     known = _pairs(operator.mul, one, other, one.finite & other.finite)
     zero = (one.where(0.0) & other.finite) | (other.where(0.0) & one.finite)
     return _collected(iter([*known.constants.items(), (0.0, zero)]), known.finite)
 
 
-def _quotient(one: Known, other: Known) -> Known:
+def _quotient(one: KnownValues, other: KnownValues) -> KnownValues:
     divisors = [part for value, part in other.constants.items() if value and math.isfinite(value)]
     finite = one.finite & reduce(operator.or_, divisors, _none(one.finite))
     zero = one.where(0.0) & reduce(operator.or_, divisors, _none(one.finite))
@@ -95,7 +95,7 @@ def _quotient(one: Known, other: Known) -> Known:
     return _collected(iter([*known.constants.items(), (0.0, zero)]), finite)
 
 
-def _extremum(reduction: Reduction, one: Known, other: Known) -> Known:
+def _extremum(reduction: Reduction, one: KnownValues, other: KnownValues) -> KnownValues:
     lost = -math.inf * reduction.extremum
     finite = (one.finite & other.finite) | (one.where(lost) & other.finite) | (other.where(lost) & one.finite)
     return _pairs(reduction.ufunc, one, other, finite)
@@ -106,12 +106,12 @@ class Masks:
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
-        self.arrays: dict[str, Known | None] = {}
+        self.arrays: dict[str, KnownValues | None] = {}
         self.written: dict[str, list[tuple[tuple[For, ...], Statement]]] = {}
         for above, statement in nest.points:
             self.written.setdefault(statement.target.source, []).append((above, statement))
 
-    def array(self, source: str) -> Known | None:
+    def array(self, source: str) -> KnownValues | None:
         """What is known of an array that the nest writes; ``None`` for one that several statements compute, or one out of itself."""
         if source not in self.arrays:
             self.arrays[source] = None
@@ -122,7 +122,7 @@ class Masks:
                 self.arrays[source] = self._computed(*computing[0], inits)
         return self.arrays[source]
 
-    def value(self, above: Sequence[For], statement: Statement) -> Known:
+    def value(self, above: Sequence[For], statement: Statement) -> KnownValues:
         """What is known of a statement's value, over the points of its loops."""
         return _Evaluation(self, above, statement).of(statement.value)
 
@@ -133,18 +133,18 @@ class Masks:
             return _none(known.finite)
         return known.where(float(REDUCTIONS[statement.reduce].neutral_of(self.nest.sources[statement.target.source].dtype)))
 
-    def read(self, place: Place, above: Sequence[For], statement: Statement) -> Known:
+    def read(self, place: Place, above: Sequence[For], statement: Statement) -> KnownValues:
         """What is known of an operand, over the points of the statement's loops."""
         domain = points(above, statement.guards)
         if place.source not in self.written:
-            return Known({}, domain)
+            return KnownValues({}, domain)
         known = self.array(place.source)
         if known is None:
-            return Known({}, _none(domain))
+            return KnownValues({}, _none(domain))
         to_loops = elements(place, above, statement).reverse()
         return known.mapped(lambda part: part.apply(to_loops))
 
-    def _computed(self, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> Known:
+    def _computed(self, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> KnownValues:
         known = self.value(above, statement)
         access = elements(statement.target, above, statement)
         domain = points(above, statement.guards)
@@ -160,7 +160,7 @@ class Masks:
         if statement.reduce is None:
             return known.mapped(every)
         if not inits or not np.isscalar(inits[0].value) or np.iscomplexobj(inits[0].value):
-            return Known({}, _none(reached))
+            return KnownValues({}, _none(reached))
         start = float(cast(float, inits[0].value))
         reduction = REDUCTIONS[statement.reduce]
         if reduction.is_sum and math.isfinite(start):
@@ -174,8 +174,8 @@ class Masks:
             finite = every(known.finite | nothing)
             if start == lost:
                 return _collected(iter([(lost, every(nothing))]), finite & some(known.finite))
-            return Known({}, finite if math.isfinite(start) else _none(reached))
-        return Known({}, _none(reached))
+            return KnownValues({}, finite if math.isfinite(start) else _none(reached))
+        return KnownValues({}, _none(reached))
 
 
 def elements(place: Place, above: Sequence[For], statement: Statement) -> isl.Map:
@@ -192,12 +192,12 @@ class _Evaluation:
         self.domain = points(above, statement.guards)
         self.operands = {operand_name(k): masks.read(place, above, statement) for k, place in enumerate(statement.operands)}
 
-    def of(self, expr: Expression) -> Known:
+    def of(self, expr: Expression) -> KnownValues:
         """What is known of an expression."""
         if isinstance(expr, int | float | np.number) and not np.iscomplexobj(expr):
             return constant(float(expr), self.domain)
         if isinstance(expr, p.Variable):
-            return self.operands.get(expr.name, Known({}, self.domain if expr.name in self.statement.values else _none(self.domain)))
+            return self.operands.get(expr.name, KnownValues({}, self.domain if expr.name in self.statement.values else _none(self.domain)))
         if isinstance(expr, TypeCast):
             return self.of(expr.child)
         if isinstance(expr, p.Sum | p.Product):
@@ -208,9 +208,9 @@ class _Evaluation:
             return self._choice(expr)
         if isinstance(expr, p.Call) and isinstance(expr.function, p.Variable):
             return self._call(expr.function.name, [self.of(argument) for argument in expr.parameters])
-        return Known({}, _none(self.domain))
+        return KnownValues({}, _none(self.domain))
 
-    def _call(self, name: str, arguments: Sequence[Known]) -> Known:
+    def _call(self, name: str, arguments: Sequence[KnownValues]) -> KnownValues:
         function = IN_KERNELS.get(name)
         extremum = next((r for r in REDUCTIONS.values() if r.extremum and r.operator == name), None)
         if extremum is not None and len(arguments) == 2:
@@ -219,9 +219,9 @@ class _Evaluation:
             with np.errstate(all="ignore"):
                 parts = [(_number(function.numpy, value), part) for value, part in arguments[0].constants.items()]
             return _collected(iter(parts), arguments[0].finite)
-        return Known({}, _none(self.domain))
+        return KnownValues({}, _none(self.domain))
 
-    def _choice(self, expr: p.If) -> Known:
+    def _choice(self, expr: p.If) -> KnownValues:
         then, otherwise = self.of(expr.then), self.of(expr.else_)
         try:
             holds = integer_set([loop.name for loop in self.above], [expr.condition], values=self.statement.values) & self.domain

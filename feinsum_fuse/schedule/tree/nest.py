@@ -234,6 +234,14 @@ class Nest:
         """All statements with the loops around them, in the order of the text."""
         return tuple(statements(self.body))
 
+    def tensor_of(self, source: str) -> str:
+        """The tensor that an array, tile or rule holds (a part of)."""
+        return self.tiles[source].tensor if source in self.tiles else self.sources[source].tensor
+
+    def dtype_of(self, source: str) -> str:
+        """The element type of an array, tile or rule."""
+        return self.tiles[source].dtype if source in self.tiles else self.sources[source].dtype
+
     def __getstate__(self) -> dict[str, object]:
         # loopy pickles kernels for its cache, with the nests that they carry; what is computed from a nest stays here.
         return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}

@@ -12,9 +12,10 @@ from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.typing import Expression
 
+from ...kernel.typed_map import length
 from ..array_types import Refusal
 from ..instruction import loop_extents
-from .draft import Draft, Rewriting, length, replaced, without
+from .draft import Draft, Preparation, replaced, without
 
 LONGEST = 500
 """Nodes of an expression that is put in place of a variable: chains of squares would grow without limit. A longer one gets an array."""
@@ -121,7 +122,7 @@ def _inlined(
         kernel = without(kernel, writer.id).copy(temporary_variables=temporaries)
         chosen = tuple(insn for insn in chosen if insn != writer.id)
     detail = f"{name} in {', '.join(insn.id for insn in readers)}"
-    return draft.after(Rewriting("value inlined", detail), kernel, chosen)
+    return draft.after(Preparation("value inlined", detail), kernel, chosen)
 
 
 def _expanded(draft: Draft, name: str, writer: lp.Assignment, readers: list[lp.InstructionBase]) -> Draft:
@@ -140,7 +141,7 @@ def _expanded(draft: Draft, name: str, writer: lp.Assignment, readers: list[lp.I
     space, dtype = lp.AddressSpace.GLOBAL, np.dtype(draft.types.array(name))
     variable = lp.TemporaryVariable(name, dtype, shape=shape, address_space=space)
     kernel = replaced(kernel, changed).copy(temporary_variables={**kernel.temporary_variables, name: variable})
-    return draft.after(Rewriting("value kept for all iterations", f"{name}[{', '.join(inames)}]"), kernel)
+    return draft.after(Preparation("value kept for all iterations", f"{name}[{', '.join(inames)}]"), kernel)
 
 
 def _one_element(name: str, element: Expression) -> object:

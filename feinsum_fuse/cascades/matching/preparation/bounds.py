@@ -6,7 +6,7 @@ import islpy as isl
 import loopy as lp
 
 from ....formats.affine import Affine, read_affine
-from .draft import Draft, Rewriting, without
+from .draft import Draft, Preparation, without
 
 
 def with_known_bounds(draft: Draft) -> Draft:
@@ -34,7 +34,7 @@ def _known(draft: Draft, name: str) -> Draft:
         temporaries = {n: t for n, t in kernel.temporary_variables.items() if n != name}
         kernel = without(kernel, writer.id).copy(temporary_variables=temporaries)
         chosen = tuple(insn for insn in chosen if insn != writer.id)
-    return draft.after(Rewriting("bound known", f"{name} is {value}"), kernel, chosen)
+    return draft.after(Preparation("bound known", f"{name} is {value}"), kernel, chosen)
 
 
 def _is_bounded(kernel: lp.LoopKernel, insn: lp.InstructionBase, name: str) -> bool:

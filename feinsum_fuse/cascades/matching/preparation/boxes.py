@@ -21,7 +21,7 @@ from ...terms import Size
 from ..array_types import Refusal
 from ..instruction import loop_box, loop_extents
 from .bounds import substituted
-from .draft import Draft, Rewriting
+from .draft import Draft, Preparation
 
 
 def with_whole_boxes(draft: Draft) -> Draft:
@@ -96,7 +96,7 @@ def _boxed(draft: Draft, insn: lp.Assignment) -> Draft:
     instructions = [part for other in kernel.instructions for part in ((made, written) if other.id == insn.id else (other,))]
     kernel = wider.copy(instructions=instructions, temporary_variables={**kernel.temporary_variables, box: temporary})
     chosen = tuple(made.id if name == insn.id else name for name in draft.chosen)
-    return draft.after(Rewriting("whole box computed", f"{box} for {insn.id}"), kernel, chosen)
+    return draft.after(Preparation("whole box computed", f"{box} for {insn.id}"), kernel, chosen)
 
 
 def _extents(kernel: lp.LoopKernel, outer: list[str]) -> tuple[dict[str, int], tuple[Expression, ...]]:

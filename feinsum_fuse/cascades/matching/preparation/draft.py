@@ -9,7 +9,7 @@ from functools import cached_property
 
 import loopy as lp
 from constantdict import constantdict
-from loopy.symbolic import CombineMapper, SubstitutionRuleExpander, UncachedWalkMapper, get_dependencies
+from loopy.symbolic import SubstitutionRuleExpander, UncachedWalkMapper, get_dependencies
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
@@ -18,7 +18,7 @@ from ..array_types import Types
 
 
 @dataclass(frozen=True)
-class Rewriting:
+class Preparation:
     """One thing that was done to a kernel so that it can be read as a cascade; the kernel computes the same after it."""
 
     name: str
@@ -35,9 +35,9 @@ class Draft:
     t_unit: lp.TranslationUnit
     kernel: lp.LoopKernel
     chosen: tuple[str, ...]
-    rewritings: tuple[Rewriting, ...] = ()
+    rewritings: tuple[Preparation, ...] = ()
 
-    def after(self, rewriting: Rewriting, kernel: lp.LoopKernel, chosen: Iterable[str] | None = None) -> Draft:
+    def after(self, rewriting: Preparation, kernel: lp.LoopKernel, chosen: Iterable[str] | None = None) -> Draft:
         """The draft with its kernel rewritten."""
         ids = self.chosen if chosen is None else tuple(chosen)
         return dataclasses.replace(self, kernel=kernel, chosen=ids, rewritings=(*self.rewritings, rewriting))
@@ -137,18 +137,3 @@ def names_in(expression: Expression, names: Iterable[str]) -> tuple[str, ...]:
     walk = _Named(names)
     walk(expression)
     return tuple(walk.found)
-
-
-class _Length(CombineMapper):  # type: ignore[misc]
-    def combine(self, values: Iterable[int]) -> int:
-        return 1 + sum(values)
-
-    def map_constant(self, expr: object) -> int:
-        return 1
-
-    map_variable = map_resolved_function = map_tagged_variable = map_literal = map_nan = map_constant
-
-
-def length(expression: Expression) -> int:
-    """The number of an expression's nodes."""
-    return int(_Length()(expression))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import loopy as lp
 from loopy.typing import auto
 
-from .draft import Draft, Rewriting
+from .draft import Draft, Preparation
 
 
 def with_types(draft: Draft) -> Draft:
@@ -27,4 +27,4 @@ def with_types(draft: Draft) -> Draft:
     temporaries = {name: typed(variable) for name, variable in kernel.temporary_variables.items()}
     if not named:
         return draft
-    return draft.after(Rewriting("types inferred", ", ".join(sorted(named))), kernel.copy(args=args, temporary_variables=temporaries))
+    return draft.after(Preparation("types inferred", ", ".join(sorted(named))), kernel.copy(args=args, temporary_variables=temporaries))

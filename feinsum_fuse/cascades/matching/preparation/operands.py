@@ -14,7 +14,7 @@ from pymbolic.typing import Expression
 from ....formats.language.functions import IN_KERNELS
 from ..array_types import Refusal
 from ..rule import arrays_in, element
-from .draft import Draft, Rewriting, names_in, replaced
+from .draft import Draft, Preparation, names_in, replaced
 
 
 def with_rules(draft: Draft) -> Draft:
@@ -37,7 +37,7 @@ def with_rules(draft: Draft) -> Draft:
         if mapper.read:
             kernel = replaced(draft.kernel, [insn.copy(expression=expression)])
             kernel = kernel.copy(substitutions={**kernel.substitutions, **mapper.rules})
-            draft = draft.after(Rewriting("read through rules", f"{', '.join(mapper.read)} in {name}"), kernel)
+            draft = draft.after(Preparation("read through rules", f"{', '.join(mapper.read)} in {name}"), kernel)
     return draft
 
 

@@ -18,7 +18,7 @@ from ...names import Identifiers
 from ..array_types import Refusal
 from ..instruction import loop_extents, taken_apart
 from ..instruction_map import TypedKernel
-from .draft import Draft, Rewriting, names_in
+from .draft import Draft, Preparation, names_in
 
 
 def with_own_reductions(draft: Draft) -> Draft:
@@ -62,7 +62,7 @@ def _of_instruction(draft: Draft, insn: lp.Assignment) -> Draft:
             kernel = lp.duplicate_inames(kernel, list(inames), f"id:{made.id}", new_inames=own, tags={})
     place = draft.chosen.index(insn.id)
     chosen = (*draft.chosen[:place], *(made.id for made in new), *draft.chosen[place:])
-    return draft.after(Rewriting("reduction split off", f"{', '.join(made.id for made in new)} from {insn.id}"), kernel, chosen)
+    return draft.after(Preparation("reduction split off", f"{', '.join(made.id for made in new)} from {insn.id}"), kernel, chosen)
 
 
 def _in_rules(draft: Draft, insn: lp.Assignment) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import loopy as lp
 from loopy.kernel import KernelState
 
-from .draft import Draft, Rewriting
+from .draft import Draft, Preparation
 
 
 def as_made(draft: Draft) -> Draft:
@@ -17,4 +17,4 @@ def as_made(draft: Draft) -> Draft:
     if kernel.state == KernelState.INITIAL:
         return draft
     fresh = kernel.copy(state=KernelState.INITIAL, linearization=None)
-    return draft.after(Rewriting("state taken back", kernel.state.name.lower()), fresh)
+    return draft.after(Preparation("state taken back", kernel.state.name.lower()), fresh)

@@ -11,7 +11,7 @@ from feinsum_fuse import CascadeError
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.terms import Access, Einsum, SizeParam, Tensor
 from feinsum_fuse.formats.affine import Affine
-from feinsum_fuse.report.operations import operations, operations_per_point
+from feinsum_fuse.report.operation_counts import operations, operations_per_point
 
 
 def _access(tensor: str, *variables: str) -> Access:

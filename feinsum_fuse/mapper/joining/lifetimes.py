@@ -17,7 +17,7 @@ NamedHomes = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Cascade:
+class Lifetimes:
     """The Einsums in their order, and the life of the tensors that they share."""
 
     workload: Workload
@@ -70,7 +70,7 @@ def variable_of(access: TensorAccess, rank: str) -> str | None:
 class Floors:
     """Least figures, energy and latency each on its own, of any mapping: of each Einsum by its homes, and of all."""
 
-    cascade: Cascade
+    cascade: Lifetimes
     each: Sequence[Mapping[NamedHomes, Array]]
 
     @cached_property
