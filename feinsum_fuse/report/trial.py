@@ -192,17 +192,22 @@ def run(
         what = f"lowering, building, verifying, and measuring in turns{with_numpy}{_which(start, len(chunk), len(specs))}"
         with Stage(what, progress):
             measured, peer = _measured(asked, chunk, device, peer, repeats=repeats, cold=cold, budget=budget, progress=progress)
-        for label, found in measured.items():
-            predicted, note = predictions[label]
-            after = _After([])
-            before = after.kept("not compared with what was recorded before", partial(earlier, found, url))
-            prediction = predicted.prediction if predicted else None
-            fact = (after.kept("not recorded", partial(record, found, prediction, url)) or "") if recording else ""
-            moved = after.kept("its traffic was not counted", partial(_intermediate_bytes, found))
-            trials.append(Trial(label, specs[label], found, predicted, note, moved, before, fact, tuple(after.trouble)))
+        trials += [_trial(label, specs[label], found, *predictions[label], url, recording) for label, found in measured.items()]
     assert peer is not None
     database = str(locate(url)) if any(trial.fact for trial in trials) else ""
     return Trials(first, DeviceInfo.of(device), tuple(trials), peer, operations(asked), database)
+
+
+def _trial(
+    label: str, spec: Spec, measured: Measurement, predicted: Predicted | None, note: str, url: Url | None, recording: bool
+) -> Trial:
+    """What was measured beside what was predicted and known before, and recorded if asked for."""
+    after = _After([])
+    before = after.kept("not compared with what was recorded before", partial(earlier, measured, url))
+    prediction = predicted.prediction if predicted else None
+    fact = (after.kept("not recorded", partial(record, measured, prediction, url)) or "") if recording else ""
+    moved = after.kept("its traffic was not counted", partial(_intermediate_bytes, measured))
+    return Trial(label, spec, measured, predicted, note, moved, before, fact, tuple(after.trouble))
 
 
 @dataclass(frozen=True)
