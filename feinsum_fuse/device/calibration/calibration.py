@@ -48,7 +48,7 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, prog
     Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
     ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``line_bytes``, ``vector_registers``, the
     ``..._seconds`` of one core's operations (:mod:`feinsum_fuse.device.calibration.core_probes`), rates by type, and with ``quick=False``
-    what one unit does a second: exponentials, scalars loaded into all lanes, lines read for one element, and bytes alone at each level.
+    what one unit does a second: scalars loaded into all lanes, lines read for one element, and bytes alone at each level.
     Energies are assumed (``assumed_energies``), not measured.
 
     At most 8 s if quick and the machine idle, below 60 s if not; ``progress`` is told of stages. Warns if the samples of a probe disagree
@@ -94,7 +94,6 @@ class _Session:
             wide = Bench(device, "float64", max(1, self.bench.lanes // 2), self.bench.group)
             self.probes |= self._of_units("multiply_adds_float64", wide.multiply_adds(1), wide.multiply_adds(self.groups))
         if not self.quick:
-            self.probes |= self._of_units("exponentials_float32", self.bench.exponentials(1), self.bench.exponentials(self.groups))
             self.probes |= dict(self._in_core())
 
     def _in_core(self) -> Iterator[tuple[str, Probe]]:

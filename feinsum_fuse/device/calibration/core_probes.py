@@ -6,6 +6,7 @@ operation as this compiler makes it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -14,7 +15,8 @@ import numpy as np
 from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
 from ...model.processor import DIVISION
-from ...schedule.kernel.definitions import has_own, own_function
+from ...schedule.kernel.definitions import definition
+from ...schedule.kernel.operations import VectorOperation, c_type
 from ...schedule.target import Quirks
 from ..catalogue import target
 from ..runtime.loaded import Loaded, queue_of
@@ -35,8 +37,8 @@ UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
 ROW, FAR_LINES = 2048, 500
 """Lines that lie a row of so many bytes apart: they meet in few sets of the first cache, and on more pages than it remembers."""
-WORKING_SET = 256 << 10
-"""Bytes that a second cache holds and a first one does not, on the processors of today."""
+SECOND_CACHE = 256 << 10
+"""Bytes that a second cache holds and a first one does not, on devices that list no two of them (Zen 3: 512 and 32 KiB)."""
 BYTES = 64 << 10
 """Of the probes' memory; what they touch of it fits into the nearest cache."""
 _HEAD = """
@@ -65,6 +67,21 @@ _BODIES = {
     "columns": "for (int i = 0; i < n; ++i) { VEC v = x[(i & (ROWS - 1)) * PITCH + i / ROWS * SPAN]; COLUMN }",
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
 }
+
+
+def function_definitions(dtype: str, lanes: int, quirks: Quirks) -> str:
+    """OpenCL C after which the functions of the probes mean on vectors what kernels call there; nothing for scalars."""
+    if lanes == 1:
+        return ""
+    probed = [function for function in FUNCTIONS.values() if function.probe is not None]
+    operations = [VectorOperation(f"v{function.name}", c_type(dtype), lanes) for function in probed]
+    names = zip(probed, operations, strict=True)
+    return "".join(
+        [
+            *(f"{definition(operation, quirks)}\n" for operation in operations),
+            *(f"#define {function.opencl} {operation.name}\n" for function, operation in names),
+        ]
+    )
 
 
 class CoreBench:
@@ -103,15 +120,21 @@ class CoreBench:
     @property
     def _columns(self) -> tuple[int, int]:
         """Lines of a matrix as large as the caches that a unit has for itself, whose columns are walked down; and its bytes."""
-        own = max((cache.size for cache in caches(self.bench.device) if not cache.shared), default=WORKING_SET)
+        own = max((cache.size for cache in caches(self.bench.device) if not cache.shared), default=SECOND_CACHE)
         return own // self.bench.line, own
 
     @property
     def _beyond(self) -> tuple[int, float, int]:
         """Vectors that the second cache holds and the first does not, twice: length and work; and their bytes."""
-        size = WORKING_SET
+        size = self._second_cache
         count = size // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize * self.bench.group) // ACCUMULATORS * ACCUMULATORS
         return count, count, size
+
+    @cached_property
+    def _second_cache(self) -> int:
+        """Bytes that the second cache holds and the first does not: as many times what the first holds as the second holds times them."""
+        nearest = caches(self.bench.device)[-2:]
+        return math.isqrt(math.prod(cache.size for cache in nearest)) if len(nearest) > 1 else SECOND_CACHE
 
     @property
     def _rows(self) -> int:
@@ -136,12 +159,10 @@ class CoreBench:
         return self._loaded(self.bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
 
     def _functions(self, bench: Bench) -> Loaded:
-        """A program of its own: PoCL cannot compile functions of 16 lanes. On vectors those of our own that kernels call instead."""
+        """Functions as kernels call them: on vectors with what the device's quirks ask for."""
         calls = {name: " ".join(f"a{k} = {text.format(f'a{k}')};" for k in range(CALLS)) for name, text in PROBES.items()}
-        quirks = target(bench.device).quirks if bench.lanes > 1 and bench.dtype == "float32" else Quirks()
-        own = [function for function in FUNCTIONS.values() if has_own(function, quirks)]
-        texts = [f"{own_function(f, f'own_{f.name}', bench.lanes)}\n#define {f.opencl} own_{f.name}\n" for f in own]
-        return self._loaded(bench, {}, "".join(texts) + "".join(_HEAD % item for item in calls.items()))
+        written = function_definitions(bench.dtype, bench.lanes, target(bench.device).quirks)
+        return self._loaded(bench, {}, written + "".join(_HEAD % item for item in calls.items()))
 
     @cached_property
     def _loops(self) -> Loaded:

@@ -96,16 +96,6 @@ void probe_nothing(__global VEC const *restrict x, __global VEC *restrict y, int
     if (n < 0) y[get_global_id(0)] = 0;
 }
 """
-_FUNCTIONS = """
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void probe_exp(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
-{
-    VEC a = x[get_local_id(0)], b = a + (REAL) 0.25, c = a + (REAL) 0.5, d = a + (REAL) 0.75;
-    for (int r = 0; r < repeats; ++r) { a = exp(-a); b = exp(-b); c = exp(-c); d = exp(-d); }
-    y[get_global_id(0)] = a + b + c + d;
-}
-"""
-"""A source of its own: PoCL cannot compile functions of 16 lanes, nor load a program again that has one."""
 
 
 def source_of(text: str, dtype: str, lanes: int, group: int, line: int, accumulators: int = ACCUMULATORS) -> str:
@@ -237,10 +227,6 @@ class Bench:
     def _simple(self) -> Loaded:
         return self._loaded(_SOURCE)
 
-    @cached_property
-    def _functions(self) -> Loaded:
-        return self._loaded(_FUNCTIONS)
-
     def _loaded(self, text: str, accumulators: int = ACCUMULATORS) -> Loaded:
         source = source_of(text, self.dtype, self.lanes, self.group, self.line, accumulators)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
@@ -264,8 +250,7 @@ class Bench:
         return self._buffers[rounded]
 
     def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
-        loaded = self._functions if name == "probe_exp" else self._simple
-        return self.probe(loaded, name, groups, n, work, bytes_of, may_repeat=may_repeat)
+        return self.probe(self._simple, name, groups, n, work, bytes_of, may_repeat=may_repeat)
 
     def probe(self, loaded: Loaded, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
         """A probe of as many repeats as make a sample, each of ``work`` units, on two buffers of so many bytes."""
@@ -311,10 +296,6 @@ class Bench:
         """Lines of which one element is read, while each group goes through ``working_set`` bytes again and again."""
         n = max(4, working_set // (self.line * self.group) // 4 * 4)
         return self._probe("probe_strided", groups, n, n * self.group * groups, n * self.group * groups * self.line)
-
-    def exponentials(self, groups: int) -> Probe:
-        """Scalar exponentials, by this many groups at once."""
-        return self._probe("probe_exp", groups, 1, 4 * self.lanes * self.group * groups, groups * self._step)
 
     def empty(self, groups: int) -> Probe:
         """Launches of groups that do nothing."""
