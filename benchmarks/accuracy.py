@@ -284,7 +284,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=3, help="the committed data are of seed 3")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long to go on measuring")
     parser.add_argument("--all", action="store_true", help="print every residual")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     cases = [case for case in CASES if not given.cases or case.name in given.cases]
     if given.verb == "measure":

@@ -291,7 +291,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkouts", nargs="+", metavar="PROJECT=CHECKOUT")
     parser.add_argument("--data", type=Path, default=DATA)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     data = json.loads(given.data.read_text(encoding="utf-8")) if given.data.exists() else {}
     for text in given.checkouts:
         project, _, checkout = text.partition("=")

@@ -286,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, help="Samples of each; default: as many as fit into some seconds.")
     parser.add_argument("--unseen", action="store_true", help="Other sizes near the rows', for which no mapping was tuned.")
     parser.add_argument("--default", action="store_true", help="Use the default mapping instead of the example's.")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     warnings.simplefilter("ignore")
     device = find_device(given.device)
     info = DeviceInfo.of(device)

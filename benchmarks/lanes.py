@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="default: all")
     parser.add_argument("--device", default=None)
     parser.add_argument("--repeats", type=int, default=15)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     device = find_device(given.device)
     known = target(device)
     print(f"{device.name}\n{'':15}{'32 B':>12}" + "".join(f"{name:>20}" for name in TARGETS if name != "32 B"))

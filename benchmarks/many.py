@@ -63,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("counts", nargs="*", type=int, default=[100, 1000])
     ff.predict(default_spec(ff.cascade(["Z[m] = A[m]"], sizes={"M": 3})))
-    for count in parser.parse_args().counts:
+    for count in parser.parse_intermixed_args().counts:
         print(f"{count} Einsums")
         measure(count)
 

@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--device", default=None)
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--mix", action="store_true", help="the instructions of the inner loops (PoCL, and objdump)")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     device = find_device(given.device)
     print(f"{device.name}; medians of core milliseconds, spread of the middle half, rate of one core; then ours against hand and NumPy")
     print(f"{'':16}{'hand':>12}{'':12}{'ours':>12}{'':12}{'plain':>12}{'':12}{'NumPy':>12}{'':12}  hand   NumPy")

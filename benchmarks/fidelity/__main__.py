@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--device", default="xeon_avx512", help="the folder of a processor, below data")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device)
     cases = tuple(given.cases or (DEVELOPED if given.verb != "judge" else (*DEVELOPED, *HELD_OUT)))

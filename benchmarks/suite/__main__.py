@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--measurements", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=None, help="samples of each program and peer")
     parser.add_argument("--again", action="store_true", help="also the cases that are done")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     device = find_device(options.device)
     folder = folder_of(device, options.seed)
     folder.mkdir(parents=True, exist_ok=True)

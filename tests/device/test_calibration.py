@@ -6,16 +6,19 @@ import math
 import warnings
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device.calibration import calibration
 from feinsum_fuse.device.calibration.caches import Cache, caches
 from feinsum_fuse.device.calibration.calibration import OVERLAP, calibrate
+from feinsum_fuse.device.calibration.core_probes import CoreBench, function_definitions
 from feinsum_fuse.device.calibration.probes import Bench, Rate, sample_in_turns
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device
 from feinsum_fuse.formats.arch import Compute, Container, Memory
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.schedule.target import POCL, Quirks
 from tests.device.small_caches import small_caches
 
 
@@ -63,6 +66,21 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     assert all(1e-11 < variables[f"{name}_seconds"] < 1e-5 for name in operations)
     assert variables["vector_memory_update_seconds"] < variables["vector_memory_chain_seconds"]
     assert variables["multiply_adds_float64"] < 1.5 * variables["multiply_adds_float32"]
+
+
+@pytest.mark.parametrize(("lanes", "is_halved"), [(16, True), (8, False)])
+def test_functions_are_probed_as_kernels_call_them(lanes: int, is_halved: bool) -> None:
+    """Where functions on 16 lanes do not link, they are called on halves; no other device pays for that."""
+    assert ("vlog_float16_by_halves" in function_definitions("float32", lanes, Quirks(widest_builtins=True))) is is_halved
+    assert "_by_halves" not in function_definitions("float32", lanes, Quirks())
+    assert function_definitions("float32", 1, POCL) == ""
+    assert all(f"#define {function} " in function_definitions("float32", lanes, POCL) for function in ("exp", "log", "fmax", "erf"))
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+def test_functions_are_probed_on_the_widest_vectors(device: cl.Device) -> None:
+    for name, probe in CoreBench(Bench(device, "float32", 16)).functions():
+        assert probe.sample() > 0, name
 
 
 def test_device_whose_work_items_fill_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:

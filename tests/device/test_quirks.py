@@ -108,6 +108,15 @@ def test_a_quirk_of_pocl_is_avoided(quirk: str) -> None:
         pytest.skip(f"PoCL does not show {quirk} on this processor")
 
 
+@pytest.mark.parametrize("rows", [5, 7])
+@pytest.mark.parametrize("quirks", [POCL, dataclasses.replace(POCL, chosen_ends=False)], ids=["<=", "<"])
+def test_chosen_ends_lose_no_iteration(quirks: Quirks, rows: int) -> None:
+    """The last tile of 4 has 1 row, or 3."""
+    spec = spec_of((MATMUL,), {"M": rows, "N": 3, "K": 5}, REST_OF_A_TILE)
+    result = outcome(spec, quirks, find_device("Portable"))
+    assert result.outcome is Outcome.ok, result.message
+
+
 @pytest.mark.parametrize("quirk", SPECS)
 def test_each_quirk_changes_a_text(quirk: str) -> None:
     assert written(SPECS[quirk], without(quirk)).source != written(SPECS[quirk], POCL).source

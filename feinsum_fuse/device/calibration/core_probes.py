@@ -107,15 +107,19 @@ class CoreBench:
         yield "far_line", self.bench.probe(core, "probe_pages", 1, FAR_LINES, FAR_LINES, FAR_LINES * ROW)
         for kernel in ("loads", "overlap"):
             yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
+        yield from self.functions()
+        lines, own = self._columns
+        each = 2 * ACCUMULATORS + INDEXING
+        yield "unforeseen", self.bench.probe(core, "probe_columns", 1, lines, lines * each, own + BYTES)
+
+    def functions(self) -> Iterator[tuple[str, Probe]]:
+        """The probes of what cascades compute besides sums and products: on vectors, on scalars, and on scalars in a loop."""
         for bench, suffix in ((self.bench, "vector"), (self.scalars, "scalar")):
             functions = self._functions(bench)
             for name in PROBES:
                 yield f"{name}_{suffix}", bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
         for name in PROBES:
             yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
-        lines, own = self._columns
-        each = 2 * ACCUMULATORS + INDEXING
-        yield "unforeseen", self.bench.probe(core, "probe_columns", 1, lines, lines * each, own + BYTES)
 
     @property
     def _columns(self) -> tuple[int, int]:

@@ -1,0 +1,17 @@
+"""The command lines of the benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+WITH_NAMES = [path for path in sorted(FOLDER.rglob("*.py")) if any(f'nargs="{count}"' in path.read_text() for count in "*+")]
+
+
+@pytest.mark.parametrize("path", WITH_NAMES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+def test_names_may_stand_before_and_behind_options(path: Path) -> None:
+    """argparse gives the first run of words to the names, none of them where an option comes first."""
+    assert "parse_args(" not in path.read_text()
+    assert "parse_intermixed_args(" in path.read_text()
