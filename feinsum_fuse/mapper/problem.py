@@ -11,12 +11,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from ..formats.arch import Arch, Compute, Leaf, Memory, Network
+from ..formats.arch import NETWORK_LATENCY, Arch, Compute, Leaf, Memory, Network
 from ..formats.language.expressions import evaluate
 from ..formats.sets import ElementSet, Symbols
 from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
 from ..model.accelforge.component import localised
+from ..model.accelforge.latency import component_latency
 from ..model.accelforge.terms import Terms
 from ..model.quantity import Array
 from .budget import Budget
@@ -144,10 +145,9 @@ class Problem:
 
     def _refuse(self, terms: Terms) -> None:
         """Refuse, by name, what the closed forms and the joins do not cover."""
-        networks = [leaf.name for leaf in terms.components if isinstance(leaf, Network)]
-        if networks:
-            raise UnsearchedError(f"The search does not cover hops across the network {networks[0]}.", hint="Take it out to search.")
         for leaf in terms.components:
+            if isinstance(leaf, Network):
+                _refuse_network(leaf, terms)
             if unknown := [name for name in leaf.unknown(terms.einsum.name) if name not in ("area", "area_scale")]:
                 message = f"{leaf.name} has no number for {', '.join(unknown)}, which a component model would give."
                 raise UnsearchedError(message, hint="Write the numbers into the architecture.")
@@ -302,6 +302,17 @@ class Problem:
     def _full(self, space: EinsumSpace, tensor: str) -> int:
         number = next(t for t, access in enumerate(space.terms.accesses) if access.name == tensor)
         return len(space.full(frozenset({number})))
+
+
+def _refuse_network(network: Network, terms: Terms) -> None:
+    """Refuse a network that has no time, or one that it takes even where nothing hops."""
+    hop = network.action("hop")
+    if network.total_latency == NETWORK_LATENCY and (hop is None or hop.latency is None):
+        message = f"A hop of the network {network.name} has no latency."
+        raise UnsearchedError(message, hint="Give the action hop a latency in seconds, which may be 0.")
+    names = {**terms.spec.variables, **terms.arch.variables, "max_hops": 0, "max_link_traffic": 0}
+    if np.any(component_latency(network, {}, names)):
+        raise UnsearchedError(f"The search does not cover the network {network.name}, which takes time even if nothing hops.")
 
 
 def _simplest(tables: Tables) -> list[Placed]:

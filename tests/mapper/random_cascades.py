@@ -11,7 +11,10 @@ from feinsum_fuse.formats.spec import Spec
 KINDS = ("pair", "fanout", "imperfect", "deep", "triple")
 """What a case is about: two Einsums on two memories; loops in space; tiles that do not divide; three or four memories; three Einsums."""
 
-SIZES = {"pair": (2, 3, 4, 6), "fanout": (2, 3, 4, 6), "imperfect": (4, 5, 6, 7), "deep": (2, 3, 4), "triple": (2, 3)}
+LATER = ("network",)
+"""Kinds that came later, each with a thousand numbers of its own from 10,000 on: networks carry tensors."""
+FIRST = 10_000
+SIZES = {"network": (2, 3, 4), "pair": (2, 3, 4, 6), "fanout": (2, 3, 4, 6), "imperfect": (4, 5, 6, 7), "deep": (2, 3, 4), "triple": (2, 3)}
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Case:
     @property
     def kind(self) -> str:
         """What the case is about."""
-        return KINDS[self.number % len(KINDS)]
+        return kind_of(self.number)
 
     @property
     def imperfect(self) -> bool:
@@ -40,12 +43,20 @@ class Case:
 def case(number: int) -> Case:
     """The case of this number: the same text on every machine."""
     chance = random.Random(f"mapper {number}")
-    kind = KINDS[number % len(KINDS)]
+    kind = kind_of(number)
     workload = _workload(chance, kind)
-    return Case(number, workload + _arch(chance, kind, _bits(workload)))
+    arch = networked(chance, _bits(workload)) if kind == "network" else _arch(chance, kind, _bits(workload))
+    return Case(number, workload + arch)
+
+
+def kind_of(number: int) -> str:
+    """The kind of the case of a number."""
+    return KINDS[number % len(KINDS)] if number < FIRST else LATER[(number - FIRST) // 1000]
 
 
 def _workload(chance: random.Random, kind: str) -> str:
+    if kind == "network" and chance.random() < 0.2:
+        return _window(chance)
     count = {"pair": 2, "triple": 3}.get(kind, chance.choice((1, 1, 2)))
     pool = "abcdefgh"
     sizes = {rank: chance.choice(SIZES[kind]) for rank in pool}
@@ -85,6 +96,16 @@ def _workload(chance: random.Random, kind: str) -> str:
     return f"workload:\n  rank_sizes: {{{ranks}}}\n  bits_per_value: {other}\n  einsums:\n" + "\n".join(lines) + "\n"
 
 
+def _window(chance: random.Random) -> str:
+    """A convolution."""
+    p, r, c = (chance.choice((2, 3)) for _ in range(3))
+    return (
+        f"workload:\n  rank_sizes: {{P: {p}, R: {r}, C: {c}, H: {p + r - 1}}}\n  bits_per_value: {{All: 8}}\n  einsums:\n"
+        "  - {name: T1, tensor_accesses: [{name: A0, projection: {H: p + r, C: c}}, {name: B1, projection: {R: r, C: c}}, "
+        "{name: T1, projection: {P: p}, output: true}]}\n"
+    )
+
+
 def _bits(workload: str) -> int:
     """The bits of the largest tensor."""
     spec = ff.loads(workload)
@@ -118,14 +139,41 @@ def _arch(chance: random.Random, kind: str, bits: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _constraint(chance: random.Random, kind: str, level: int, below_fanout: bool) -> str:
+def _constraint(chance: random.Random, kind: str, level: int, below: bool) -> str:
     """Which tensors a memory may hold; few of them in the inner memories of deep hierarchies, where spaces grow fastest."""
-    if below_fanout:
+    if below:
         return "may_keep: " + chance.choice(("All - Intermediates", "Outputs - Intermediates", "Inputs - Intermediates"))
     if level == 1 and kind != "deep":
         return "may_keep: All"
     mixed = "keep: Outputs, may_keep: Intermediates"
     return chance.choice(("may_keep: Outputs", "may_keep: Inputs", "keep: Outputs", mixed, "may_keep: Intermediates"))
+
+
+def networked(chance: random.Random, bits: int) -> str:
+    """Main memory, and a buffer or none, a register or none, with fanouts and networks between them."""
+    lines = ["arch:", "  nodes:", _memory(chance, "Main", "inf", "keep: ~Intermediates, may_keep: All", 0)]
+    buffered, registered = chance.random() < 0.5, chance.random() < 0.5
+    if buffered:
+        size = "inf" if chance.random() < 0.3 else str(max(64, int(bits * chance.choice((0.25, 0.5, 1, 2)))))
+        lines.append(_memory(chance, "Shared", size, _constraint(chance, "network", 1, below=False), 1))
+    outer = chance.random() < 0.7
+    if outer:
+        lines += [_network(chance, "Array"), _fanout(chance)]
+    if registered:
+        lines.append(_memory(chance, "Register", str(max(16, int(bits / 8))), _constraint(chance, "network", 2, below=outer), 2))
+    if not outer or chance.random() < 0.3:
+        lines.append(_network(chance, "Lanes"))
+    own = "" if outer else f", spatial: [{{name: X, fanout: {chance.choice((2, 3, 4))}}}, {{name: Y, fanout: 2}}]"
+    lines.append(f"  - !Compute {{name: MAC, leak_power: 0, area: 0, actions: [{{name: compute, energy: 1, throughput: 1}}]{own}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _network(chance: random.Random, name: str) -> str:
+    """A network; its hops cost about as much as its neighbours' accesses."""
+    hop = f"{{name: hop, energy: {round(chance.uniform(0.2, 8), 2)}, latency: {chance.choice((0, 0.1, 2))}, throughput: {chance.choice((2, 16, 64))}}}"
+    more = chance.choice(("", ", bits_per_action: 4", ", bits_per_value: {Outputs: 32}"))
+    topology = chance.choice(("mesh", "mesh", "all_to_all"))
+    return f"  - !Network {{name: {name}, topology: {topology}, leak_power: {chance.choice((0, 1))}, area: 0{more}, actions: [{hop}]}}"
 
 
 def _memory(chance: random.Random, name: str, size: str, constraint: str, level: int) -> str:

@@ -72,7 +72,7 @@ class Session:
         leaves = self.arch.components
         leaking = any(leaf.leak_power for leaf in leaves)
         # Where nothing but the operations takes time, both figures cost no more than one.
-        timed = any(isinstance(leaf, Memory | Toll) and takes_time(leaf) for leaf in leaves)
+        timed = any(isinstance(leaf, Memory | Toll | Network) and takes_time(leaf) for leaf in leaves)
         both = objective == "edp" or (objective == "energy" and (leaking or not timed))
         floors = {"energy": (0,), "latency": (1,), "edp": (0, 1)}[objective]
         return Counted(both or objective == "energy", both or objective == "latency", floors)

@@ -81,6 +81,8 @@ class PartialMapping:
     option: Placed
     spread: Integers
     """(dimensions, variables)."""
+    order: Integers
+    """Of these loops in space, within one component; of the same shape."""
 
 
 @dataclass
@@ -106,7 +108,10 @@ class TableBlock:
         number, option, spread, node = map(int, self._origin[row])
         steps = self._trace.steps(node)
         tiles = tuple(map(int, self.tiles[row]))
-        return PartialMapping(self.frame, self._held[number], tiles, steps, self.space.options[option], self.space.spreads.factors[spread])
+        spreads = self.space.spreads
+        factors = spreads.factors[spread]
+        order = np.zeros_like(factors) if spreads.order is None else spreads.order[spread]
+        return PartialMapping(self.frame, self._held[number], tiles, steps, self.space.options[option], factors, order)
 
     def packed(self) -> Packed:
         """The block as arrays alone."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link
 from ...model.quantity import Array
 from ..budget import Budget
@@ -210,6 +211,9 @@ class Chains:
             if (level := self._inside(starts)) > 0:
                 whole &= np.all(space.pending[0][spread] == space.pending[level + 1][spread], axis=1)
             group, spread = group[whole], spread[whole]
+        if (hops := space.hops(option)) is not None and not hops.legal.all():
+            legal = hops.legal[spread]
+            group, spread = group[legal], spread[legal]
         cost = space.constant(option)[spread]
         node = np.full(len(group), -1, dtype=np.int64)
         taken, tiles = np.zeros((len(group), len(space.tracked))), starts.tiles[group]
@@ -232,6 +236,10 @@ class Chains:
             fill = space.terms.fill(tensor, ones)[0]
             link = space.link(tensor, option[tensor].bit_length() - 1, space.n_memories)
             rows.cost = rows.cost + more[:, None] * fill * link.fill[rows.spread]
+        if (hops := space.hops(option)) is not None:
+            unit, every = len(space.terms.components) - 1, np.repeat(ones, len(rows), axis=0)
+            repeated = {t: space.repeated(t, rows.rounding) for t in space.tensors}
+            rows.cost = rows.cost + hops.cost(unit, every, rows.spread, repeated) - hops.cost(unit, every, rows.spread)
 
     def _inside(self, starts: Starts) -> int:
         """The innermost memory in which a shared tensor lives already: loops in space above it would be shared, so there are none."""
@@ -259,8 +267,10 @@ class Chains:
                         if len(rows := Rows.joined(found))
                         and (placed := self._placed(rows, starts, option, (tensor, memory), last, remaining)) is not None
                     ]
+                    # Above what loops in space stand over no loop goes for nothing: a network would carry smaller tiles.
+                    crossed = self._crossing(starts, option, (tensor, memory), remaining) is not None
                     if parts:
-                        grown.setdefault(rest, {}).setdefault(tensor, []).extend(parts)
+                        grown.setdefault(rest, {}).setdefault(-1 if crossed else tensor, []).extend(parts)
             by_left = {left: {last: [self._pruned(found)] for last, found in lasts.items()} for left, lasts in grown.items()}
             if count == 1:
                 break
@@ -302,14 +312,16 @@ class Chains:
         living = tensor in self.living and option[tensor] & ((1 << memory) - 1) == 0
         low = space.pending[memory + 1]
         frozen = self._frozen(option, [holder, *remaining])
-        free = [] if self._plain("free") else space.full(frozenset((tensor, *(t for t, _ in remaining))))
+        crossing = self._crossing(starts, option, holder, remaining)
+        waiting = {tensor, *(t for t, _ in remaining), *self._to_cross(option, memory)}
+        free = [] if self._plain("free") else space.full(frozenset(waiting))
         free = [v for v in free if v not in frozen]
         tiles = rows.tiles.copy()
         if free:
             tiles[:, free] = low[rows.spread][:, free]
         rows = replace(rows, tiles=tiles)
         variables = [v for v in range(len(space.terms.variables)) if v not in free and v not in frozen]
-        chosen = [v for v in variables if not still and self._loops_above(kinds, v, tensor, last, living)]
+        chosen = [v for v in variables if not still and self._loops_above(kinds, v, tensor, last, living, crossing)]
         for v in chosen:
             rows = self._expanded(rows, v, low)
         if living:
@@ -317,6 +329,9 @@ class Chains:
             rows = rows.at(np.all(rows.tiles[:, fixed] == starts.tiles[rows.group][:, fixed], axis=1))
         elif (link := self._link(option, holder)) is not None:
             rows.cost = rows.cost + space.cost(link, tensor, rows.tiles, rows.spread, rows.rounding)
+        if crossing is not None:
+            repeated = {t: space.repeated(t, rows.rounding) for t in space.tensors} if space.rounded else None
+            rows.cost = rows.cost + crossing.cost(space.terms.memories[memory], rows.tiles, rows.spread, repeated)
         self.budget.spend(len(rows))
         if not len(rows):
             return None
@@ -324,6 +339,23 @@ class Chains:
         found = [self._kept(part, at, starts, option, holder, remaining) for part, at in self._sinking(rows, holder, living)]
         some = [part for part in found if len(part)]
         return Rows.joined(some) if some else None
+
+    def _crossing(self, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> HopTerms | None:
+        """The hops of the loops in space right above a holder, if it is the first of its memory and they cross a network."""
+        (_, memory), space = holder, self.space
+        hops = space.hops(option)
+        if hops is None or space.terms.memories[memory] not in hops.shares or any(bits >> memory & 1 for bits in starts.placed):
+            return None
+        here = sum(bits >> memory & 1 for bits in option)
+        return hops if here == 1 + sum(1 for _, m in remaining if m == memory) else None
+
+    def _to_cross(self, option: Placed, memory: int) -> set[int]:
+        """The tensors that may still cross a network through loops in space right above this memory or further in."""
+        hops = self.space.hops(option)
+        if hops is None:
+            return set()
+        place = self.space.terms.memories[memory]
+        return {share.tensor for at, shares in hops.shares.items() if at >= place for share in shares}
 
     def _plain(self, rule: str) -> bool:
         """Whether a rule that chooses tiles is off: switched off, or tiles are constrained."""
@@ -401,17 +433,20 @@ class Chains:
         result.tiles = tiles
         return result
 
-    def _loops_above(self, kinds: NDArray[np.int8], v: int, tensor: int, last: int, living: bool) -> bool:
+    def _loops_above(
+        self, kinds: NDArray[np.int8], v: int, tensor: int, last: int, living: bool, crossing: HopTerms | None
+    ) -> bool:
         """Whether a loop over a variable may stand between the last holder and this one.
 
-        One that is irrelevant to this one goes below it, where it costs less; one that is fully relevant to the last goes above that,
-        where it saves space and costs nothing.
+        One that is irrelevant to this one goes below it, where it costs less, unless links of a network above this one would carry larger
+        tiles for it; one that is fully relevant to the last goes above that, where it saves space and costs nothing.
         """
         if living:
             return bool(kinds[tensor][v] == FULL)
         if self._plain("block"):
             return True
-        return bool(kinds[tensor][v] != NONE and (last < 0 or kinds[last][v] != FULL))
+        useful = kinds[tensor][v] != NONE or (crossing is not None and crossing.timed)
+        return bool(useful and (last < 0 or kinds[last][v] != FULL))
 
     def _link(self, option: Placed, holder: Holder) -> Link | None:
         """The link above a holder; none above a tensor's outermost."""

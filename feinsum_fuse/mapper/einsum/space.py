@@ -13,8 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ...formats.arch import Memory
+from ...formats.arch import Memory, Network
 from ...formats.relevance import simple_variables
+from ...model.accelforge.hop_terms import HopTerms
+from ...model.accelforge.network_traffic import actions_per_value
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link, Spreads, Terms
 from ...model.quantity import Array
 from .choices import Placed
@@ -49,6 +51,7 @@ class EinsumSpace:
     _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
     _served: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
     _filled: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
+    _hops: dict[Placed, HopTerms | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def rules(self) -> PathRules:
@@ -127,7 +130,31 @@ class EinsumSpace:
         rules = (self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
         structure = (self.tolls, self.shared, self.tracked, self.imperfect, self.coarseness, self.simple, self.terms.columns)
         named = tuple(tuple(self.called(word)) for word in (HEAD, BATCH))
-        return (*structure, named, widths, shapes, rules, *(a.tobytes() for a in integers), *(a.tobytes() for a in figures))
+        return (*structure, named, widths, shapes, rules, self._across, *(a.tobytes() for a in integers), *(a.tobytes() for a in figures))
+
+    @property
+    def _across(self) -> tuple[object, ...]:
+        """What hops across networks hang on, besides."""
+        networks = [(place, leaf) for place, leaf in enumerate(self.terms.components) if isinstance(leaf, Network)]
+        if not networks:
+            return ()
+        axes = tuple((dimension.owner, dimension.fanout.name) for dimension in self.terms.dimensions)
+        orders = b"" if self.spreads.order is None else self.spreads.order.tobytes()
+        carried = tuple(
+            (place, leaf.topology, leaf.actions, leaf.actions_scale, leaf.energy_scale, leaf.throughput_scale, leaf.n_parallel_instances)
+            + tuple(actions_per_value(leaf, access.name, access.bits_per_value) for access in self.terms.accesses)
+            for place, leaf in networks
+        )
+        return (axes, orders, carried)
+
+    def hops(self, option: Placed) -> HopTerms | None:
+        """The hops of a storage choice; ``None`` where no tensor crosses a network."""
+        if option not in self._hops:
+            places = [[self.terms.memories[m] for m in levels(bits)] for bits in option]
+            found = HopTerms(self.terms, self.spreads, places)
+            crossed = bool(found.crossings) and not self.terms.einsum.is_copy_operation
+            self._hops[option] = found if crossed else None
+        return self._hops[option]
 
     def rounding(self, tiles: Integers) -> Array:
         """What rounding up the trips of outermost loops that leave these tiles multiplies; (rows, :attr:`rounded`)."""
@@ -209,7 +236,9 @@ class EinsumSpace:
         if self.terms.einsum.is_copy_operation:
             source, target = homes(option)[0], homes(option)[-1]
             return self.terms.copied(self.terms.memories[source], self.terms.memories[target])
-        return np.asarray(sum((self._serve(tensor, option[tensor]) for tensor in self.tensors), self._operations))
+        hops = self.hops(option)
+        figures = self._operations if hops is None else self._operations + hops.constant
+        return np.asarray(sum((self._serve(tensor, option[tensor]) for tensor in self.tensors), figures))
 
     @cached_property
     def _operations(self) -> Array:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...errors import ConstraintWarning
+from ...formats.arch import Network
 from ...formats.sets import tensor_set
 from ...model.accelforge.terms import NONE, Integers, SpatialDimension, Spreads, Terms
 from .rules import SizeBound
@@ -28,7 +29,28 @@ def spreads(terms: Terms, per_dimension: float | None = None) -> Spreads:
         if not np.any(terms.bounds % np.prod(factors, axis=0)):
             found.setdefault(_effect(terms, factors), factors)
     every = np.array(list(found.values()), dtype=np.int64).reshape(len(found), len(terms.dimensions), len(terms.variables))
-    return Spreads(_used_enough(terms, every))
+    used = _used_enough(terms, every)
+    crossed = any(isinstance(leaf, Network) for leaf in terms.components) and not terms.einsum.is_copy_operation
+    return _in_every_order(terms, used) if crossed else Spreads(used)
+
+
+def _in_every_order(terms: Terms, factors: Integers) -> Spreads:
+    """Each spread once for every order of the loops of one component: what crosses a network may pass it along one axis before another."""
+    repeated: list[Integers] = []
+    orders: list[Integers] = []
+    owners = np.array([dimension.owner for dimension in terms.dimensions])
+    for one in factors:
+        loops = np.argwhere(one > 1)
+        groups = [[(n, v) for n, v in loops if owners[n] == owner] for owner in dict.fromkeys(owners[loops[:, 0]])]
+        for chosen in itertools.product(*(itertools.permutations(group) for group in groups)):
+            order = np.zeros_like(one)
+            for group in chosen:
+                for place, (n, v) in enumerate(group):
+                    order[n, v] = place
+            repeated.append(one)
+            orders.append(order)
+    shape = (len(orders), *factors.shape[1:])
+    return Spreads(np.array(repeated, dtype=np.int64).reshape(shape), np.array(orders, dtype=np.int64).reshape(shape))
 
 
 def _used_enough(terms: Terms, factors: Integers) -> Integers:
@@ -49,9 +71,12 @@ def _used_enough(terms: Terms, factors: Integers) -> Integers:
 def _effect(terms: Terms, factors: Integers) -> bytes:
     """What a spread does: the factors of dimensions that nothing tells apart taken together."""
     groups: dict[tuple[object, ...], Integers] = {}
+    networks = any(isinstance(leaf, Network) for leaf in terms.components)
     for number, dimension in enumerate(terms.dimensions):
         fanout = dimension.fanout
         alike: tuple[object, ...] = (dimension.owner, dimension.may_reuse)
+        if networks:
+            alike = (*alike, number)
         if fanout.power_gateable:
             alike = (*alike, number)
         if fanout.loop_bounds or fanout.reuse != "Nothing" or fanout.min_usage:

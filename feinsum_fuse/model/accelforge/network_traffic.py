@@ -71,20 +71,15 @@ def _carried(tensor: TensorNest, network: Network, place: int) -> Hops:
             continue
         stride = value(*(tensor.trips(below) for below in loops[number + 1 :] if below.fanout == loop.fanout))
         moved = values(tensor.access, shapes_below(tensor.access, above[: number + 1], tensor.tiles))
-        hops = _along(network, tensor, loop, hops, trips, stride, moved * _actions_per_value(network, tensor))
+        actions = actions_per_value(network, tensor.access.name, tensor.access.bits_per_value)
+        hops = _along(network, tensor, loop, hops, trips, stride, moved * actions)
     return hops
-
-
-def _actions_per_value(network: Network, tensor: TensorNest) -> float:
-    bits = bits_per_value(network, tensor.access.name, tensor.access.bits_per_value)
-    return bits if network.bits_per_action is None else bits / network.bits_per_action
 
 
 def _along(network: Network, tensor: TensorNest, loop: NestLoop, below: Hops, trips: Number, stride: Number, volume: Number) -> Hops:
     """The hops with those along one more axis, where ``trips`` instances lie ``stride`` links apart and each takes ``volume`` actions.
 
-    What all instances share passes from one to the next; what is each one's own travels the whole way to it. Through a switch either is
-    one hop to each instance but the first, which has it. AccelForge forgets the links of other axes at each loop in space.
+    AccelForge forgets the links of other axes at each loop in space.
     """
     kind = tensor.kind(loop)
     if kind is Relevance.PARTIAL:
@@ -95,9 +90,36 @@ def _along(network: Network, tensor: TensorNest, loop: NestLoop, below: Hops, tr
         )
     assert loop.fanout is not None
     dimension = loop.fanout[1]
-    shared = kind is Relevance.NONE
-    busiest = volume if shared else (trips - 1) * volume
+    own = axis(network, trips, stride, shared=kind is Relevance.NONE)
+    busiest = own.busiest * volume + below.link.get(dimension, 0)
+    return Hops(own.total * volume + below.total * trips, own.longest + below.longest, {dimension: busiest})
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a loop in space costs a tensor that crosses a network there, for one action that each instance takes."""
+
+    total: Number
+    """Hops of all of them together."""
+    longest: Number
+    """Hops of the longest route."""
+    busiest: Number
+    """Actions on the busiest link."""
+
+
+def axis(network: Network, trips: Number, stride: Number, *, shared: bool) -> Axis:
+    """The axis of ``trips`` instances that lie ``stride`` links apart.
+
+    What all instances share passes from one to the next; what is each one's own travels the whole way to it. Through a switch either is
+    one hop to each instance but the first, which has it.
+    """
     switched = network.topology == "all_to_all"
     links = trips - 1 if shared or switched else 0.5 * trips * (trips - 1)
     apart, longest = (1, 1) if switched else (stride, trips * stride)
-    return Hops(links * apart * volume + below.total * trips, longest + below.longest, {dimension: busiest + below.link.get(dimension, 0)})
+    return Axis(links * apart, longest, 1 if shared else trips - 1)
+
+
+def actions_per_value(network: Network, tensor: str, workload_bits: int) -> float:
+    """How many actions carry one value; ``network`` is localised."""
+    bits = bits_per_value(network, tensor, workload_bits)
+    return bits if network.bits_per_action is None else bits / network.bits_per_action

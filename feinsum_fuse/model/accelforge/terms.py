@@ -19,12 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ModelError
-from ...formats.arch import DEFAULT_TOTAL_LATENCY, Action, Arch, Component, Compute, Fanout, Leaf, Memory, Toll
+from ...formats.arch import (
+    DEFAULT_TOTAL_LATENCY,
+    NETWORK_LATENCY,
+    Action,
+    Arch,
+    Component,
+    Compute,
+    Fanout,
+    Leaf,
+    Memory,
+    Network,
+    Toll,
+)
 from ...formats.relevance import Relevance, relevance, window
 from ...formats.sets import tensor_set
 from ...formats.spec import Spec
 from ...formats.workload import TensorAccess, WorkloadEinsum
-from ..quantity import Array, Number
+from ..quantity import Array, Number, largest
 from .component import actions_per_value, bits_per_value, energy_per_action, localised, throughput_of
 from .energy import leak_energy
 from .latency import component_latency
@@ -33,6 +45,8 @@ from .value_traffic import skips_first
 
 Integers = NDArray[np.int64]
 NONE, PARTIAL, FULL = 0, 1, 2
+ROUTE, LINK = "longest route", "link "
+"""What a network's columns count: hops, and actions on the busiest link along a dimension, whose name follows."""
 KINDS = {Relevance.NONE: NONE, Relevance.PARTIAL: PARTIAL, Relevance.FULL: FULL}
 
 
@@ -54,9 +68,18 @@ class Spreads:
 
     factors: Integers
     """Shape (n, dimensions, variables)."""
+    order: Integers | None = None
+    """The order of the loops of one component, outermost first, where it matters: of the same shape; by default dimension by dimension."""
 
     def __len__(self) -> int:
         return len(self.factors)
+
+    def ranks(self, owner: int, dimension: int, variable: int) -> Integers:
+        """Numbers by which loops in space are sorted, outermost first; one for each spread. ``owner``: the component's place."""
+        _, dimensions, variables = self.factors.shape
+        most = dimensions * variables
+        first = np.zeros(len(self), dtype=np.int64) if self.order is None else self.order[:, dimension, variable]
+        return np.asarray((owner * (most + 1) + first) * most + dimension * variables + variable)
 
 
 @dataclass(frozen=True)
@@ -71,7 +94,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Column:
-    """One additive figure: dynamic energy (no component), seconds of a component, or calls of one of its actions."""
+    """One additive figure: dynamic energy (no component), seconds of a component, calls of one of its actions, or traffic of a network."""
 
     component: str = ""
     action: str = ""
@@ -125,7 +148,8 @@ class Terms:
         accesses = tuple(window(einsum.tensor_accesses, name) for name in einsum.tensors)
         kinds = np.array([[KINDS[relevance(access, v)] for v in variables] for access in accesses], dtype=np.int8)
         kinds = kinds.reshape(len(accesses), len(variables))
-        columns = [Column(), *(column for leaf in components for column in _columns(leaf))] if seconds else [Column()]
+        timed = [column for leaf in components for column in (*_columns(leaf), *_network_columns(leaf, components))] if seconds else []
+        columns = [Column(), *timed]
         return cls(spec, spec.arch, einsum, components, variables, accesses, kinds, tuple(columns), energy)
 
     @cached_property
@@ -289,7 +313,8 @@ class Terms:
         names: dict[str, object] = {**self.spec.variables, **self.arch.variables}
         for name, table in calls.items():
             component = next(leaf for leaf in self.components if leaf.name == name)
-            result = np.maximum(result, np.asarray(component_latency(component, table, names), dtype=np.float64))
+            seconds = _crossed(component, table, names) if isinstance(component, Network) else component_latency(component, table, names)
+            result = np.maximum(result, np.asarray(seconds, dtype=np.float64))
         return result
 
     def leak(self, spreads: Spreads) -> Array:
@@ -366,6 +391,26 @@ def _columns(leaf: Leaf) -> list[Column]:
         message = f"total_latency of {leaf.name} may fall as the calls of an action grow: {leaf.total_latency}"
         raise ModelError(message, hint="Build it of sums, max, min, products and quotients by throughputs.")
     return [Column(leaf.name, action.name) for action in leaf.actions]
+
+
+def _network_columns(leaf: Leaf, components: Sequence[Leaf]) -> list[Column]:
+    """The columns of a network: the longest route, and the busiest link along each dimension."""
+    if not isinstance(leaf, Network):
+        return []
+    if not monotone(leaf.total_latency):
+        message = f"total_latency of the network {leaf.name} may fall as its traffic grows: {leaf.total_latency}"
+        raise ModelError(message, hint="Build it of sums, max, min, products and quotients by throughputs.")
+    names = dict.fromkeys(fanout.name for component in components[components.index(leaf) :] for fanout in component.spatial)
+    return [Column(leaf.name, ROUTE), *(Column(leaf.name, LINK + name) for name in names)]
+
+
+def _crossed(network: Network, table: dict[str, Number], names: dict[str, object]) -> Number:
+    """Seconds that a network is busy, of what its columns count."""
+    busiest = largest(traffic for name, traffic in table.items() if name != ROUTE)
+    hop = network.action("hop")
+    if network.total_latency == NETWORK_LATENCY and hop is not None and hop.latency is not None:
+        return largest([table[ROUTE] * hop.latency, busiest / throughput_of(network, hop)])
+    return component_latency(network, {}, {**names, "max_hops": table[ROUTE], "max_link_traffic": busiest})
 
 
 def monotone(expression: str) -> bool:
