@@ -12,7 +12,7 @@ import numpy as np
 
 from ..formats.arch import Memory, TensorRules, Toll
 from .budget import Budget
-from .einsum.constraint_counts import constraint_counts, without
+from .einsum.constraint_counts import constraint_counts, tile_counts, without
 from .einsum.space import levels
 from .einsum.tables import Tables
 from .errors import UnprovedError, UnsearchedError
@@ -36,6 +36,7 @@ def infeasible(problem: Problem) -> str:
             lines += [line for tables in own for line in _too_small(tables)]
             first = own[0].space.terms
             lines += constraint_counts(problem.spec.workload, first.einsum, first.components)
+            lines += [line for tables in own[:1] for line in tile_counts(tables.space)]
     lines = [*lines, *_needless(problem)] if lines else _together(problem)
     return "\n  ".join(["No mapping fits the memories of the architecture.", *lines])
 

@@ -101,7 +101,8 @@ def _two_sink(tables: Tables) -> bool:
     kinds = space.terms.kinds
     inside = [t for t in space.tensors if space.shared[t] and any(not option[t] & 1 for option in space.options)]
     return any(
-        sum(kinds[t][v] == PARTIAL for t in held) > 1 and (tables.passes or any(kinds[t][v] == FULL for t in inside))
+        sum(kinds[t][v] == PARTIAL for t in held) > 1
+        and (any(v in some for some in tables.fusible.passing) or any(kinds[t][v] == FULL for t in inside))
         for v in range(len(space.terms.variables))
     )
 

@@ -24,8 +24,9 @@ from .budget import Budget
 from .einsum.block import Limit
 from .einsum.choices import Choices, Placed
 from .einsum.constraint_counts import constraint_counts
+from .einsum.prefixes import Fusible
 from .einsum.space import EinsumSpace, homes
-from .einsum.spreads import spreads
+from .einsum.spreads import first_spread, spreads
 from .einsum.tables import BEAM, PROMISING, Homes, Tables
 from .einsum.tile_table import EXHAUSTIVE
 from .errors import NoMappingError, UnsearchedError
@@ -58,6 +59,8 @@ class Problem:
     budget: Budget
     expressible: bool = False
     """Whether tensors that Einsums share are held for one of them only below the loops that they share."""
+    quick: bool = False
+    """Whether only the storage choice and the way in space are taken that are found at once."""
 
     @classmethod
     def of(cls, spec: Spec, options: Options, figures: Counted, budget: Budget, expressible: bool = False) -> Problem:
@@ -98,6 +101,11 @@ class Problem:
         """Einsum by Einsum, one for each compute unit that may run it."""
         return [self._tables_of(number, einsum) for number, einsum in enumerate(self.spec.workload.einsums)]
 
+    @property
+    def listed(self) -> bool:
+        """Whether the storage choices of all Einsums have been listed."""
+        return "tables" in self.__dict__
+
     def _tables_of(self, number: int, einsum: WorkloadEinsum) -> list[Tables]:
         units = [leaf for leaf in self.arch.components if isinstance(leaf, Compute) and self._enabled(leaf, einsum)]
         reasons = [] if units else ["no compute unit is enabled"]
@@ -108,11 +116,22 @@ class Problem:
             lines = constraint_counts(self.spec.workload, einsum, ways_down) if units else []
             raise NoMappingError("\n  ".join([f"Einsum {einsum.name} has no mapping: {'; '.join(dict.fromkeys(reasons))}.", *lines]))
         inside = frozenset(t for t in self.spec.workload.shared if t in self.spec.workload.intermediates)
-        passes = self.cascade.passes(number, inside)
-        return [
-            Tables(space, self.options, self.budget, self._instances(einsum), passes, self._persistent(space), self.expressible)
-            for space in spaces
-        ]
+        passing = self.cascade.passing(number, inside)
+        result = []
+        for space in spaces:
+            fusible, fixed = self._fusible(number, space, passing), self._persistent(space)
+            result.append(Tables(space, self.options, self.budget, self._instances(einsum), fusible, fixed, self.expressible))
+        return result
+
+    def _fusible(self, number: int, space: EinsumSpace, passing: Sequence[str]) -> Fusible:
+        """The variables over which loops may be open above the shared tensors of an Einsum, and above those that pass it."""
+        cutting = self.cascade.cutting
+
+        def variables(tensor: str) -> frozenset[int]:
+            return frozenset(v for v, name in enumerate(space.terms.variables) if name in cutting[tensor][number])
+
+        own = [variables(access.name) if space.shared[t] else frozenset[int]() for t, access in enumerate(space.terms.accesses)]
+        return Fusible(tuple(own), tuple(sorted(map(variables, passing), key=sorted)))
 
     def _persistent(self, space: EinsumSpace) -> frozenset[int]:
         return frozenset(t for t, access in enumerate(space.terms.accesses) if access.persistent)
@@ -126,7 +145,8 @@ class Problem:
         workload = with_einsums(self.spec.workload, [einsum])
         spec = dataclasses.replace(self.spec, workload=workload)
         terms = Terms.of(spec, einsum, unit, energy=self.figures.energy, seconds=self.figures.seconds)
-        choices = Choices(workload, einsum, terms.components).subsets()
+        listed = Choices(workload, einsum, terms.components, self.budget.check)
+        choices = listed.first() if self.quick else listed.subsets()
         if not choices:
             reasons.append(f"keep, may_keep and back of the memories on the way to {unit} contradict one another")
             return None
@@ -140,7 +160,8 @@ class Problem:
         numbers = tuple(m for m, place in enumerate(terms.memories) if terms.components[place].name in tracked)
         shared = tuple(name in self.spec.workload.shared for name in names)
         options = tuple(placed for placed, _ in choices)
-        spread = spreads(terms, self.options.per_dimension)
+        most = self.options.per_dimension
+        spread = first_spread(terms, most) if self.quick else spreads(terms, most, self.budget.check)
         return EinsumSpace(terms, options, tolls, shared, spread, numbers, self.options.imperfect, self.options.coarseness)
 
     def _refuse(self, terms: Terms) -> None:
@@ -204,6 +225,15 @@ class Problem:
     def simplest(self) -> Problem:
         """The problem with one storage choice for each Einsum: tensors live as far out as they may, and the fewest are held further in."""
         return self._narrowed(_simplest)
+
+    def at_once(self, figure: int) -> Problem:
+        """The problem with one storage choice for each Einsum, one way in space, few partial mappings, and no floors: it is soon solved.
+        """
+        options = dataclasses.replace(self.options, without=frozenset({"floor"}), jobs=1, cache=None)
+        result = dataclasses.replace(self, options=options, budget=Budget(self.options.max_rows), quick=True)
+        for tables in (t for own in result.tables for t in own):
+            tables.beam = (BEAM, figure)
+        return result
 
     def witnesses(self) -> Problem:
         """The problem with the storage choices alone that reach a floor of their Einsum; the floors under all of them stay."""

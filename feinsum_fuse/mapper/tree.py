@@ -179,7 +179,11 @@ def _down(space: EinsumSpace, plan: PartialMapping, current: Integers, target: I
         changed.sort(key=lambda v: int(terms.kinds[last][v]))
     nodes: list[Node] = [Temporal(terms.variables[v], int(target[v] * factor[v])) for v in changed]
     current[:] = target * factor
-    loops = [(d.owner, int(plan.order[number][v]), number, int(v)) for number, d in spatial for v in np.flatnonzero(plan.spread[number] > 1)]
+    loops = [
+        (dimension.owner, int(plan.order[number][v]), number, int(v))
+        for number, dimension in spatial
+        for v in np.flatnonzero(plan.spread[number] > 1)
+    ]
     for _, _, number, v in sorted(loops):
         current[v] //= plan.spread[number][v]
         dimension = terms.dimensions[number]

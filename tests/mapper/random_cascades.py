@@ -170,7 +170,8 @@ def networked(chance: random.Random, bits: int) -> str:
 
 def _network(chance: random.Random, name: str) -> str:
     """A network; its hops cost about as much as its neighbours' accesses."""
-    hop = f"{{name: hop, energy: {round(chance.uniform(0.2, 8), 2)}, latency: {chance.choice((0, 0.1, 2))}, throughput: {chance.choice((2, 16, 64))}}}"
+    energy, latency, rate = round(chance.uniform(0.2, 8), 2), chance.choice((0, 0.1, 2)), chance.choice((2, 16, 64))
+    hop = f"{{name: hop, energy: {energy}, latency: {latency}, throughput: {rate}}}"
     more = chance.choice(("", ", bits_per_action: 4", ", bits_per_value: {Outputs: 32}"))
     topology = chance.choice(("mesh", "mesh", "all_to_all"))
     return f"  - !Network {{name: {name}, topology: {topology}, leak_power: {chance.choice((0, 1))}, area: 0{more}, actions: [{hop}]}}"

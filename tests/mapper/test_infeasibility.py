@@ -7,7 +7,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.mapper import NoMappingError
 
-from .specs import OUTER, arch, compute, memory, spec, workload
+from .specs import OUTER, arch, compute, container, memory, spec, workload
 
 CHAIN = workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], M=8, K=4, N=6, P=4)
 PRODUCT = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=4, K=4, N=4)
@@ -57,3 +57,22 @@ def test_memories_that_fall_short_together_are_told_with_what_each_would_need() 
     told = reason(CHAIN, "may_keep: All", 200, main=800)
     assert "Each Einsum fits alone" in told
     assert "Main has 800 bits and would need" in told
+
+
+def test_what_each_constraint_on_tiles_leaves_is_counted() -> None:
+    """Three variables of 4, each in tiles of 1, 2 or 4: 27 tiles; k is 2 or not cut in 18 of them; a variable has six pairs."""
+    inner = "keep: All, tile_shape: [{expression: k, operator: ==, value: 2}], no_refetch_from_above: A, no_resend_to_below: B"
+    told = reason(PRODUCT, inner, 20)
+    assert "tile_shape of Buffer (k == 2) alone removes 9 of 27 tiles." in told
+    assert "no_refetch_from_above of Buffer alone removes 18 of 27 tiles of A." in told
+    assert "no_resend_to_below of Buffer alone removes 108 of 216 pairs of a tile and one that it is cut into of B." in told
+
+
+def test_orders_and_ways_in_space_are_counted() -> None:
+    """Six orders of three tensors, of which A comes first in two; three variables of 4 along a fanout of 2, k alone indexes Z nowhere."""
+    fanout = container("PEs", "{name: X, fanout: 2, reuse: Z}")
+    ordered = memory("Buffer", 20, 4, tensors="tensors: {keep: All, tensor_order_options: [[A, All - A]]}")
+    with pytest.raises(NoMappingError) as caught:
+        ff.search(spec(arch(memory("Main", "inf", 64, tensors=OUTER), ordered, fanout, compute()), PRODUCT))
+    assert "tensor_order_options of Buffer alone removes 4 of 6 orders of its tensors." in str(caught.value)
+    assert "reuse of PEs along X alone removes 2 of 4 ways to spread it." in str(caught.value)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.mapper.budget import Budget
+from feinsum_fuse.mapper.einsum.pareto import undominated
 from feinsum_fuse.mapper.errors import LateError, UnprovedError
 from feinsum_fuse.mapper.options import Options
 from feinsum_fuse.mapper.problem import Counted, Problem
 from feinsum_fuse.progress import Progress
 
-from .specs import spec, two_memories, workload
+from .specs import arch, compute, container, memory, spec, two_memories, workload
 
 EINSUMS = [f"T{n + 1}[m,{'kn'[n % 2]}] = T{n}[m,{'nk'[n % 2]}] * W{n}[n,k]" for n in range(4)]
 CHAIN = spec(two_memories(3000), workload(EINSUMS, M=32, N=24, K=36))
@@ -72,7 +74,40 @@ def test_the_clock_is_read_while_choices_are_bounded() -> None:
     result = ff.search(CHAIN, seconds=1e-9)
     assert [stage.name for stage in result.log] == ["first mapping"]
     assert not result.proved
-    tables = Problem.of(CHAIN, Options(), Counted(energy=True, seconds=False), Budget(1000, deadline=0.0)).tables[0][0]
+    tables = Problem.of(CHAIN, Options(), Counted(energy=True, seconds=False), Budget(1000)).tables[0][0]
+    tables.budget.deadline = 0.0
     with pytest.raises(LateError, match="seconds are over"):
         tables.floor_of(next(iter(tables.by_homes)), (0,))
     assert "least" not in vars(tables.space)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"pareto": ["energy", "latency"]}, {"top": 3}])
+def test_the_clock_is_read_while_choices_are_listed(arguments: dict[str, Any]) -> None:
+    """Nothing is known of the space then, but a mapping comes back, and 0 is a floor."""
+    result = ff.search(CHAIN, seconds=1e-9, **arguments)
+    assert result.space.mappings == 0.0
+    assert result.floor == 0.0
+    assert result.gap == 1.0
+    assert result.value == ff.predict(result.best).energy
+    listed = Problem.of(CHAIN, Options(), Counted(energy=True, seconds=False), Budget(1000, deadline=0.0))
+    with pytest.raises(LateError, match="seconds are over"):
+        listed.tables  # noqa: B018
+
+
+def test_the_clock_is_read_while_rows_are_compared() -> None:
+    def late() -> None:
+        raise LateError("late")
+
+    columns = [np.arange(9.0), -np.arange(9.0), np.zeros(9), np.arange(9.0) % 2]
+    with pytest.raises(LateError):
+        undominated(np.zeros(9, dtype=np.int64), columns, late)
+
+
+def test_what_is_found_at_once_is_a_mapping_on_an_array() -> None:
+    """Also where a fanout must be used: as far as a few tries go."""
+    fanout = container("PEs", "{name: X, fanout: 4, min_usage: 1}")
+    array = spec(arch(memory("Main", "inf", 64), fanout, memory("Local", 64, 1), compute()), workload(["Z[m] = A[m,k] * B[k]"], M=8, K=4))
+    result = ff.search(array, seconds=1e-9)
+    assert not result.proved
+    assert result.value == ff.predict(result.best).energy
+    assert next(iter(ff.predict(result.best).usage.values())) == 1.0

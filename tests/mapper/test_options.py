@@ -186,14 +186,6 @@ def test_a_front_keeps_the_roles_of_each_mapping() -> None:
     assert len({found.spec.workload.einsums[0].renames["input"] for found in result.front}) == 2
 
 
-def test_a_network_is_refused_by_name() -> None:
-    actions = "actions: [{name: hop, energy: 1, latency: 0}]"
-    network = f"  - !Network {{name: Mesh, topology: mesh, leak_power: 0, area: 0, total_latency: 0, {actions}}}\n"
-    meshed = spec(arch(memory("Main", "inf", 64), network, memory("Buffer", 200, 4), compute()), CHAIN)
-    with pytest.raises(UnsearchedError, match="Mesh"):
-        ff.search(meshed)
-
-
 def test_the_size_of_the_space_is_told() -> None:
     small, large = (ff.search(spec(two_memories(200), workload(["Z[m,n] = A[m,k] * B[k,n]"], M=m, K=4, N=4))).space for m in (4, 16))
     assert 2 < small.mappings < large.mappings

@@ -19,7 +19,7 @@ from ..request.settings import completed
 from ..result import Result, value_of
 from .best_few import best_few
 from .front import Front
-from .optimum import solved
+from .optimum import Optimum, solved
 from .session import Session
 
 
@@ -103,13 +103,22 @@ def optimal(session: Session) -> Result:
     options = session.options
     asked = options.objective
     optimum, found = solved(session, asked)
-    counted, fused = optimum.goal.objective, session.most_fused(optimum.problem)
+    counted = optimum.goal.objective
     factor = value_of(asked, found) / value_of(counted, found) if asked != counted and value_of(counted, found) else 1.0
-    front = (found,) if options.top == 1 else best_few(optimum, found, fused)
-    omissions = Omissions(optimum.problem, fused)
-    floor = min(optimum.floor, optimum.goal.value(omissions.floor))
-    complete = options.top == 1 or not (session.late or omissions.named)
+    front = (found,) if options.top == 1 else best_few(optimum, found, optimum.fused)
+    omitted, floor = left_out(optimum)
+    complete = options.top == 1 or not (session.late or omitted)
     proved = complete and optimum.value <= floor * (1 + SLACK) * (1 + options.tolerance)
     least = min(floor, value_of(counted, found)) * factor
-    omitted = (*omissions.named, *([INEXPRESSIBLE] if optimum.problem.expressible and not proved else []))
-    return Result(asked, front, least, proved, session.space(optimum.problem.size), tuple(session.log), omitted)
+    if optimum.problem.expressible and not proved:
+        omitted = (*omitted, INEXPRESSIBLE)
+    size = optimum.problem.size if optimum.problem.listed else 0.0
+    return Result(asked, front, least, proved, session.space(size), tuple(session.log), omitted)
+
+
+def left_out(optimum: Optimum) -> tuple[tuple[str, ...], float]:
+    """What the search leaves out, in words, and a floor under that too; nothing is said where it was stopped before it knew its space."""
+    if not optimum.problem.listed:
+        return (), 0.0
+    omissions = Omissions(optimum.problem, optimum.fused)
+    return omissions.named, min(optimum.floor, optimum.goal.value(omissions.floor))

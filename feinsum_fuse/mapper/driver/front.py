@@ -56,10 +56,12 @@ class Front:
             if not self.ends:
                 raise stopped(reason) from None
             front, floor, complete = self._undominated(self.ends, problem), 0.0, False
-        omissions = Omissions(problem, session.most_fused(problem))
-        floor = min(floor, goal.value(omissions.floor))
+        omitted: tuple[str, ...] = (INEXPRESSIBLE,) if not complete and not session.late else ()
+        if problem.listed:
+            omissions = Omissions(problem, session.most_fused(problem))
+            floor = min(floor, goal.value(omissions.floor))
+            omitted = (*omissions.named, *omitted)
         session.report("front", floor, value_of(self.first, front[0]))
-        omitted = (*omissions.named, *([INEXPRESSIBLE] if not complete and not session.late else []))
         return Result(self.first, front, floor, not omitted and not session.late, session.space(), tuple(session.log), omitted)
 
     def _whole(self, problem: Problem) -> tuple[tuple[Found, ...], float, bool]:

@@ -36,11 +36,14 @@ class Optimum:
     floor: float = 0.0
     used: int = 0
     """Fused loops looked at to find it."""
+    fused: int = 0
+    """The most fused loops that are looked at."""
 
-    def search(self, fused: int) -> WholeMapping:
-        """The best mapping with at most so many fused loops, or what there is of it where the search is stopped."""
+    def search(self) -> WholeMapping:
+        """The best mapping, or what there is of it where the search is stopped."""
         try:
-            self._stages(fused)
+            self.fused = self.session.most_fused(self.problem)
+            self._stages(self.fused)
         except STOPS as reason:
             self.session.late = True
             if self.best is None:
@@ -135,10 +138,13 @@ class Optimum:
                 return
 
     def rescue(self) -> None:
-        """Begin, though the search is over: who stops it early wants a mapping all the same."""
+        """Take a mapping that is there at once, though the search is over: who stops it early wants one all the same."""
         self.session.budget.deadline = math.inf
         with contextlib.suppress(*STOPS):
-            self.begin()
+            if self._try(self.problem.at_once(1 if self.goal.objective == "latency" else 0), math.inf):
+                self.session.report("first mapping", self.floor, self.value)
+            else:
+                self.begin()
 
     def _try(self, problem: Problem, bound: float) -> bool:
         """Take the best mapping of a smaller problem without fused loops within a bound, if there is one."""
@@ -180,14 +186,13 @@ def solved(session: Session, objective: Objective) -> tuple[Optimum, Found]:
     # Where every mapping takes as long, the thriftiest is the best in all three.
     counted: Objective = "energy" if session.same_latency else objective
     optimum = Optimum(session, session.problem(session.figures(counted)), Goal(counted))
-    fused = session.most_fused(optimum.problem)
-    best = optimum.search(fused)
+    best = optimum.search()
     try:
         found = optimum.written(best)
     except InexpressibleError:
         floor = optimum.floor
         optimum = Optimum(session, session.problem(session.figures(counted), expressible=True), Goal(counted))
-        found = optimum.written(optimum.search(fused))
+        found = optimum.written(optimum.search())
         optimum.floor = floor
     session.agree(counted, optimum.value, found)
     return optimum, found

@@ -199,7 +199,7 @@ class Chains:
         self._repeat_operands(found, option)
         if "dominance" in self.without:
             return found
-        return found.at(undominated(found.group, [*found.cost.T, *found.taken.T]))
+        return found.at(undominated(found.group, [*found.cost.T, *found.taken.T], self.budget.check))
 
     def _begun(self, starts: Starts, option: Placed) -> Rows:
         """Each start under each spread that divides its tiles."""
@@ -478,7 +478,7 @@ class Chains:
             return rows
         start = rows.group * len(self.space.spreads) + rows.spread
         key = numbered(start, [table.places(rows.tiles[:, v]) for v, table in enumerate(self.space.tiles)])
-        return rows.at(undominated(key, [*rows.cost.T, *rows.taken.T, *rows.rounding.T]))
+        return rows.at(undominated(key, [*rows.cost.T, *rows.taken.T, *rows.rounding.T], self.budget.check))
 
     def _affordable(self, rows: Rows, starts: Starts, option: Placed, remaining: list[Holder], memory: int) -> Index:
         """The rows that are within the limits even if each holder left is filled only as often as the tiles here say."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...errors import SpecError
@@ -47,6 +47,8 @@ class Choices:
     workload: Workload
     einsum: WorkloadEinsum
     components: tuple[Leaf, ...]
+    check: Callable[[], None] = lambda: None
+    """Called now and then while choices are listed; it may end that."""
 
     def subsets(self) -> list[tuple[Placed, dict[int, frozenset[str]]]]:
         """Every choice, with what each toll (by its place on the way) lets pass."""
@@ -60,6 +62,7 @@ class Choices:
             apart = isinstance(leaf, Memory) and not self._refers(leaf)
             grown: list[_State] = []
             for placed, held, tolls in states:
+                self.check()
                 backed = any(held.values())
                 kept = known.get(backed) if apart else None
                 if kept is None:
@@ -73,6 +76,31 @@ class Choices:
             states = grown
             memories += isinstance(leaf, Memory)
         return [(placed, tolls) for placed, _, tolls in states if 0 not in placed]
+
+    def first(self) -> list[tuple[Placed, dict[int, frozenset[str]]]]:
+        """One choice that is found at once, or none: all that may be is in the outermost memory, and as little as may be further in."""
+        names = self.einsum.tensors
+
+        def walk(place: int, memories: int, state: _State) -> _State | None:
+            placed, held, tolls = state
+            if place == len(self.components):
+                return None if 0 in placed else state
+            leaf = self.components[place]
+            if not isinstance(leaf, Memory | Toll):
+                return walk(place + 1, memories, state)
+            kept = list(self._kept(leaf, held))
+            for tensors in kept if memories else reversed(kept):
+                if isinstance(leaf, Memory):
+                    below = tuple(bits | (name in tensors) << memories for bits, name in zip(placed, names, strict=True))
+                    found = walk(place + 1, memories + 1, (below, {**held, leaf.name: tensors}, tolls))
+                else:
+                    found = walk(place + 1, memories, (placed, {**held, leaf.name: tensors}, {**tolls, place: tensors}))
+                if found is not None:
+                    return found
+            return None
+
+        found = walk(0, 0, ((0,) * len(names), {}, {}))
+        return [] if found is None else [(found[0], found[2])]
 
     def _refers(self, leaf: Memory | Toll) -> bool:
         """Whether what a memory may hold depends on what others hold."""

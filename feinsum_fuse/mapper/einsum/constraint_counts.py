@@ -1,18 +1,28 @@
-"""What each constraint on what memories hold leaves of an Einsum's storage choices."""
+"""What each constraint leaves of an Einsum's storage choices, of its tiles, of the orders of what is held, and of its ways in space."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from ...formats.arch import Leaf, Memory, TensorRules, Toll
 from ...formats.workload import Workload, WorkloadEinsum
 from ..errors import UnsearchedError
 from .choices import Choices
+from .rules import ordered
+from .space import EinsumSpace
+from .spreads import ways
 
 MOST = 20_000
 """Storage choices beyond which they are not counted."""
+MOST_ORDERED = 7
+"""Tensors of an Einsum beyond which orders are not counted."""
+MOST_TILES = 1 << 17
+"""Tile vectors beyond which those that a comparison leaves are not counted."""
 
 
 def constraint_counts(workload: Workload, einsum: WorkloadEinsum, components: Sequence[Leaf]) -> list[str]:
@@ -32,6 +42,74 @@ def constraint_counts(workload: Workload, einsum: WorkloadEinsum, components: Se
         back = _count(workload, einsum, tuple(without(leaf, name, key) for leaf in components))
         result.append(f"  {key} of {name} ({value}) alone removes {_less(every, kept)}; without it there would be {back}.")
     return result
+
+
+def tile_counts(space: EinsumSpace) -> Iterator[str]:
+    """What each constraint on tiles, traffic, order and fanouts, alone, leaves of an Einsum's possibilities."""
+    yield from _on_tiles(space)
+    yield from _on_traffic(space)
+    yield from _on_orders(space)
+    yield from _on_fanouts(space)
+
+
+def _on_tiles(space: EinsumSpace) -> Iterator[str]:
+    """Of ``tile_shape``: how many of the tile vectors of an Einsum may stand at the first node of a memory."""
+    axes = [table.all for table in space.tiles]
+    every = math.prod(map(len, axes))
+    for place, bounds in zip(space.terms.memories, space.rules.tiles, strict=True):
+        memory = space.terms.memory(place)
+        for bound, comparison in zip(bounds, memory.tensors.tile_shape, strict=True):
+            told = f"  tile_shape of {memory.name} ({comparison}) alone"
+            if every > MOST_TILES:
+                yield f"{told} leaves some of {every} tiles."
+                continue
+            tiles = np.array(list(itertools.product(*axes)), dtype=np.int64).reshape(every, len(axes))
+            fits = int(bound.holds(tiles, tiles < space.terms.bounds).sum())
+            yield f"{told} removes {every - fits} of {every} tiles."
+
+
+def _on_traffic(space: EinsumSpace) -> Iterator[str]:
+    """Of constraints that let no values of a tensor come or go again: how many tiles, or pairs of a tile and one below it, do not."""
+    for key, flagged in (("no_refetch_from_above", space.rules.not_refetched), ("no_resend_to_below", space.rules.not_resent)):
+        for tensor, m in sorted(flagged, key=lambda pair: (pair[1], pair[0])):
+            moving = space.rules.moving(tensor)
+            once = [len(table.all) if key == "no_refetch_from_above" else int(table.count.sum()) for table in space.tiles]
+            still = [len(table.all) if key == "no_resend_to_below" else 1 for table in space.tiles]
+            every = math.prod(once)
+            left = math.prod(still[v] if v in moving else once[v] for v in range(len(once)))
+            what = "tiles" if key == "no_refetch_from_above" else "pairs of a tile and one that it is cut into"
+            name = space.terms.accesses[tensor].name
+            yield f"  {key} of {space.memory_name(m)} alone removes {every - left} of {every} {what} of {name}."
+
+
+def _on_orders(space: EinsumSpace) -> Iterator[str]:
+    """Of ``tensor_order_options``: how many orders of all tensors of the Einsum are left."""
+    for m, place in enumerate(space.terms.memories):
+        memory = space.terms.memory(place)
+        if not memory.tensors.tensor_order_options or len(space.tensors) > MOST_ORDERED:
+            continue
+        orders = list(itertools.permutations(space.tensors))
+        left = sum(
+            any(all(ordered(order, m, one[:n], tensor) for n, tensor in enumerate(one)) for order in space.rules.orders) for one in orders
+        )
+        yield f"  tensor_order_options of {memory.name} alone removes {len(orders) - left} of {len(orders)} orders of its tensors."
+
+
+def _on_fanouts(space: EinsumSpace) -> Iterator[str]:
+    """Of a fanout's constraints: how many ways to spread the Einsum along it are left."""
+    for dimension in space.terms.dimensions:
+        fanout = dimension.fanout
+        free = dataclasses.replace(fanout, reuse="Nothing", loop_bounds=())
+        alone = {
+            "reuse": dataclasses.replace(free, reuse=fanout.reuse),
+            "loop_bounds": dataclasses.replace(free, loop_bounds=fanout.loop_bounds),
+        }
+        every = ways(space.terms, dataclasses.replace(dimension, fanout=free))
+        for key, given in alone.items():
+            if given != free and every is not None:
+                left = ways(space.terms, dataclasses.replace(dimension, fanout=given)) or 0
+                told = f"  {key} of {dimension.component} along {fanout.name} alone"
+                yield f"{told} removes {every - left} of {every} ways to spread it."
 
 
 def _storage_rules(components: Sequence[Leaf]) -> Iterator[tuple[int, str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,11 @@ def numbered(group: Integers, columns: Sequence[Integers]) -> Integers:
     return key
 
 
-def undominated(group: Integers, columns: Sequence[Array]) -> Rows:
+def undominated(group: Integers, columns: Sequence[Array], check: Callable[[], None] = lambda: None) -> Rows:
     """The rows that no other row of their group equals or beats in every column; of equal rows the first. Less is better.
 
-    ``group`` and each column have one element a row. The result is sorted by group, then by the columns in order.
+    ``group`` and each column have one element a row. The result is sorted by group, then by the columns in order. ``check`` is called
+    now and then and may end it.
     """
     if len(group) <= 1:
         return np.arange(len(group))
@@ -42,7 +43,7 @@ def undominated(group: Integers, columns: Sequence[Array]) -> Rows:
         return _firsts(group, order)
     if len(live) == 2:
         return _staircase(group, live[1], order)
-    return _peeled(group[order], np.stack([column[order] for column in live], axis=1), order)
+    return _peeled(group[order], np.stack([column[order] for column in live], axis=1), order, check)
 
 
 def _starts(group: Integers) -> NDArray[np.bool_]:
@@ -69,11 +70,12 @@ def _staircase(group: Integers, second: Array, order: Rows) -> Rows:
     return order[keep]
 
 
-def _peeled(group: Integers, matrix: Array, order: Rows) -> Rows:
+def _peeled(group: Integers, matrix: Array, order: Rows, check: Callable[[], None]) -> Rows:
     """More columns: in rounds, the first row left of each group stays and removes what it dominates."""
     kept: list[Rows] = []
     alive = np.arange(len(group))
     while len(alive):
+        check()
         starts = _starts(group[alive])
         pivots = alive[starts]
         kept.append(pivots)

@@ -41,29 +41,38 @@ class Held:
     depth: int
 
 
-def frames(space: EinsumSpace, homes: tuple[int, ...], count: int, *, passes: bool, fixed: frozenset[int], ffmr: bool) -> Iterator[Frame]:
+@dataclass(frozen=True)
+class Fusible:
+    """The variables of an Einsum over which loops may be open above shared tensors."""
+
+    own: tuple[frozenset[int], ...]
+    """Above each tensor that the Einsum touches; none for one that no other touches."""
+    passing: tuple[frozenset[int], ...] = ()
+    """Above each tensor that it does not touch and that is alive before and after it."""
+
+
+def frames(
+    space: EinsumSpace, homes: tuple[int, ...], count: int, *, fusible: Fusible, fixed: frozenset[int], ffmr: bool
+) -> Iterator[Frame]:
     """All orders of ``count`` fused loops for these homes.
 
     A fused loop is fully relevant to each tensor that lives below it, so that nothing is computed twice and no sum is unfinished; each
-    loop has such a tensor below it, unless the Einsum only ``passes`` under loops that others share. ``fixed``: tensors that live above
+    loop has such a tensor below it, of this Einsum, or one that others share while this one runs. ``fixed``: tensors that live above
     all loops. ``ffmr``: a tensor that lives inside lives below all of them.
     """
-    kinds = space.terms.kinds
     inside = [t for t in space.tensors if homes[t] > 0 and space.shared[t]]
-    movable = [t for t in inside if t not in fixed]
+    above = {t: frozenset(space.full(frozenset({t}))) & fusible.own[t] if t not in fixed else frozenset[int]() for t in inside}
     if count == 0:
         yield Frame(homes, (), (0,) * len(homes))
         return
-    if not movable and not passes:
-        return
-    variables = range(len(space.terms.variables))
-    pool = variables if passes else [v for v in variables if any(kinds[t][v] == FULL for t in movable)]
+    pool = sorted(frozenset[int]().union(*above.values(), *fusible.passing))
     for loops in itertools.permutations(pool, count):
-        reach = {t: _reach(space, t, loops) if t in movable else 0 for t in inside}
-        if not passes and max(reach.values()) < count:
+        under = any(variables.issuperset(loops) for variables in fusible.passing)
+        reach = {t: next((depth for depth, v in enumerate(loops) if v not in above[t]), count) for t in inside}
+        if not under and max(reach.values(), default=0) < count:
             continue
         for depths in itertools.product(*(_depths(reach[t], count, ffmr) for t in inside)):
-            if passes or max(depths) == count:
+            if under or max(depths) == count:
                 table = dict(zip(inside, depths, strict=True))
                 yield Frame(homes, loops, tuple(table.get(t, 0) for t in space.tensors))
 
@@ -72,12 +81,6 @@ def _depths(reach: int, count: int, ffmr: bool) -> Sequence[int]:
     if not ffmr:
         return range(reach + 1)
     return (0, count) if reach == count else (0,)
-
-
-def _reach(space: EinsumSpace, tensor: int, loops: tuple[int, ...]) -> int:
-    """How many of the loops, from the outermost, may be above a tensor's home."""
-    kinds = space.terms.kinds[tensor]
-    return next((depth for depth, v in enumerate(loops) if kinds[v] != FULL), len(loops))
 
 
 def placements(space: EinsumSpace, frame: Frame, options: Sequence[Placed], *, everywhere: bool) -> Iterator[tuple[Held, ...]]:

@@ -140,12 +140,10 @@ class EinsumSpace:
             return ()
         axes = tuple((dimension.owner, dimension.fanout.name) for dimension in self.terms.dimensions)
         orders = b"" if self.spreads.order is None else self.spreads.order.tobytes()
-        carried = tuple(
-            (place, leaf.topology, leaf.actions, leaf.actions_scale, leaf.energy_scale, leaf.throughput_scale, leaf.n_parallel_instances)
-            + tuple(actions_per_value(leaf, access.name, access.bits_per_value) for access in self.terms.accesses)
-            for place, leaf in networks
-        )
-        return (axes, orders, carried)
+        scales = [(n.actions_scale, n.energy_scale, n.throughput_scale, n.n_parallel_instances) for _, n in networks]
+        widths = [[actions_per_value(n, a.name, a.bits_per_value) for a in self.terms.accesses] for _, n in networks]
+        carried = tuple((place, n.topology, n.actions) for place, n in networks)
+        return (axes, orders, carried, tuple(scales), tuple(map(tuple, widths)))
 
     def hops(self, option: Placed) -> HopTerms | None:
         """The hops of a storage choice; ``None`` where no tensor crosses a network."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -15,16 +15,27 @@ from ...model.accelforge.terms import NONE, Integers, SpatialDimension, Spreads,
 from .rules import SizeBound
 from .tile_table import divisors
 
+MOST_WAYS = 20_000
+"""Ways along one dimension beyond which they are not counted."""
+FEW = 1000
+"""Ways along one dimension among which one is looked for that is found at once."""
 
-def spreads(terms: Terms, per_dimension: float | None = None) -> Spreads:
+
+def spreads(terms: Terms, per_dimension: float | None = None, check: Callable[[], None] = lambda: None) -> Spreads:
     """Every way to give each dimension factors of the variables that its fanout and its constraints allow.
 
     ``per_dimension``: the most variables along one dimension. Ways that take as many instances of every variable from every group of
-    dimensions that nothing tells apart are one.
+    dimensions that nothing tells apart are one. ``check`` is called now and then and may end it.
     """
-    choices = [list(_factors(terms, dimension, per_dimension)) for dimension in terms.dimensions]
+    choices: list[list[tuple[int, ...]]] = []
+    for dimension in terms.dimensions:
+        choices.append([])
+        for way in _factors(terms, dimension, per_dimension):
+            check()
+            choices[-1].append(way)
     found: dict[bytes, Integers] = {}
     for combination in itertools.product(*choices):
+        check()
         factors = np.array(combination, dtype=np.int64).reshape(len(terms.dimensions), len(terms.variables))
         if not np.any(terms.bounds % np.prod(factors, axis=0)):
             found.setdefault(_effect(terms, factors), factors)
@@ -32,6 +43,27 @@ def spreads(terms: Terms, per_dimension: float | None = None) -> Spreads:
     used = _used_enough(terms, every)
     crossed = any(isinstance(leaf, Network) for leaf in terms.components) and not terms.einsum.is_copy_operation
     return _in_every_order(terms, used) if crossed else Spreads(used)
+
+
+def ways(terms: Terms, dimension: SpatialDimension) -> int | None:
+    """How many ways there are to spread an Einsum along a dimension; ``None`` for more than can be counted soon."""
+    found = sum(1 for _ in itertools.islice(_factors(terms, dimension, None), MOST_WAYS + 1))
+    return found if found <= MOST_WAYS else None
+
+
+def first_spread(terms: Terms, per_dimension: float | None = None) -> Spreads:
+    """One way that is found at once: nothing is spread but along dimensions that must be used, and these as far as few tries go."""
+    left = terms.bounds.copy()
+    chosen: list[Integers] = []
+    for dimension in terms.dimensions:
+        best = np.ones(len(terms.variables), dtype=np.int64)
+        for factors in itertools.islice(_factors(terms, dimension, per_dimension), FEW) if dimension.fanout.min_usage else ():
+            own = np.array(factors, dtype=np.int64)
+            if not np.any(left % own) and own.prod() > best.prod():
+                best = own
+        left //= best
+        chosen.append(best)
+    return Spreads(np.array(chosen, dtype=np.int64).reshape(1, len(terms.dimensions), len(terms.variables)))
 
 
 def _in_every_order(terms: Terms, factors: Integers) -> Spreads:

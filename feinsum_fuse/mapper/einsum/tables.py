@@ -20,7 +20,7 @@ from .chain import Chains, Rows, Spare, Starts, Trace, within
 from .choices import Placed
 from .heads import head_first
 from .pareto import SLACK, numbered, undominated
-from .prefixes import NOWHERE, Frame, Held, Prefix, allowed, frames, placements, prefix, spare_places
+from .prefixes import NOWHERE, Frame, Fusible, Held, Prefix, allowed, frames, placements, prefix, spare_places
 from .space import EinsumSpace, homes, objectives
 
 Homes = tuple[int, ...]
@@ -48,8 +48,7 @@ class Tables:
     options: Options
     budget: Budget
     n_instances: int
-    passes: bool
-    """Whether others share loops around this Einsum for tensors that it does not touch."""
+    fusible: Fusible
     fixed: frozenset[int] = frozenset()
     """The tensors that persist: they live above all loops."""
     expressible: bool = False
@@ -65,7 +64,7 @@ class Tables:
     @property
     def signature(self) -> tuple[object, ...]:
         """Equal for Einsums whose tables differ in names alone."""
-        return (self.space.signature, self.n_instances, self.passes, self.fixed, self.expressible, self.beam)
+        return (self.space.signature, self.n_instances, self.fusible, self.fixed, self.expressible, self.beam)
 
     @cached_property
     def by_homes(self) -> dict[Homes, list[int]]:
@@ -183,7 +182,7 @@ class Tables:
         numbers = self._within(self.by_homes[homes], bound)
         choices = [space.options[n] for n in numbers]
         ffmr = self.options.fused == "ffmr"
-        for frame in frames(space, homes, loops, passes=self.passes, fixed=self.fixed, ffmr=ffmr) if numbers else ():
+        for frame in frames(space, homes, loops, fusible=self.fusible, fixed=self.fixed, ffmr=ffmr) if numbers else ():
             for held in self._held(frame, choices):
                 self.budget.check(math.prod(len(space.tiles[v].outermost) for v in frame.loops))
                 origin = prefix(space, frame, held)
@@ -334,7 +333,7 @@ class Tables:
         cost = objectives(self.space, rows.cost, rows.spread) * self.n_instances
         keep: NDArray[np.intp] = np.arange(len(rows))
         if "dominance" not in self.options.without:
-            keep = undominated(rows.group, [*cost.T, *reserved.reshape(len(rows), -1).T])
+            keep = undominated(rows.group, [*cost.T, *reserved.reshape(len(rows), -1).T], self.budget.check)
         return TableBlock(self.space, frame, rows.tiles[keep], cost[keep], reserved[keep], origin[keep], held, trace)
 
 

@@ -72,6 +72,7 @@ class Joins:
     pairs: list[dict[Boundary, list[Pairs]]] = field(default_factory=list)
     to_go: list[dict[Boundary, tuple[Integers, Array]]] = field(default_factory=list)
     states: list[dict[Boundary, States]] = field(default_factory=list)
+    _widths: dict[tuple[int, str, str], int] = field(default_factory=dict, repr=False)
 
     @property
     def cascade(self) -> Lifetimes:
@@ -157,7 +158,7 @@ class Joins:
         rows = np.arange(len(number))
         if self.dominance:
             columns = [*cost.T, *carry.stays.reshape(len(rows), -1).T, *carry.fullest.reshape(len(rows), -1).T]
-            rows = undominated(number, columns)
+            rows = undominated(number, columns, self.budget.check)
         before, pieces = [b for b, _, _ in parts], [p for _, p, _ in parts]
         found = States(number[rows], cost[rows], carry.at(rows), before, pieces, source[rows], left[rows], right[rows])
         self.budget.hold(found, len(found))
@@ -233,6 +234,13 @@ class Joins:
         return most
 
     def _width(self, number: int, living: Living) -> int:
+        """Bits of a value of a tensor that an Einsum touches, in the memory where it lives."""
+        key = (number, living.tensor, living.memory)
+        if key not in self._widths:
+            self._widths[key] = self._widest(number, living)
+        return self._widths[key]
+
+    def _widest(self, number: int, living: Living) -> int:
         spaces = {id(p.block.space): p.block.space for p in self.structures.pieces[number]}
         widths = [
             space.bits(tensor, memory)

@@ -45,10 +45,44 @@ class Lifetimes:
         """After each Einsum, the tensors touched up to there and again later; none after the last."""
         return tuple(tuple(sorted(t for t in self.first if self.first[t] <= i < self.last[t])) for i in range(len(self)))
 
-    def passes(self, number: int, inside: frozenset[str]) -> bool:
-        """Whether tensors that may live inside are alive while an Einsum runs that does not touch them."""
+    def passing(self, number: int, inside: frozenset[str]) -> tuple[str, ...]:
+        """The tensors that may live inside and are alive while an Einsum runs that does not touch them."""
         before = self.live[number - 1] if number else ()
-        return any(t in inside and t not in self.touched[number] and self.last[t] > number for t in before)
+        return tuple(t for t in before if t in inside and t not in self.touched[number] and self.last[t] > number)
+
+    @cached_property
+    def cutting(self) -> dict[str, dict[int, frozenset[str]]]:
+        """Shared tensor -> Einsum while it is alive -> the variables over which loops may be open above the tensor there.
+
+        A loop cuts one rank of the tensor, from the first Einsum that touches it to the last. An Einsum that touches the tensor calls the
+        loop by the variable that indexes this rank. Another calls it as the one before does, or by the variable that indexes the rank of a
+        tensor of its own that the loop cuts, too. A rank for which some Einsum has no such variable is cut by no loop.
+        """
+        return {tensor: self._cutting(tensor) for tensor in sorted(self.workload.shared)}
+
+    def _cutting(self, tensor: str) -> dict[int, frozenset[str]]:
+        first, last = self.first[tensor], self.last[tensor]
+        result: dict[int, set[str]] = {number: set() for number in range(first, last + 1)}
+        for rank, index in self.access(first, tensor).projection.items():
+            if index.bare is None:
+                continue
+            bound = self.workload.einsums[first].bounds[index.bare]
+            names = [{index.bare}]
+            for number in range(first + 1, last + 1):
+                bounds = self.workload.einsums[number].bounds
+                names.append({v for v in self._names(number, tensor, rank, names[-1]) if bounds.get(v) == bound})
+            if all(names):
+                for number, found in enumerate(names, first):
+                    result[number] |= found
+        return {number: frozenset(found) for number, found in result.items()}
+
+    def _names(self, number: int, tensor: str, rank: str, before: set[str]) -> set[str]:
+        """What an Einsum may call a loop that cuts a rank of a tensor alive, which the Einsum before calls by one of some names."""
+        if tensor in self.touched[number]:
+            own = variable_of(self.access(number, tensor), rank)
+            return set() if own is None else {own}
+        others = [self.access(number, t) for t in self.touched[number] if self.first[t] < number]
+        return before | {index.bare for access in others for index in access.projection.values() if index.bare is not None}
 
     def access(self, number: int, tensor: str) -> TensorAccess:
         """How an Einsum touches a tensor."""

@@ -33,7 +33,7 @@ class Loop:
     variable: int
     place: int
     """The place on the way of the holder, or the compute unit, right above which it stands."""
-    trips: Integers
+    trips: Array
     rank: Integers
     """Its place among all loops in space, from the outermost."""
 
@@ -90,9 +90,10 @@ class HopTerms:
         for number, dimension in enumerate(self.terms.dimensions):
             place = next(place for place in places if place >= dimension.owner)
             for v in np.flatnonzero(np.any(self.spreads.factors[:, number] > 1, axis=0)):
-                found.append((number, int(v), place, self.spreads.factors[:, number, v]))
-        keys = np.array([self.spreads.ranks(self.terms.dimensions[n].owner, n, v) for n, v, _, _ in found]).reshape(len(found), len(self.spreads))
-        ranks = np.argsort(np.argsort(keys, axis=0, kind="stable"), axis=0, kind="stable")
+                found.append((number, int(v), place, self.spreads.factors[:, number, v].astype(np.float64)))
+        keys = [self.spreads.ranks(self.terms.dimensions[n].owner, n, v) for n, v, _, _ in found]
+        table = np.array(keys, dtype=np.int64).reshape(len(found), len(self.spreads))
+        ranks = np.argsort(np.argsort(table, axis=0, kind="stable"), axis=0, kind="stable")
         return tuple(Loop(n, v, place, trips, rank) for (n, v, place, trips), rank in zip(found, ranks, strict=True))
 
     @cached_property
@@ -132,9 +133,9 @@ class HopTerms:
         assert isinstance(component, Network)
         return component
 
-    def _stride(self, loop: Loop) -> Integers:
+    def _stride(self, loop: Loop) -> Array:
         """Links between neighbours: the instances below them along the same dimension."""
-        result = np.ones(len(self.spreads), dtype=np.int64)
+        result = np.ones(len(self.spreads))
         for other in self.loops:
             if other.dimension == loop.dimension:
                 result = result * np.where(other.rank > loop.rank, other.trips, 1)
@@ -145,7 +146,7 @@ class HopTerms:
         result = np.ones((len(self.spreads), len(self.terms.variables)), dtype=np.int64)
         for other in self.loops:
             if other.place == loop.place:
-                result[:, other.variable] *= np.where(other.rank > loop.rank, other.trips, 1)
+                result[:, other.variable] *= np.where(other.rank > loop.rank, other.trips, 1).astype(np.int64)
         return result
 
     def _counted(self, loop: Loop, name: str, crossed: Sequence[Loop]) -> NDArray[np.bool_]:
@@ -158,7 +159,7 @@ class HopTerms:
 
     @cached_property
     def constant(self) -> Array:
-        """What no tile changes: the lengths of routes, and the hops along loops in space right above the compute unit; (spreads, columns)."""
+        """What no tile changes: lengths of routes, and the hops along loops in space right above the compute unit; (spreads, columns)."""
         terms, count = self.terms, len(self.spreads)
         ones, every = np.ones((count, len(terms.variables)), dtype=np.int64), np.arange(count)
         unit = len(terms.components) - 1
