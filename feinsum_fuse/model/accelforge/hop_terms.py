@@ -26,7 +26,7 @@ Holders = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Loop:
+class SpatialLoop:
     """A variable along a dimension, in every spread; arrays have one element a spread."""
 
     dimension: int
@@ -39,7 +39,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Share:
+class HopShare:
     """What a tensor's hops along one loop cost, for each value that fills tiles below it."""
 
     tensor: int
@@ -82,7 +82,7 @@ class HopTerms:
         return result
 
     @cached_property
-    def loops(self) -> tuple[Loop, ...]:
+    def loops(self) -> tuple[SpatialLoop, ...]:
         """All loops in space."""
         unit = len(self.terms.components) - 1
         places = sorted({place for own in self.holders for place in own} | {unit})
@@ -94,12 +94,12 @@ class HopTerms:
         keys = [self.spreads.ranks(self.terms.dimensions[n].owner, n, v) for n, v, _, _ in found]
         table = np.array(keys, dtype=np.int64).reshape(len(found), len(self.spreads))
         ranks = np.argsort(np.argsort(table, axis=0, kind="stable"), axis=0, kind="stable")
-        return tuple(Loop(n, v, place, trips, rank) for (n, v, place, trips), rank in zip(found, ranks, strict=True))
+        return tuple(SpatialLoop(n, v, place, trips, rank) for (n, v, place, trips), rank in zip(found, ranks, strict=True))
 
     @cached_property
-    def shares(self) -> Mapping[int, Sequence[Share]]:
+    def shares(self) -> Mapping[int, Sequence[HopShare]]:
         """Place on the way -> the shares of the loops in space right above its first holder, or above the compute unit."""
-        result: dict[int, list[Share]] = {}
+        result: dict[int, list[HopShare]] = {}
         for tensor, network, lower in self.crossings:
             crossed = [loop for loop in self.loops if network <= self.terms.dimensions[loop.dimension].owner <= lower]
             for loop in crossed:
@@ -111,7 +111,7 @@ class HopTerms:
         """Whether the traffic of links counts."""
         return any(share.tile.any() for shares in self.shares.values() for share in shares)
 
-    def _share(self, tensor: int, network: int, loop: Loop, crossed: Sequence[Loop]) -> Share:
+    def _share(self, tensor: int, network: int, loop: SpatialLoop, crossed: Sequence[SpatialLoop]) -> HopShare:
         """The share of one loop, of those through which a tensor crosses a network."""
         terms, component = self.terms, self._network(network)
         access = terms.accesses[tensor]
@@ -126,14 +126,14 @@ class HopTerms:
         for number, column in enumerate(terms.columns):
             if (column.component, column.action) == (component.name, LINK + name):
                 tile[:, number] = own.busiest * actions * (loop.trips > 1) * self._counted(loop, name, crossed)
-        return Share(tensor, self._below(loop), fill, tile)
+        return HopShare(tensor, self._below(loop), fill, tile)
 
     def _network(self, place: int) -> Network:
         component = self.terms.components[place]
         assert isinstance(component, Network)
         return component
 
-    def _stride(self, loop: Loop) -> Array:
+    def _stride(self, loop: SpatialLoop) -> Array:
         """Links between neighbours: the instances below them along the same dimension."""
         result = np.ones(len(self.spreads))
         for other in self.loops:
@@ -141,7 +141,7 @@ class HopTerms:
                 result = result * np.where(other.rank > loop.rank, other.trips, 1)
         return result
 
-    def _below(self, loop: Loop) -> Integers:
+    def _below(self, loop: SpatialLoop) -> Integers:
         """What loops in space below this one and right above the same holder take of each variable."""
         result = np.ones((len(self.spreads), len(self.terms.variables)), dtype=np.int64)
         for other in self.loops:
@@ -149,7 +149,7 @@ class HopTerms:
                 result[:, other.variable] *= np.where(other.rank > loop.rank, other.trips, 1).astype(np.int64)
         return result
 
-    def _counted(self, loop: Loop, name: str, crossed: Sequence[Loop]) -> NDArray[np.bool_]:
+    def _counted(self, loop: SpatialLoop, name: str, crossed: Sequence[SpatialLoop]) -> NDArray[np.bool_]:
         """Whether the links of a loop count: those of the outermost axis, down to the first loop along another."""
         result = np.ones(len(self.spreads), dtype=bool)
         for other in crossed:

@@ -96,7 +96,7 @@ def _along(network: Network, tensor: TensorNest, loop: NestLoop, below: Hops, tr
 
 
 @dataclass(frozen=True)
-class Axis:
+class AxisHops:
     """What a loop in space costs a tensor that crosses a network there, for one action that each instance takes."""
 
     total: Number
@@ -107,7 +107,7 @@ class Axis:
     """Actions on the busiest link."""
 
 
-def axis(network: Network, trips: Number, stride: Number, *, shared: bool) -> Axis:
+def axis(network: Network, trips: Number, stride: Number, *, shared: bool) -> AxisHops:
     """The axis of ``trips`` instances that lie ``stride`` links apart.
 
     What all instances share passes from one to the next; what is each one's own travels the whole way to it. Through a switch either is
@@ -116,7 +116,7 @@ def axis(network: Network, trips: Number, stride: Number, *, shared: bool) -> Ax
     switched = network.topology == "all_to_all"
     links = trips - 1 if shared or switched else 0.5 * trips * (trips - 1)
     apart, longest = (1, 1) if switched else (stride, trips * stride)
-    return Axis(links * apart, longest, 1 if shared else trips - 1)
+    return AxisHops(links * apart, longest, 1 if shared else trips - 1)
 
 
 def actions_per_value(network: Network, tensor: str, workload_bits: int) -> float:
