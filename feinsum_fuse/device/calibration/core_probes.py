@@ -69,19 +69,14 @@ _BODIES = {
 }
 
 
-def function_definitions(dtype: str, lanes: int, quirks: Quirks) -> str:
-    """OpenCL C after which the functions of the probes mean on vectors what kernels call there; nothing for scalars."""
-    if lanes == 1:
-        return ""
+def written(dtype: str, lanes: int, quirks: Quirks) -> tuple[str, dict[str, str]]:
+    """OpenCL C of the probed functions as kernels call them on scalars or vectors, and the name of each there."""
     probed = [function for function in FUNCTIONS.values() if function.probe is not None]
-    operations = [VectorOperation(f"v{function.name}", c_type(dtype), lanes) for function in probed]
-    names = zip(probed, operations, strict=True)
-    return "".join(
-        [
-            *(f"{definition(operation, quirks)}\n" for operation in operations),
-            *(f"#define {function.opencl} {operation.name}\n" for function, operation in names),
-        ]
-    )
+    if lanes == 1:
+        return "", {function.name: function.opencl for function in probed}
+    operations = {function.name: VectorOperation(f"v{function.name}", c_type(dtype), lanes) for function in probed}
+    text = "".join(f"{definition(operation, quirks)}\n" for operation in operations.values())
+    return text, {name: operation.name for name, operation in operations.items()}
 
 
 class CoreBench:
@@ -107,19 +102,19 @@ class CoreBench:
         yield "far_line", self.bench.probe(core, "probe_pages", 1, FAR_LINES, FAR_LINES, FAR_LINES * ROW)
         for kernel in ("loads", "overlap"):
             yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
-        yield from self.functions()
+        yield from ((f"{name}_vector", probe) for name, probe in self.functions(self.bench))
+        yield from ((f"{name}_scalar", probe) for name, probe in self.functions(self.scalars))
+        for name in PROBES:
+            yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
         lines, own = self._columns
         each = 2 * ACCUMULATORS + INDEXING
         yield "unforeseen", self.bench.probe(core, "probe_columns", 1, lines, lines * each, own + BYTES)
 
-    def functions(self) -> Iterator[tuple[str, Probe]]:
-        """The probes of what cascades compute besides sums and products: on vectors, on scalars, and on scalars in a loop."""
-        for bench, suffix in ((self.bench, "vector"), (self.scalars, "scalar")):
-            functions = self._functions(bench)
-            for name in PROBES:
-                yield f"{name}_{suffix}", bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
+    def functions(self, bench: Bench) -> Iterator[tuple[str, Probe]]:
+        """The probes of what cascades compute besides sums and products, on a bench's vectors."""
+        functions = self._functions(bench)
         for name in PROBES:
-            yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
+            yield name, bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
 
     @property
     def _columns(self) -> tuple[int, int]:
@@ -164,18 +159,19 @@ class CoreBench:
 
     def _functions(self, bench: Bench) -> Loaded:
         """Functions as kernels call them: on vectors with what the device's quirks ask for."""
-        calls = {name: " ".join(f"a{k} = {text.format(f'a{k}')};" for k in range(CALLS)) for name, text in PROBES.items()}
-        written = function_definitions(bench.dtype, bench.lanes, target(bench.device).quirks)
-        return self._loaded(bench, {}, written + "".join(_HEAD % item for item in calls.items()))
+        text, names = written(bench.dtype, bench.lanes, target(bench.device).quirks)
+        calls = {
+            name: " ".join(f"a{k} = {probe.format(f'a{k}', call=names.get(name))};" for k in range(CALLS)) for name, probe in PROBES.items()
+        }
+        return self._loaded(bench, {}, text + "".join(_HEAD % item for item in calls.items()))
 
     @cached_property
     def _loops(self) -> Loaded:
         """Scalar loops over neighbours, each with one function."""
         arguments = {name: "s" if name in FUNCTIONS and FUNCTIONS[name].is_probed_below_zero else "(s * s)" for name in PROBES}
-        calls = {
-            f"{name}_loop": f"for (int i = 0; i < n; ++i) {{ REAL s = {HASH}; q[i] = {text.format(arguments[name])}; }}"
-            for name, text in PROBES.items()
-        }
+        _, names = written(self.scalars.dtype, 1, Quirks())
+        values = {name: probe.format(arguments[name], call=names.get(name)) for name, probe in PROBES.items()}
+        calls = {f"{name}_loop": f"for (int i = 0; i < n; ++i) {{ REAL s = {HASH}; q[i] = {value}; }}" for name, value in values.items()}
         return self._loaded(self.scalars, {}, "".join(_HEAD % item for item in calls.items()))
 
     def _loaded(self, bench: Bench, words: Mapping[str, str], text: str) -> Loaded:

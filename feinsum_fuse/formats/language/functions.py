@@ -60,7 +60,8 @@ class Function:
     The default is of the order of what a library's ``exp`` and ``tanh`` took on an EPYC, 16 to 28 and 22 to 40; the others are for
     functions that one instruction does (Fog, Instruction tables: Zen 2)."""
     probe: str | None = None
-    """OpenCL C whose time a calibration measures, with ``{0}`` for an argument and ``w`` for a second one; ``None``: it does not."""
+    """OpenCL C whose time a calibration measures, with ``{call}`` for the function, ``{0}`` for an argument and ``w`` for a second one;
+    ``None``: it does not."""
     is_probed_below_zero: bool = False
     """Whether that argument may be negative."""
     own: str = ""
@@ -90,12 +91,12 @@ def _composed(name: str, arity: int, composed: Callable[..., Expression], **fact
 
 _STEP: dict[str, Any] = {"of_integers": "same", "is_finite": True, "is_real": True, "amplification": 0.0, "cycles": (0.5, 0.5)}
 _ROWS = (
-    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="exp(-{0})", is_probed_below_zero=True, own=EXP),
-    _function("log", np.log, ulps=3, probe="log({0} + (REAL) 1.5)"),
-    _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="sqrt({0} + (REAL) 1)"),
-    _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="rsqrt({0} + (REAL) 1)"),
-    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="tanh({0})", is_probed_below_zero=True, own=TANH),
-    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="erf({0})", is_probed_below_zero=True, own=ERF),
+    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, own=EXP),
+    _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)"),
+    _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="{call}({0} + (REAL) 1)"),
+    _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="{call}({0} + (REAL) 1)"),
+    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="{call}({0})", is_probed_below_zero=True, own=TANH),
+    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="{call}({0})", is_probed_below_zero=True, own=ERF),
     _function(
         "abs",
         np.abs,
@@ -120,7 +121,7 @@ _ROWS = (
             is_real=True,
             is_associative=True,
             cycles=(1.5, 1.5),
-            probe=f"f{name}({{0}}, w)",
+            probe="{call}({0}, w)",
             own=own,
         )
         for name, numpy, own in (("min", np.minimum, MIN), ("max", np.maximum, MAX))
