@@ -27,15 +27,19 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of_spec
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_to_json
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.program.program import Program, build, lowered
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.formats.writing.presentation import table, yaml
+from feinsum_fuse.lowering.lowering import lower
+from feinsum_fuse.lowering.unscheduled import unscheduled
 from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.model.kernel.kernel_time import nest_time
+from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.tuning.model_choice import model_choice
-from feinsum_fuse.tuning.tuned import Tuned
+from feinsum_fuse.tuning.tuned import Tried, Tuned
 
 from .cases import CASES, Case
 
@@ -66,11 +70,11 @@ def tuned_case(case: Case, seed: int, device: cl.Device, seconds: float, measure
         "sizes": case.sizes(seed),
         "device": str(DeviceInfo.of(device)),
         "model_choice": {"mapping": _yaml(choice.spec), "variant": choice.variant, "seconds": chosen},
-        "tuned": _found(found),
+        "tuned": _found(found, device),
     }
 
 
-def _found(found: Tuned) -> dict[str, Any]:
+def _found(found: Tuned, device: cl.Device) -> dict[str, Any]:
     failed = [str(tried.outcome) for tried in found.history if tried.measured is None]
     return {
         "mapping": _yaml(found.spec) if found.spec is not None else None,
@@ -81,8 +85,28 @@ def _found(found: Tuned) -> dict[str, Any]:
         "seconds": found.seconds,
         "measured": found.measured,
         "failed": {kind: failed.count(kind) for kind in sorted(set(failed))},
-        "times_s": [tried.measured for tried in found.history],
+        "bound": bound_of(found.spec, device) if found.spec is not None and found.spec.mapping is not None else {},
+        "history": [_tried(tried) for tried in found.history],
     }
+
+
+def _tried(tried: Tried) -> dict[str, Any]:
+    """One candidate of a search: times in seconds."""
+    one = {"from": tried.origin, "variant": tried.variant, "predicted_s": tried.predicted, "measured_s": tried.measured}
+    return one if tried.measured is not None else {**one, "outcome": str(tried.outcome)}
+
+
+def bound_of(spec: Spec, device: cl.Device) -> dict[str, float]:
+    """What the kernel model says that a mapping's time is: Einsum and what its blocks wait for -> part of the time; launches, too."""
+    machine = Machine.of(spec)
+    if machine is None:
+        return {}
+    time = nest_time(lower(spec, target=target(device)).nest(unscheduled(spec).kernel), machine)
+    found: dict[str, float] = {"launches": time.launches / time.seconds}
+    for part in time.parts:
+        name = f"{part.einsum} {part.bound}"
+        found[name] = found.get(name, 0.0) + part.seconds / time.seconds
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def _yaml(spec: Spec) -> str:
@@ -185,12 +209,13 @@ def report(folder: Path) -> str:
         seconds, spread = tuned["median_s"], tuned["spread_s"] / tuned["median_s"]
         sizes = " ".join(f"{rank}{size}" for rank, size in data["sizes"].items())
         row = [case.name, sizes, f"{best} {others[best] * 1e3:.3g} ms", f"{seconds * 1e3:.3g} ms", f"{spread:.0%}"]
-        end = [f"{case.goal:g}", str(data["tuned"]["measured"]), f"{data['interference']:.0%}"]
+        bound = " + ".join(f"{name} {part:.0%}" for name, part in list(data["tuned"].get("bound", {}).items())[:2])
+        end = [f"{case.goal:g}", str(data["tuned"]["measured"]), f"{data['interference']:.0%}", bound]
         rows.append([*row, *(f"{found[name]:.2f}" for name in (*OURS, "floor")), *end])
     ratio_names = ["default", "model", "tuned", "NumPy arrays", "floor"]
-    head = ["case", "sizes", "best peer", "tuned", "spread", *ratio_names, "goal", "measured", "others"]
+    head = ["case", "sizes", "best peer", "tuned", "spread", *ratio_names, "goal", "measured", "others", "bound by (model)"]
     remark = "others: what other processes had of the processors meanwhile; above a tenth no ratio is a figure"
-    lines = [table(head, rows, numbers=10), "", remark]
+    lines = [table(head, rows, numbers=11), "", remark]
     if means:
         lines.append("")
         for name in (*OURS, "floor"):

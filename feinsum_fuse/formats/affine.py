@@ -83,15 +83,18 @@ class Affine:
         return Affine(tuple(term for term in self.terms if term[0] in names))
 
     def __add__(self, other: Affine | int) -> Affine:
-        if isinstance(other, int):
-            return Affine(self.terms, self.constant + other)
-        result = self.coefficients
+        return Affine(self.terms, self.constant + other) if isinstance(other, int) else self._plus(other, 1)
+
+    def _plus(self, other: Affine, sign: int) -> Affine:
+        if not other.terms:
+            return Affine(self.terms, self.constant + sign * other.constant)
+        result = dict(self.terms)
         for name, factor in other.terms:
-            result[name] = result.get(name, 0) + factor
-        return Affine.of(result, self.constant + other.constant)
+            result[name] = result.get(name, 0) + sign * factor
+        return Affine.of(result, self.constant + sign * other.constant)
 
     def __mul__(self, factor: int) -> Affine:
-        return Affine.of({name: value * factor for name, value in self.terms}, self.constant * factor)
+        return Affine(tuple([(name, value * factor) for name, value in self.terms]) if factor else (), self.constant * factor)
 
     def times(self, other: Affine) -> Affine | None:
         """The product, if one of the two is a number; ``None`` otherwise."""
@@ -101,7 +104,7 @@ class Affine:
         return self * -1
 
     def __sub__(self, other: Affine | int) -> Affine:
-        return self + (-other)
+        return Affine(self.terms, self.constant - other) if isinstance(other, int) else self._plus(other, -1)
 
     def __str__(self) -> str:
         parts: list[str] = []

@@ -26,6 +26,11 @@ OF_NO_INTEREST = 3.0
 """Times the fastest, from which on one sample is enough."""
 TURNS = 3
 """Samples of a candidate of interest."""
+CLOSE = 1.15
+"""Times the fastest, up to which a candidate may be the fastest after all: these take more turns."""
+MOST_TURNS = 9
+EXTRA_S = 0.4
+"""Seconds of a batch for the turns of these, beyond the first ones."""
 LONG_S = 0.25
 """Seconds of a run from which on a slice of the groups is timed."""
 TIMEOUT_S = 30.0
@@ -155,17 +160,28 @@ class Measuring:
         best = min(one.seconds for one in (*alive, *([self.fastest] if self.fastest else [])))
         near = [one for one in alive if one.seconds <= OF_NO_INTEREST * best and one is not self._first]
         beside = [self.fastest] if self.fastest is not None and self.fastest is not self._first else []
-        self._turns(self._first, [*beside, *near])
-        for one in (*beside, *near):
-            if one.ratios:
-                one.seconds = self._first.seconds * statistics.median(one.ratios)
+        self._compare([*beside, *near], TURNS)
+        standing = [one for one in (self._first, *beside, *near) if one.verdict.outcome is Outcome.ok]
+        best = min((one.seconds for one in standing), default=0.0)
+        close = [one for one in standing if one.seconds <= CLOSE * best and one is not self._first]
+        if self._first in standing and any(one in close for one in near):
+            turn = sum(one.seconds * self._runs(one) for one in (self._first, *close))
+            self._compare(close, min(MOST_TURNS - TURNS, int(EXTRA_S / turn)))
         running = [one for one in (self._first, *self._held, *near) if one.verdict.outcome is Outcome.ok]
         self.fastest = min(running, key=lambda one: one.seconds, default=None)
 
-    def _turns(self, first: Measured, others: Sequence[Measured]) -> None:
+    def _compare(self, others: Sequence[Measured], turns: int) -> None:
+        """Some with the first one in turns; their seconds follow."""
+        assert self._first is not None
+        self._turns(self._first, others, turns)
+        for one in others:
+            if one.ratios:
+                one.seconds = self._first.seconds * statistics.median(one.ratios)
+
+    def _turns(self, first: Measured, others: Sequence[Measured], turns: int) -> None:
         """Ratios of some to the first, of turns in which each comes first once."""
         alone = not first.ratios
-        for turn in range(TURNS):
+        for turn in range(turns):
             order = [first, *others]
             order = order[turn % len(order) :] + order[: turn % len(order)]
             taken = {one.number: sample for one in order if (sample := self._sample(one, LONG_S)) is not None}
@@ -179,13 +195,16 @@ class Measuring:
 
     def _sample(self, one: Measured, longest_s: float) -> Sample | None:
         """One sample, as many runs as make it long enough for the clock; ``None``, and a verdict, if the process died of it."""
-        estimate = one.samples[-1].host_ns * 1e-9 if one.samples else SHORTEST_SAMPLE
-        runs = max(1, min(MOST_RUNS, math.ceil(SHORTEST_SAMPLE / max(estimate, 1e-9))))
         try:
-            return self._processes.sample(one.number, runs, longest_s=longest_s, timeout_s=TIMEOUT_S)
+            return self._processes.sample(one.number, self._runs(one), longest_s=longest_s, timeout_s=TIMEOUT_S)
         except ProcessDiedError as error:
             one.verdict, one.seconds, one.samples = error.verdict, math.nan, []
             return None
+
+    def _runs(self, one: Measured) -> int:
+        """Runs of a sample."""
+        estimate = one.samples[-1].host_ns * 1e-9 if one.samples else SHORTEST_SAMPLE
+        return max(1, min(MOST_RUNS, math.ceil(SHORTEST_SAMPLE / max(estimate, 1e-9))))
 
     def _keep(self, new: Sequence[Measured]) -> None:
         """Drop what is loaded beside the fastest."""

@@ -15,8 +15,8 @@ from .preparation import predict_all
 from .search import Search
 from .space import Space
 
-BATCH = 4
-"""Predictions of a round: of the pool of descendants the model sees all of them anyway."""
+ROUND = 16
+"""Candidates that are looked at between two looks at the clock."""
 
 
 def model_choice(cascade: Cascade, device: cl.Device, seconds: float = 1.0, seed: int = 0) -> Candidate:
@@ -28,13 +28,11 @@ def model_choice(cascade: Cascade, device: cl.Device, seconds: float = 1.0, seed
     arch = known_device(device)
     assert arch.arch is not None and arch.opencl is not None
     space = Space(cascade, arch.arch, arch.opencl, found)
-    search = Search(space, seed, space.defaults(), lambda candidates: predict_all([c.spec for c in candidates], found))
-    end = time.monotonic() + seconds
-    while proposed := search.ask(BATCH):
-        for candidate in proposed:
-            search.tell(candidate, search.predicted[candidate])
-        if time.monotonic() > end:
-            break
+    search = Search(space, seed, (), lambda candidates: predict_all([c.spec for c in candidates], found), space.defaults())
+    end, seen = time.monotonic() + seconds, -1
+    while len(search.predicted) > seen and time.monotonic() < end:
+        seen = len(search.predicted)
+        search.explore(ROUND)
     predicted = {candidate: s for candidate, s in search.predicted.items() if s is not None}
     if not predicted:
         raise SearchError("the model predicts no mapping of this cascade")

@@ -15,20 +15,22 @@ import numpy as np
 
 from ..errors import Error
 from .candidate import Candidate
-from .forest import Encoding, Forest
+from .learning.correction import Correction
 
 PARENTS = 8
-"""The fastest so many are changed and crossed."""
+"""The fastest so many are changed and crossed, and as many of those that are hoped to be fast."""
 POOL = 12
-"""Candidates that are looked at for each that is proposed."""
-ENOUGH = 6
-"""Measurements from which on they are learned from."""
-OPTIMISM = 0.7
-"""How many standard deviations below its estimate a candidate is hoped to be."""
-UNGUIDED = 0.15
-"""The part of the proposals that is drawn from the pool blindly, since estimates may be wrong in the same way everywhere."""
-FAILED = 4.0
-"""A candidate that failed counts as so many times as slow as the slowest that did not."""
+"""New candidates that are looked at for each that is proposed."""
+GENERATION = 24
+"""Of them, so many descend from what was known before the first of them was looked at."""
+OPEN = 400
+"""Candidates that were predicted and not measured are kept, the most promising so many."""
+MEASURED = 0.5
+"""The part of the new candidates that descends from what was measured; the others descend from what is hoped to be fast."""
+UNGUIDED = 0.1
+"""The part of the proposals that is drawn blindly, since estimates may be wrong in the same way everywhere."""
+FAR = 3.0
+"""Nothing is measured that is predicted to take so many times as long as the best prediction: the model is not that wrong."""
 ATTEMPTS = 8
 """Tries for each new candidate before the space is said to have no more within reach."""
 
@@ -50,33 +52,36 @@ class Reachable(Protocol):
 
 @dataclass
 class Search:
-    """Candidates in, times out. ``first`` are proposed before anything else, in order."""
+    """Candidates in, times out. ``first`` are proposed before anything else, in order; ``seeds`` are known from the start."""
 
     space: Reachable
     seed: int = 0
     first: Sequence[Candidate] = ()
     estimates: Estimates | None = None
     """The model; without one candidates are ranked by measurements alone."""
+    seeds: Sequence[Candidate] = ()
     told: dict[Candidate, float | None] = field(default_factory=dict)
     """Seconds; ``None`` for failures."""
     predicted: dict[Candidate, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
-        self._encoding = Encoding()
-        self._rows: dict[Candidate, dict[int, float]] = {}
+        self._correction = Correction()
         self._proposed: set[Candidate] = set()
         self._waiting = list(dict.fromkeys(self.first))
+        self._open: list[Candidate] = []
+        """Legal candidates that nobody measured, the most promising first."""
 
     def ask(self, count: int) -> list[Candidate]:
         """Up to ``count`` candidates that were never proposed; fewer if there seem to be no more."""
         chosen, self._waiting = self._waiting[:count], self._waiting[count:]
         self._proposed.update(chosen)
-        if chosen:
-            self._estimate(chosen)
-        if len(chosen) < count:
-            pool = self._legal(self._pool(POOL * (count - len(chosen))))
-            more = self._best(pool, count - len(chosen))
+        self._estimate(chosen)
+        wanted = count - len(chosen)
+        if wanted:
+            self._correction.learn(self.told, self.predicted, self._random.getrandbits(32))
+            self.explore(POOL * wanted)
+            more = self._best(wanted)
             self._proposed.update(more)
             chosen += more
         return chosen
@@ -86,23 +91,36 @@ class Search:
         self.told[candidate] = seconds
         self._proposed.add(candidate)
 
+    def explore(self, count: int) -> None:
+        """Look at so many new candidates, a generation at a time: each descends from what is fast or hoped to be."""
+        if not self._open and self.seeds:
+            self._keep(self._legal([candidate for candidate in dict.fromkeys(self.seeds) if candidate not in self._proposed]))
+        while count > 0:
+            made = self._generation(min(count, GENERATION))
+            if not made:
+                break
+            self._keep(self._legal(made))
+            count -= len(made)
+
     @property
     def ranking(self) -> list[Candidate]:
         """What was measured, the fastest first."""
         return sorted((c for c, s in self.told.items() if s is not None), key=lambda c: self.told[c] or math.inf)
 
-    def _pool(self, count: int) -> list[Candidate]:
-        """New candidates: descendants of the fastest, and others."""
+    def _generation(self, count: int) -> list[Candidate]:
+        """New candidates: descendants of the fastest and of the most promising, and others."""
         found: dict[Candidate, None] = {}
-        parents = [candidate for candidate in self.ranking if candidate.choices][:PARENTS]
+        fastest = [candidate for candidate in self.ranking if candidate.choices][:PARENTS]
+        hoped = [candidate for candidate in self._open if candidate.choices][:PARENTS]
         for _ in range(ATTEMPTS * count):
             if len(found) >= count:
                 break
+            parents = fastest if fastest and (not hoped or self._random.random() < MEASURED) else hoped
             try:
                 made = self._descendant(parents) if parents else self.space.drawn(self._random)
             except Error:
                 continue
-            if made not in self._proposed:
+            if made not in self._proposed and made not in self.predicted:
                 found.setdefault(made)
         return list(found)
 
@@ -118,46 +136,28 @@ class Search:
             return self.space.moved(parent, self._random)
         return self.space.drawn(self._random)
 
-    def _legal(self, pool: list[Candidate]) -> list[Candidate]:
+    def _legal(self, candidates: list[Candidate]) -> list[Candidate]:
         """Those that the model takes."""
-        self._estimate(pool)
-        return [candidate for candidate in pool if self.estimates is None or self.predicted.get(candidate) is not None]
+        self._estimate(candidates)
+        return [candidate for candidate in candidates if self.estimates is None or self.predicted.get(candidate) is not None]
 
     def _estimate(self, candidates: Sequence[Candidate]) -> None:
+        """Without a model a candidate is noted as seen."""
         new = [candidate for candidate in candidates if candidate not in self.predicted]
-        if self.estimates is not None and new:
-            self.predicted.update(zip(new, self.estimates(new), strict=True))
+        if new:
+            self.predicted.update(zip(new, self.estimates(new) if self.estimates is not None else [None] * len(new), strict=True))
 
-    def _best(self, pool: list[Candidate], count: int) -> list[Candidate]:
+    def _keep(self, new: Sequence[Candidate]) -> None:
+        """The most promising of what is open and new."""
+        known = [candidate for candidate in (*self._open, *new) if candidate not in self._proposed]
+        hoped = self._correction.hoped(known, self.predicted)
+        self._open = [known[k] for k in np.argsort(hoped, kind="stable")[:OPEN]]
+
+    def _best(self, count: int) -> list[Candidate]:
         """The most promising, and some by chance."""
+        self._keep(())
+        best = min((seconds for seconds in self.predicted.values() if seconds is not None), default=math.inf)
+        near = [candidate for candidate in self._open if (self.predicted.get(candidate) or 0.0) <= FAR * best]
         blind = sum(self._random.random() < UNGUIDED for _ in range(count))
-        scores = self._scores(pool)
-        ordered = [pool[k] for k in np.argsort(scores, kind="stable")]
-        chosen = ordered[: count - blind]
-        rest = ordered[count - blind :]
+        chosen, rest = near[: count - blind], near[count - blind :]
         return chosen + self._random.sample(rest, min(blind, len(rest)))
-
-    def _scores(self, pool: Sequence[Candidate]) -> np.ndarray:
-        """Logarithms of hoped-for seconds."""
-        model = np.array([math.log(self.predicted.get(candidate) or 1.0) for candidate in pool])
-        measured = [seconds for seconds in self.told.values() if seconds is not None]
-        if len(measured) < ENOUGH or not pool:
-            return model
-        slowest = FAILED * max(measured)
-        known = [self._row(candidate) for candidate in self.told]
-        values = np.array([math.log(seconds if seconds is not None else slowest) for seconds in self.told.values()])
-        asked = [self._row(candidate) for candidate in pool]
-        forest = Forest(self._encoding.table(known), values, self._random.getrandbits(32))
-        mean, deviation = forest.predict(self._encoding.table(asked))
-        return np.asarray(mean - OPTIMISM * deviation)
-
-    def _row(self, candidate: Candidate) -> dict[int, float]:
-        """The candidate's decisions and prediction as numbers."""
-        if candidate not in self._rows:
-            row = self._encoding.row({"rewriting": candidate.variant, **candidate.decisions})
-            seconds = self.predicted.get(candidate)
-            column = self._encoding.row({"predicted": 0})
-            if seconds is not None:
-                row.update(dict.fromkeys(column, math.log2(seconds)))
-            self._rows[candidate] = row
-        return self._rows[candidate]

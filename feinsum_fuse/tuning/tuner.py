@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 import warnings
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import loopy as lp
+import numpy as np
 import pyopencl as cl
 
 from ..archive.tables.address import Url
@@ -48,10 +48,12 @@ A_PROCESS = 3
 """Candidates of a batch for each of them."""
 CHUNK = 8
 """Candidates that one task predicts."""
-RULED_OUT = 2.0
+RULED_OUT = 1.2
 """Times the best prediction among the rewritings' default mappings, from which on one is not measured before it is searched."""
 FINALISTS = 4
-FINAL_TURNS = 15
+FINAL_TURNS = 30
+QUICK = 0.25
+"""The quantile of times that is compared: what else runs on a machine only ever slows a kernel down, one on many cores most of all."""
 GAIN = 0.98
 """The part of the default mapping's time that a mapping takes at the most that is preferred to it."""
 FINAL_SHARE = 0.15
@@ -165,8 +167,7 @@ class _Setting:
         arch = own or known_device(device, say.hook)
         assert arch.arch is not None and arch.opencl is not None
         self.space = Space(cascade, arch.arch, arch.opencl, self.target)
-        first = next(iter(self.space.families.values()))
-        self.floor = bounds(_plain(self.space, cascade) or first.spec).latency
+        self.floor = min(bounds(family.spec).latency for family in self.space.families.values())  # a rewriting may compute less
         self.first = list(self._first(known))
 
     def _first(self, known: bool) -> Sequence[Candidate]:
@@ -183,6 +184,7 @@ class _Setting:
                     continue
                 if fact and fact.schedule is not None:
                     start.append(Candidate(family.spec, name, f"fact {fact.known.id}", schedule=fact.schedule, origin="fact"))
+        self.seeds = defaults
         return [*start, *self._worthwhile(defaults)]
 
     def _worthwhile(self, defaults: Sequence[Candidate]) -> list[Candidate]:
@@ -204,11 +206,6 @@ class _Setting:
         return Candidate(spec, next(iter(self.space.families)), str(spec.mapping), schedule=schedule, origin="default")
 
 
-def _plain(space: Space, cascade: Cascade) -> Spec | None:
-    """The workload as it was given, without a mapping: a rewriting may compute less, or more."""
-    return next((family.spec for family in space.families.values() if family.cascade.key == cascade.key), None)
-
-
 @dataclass
 class _Run:
     """One search: batches of candidates until time or measurements are spent."""
@@ -226,26 +223,26 @@ class _Run:
     run: list[Measured] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.search_state = Search(self.setting.space, self.seed, self.setting.first, self._predict)
+        self.search_state = Search(self.setting.space, self.seed, self.setting.first, self._predict, self.setting.seeds)
         self.begin = time.monotonic()
         self.spent = 0
 
     def search(self) -> bool:
         """Whether it was interrupted."""
         final = max(LEAST_FINAL_S, FINAL_SHARE * (self.deadline - self.begin))
-        each = 0.0
+        each: list[float] = []
         try:
             while self.spent < self.budget:
                 start = time.monotonic()
                 left = self.deadline - final - start
-                # The first batch is measured in any case, and later ones are as long as they can be.
-                count = self.count * A_PROCESS if self.run else self.count
-                if self.run and each > 0:
-                    count = min(count, int(left / each))
+                # The first batch is measured in any case; its time, in which processes start, says nothing about the others'.
+                count = self.count * (A_PROCESS if self.run else 1)
+                if len(each) > 1:
+                    count = min(count, int(left / min(each[1:])))
                 count = min(count, self.budget - self.spent)
-                if count < 1 or not self._batch(count):
+                if count < 1 or (self.run and left <= 0) or not self._batch(count):
                     break
-                each = (time.monotonic() - start) / count
+                each.append((time.monotonic() - start) / count)
         except KeyboardInterrupt:
             if self.measuring.fastest is None:
                 raise
@@ -377,21 +374,26 @@ class _Run:
 
 
 def ordered(finals: Sequence[tuple[Measured, list[Sample]]], default: int | None) -> list[tuple[Measured, list[Sample]]]:
-    """The best first: by the median over the turns of the time over the default mapping's in the same turn.
+    """The best first, by the lower quartile of the times in the turns that all took.
 
-    What gains less than :data:`GAIN` that way, or has a larger median, comes after the default mapping: that is noise.
+    What gains less than :data:`GAIN` over the default mapping that way, or has a larger median, comes after it: that is noise.
     """
+    taken = min(len(samples) for _, samples in finals)
+    quick = [_quick(samples[:taken]) for _, samples in finals]
     if default is None:
-        return sorted(finals, key=lambda pair: middle(pair[1]))
-    own = finals[default][1]
+        return [finals[place] for place in sorted(range(len(finals)), key=lambda place: quick[place])]
+    own, median = quick[default], middle(finals[default][1])
 
     def key(place: int) -> tuple[bool, float]:
-        samples = finals[place][1]
-        ratio = statistics.median(sample.host_ns / beside.host_ns for sample, beside in zip(samples, own, strict=False))
-        gains = ratio <= GAIN and middle(samples) <= middle(own)
-        return (False, ratio if gains else 1.0) if gains or place == default else (True, ratio)
+        gains = quick[place] <= GAIN * own and middle(finals[place][1]) <= median
+        return (not gains and place != default, quick[place])
 
     return [finals[place] for place in sorted(range(len(finals)), key=key)]
+
+
+def _quick(samples: Sequence[Sample]) -> float:
+    """The lower quartile of some times."""
+    return float(np.quantile([sample.host_ns for sample in samples], QUICK))
 
 
 def _result(

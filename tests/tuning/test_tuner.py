@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -103,6 +103,13 @@ def test_noise_is_no_gain() -> None:
     assert ordered([default, equal, lucky], 0)[0] is default
     assert ordered([equal, faster, default, lucky], 2)[:2] == [faster, default]
     assert ordered([equal, faster], None)[0] is faster
+
+
+def test_a_busy_core_makes_no_kernel_for_one_core_the_fastest() -> None:
+    """Where others take a core now and then, what runs on both is slowed down and what runs on one is not."""
+    both = [4.0, 8.0, 8.1, 4.1, 8.0, 4.0]
+    runs = [(None, [Sample(ms * 1e6, None, 1, False) for ms in times]) for times in (both, [7.0] * 6, [0.9 * ms for ms in both])]
+    assert ordered(cast(Any, runs), 0) == [runs[2], runs[0], runs[1]]
 
 
 def test_helpers_call_elsewhere_and_survive_what_they_are_sent() -> None:

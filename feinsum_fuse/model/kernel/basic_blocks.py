@@ -5,12 +5,13 @@ Unrolled loops and lanes are no loops here: what they repeat is one piece of str
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+
+import numpy as np
 
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
@@ -126,15 +127,15 @@ class BasicBlock:
         limited = {n: loop for n, loop in limited.items() if not {v for k in loop.limits for v in k.variables} & (inside - {n})}
         extents = {loop.name: loop.extent or 1 for loop in self.above}
         moving = sorted({v for loop in limited.values() for limit in loop.limits for v in limit.variables} - set(limited))
-        sizes = [_sampled(extents.get(name, 1), len(moving)) for name in moving]
-        points = [dict(zip(moving, point, strict=True)) for point in itertools.product(*sizes)]
-        found = Counter(tuple(_count(loop, values) for loop in limited.values()) for values in points)
+        ranges = tuple((name, extents.get(name, 1)) for name in moving)
+        found = Counter(zip(*(_counted(loop, ranges) for loop in limited.values()), strict=True)) if limited else Counter({(): 1})
+        total = found.total()
         for counts, number in found.items():
             known = dict(zip(limited, counts, strict=True))
             lines = tuple(replace(line, known=known) for line in self.lines)
             lines = tuple(line for line in lines if line.copies)
             if lines:
-                yield number / len(points), replace(self, lines=lines)
+                yield number / total, replace(self, lines=lines)
 
     @property
     def einsum(self) -> str:
@@ -155,12 +156,32 @@ def average_trips(loop: For, above: Sequence[For]) -> float:
         return float(loop.extent)
     extents = {outer.name: outer.extent or 1 for outer in above}
     names = sorted({v for limit in loop.limits for v in limit.variables} - {loop.name})
-    sizes = [_sampled(extents.get(name, 1), len(names)) for name in names]
-    counts = []
-    for point in itertools.product(*sizes):
-        values = dict(zip(names, point, strict=True))
-        counts.append(_count(loop, values))
+    counts = _counted(loop, tuple((name, extents.get(name, 1)) for name in names))
     return sum(counts) / len(counts)
+
+
+def _counted(loop: For, ranges: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
+    """Iterations of a loop for each combination of outer iterations, given as names with extents: those of many as a sample."""
+    assert loop.extent is not None
+    return _iterations(loop.name, loop.extent, loop.limits, ranges)
+
+
+@lru_cache(maxsize=512)
+def _iterations(name: str, extent: int, limits: tuple[Affine, ...], ranges: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
+    """The same for a loop of this name: the blocks of a kernel ask for the same loops again and again."""
+    sampled = [np.array(_sampled(size, len(ranges))) for _, size in ranges]
+    grid = dict(zip((outer for outer, _ in ranges), np.meshgrid(*sampled, indexing="ij"), strict=True))
+    low, high = np.zeros([len(one) for one in sampled], int), np.full([len(one) for one in sampled], extent - 1)
+    for limit in limits:
+        factor = limit.coefficients.get(name, 0)
+        rest = limit.constant + sum(f * grid[outer] for outer, f in limit.terms if outer in grid)
+        if factor > 0:
+            low = np.maximum(low, -(rest // factor))
+        elif factor < 0:
+            high = np.minimum(high, rest // -factor)
+        else:
+            high = np.where(np.less(rest, 0), -1, high)
+    return tuple(np.maximum(0, high - low + 1).ravel().tolist())
 
 
 def _sampled(extent: int, dimensions: int) -> Sequence[int]:
@@ -169,21 +190,6 @@ def _sampled(extent: int, dimensions: int) -> Sequence[int]:
     if extent <= most:
         return range(extent)
     return sorted({round(k * (extent - 1) / (most - 1)) for k in range(most)})
-
-
-def _count(loop: For, values: dict[str, int]) -> int:
-    """Iterations of a loop where all others have a value."""
-    low, high = 0, (loop.extent or 1) - 1
-    for limit in loop.limits:
-        factor = limit.coefficients.get(loop.name, 0)
-        rest = limit.constant + sum(f * values.get(name, 0) for name, f in limit.terms if name != loop.name)
-        if factor > 0:
-            low = max(low, math.ceil(-rest / factor))
-        elif factor < 0:
-            high = min(high, rest // -factor)
-        elif rest < 0:
-            return 0
-    return max(0, high - low + 1)
 
 
 def conditional(loop: For, above: Sequence[For]) -> int:

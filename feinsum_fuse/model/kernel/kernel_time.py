@@ -158,7 +158,7 @@ class _Timing:
     def _part(self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], share: float) -> BlockTime:
         cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
         core = sum(part * straight.seconds for part, straight in cases)
-        operations = sum(part * straight.operations for part, straight in cases) * block.trips * block.entries
+        operations = sum(part * straight.issued for part, straight in cases) * block.trips * block.entries
         memory: dict[str, float] = {}
         moved: dict[str, float] = {}
         misses = 0.0

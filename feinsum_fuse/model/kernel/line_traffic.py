@@ -152,7 +152,8 @@ class LineTraffic:
         steps = [step or 1 for step in strides(self.nest, source)]
         sizes = shape(self.nest, source)
         run, runs, rows = float(width), 1.0, 0
-        whole = True
+        line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
+        whole, apart = True, line
         for span, step, size in zip(reversed(spans), reversed(steps), reversed(sizes), strict=True):
             if whole:
                 run *= span
@@ -160,14 +161,24 @@ class LineTraffic:
             elif span > 1:
                 runs *= span
                 rows = rows or step * width
-        line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
-        lines = runs * max(1.0, run / line)
+                apart = math.gcd(apart, step * width)
+        if run < rows:
+            apart = math.gcd(apart, int(run))  # pieces of rows: the next one starts where this one ends
+        lines = runs * touched(run, line, apart if runs > 1 else line)
         claimed = lines * line
         if self.conflicts and runs > 1 and rows % line == 0:
             # Rows whose distance is a multiple of many lines meet in few sets.
             reach = sets // math.gcd(rows // line, sets) * max(1.0, run / line)
             claimed *= max(1.0, min(sets / reach, runs))
         return TouchedRegion(source, lines, run, rows, claimed, written)
+
+
+def touched(run: float, line: int, apart: int) -> float:
+    """Lines that a run of so many bytes touches on average, if runs start at any multiple of ``apart`` bytes, which divides ``line``.
+
+    A run of a line's length that starts anywhere lies in two lines.
+    """
+    return max(1.0, 1 + (run - apart) / line)
 
 
 def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For]) -> float:

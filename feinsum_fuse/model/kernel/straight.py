@@ -314,6 +314,11 @@ class Straight:
         return self.arithmetic + self.loads + self.stores + self.packed + self._counts.other + control
 
     @property
+    def issued(self) -> float:
+        """The same with what functions are made of: multiply-adds, as many as take the functions' time."""
+        return self.operations + self.functions * self.machine.rate
+
+    @property
     def _outside(self) -> float:
         """Seconds of what stands in front of the loop."""
         return self._counts.before * self.machine.seconds("load")

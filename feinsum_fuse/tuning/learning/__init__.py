@@ -1,0 +1,1 @@
+"""What a search learns from its measurements: a correction of the model's predictions."""
