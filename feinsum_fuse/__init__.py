@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .model.floor import bounds
     from .numpy_einsum import einsum
     from .optimization.optimization import optimize
+    from .optimization.ranges import optimize_range
     from .report.explanation import explain
     from .schedule.tree.blocks import blocks
     from .tuning.tuner import tune
@@ -86,6 +87,7 @@ __all__ = [
     "match",
     "measure",
     "optimize",
+    "optimize_range",
     "predict",
     "predict_many",
     "query",
@@ -115,6 +117,7 @@ _MODULES = {
     "match": "cascades.matching.match",
     "measure": "device.timing.harness",
     "optimize": "optimization.optimization",
+    "optimize_range": "optimization.ranges",
     "predict": "model.evaluation",
     "predict_many": "model.evaluation",
     "query": "archive.facts.retrieval",

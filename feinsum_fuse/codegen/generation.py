@@ -6,7 +6,8 @@ import contextlib
 import io
 import sqlite3
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import islpy as isl
 import loopy as lp
@@ -59,6 +60,40 @@ def executable(
     for sizes that are not numbers, for write races, for loops on the host, for global arrays that hold values of the kernel's own, and for
     whatever else loopy refuses.
     """
+    return generated(t_unit, options=options, target=target).at({}, outputs)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """OpenCL C of a kernel some of whose sizes may be arguments; :meth:`at` gives the program for numbers."""
+
+    unit: TranslationUnit
+    """In an order of execution."""
+    source: str
+    options: tuple[str, ...]
+
+    def at(self, sizes: Mapping[str, int], outputs: Collection[str] | None = None) -> Executable:
+        """The program at these sizes, which it takes by value; raises as :func:`executable`."""
+        kernel = self.unit.default_entrypoint
+        try:
+            launches = _launches(kernel, self.unit, sizes)
+        except (LoopyError, isl.Error, RuntimeError) as error:
+            raise LoweringError(f"loopy cannot generate code: {error}") from error
+        passed = tuple(dict.fromkeys(name for launch in launches for name in launch.arguments))
+        wanted = frozenset(outputs) if outputs is not None else frozenset(kernel.arg_dict) & kernel.get_written_variables()
+        if missing := sorted(wanted - set(passed)):
+            held = "they exist only inside the kernel" if wanted <= set(kernel.temporary_variables) | set(passed) else "no such array"
+            raise LoweringError(f"cannot return {', '.join(missing)}: {held}", hint=f"Global arrays of this kernel: {', '.join(passed)}.")
+        written = kernel.get_written_variables()
+        order = {name: position for position, name in enumerate([a.name for a in kernel.args])}
+        names = sorted(passed, key=lambda name: (order.get(name, len(order)), name))
+        arguments = tuple(_argument(kernel, name, written, wanted, sizes) for name in names)
+        vectors = tuple((name, lanes) for name in names if (lanes := _element_type(_array(kernel, name).dtype.numpy_dtype, name)[1]))
+        return Executable(self.source, self.options, arguments, launches, vectors)
+
+
+def generated(t_unit: TranslationUnit, *, options: tuple[str, ...] = OPTIONS, target: Target = ANY_DEVICE) -> Generated:
+    """OpenCL C for a target; raises as :func:`executable`, but for sizes that are not numbers."""
     _refuse_initializers(t_unit)
     has_half = uses_half(t_unit)
     if has_half:
@@ -73,23 +108,10 @@ def executable(
             except sqlite3.Error:  # loopy keeps its results in files of SQLite's; where they take no more, it works without
                 with lp.CacheMode(False):
                     linear, source = _generated(unit, target)
-            launches = _launches(linear.default_entrypoint, linear)
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
-    kernel = linear.default_entrypoint
-    _refuse_write_races(kernel)
-    passed = tuple(dict.fromkeys(name for launch in launches for name in launch.arguments))
-    wanted = frozenset(outputs) if outputs is not None else frozenset(kernel.arg_dict) & kernel.get_written_variables()
-    if missing := sorted(wanted - set(passed)):
-        held = "they exist only inside the kernel" if wanted <= set(kernel.temporary_variables) | set(passed) else "no such array"
-        raise LoweringError(f"cannot return {', '.join(missing)}: {held}", hint=f"Global arrays of this kernel: {', '.join(passed)}.")
-    written = kernel.get_written_variables()
-    order = {name: position for position, name in enumerate([a.name for a in kernel.args])}
-    source = PRAGMA + source if has_half else source
-    names = sorted(passed, key=lambda name: (order.get(name, len(order)), name))
-    arguments = tuple(_argument(kernel, name, written, wanted) for name in names)
-    vectors = tuple((name, lanes) for name in names if (lanes := _element_type(_array(kernel, name).dtype.numpy_dtype, name)[1]))
-    return Executable(source, options, arguments, launches, vectors)
+    _refuse_write_races(linear.default_entrypoint)
+    return Generated(linear, PRAGMA + source if has_half else source, options)
 
 
 def _refuse_initializers(t_unit: TranslationUnit) -> None:
@@ -108,7 +130,7 @@ def _generated(unit: TranslationUnit, target: Target) -> tuple[TranslationUnit, 
     return linear, source_of(lp.generate_code_v2(linear), linear, target.quirks)
 
 
-def _launches(kernel: LoopKernel, t_unit: TranslationUnit) -> tuple[Launch, ...]:
+def _launches(kernel: LoopKernel, t_unit: TranslationUnit, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
     """One launch for each device kernel between global barriers, in order of execution."""
     result = []
     depth = 0
@@ -122,8 +144,8 @@ def _launches(kernel: LoopKernel, t_unit: TranslationUnit) -> tuple[Launch, ...]
             depth += 1
             instructions = get_insn_ids_for_block_at(kernel.linearization, position)
             groups, items = kernel.get_grid_sizes_for_insn_ids_as_exprs(instructions, t_unit.callables_table)
-            local = tuple(_number(size, item.kernel_name) for size in items) or (1,)
-            counts = tuple(_number(size, item.kernel_name) for size in groups) or (1,)
+            local = tuple(_number(size, item.kernel_name, sizes) for size in items) or (1,)
+            counts = tuple(_number(size, item.kernel_name, sizes) for size in groups) or (1,)
             rank = max(len(local), len(counts))
             local, counts = (x + (1,) * (rank - len(x)) for x in (local, counts))
             names = tuple(get_subkernel_arg_info(kernel, item.kernel_name).passed_names)
@@ -133,9 +155,9 @@ def _launches(kernel: LoopKernel, t_unit: TranslationUnit) -> tuple[Launch, ...]
     return tuple(result)
 
 
-def _number(expression: object, what: str) -> int:
+def _number(expression: object, what: str, sizes: Mapping[str, int]) -> int:
     try:
-        return int(evaluate(expression))
+        return int(evaluate(expression, sizes))
     except UnknownVariableError as error:
         raise LoweringError(f"{what}: size {expression} depends on {error}", hint="Fix all sizes with loopy.fix_parameters.") from error
 
@@ -144,7 +166,9 @@ def _array(kernel: LoopKernel, name: str) -> KernelArgument | TemporaryVariable:
     return kernel.arg_dict[name] if name in kernel.arg_dict else kernel.temporary_variables[name]
 
 
-def _argument(kernel: LoopKernel, name: str, written: frozenset[str], outputs: frozenset[str]) -> Argument:
+def _argument(
+    kernel: LoopKernel, name: str, written: frozenset[str], outputs: frozenset[str], sizes: Mapping[str, int]
+) -> Argument:
     array = _array(kernel, name)
     dtype, lanes = _element_type(array.dtype.numpy_dtype, name)
     if isinstance(array, ValueArg):
@@ -152,12 +176,12 @@ def _argument(kernel: LoopKernel, name: str, written: frozenset[str], outputs: f
     if isinstance(array, TemporaryVariable) and array.base_storage is not None:
         raise LoweringError(f"global array {name} shares the storage {array.base_storage} with others, which is not supported")
     assert isinstance(array, ArrayBase) and (not isinstance(array, TemporaryVariable) or array.address_space == AddressSpace.GLOBAL)
-    shape = tuple(_number(length, f"array {name}") for length in array.shape or ())
+    shape = tuple(_number(length, f"array {name}", sizes) for length in array.shape or ())
     strides = []
     for axis, tag in enumerate(array.dim_tags or ()):
         if not isinstance(tag, FixedStrideArrayDimTag):
             raise LoweringError(f"array {name}: axis {axis} is {tag}, not a strided axis of one array")
-        strides.append(_number(tag.stride, f"array {name}") * (lanes or 1))
+        strides.append(_number(tag.stride, f"array {name}", sizes) * (lanes or 1))
     role: Role = "input"
     if name in written:
         role = "output" if name in outputs else "temporary"

@@ -1,70 +1,53 @@
-"""``ff.optimize``: somebody's kernel, as fast as recorded facts or the default mapping make it; always an answer."""
+"""``ff.optimize``: somebody's kernel, as fast as recorded facts, default mappings and tuning make it; always an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
 import loopy as lp
 
-from ..archive.facts.application import apply_schedule
-from ..archive.facts.fact import Fact
-from ..archive.facts.question import Fit, size_distance
 from ..archive.facts.reduced_sizes import points
-from ..archive.facts.retrieval import retrieve
 from ..archive.key.device_identity import Device, described
 from ..archive.key.recognition import recognised
 from ..archive.tables.address import Url
-from ..arguments import HOOK, expect
-from ..cascades.matching.match import Match
-from ..device.catalogue import DeviceInfo, target_of
+from ..arguments import FLAG, HOOK, SECONDS, expect
 from ..errors import Error, MatchError
-from ..mappings.default_mapping import default_schedule
 from ..progress import Hook, Stage
+from .candidates import Contender, OptimizationRequest
 from .optimized import How, Optimized
 from .race import Times, times
 
-NEAR = 2.0
-"""Factors of two, over all lengths together, by which a fact's sizes may differ from a kernel's for its times to say something there."""
 TRIAL_SIZE = 101
 """At which length a kernel is tried where a length is symbolic: a prime, so that no tile divides it."""
 MANY_POINTS = 1 << 28
 """Points of a kernel that one work-item may take a second for."""
 
 
-@dataclass(frozen=True)
-class Contender:
-    """A way to a faster kernel."""
-
-    how: How
-    detail: str
-    fact: Fact | None
-    make: Callable[[], lp.TranslationUnit]
-
-    @property
-    def name(self) -> str:
-        """In words."""
-        return f"{self.how} ({self.detail})" if self.detail else str(self.how)
-
-
 def optimize(
     kernel: lp.TranslationUnit,
     device: Device,
     *,
+    tune: bool = False,
+    seconds: float = 60.0,
     own: Callable[[], lp.TranslationUnit] | None = None,
     url: Url | None = None,
     progress: Hook | None = None,
 ) -> Optimized:
     """The kernel by the best that is known for it on a device: always an answer, at worst the kernel as it is.
 
-    What is known is a fact (:func:`~feinsum_fuse.archive.facts.retrieval.retrieve`), recorded here or shipped, and the default mapping of
-    the kernel's cascade. Each is applied and verified on random data, at shorter lengths where the kernel is long; then they are timed
-    at full size, in turns with the kernel as it is, and the fastest is taken: a fact that loses to the default mapping is not. What is
-    not legal, does not agree or is slower is named in ``reasons``. A fact from sizes far away (:data:`NEAR`) is tried where the default
-    mapping fails. ``own`` gives the kernel by the caller's own transformation, which takes part in the race, unverified, and is the answer
-    where there is no other. ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
+    What is known are facts (:func:`~feinsum_fuse.archive.facts.retrieval.retrieve`), recorded here or shipped: the best by its times, and
+    where that was measured at other sizes also the fastest by the kernel model at these; and the default mapping of the kernel's cascade,
+    as it is and with what it contracts made pairwise or split. With ``tune`` it is also what :func:`feinsum_fuse.tune` finds in so many
+    ``seconds``, which is recorded at ``url``. Each is applied and verified on random data, at shorter lengths where the kernel is long;
+    then they are timed at full size, in turns with the kernel as it is, and the fastest is taken: a fact that loses to the default mapping
+    is not. What is not legal, does not agree or is slower is named in ``reasons``. A fact from sizes far away
+    (:data:`~.candidates.NEAR`) of which nothing says that it is fast here is tried where the default mapping fails. ``own`` gives the
+    kernel by the caller's own transformation, which takes part in the race, unverified, and is the answer where there is no other.
+    ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
     """
     expect(progress, HOOK, "progress", MatchError)
+    expect(tune, FLAG, "tune", MatchError)
+    expect(seconds, SECONDS, "seconds", MatchError)
     info = described(device)
     try:
         with Stage("matching", progress):
@@ -73,20 +56,20 @@ def optimize(
         if not isinstance(kernel, lp.TranslationUnit):
             raise
         return _fallback(kernel, own, [error.message])
-    reasons: list[str] = []
     sizes = {matched.names.sizes[name]: TRIAL_SIZE for name in matched.cascade.size_parameters}
+    asked = OptimizationRequest(kernel, matched, info, sizes, url, seconds if tune else 0.0, progress)
     with Stage("applying and verifying candidates", progress) as applying:
-        made = _made(_candidates(kernel, matched, info, sizes, url, reasons), reasons, applying)
+        made = _made(asked.candidates(), asked.reasons, applying)
     if not made:
-        return _fallback(kernel, own, reasons)
+        return _fallback(kernel, own, asked.reasons)
     if own is not None:
-        made.append((Contender(How.own, "", None, own), own()))
+        made.append((Contender(How.own, "", own), own()))
     try:
         with Stage("timing in turns", progress):
             found = times(kernel, [unit for _, unit in made], info, sizes, is_long=points(matched.cascade) > MANY_POINTS)
     except Error as error:
-        return _fallback(kernel, own, [*reasons, error.message])
-    return _best(kernel, made, found, reasons)
+        return _fallback(kernel, own, [*asked.reasons, error.message])
+    return _best(kernel, made, found, asked.reasons)
 
 
 def _fallback(kernel: lp.TranslationUnit, own: Callable[[], lp.TranslationUnit] | None, reasons: list[str]) -> Optimized:
@@ -96,18 +79,30 @@ def _fallback(kernel: lp.TranslationUnit, own: Callable[[], lp.TranslationUnit] 
     return Optimized(kernel, How.unchanged, "", verified=False, reasons=tuple(reasons))
 
 
-def _made(candidates: Iterator[Contender], reasons: list[str], applying: Stage) -> list[tuple[Contender, lp.TranslationUnit]]:
-    """The candidates that are legal and right, with their kernels; one from far away only if there is no other."""
+def _made(candidates: Iterable[Contender], reasons: list[str], applying: Stage) -> list[tuple[Contender, lp.TranslationUnit]]:
+    """The candidates that are legal and right, with their kernels; an unlikely one only if there is no other."""
     made: list[tuple[Contender, lp.TranslationUnit]] = []
+    late: list[Contender] = []
     for candidate in candidates:
-        if made and candidate.fact is not None and not is_near(candidate.fact):
+        if candidate.is_likely:
+            made += _one(candidate, reasons, applying)
+        else:
+            late.append(candidate)
+    for candidate in late:
+        if made:
             reasons.append(f"{candidate.name}: its sizes are too far away to say anything about these")
-            continue
-        try:
-            made.append((candidate, candidate.make()))
-            applying.advance()
-        except Error as error:
-            reasons.append(f"{candidate.name}: {error.message}")
+        else:
+            made += _one(candidate, reasons, applying)
+    return made
+
+
+def _one(candidate: Contender, reasons: list[str], applying: Stage) -> list[tuple[Contender, lp.TranslationUnit]]:
+    try:
+        made = [(candidate, candidate.make())]
+    except Error as error:
+        reasons.append(f"{candidate.name}: {error.message}")
+        return []
+    applying.advance()
     return made
 
 
@@ -122,31 +117,5 @@ def _best(kernel: lp.TranslationUnit, made: list[tuple[Contender, lp.Translation
     if gain < 1:
         return Optimized(kernel, How.unchanged, "", False, reasons=tuple(reasons))
     verified = candidate.how is not How.own
-    return Optimized(unit, candidate.how, candidate.detail, verified, gain, candidate.fact, tuple(reasons))
-
-
-def _candidates(
-    kernel: lp.TranslationUnit, matched: Match, info: DeviceInfo, sizes: Mapping[str, int], url: Url | None, reasons: list[str]
-) -> Iterator[Contender]:
-    """What may be tried, best first."""
-    fact = retrieve(kernel, info, url)
-    if not fact:
-        reasons.append(fact.detail)
-    by_fact = Contender(How.fact, fact.detail, fact, lambda: fact.apply(kernel))
-    if fact and is_near(fact):
-        yield by_fact
-    yield Contender(How.choice, "", None, lambda: by_default(kernel, matched, info, sizes))
-    if fact and not is_near(fact):
-        yield by_fact
-
-
-def by_default(kernel: lp.TranslationUnit, matched: Match, device: DeviceInfo, sizes: Mapping[str, int]) -> lp.TranslationUnit:
-    """The kernel by the default mapping of its cascade, verified."""
-    return apply_schedule(default_schedule(matched.cascade, target_of(device)), kernel, matched, device, sizes)
-
-
-def is_near(fact: Fact) -> bool:
-    """Whether a fact's times say something about the sizes that were asked about."""
-    if fact.found is Fit.exact:
-        return True
-    return size_distance(fact.sizes, fact.known.key.sizes) <= NEAR
+    spread = found.spreads[-place] if found.spreads else None
+    return Optimized(unit, candidate.how, candidate.detail, verified, gain, candidate.fact, tuple(reasons), spread)

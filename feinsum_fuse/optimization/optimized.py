@@ -15,6 +15,7 @@ class How(StrEnum):
 
     fact = "a recorded fact"
     choice = "the default mapping"
+    tuned = "tuned here"
     own = "the caller's own transformation"
     unchanged = "nothing: the kernel is as it was"
 
@@ -35,8 +36,12 @@ class Optimized:
     fact: Fact | None = None
     reasons: tuple[str, ...] = field(default=())
     """Why what else was tried was not taken."""
+    spread: tuple[float, float] | None = None
+    """Between which the speedup lay from one turn to the next; ``None`` where there was one turn only, or none."""
 
     def __repr__(self) -> str:
-        checked = f"verified, {self.speedup:.3g} times as fast" if self.verified else "not verified"
+        between = f" ({self.spread[0]:.3g} to {self.spread[1]:.3g} from turn to turn)" if self.spread is not None else ""
+        how = "verified on random data" if self.verified else "not verified"
+        checked = f"{how}, {self.speedup:.3g} times as fast as it was{between}" if self.how is not How.unchanged else how
         lines = [f"{self.how}: {self.detail}" if self.detail else str(self.how), checked]
         return "\n".join((*lines, *(f"not taken: {reason}" for reason in self.reasons)))

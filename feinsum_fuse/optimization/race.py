@@ -11,13 +11,15 @@ import loopy as lp
 import numpy as np
 
 from ..archive.facts.application import at_sizes
+from ..archive.facts.trial_arrays import TrialData
 from ..codegen.generation import executable
 from ..device.catalogue import DeviceInfo, find_device, target_of
-from ..device.checking.verification import random_array
 from ..device.program.runner import Runner
 from ..device.runtime.isolation import run_isolated
 from ..device.timing.outcome import KernelError, Outcome
+from ..errors import LoweringError
 
+SEED = 0
 ROUNDS = 5
 """Runs of each kernel, in turn, of which the medians are compared."""
 LONG_S = 1.0
@@ -35,6 +37,8 @@ class Times:
     candidates: tuple[float, ...]
     is_bound: bool = False
     """Whether the given kernel takes longer than ``given`` says: it was stopped."""
+    spreads: tuple[tuple[float, float], ...] = ()
+    """Of each candidate the least and the largest gain in one turn, where there were several."""
 
     @property
     def gains(self) -> tuple[float, ...]:
@@ -48,13 +52,17 @@ def times(
     """Medians of runs on random data. Each candidate must have been verified; the given kernel may take its time.
 
     One that ``is_long`` is first run in a child process, which is stopped once it has lost. Raises
-    :class:`~feinsum_fuse.device.timing.outcome.KernelError` if the given kernel fails there.
+    :class:`~feinsum_fuse.device.timing.outcome.KernelError` if the given kernel fails there, and
+    :class:`~feinsum_fuse.errors.LoweringError` for one that random integers among its arguments may lead out of its arrays.
     """
     found = find_device(device.name)
     programs = [executable(at_sizes(unit, sizes), target=target_of(device)) for unit in (given, *candidates)]
+    trial = TrialData.of(at_sizes(given, sizes), programs[0], SEED)
+    if not trial.is_bounded:
+        raise LoweringError("an index holds integers from the arguments that random ones might lead out of its array: it is not timed")
+    programs = [trial.program(program) for program in programs]
     runners = [Runner(program, found) for program in programs]
-    generator = np.random.default_rng(0)
-    inputs = {a.name: random_array(a.shape, a.dtype, generator) for a in programs[0].inputs}
+    inputs = {a.name: trial.inputs[a.name] for a in programs[0].inputs}
     if is_long:
         others = _medians(runners[1:], inputs)
         limit = PATIENCE_S + PATIENCE * min(others, default=0.0)
@@ -63,12 +71,18 @@ def times(
             return Times(PATIENCE * min(others, default=0.0), others, is_bound=True)
         if result.outcome is not Outcome.ok:
             raise KernelError(result.outcome, result.stage, f"the kernel fails as it was given: {result.message}", programs[0])
-    first, *rest = _medians(runners, inputs)
-    return Times(first, tuple(rest))
+    first, *rest = _turns(runners, inputs)
+    ratios = [[a / b for a, b in zip(first, other, strict=True)] for other in rest]
+    spreads = tuple((min(some), max(some)) for some in ratios) if len(first) > 1 else ()
+    return Times(statistics.median(first), tuple(map(statistics.median, rest)), spreads=spreads)
 
 
 def _medians(runners: Sequence[Runner], inputs: Mapping[str, np.ndarray]) -> tuple[float, ...]:
-    """Runs in turns; the first one of each, which compiles, does not count."""
+    return tuple(map(statistics.median, _turns(runners, inputs)))
+
+
+def _turns(runners: Sequence[Runner], inputs: Mapping[str, np.ndarray]) -> list[list[float]]:
+    """Seconds of runs in turns, by kernel; the first one of each, which compiles, does not count."""
     taken: list[list[float]] = [[] for _ in runners]
     for position in range(1 + ROUNDS):
         for runner, found in zip(runners, taken, strict=True):
@@ -77,4 +91,4 @@ def _medians(runners: Sequence[Runner], inputs: Mapping[str, np.ndarray]) -> tup
             found.append(time.perf_counter() - start)
         if position and sum(found[-1] for found in taken) > LONG_S:
             break
-    return tuple(statistics.median(found[1:]) for found in taken)
+    return [found[1:] for found in taken]

@@ -18,9 +18,9 @@ from ..mappings.choices import Choice, Chooser, Drawn, Noted
 from ..mappings.components import fitted
 from ..mappings.default_mapping import check_lowering
 from ..mappings.family import Family, table_of
+from ..mappings.variants import variants
 from ..schedule.target import Target
 from .candidate import Candidate, Limited, Preferred
-from .variants import variants
 
 NEAR, FAR = 0.2, 0.8
 """The chance that one decision of a drawn mapping is drawn anew: half of them stay near the default one."""

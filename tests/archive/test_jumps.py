@@ -7,6 +7,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive.facts import application
+from feinsum_fuse.archive.facts.trial_arrays import TrialData
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.runtime.isolation import RunResult
@@ -29,7 +30,8 @@ def check(monkeypatch: pytest.MonkeyPatch, after: float) -> None:
         return floors(dtype, inputs, more)
 
     monkeypatch.setattr(application, "_run", run)
-    application._require_same(program, program, matched, DeviceInfo.of(find_device()), {})
+    trial = TrialData.of(kernel, program, application.SEED)
+    application._require_same(program, program, trial, matched, DeviceInfo.of(find_device()), {})
 
 
 def test_either_side_of_a_jump_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from feinsum_fuse.archive.facts import application
 from feinsum_fuse.archive.facts.proofs import Proofs
 from feinsum_fuse.archive.facts.reduced_sizes import reduced, shorter_lengths
 from feinsum_fuse.cascades.matching.match import match
+from feinsum_fuse.cascades.matching.rewritten import rewritten_match
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.runtime.isolation import RunResult
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
@@ -26,6 +27,7 @@ from tests.cascades.randomness import largest_error, run
 
 def product(m: int, text: str = "C[i,j] = sum(k, A[i,k]*B[k,j])", order: str = "C") -> lp.TranslationUnit:
     arrays = [lp.GlobalArg(name, np.float32, shape=shape, order=order) for name, shape in (("A", (m, 700)), ("B", (700, 1001)))]
+    arrays += [lp.GlobalArg("w", np.float32, shape=(700,))] if "w[" in text else []
     result = lp.GlobalArg("C", np.float32, shape=(m, 1001))
     return lp.make_kernel(f"{{[i,j,k] : 0 <= i < {m} and 0 <= j < 1001 and 0 <= k < 700}}", [f"{text} {{id=C}}"], [*arrays, result])
 
@@ -87,6 +89,18 @@ def test_a_wrong_schedule_is_seen_at_shorter_lengths(monkeypatch: pytest.MonkeyP
     with pytest.raises(KernelError) as caught:
         application.apply_schedule(steps(), kernel, match(kernel), DeviceInfo.of(find_device("portable")), {})
     assert (caught.value.outcome, ran) == (Outcome.wrong_result, [(75, 257)] * 2)
+
+
+def test_a_rewritten_kernel_is_shortened_as_a_whole() -> None:
+    kernel = product(1003, "C[i,j] = sum(k, A[i,k]*B[k,j]*w[k])")
+    matched = match(kernel)
+    after = rewritten_match(matched, matched.cascade.contract("C", [(0, 2), (0, 1)]))
+    short = reduced(kernel, after, Schedule((Explicate(),)))
+    assert short is not None
+    _, again = short
+    assert [einsum.name for einsum in again.cascade.einsums] == ["C_part1", "C"]
+    assert again.names == after.names
+    assert all(max(arg.shape) < 700 for arg in again.prepared.default_entrypoint.args)
 
 
 def test_proofs_outlive_their_process(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import loopy as lp
 import numpy as np
 import pytest
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 import feinsum_fuse as ff
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.mappings.default_mapping import default_schedule
+from feinsum_fuse.schedule.kernel.spreading import spread_out
 from tests.cascades.randomness import queue
 
 
@@ -70,3 +74,32 @@ def test_an_array_of_truth_values_is_no_result() -> None:
     kernel = lp.make_kernel("{[i] : 0 <= i < 9}", "C[i] = A[i] > 0", [array("A", 9), array("C", 9, dtype=np.bool_)])
     with pytest.raises(ff.MatchError, match="there is no element type 'bool'"):
         ff.match(kernel)
+
+
+def test_parts_are_written_by_many_groups() -> None:
+    """Before an instruction of the caller's, which reads what was written and stays on one work-item."""
+    inside, after = "C[i, j] = A[i-1, j] + A[i+1, j] {id=inside}", "total[m] = total[m] + C[m, 3]*C[m, 4] {id=after, dep=inside}"
+    domains = ["{[i, j] : 1 <= i < 149 and 0 <= j < 70}", "{[m] : 0 <= m < 150}"]
+    arguments = [array("A", 150, 70), array("C", 150, 70), array("total", 150)]
+    kernel = lp.make_kernel(domains, [inside, after], arguments, lang_version=(2018, 2))
+    matched = ff.match(kernel, ["inside"])
+    transformed = default_schedule(matched.cascade).apply(matched.prepared, matched.names)
+    launches = executable(transformed).launches
+    assert [math.prod(launch.global_size) > 1 for launch in launches] == [True, True, False]
+    given = {arg.name: np.random.default_rng(4).random(arg.shape, np.float32) for arg in arguments}
+    results = [
+        lp.set_options(unit, return_dict=True)(queue(), **{name: value.copy() for name, value in given.items()})[1]
+        for unit in (kernel, transformed)
+    ]
+    for name in results[0]:
+        np.testing.assert_allclose(results[1][name], results[0][name], rtol=1e-6)
+
+
+def test_groups_take_rows_of_arrays_of_any_rank() -> None:
+    kernel = lp.make_kernel("{[i, j, k, l] : 0 <= i, j, k < 3 and 1 <= l < 5001}", "C[i, j, k, l] = l {id=C}", [array("C", 3, 3, 3, 5001)])
+    spread = spread_out(lp.add_dtypes(kernel, {}).default_entrypoint, "C")
+    assert {name: str(tag) for name, iname in spread.inames.items() for tag in iname.tags} == {
+        "l_own_groups": "g.0",
+        "k_own": "g.1",
+        "j_own": "g.2",
+    }

@@ -8,10 +8,10 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.errors import Error
+from feinsum_fuse.mappings.variants import variants
 from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.tuning.candidate import Candidate
 from feinsum_fuse.tuning.space import Space
-from feinsum_fuse.tuning.variants import variants
 
 from .spaces import product, space
 

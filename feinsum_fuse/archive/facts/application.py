@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 
 import loopy as lp
 import numpy as np
 
 from ...cascades.matching.match import Match, chosen_kernel, match
+from ...cascades.matching.rewritten import rewritten_match
+from ...cascades.rewriting.rewriting import rewritten
+from ...cascades.sequence import Rewriting
 from ...codegen.executable import Executable, Launch
 from ...codegen.generation import executable
 from ...device.catalogue import DeviceInfo, target_of
-from ...device.checking.verification import random_array, verify
+from ...device.checking.verification import verify
 from ...device.runtime.isolation import RunResult, run_isolated
 from ...device.timing.outcome import KernelError, Outcome
 from ...errors import ArchiveError, LoweringError, ScheduleError
@@ -24,20 +30,25 @@ from .proofs import kept_proofs
 from .question import Answer, Question, about_match, require_legal
 from .record import Record
 from .reduced_sizes import reduced
+from .trial_arrays import TrialData
 
 SEED = 20261
 _verified = kept_proofs()
 
 
 def apply_record(
-    record: Record, kernel: lp.TranslationUnit, device: DeviceInfo, instructions: Sequence[str] | None = None
+    record: Record,
+    kernel: lp.TranslationUnit,
+    device: DeviceInfo,
+    instructions: Sequence[str] | None = None,
+    rewritings: Sequence[Rewriting] = (),
 ) -> lp.TranslationUnit:
     """The caller's own kernel after the record's schedule, verified on a device.
 
     ``instructions`` are the ids of the instructions that the record is about; by default, or if the kernel lacks one of them, the only ones
-    that fit. Only their loops are rearranged; arguments, other instructions, substitution rules and callees stay. Both kernels are then
-    run on random data on the device, in child processes, and everything that they write is compared; long kernels at shorter lengths
-    (:mod:`.reduced_sizes`). What has agreed once is not run again.
+    that fit. What they compute is rewritten by ``rewritings`` first. Only their loops are rearranged; arguments, other instructions,
+    substitution rules and callees stay. Both kernels are then run on random data on the device, in child processes, and everything that
+    they write is compared; long kernels at shorter lengths (:mod:`.reduced_sizes`). What has agreed once is not run again.
 
     Raises :class:`~feinsum_fuse.errors.ArchiveError` if the kernel computes something of another structure,
     :class:`~feinsum_fuse.errors.MatchError` if it is no cascade, :class:`~feinsum_fuse.errors.ScheduleError` if a step is not legal at its
@@ -49,10 +60,13 @@ def apply_record(
         asked = about_match(matched, device)
         return asked, asked.answer(record)
 
+    if rewritings and (instructions is None or not set(instructions) <= set(known)):
+        raise ArchiveError("the fact is about a kernel that is rewritten first", hint="say which instructions: apply(kernel, [...])")
     if instructions is None or not set(instructions) <= set(known):
         matched = matching(kernel, len(record.cascade.einsums), lambda candidate: answer(candidate)[1] is not None)
     else:
         matched = match(kernel, instructions)
+        matched = rewritten_match(matched, rewritten(matched.cascade, rewritings))
     asked, answered = answer(matched)
     if answered is None:
         raise ArchiveError(
@@ -77,7 +91,8 @@ def apply_schedule(
     require_legal(schedule, matched.prepared, matched.names, device)
     target = target_of(device)
     transformed = schedule.apply(matched.prepared, matched.names, target=target)
-    old, new = (executable(at_sizes(unit, sizes), target=target) for unit in (kernel, transformed))
+    given = at_sizes(kernel, sizes)
+    old, new = executable(given, target=target), executable(at_sizes(transformed, sizes), target=target)
     proof = (old.source_hash, new.source_hash, device_identity(device))
     if proof not in _verified:
         if (short := reduced(kernel, matched, schedule)) is not None:
@@ -85,8 +100,8 @@ def apply_schedule(
             with suppress(LoweringError, ScheduleError):
                 small, again = short
                 after = schedule.apply(again.prepared, again.names, target=target)
-                old, new, matched = executable(small, target=target), executable(after, target=target), again
-        _require_same(old, new, matched, device, sizes)
+                old, new, matched, given = executable(small, target=target), executable(after, target=target), again, small
+        _require_same(old, new, TrialData.of(given, old, SEED), matched, device, sizes)
         _verified.add(proof)
     return transformed
 
@@ -96,22 +111,62 @@ def at_sizes(kernel: lp.TranslationUnit, sizes: Mapping[str, int]) -> lp.Transla
     return lp.fix_parameters(kernel, **sizes) if sizes else kernel
 
 
-def _require_same(old: Executable, new: Executable, matched: Match, device: DeviceInfo, sizes: Mapping[str, int]) -> None:
-    """Run both on the same random data; raise :class:`~feinsum_fuse.device.timing.outcome.KernelError` if they differ."""
-    generator = np.random.default_rng(SEED)
-    inputs = {a.name: random_array(a.shape, a.dtype, generator) for a in old.arguments if a.role != "temporary"}
+def _require_same(
+    old: Executable,
+    new: Executable,
+    trial: TrialData,
+    matched: Match,
+    device: DeviceInfo,
+    sizes: Mapping[str, int],
+    known: RunResult | None = None,
+) -> None:
+    """Run both on the same random data; raise :class:`~feinsum_fuse.device.timing.outcome.KernelError` if they differ.
+
+    Where arrays lie in longer buffers, all of these are compared: nothing may be written beside an array. ``known``: the old kernel's run,
+    if that was done.
+    """
     tolerance = _tolerance(matched, old, sizes)
-    expected = _expected(old, inputs, matched, device)
-    result = _run(new, inputs, device)
+    before = trial.program(old)
+    expected = _expected(before, known or _run(before, trial.inputs, device), trial, matched)
+    result = _run(trial.program(new), trial.inputs, device)
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, f"the transformed kernel failed its check: {result.message}", new)
+    alternatives = matched.alternatives(**trial.arrays)
     others = [
-        {name: found[name] if name in found and found[name].shape == array.shape else array for name, array in expected.items()}
-        for found in matched.alternatives(**inputs)
+        {**expected, **trial.buffers({name: found[name] for name in found if name in expected}, expected)} for found in alternatives
     ]
     check = verify({name: result.outputs[name] for name in expected}, expected, tolerance, others)
     if not check.passed:
         raise KernelError(Outcome.wrong_result, "verify", f"the transformed kernel computes something else: {check}", new)
+
+
+@dataclass(frozen=True)
+class FixedKernel:
+    """A kernel at some lengths, with which programs for many lengths are compared at these; it runs once for all of them."""
+
+    program: Executable
+    trial: TrialData
+    sizes: Mapping[str, int]
+    device: DeviceInfo
+
+    @classmethod
+    def of(cls, fixed: lp.TranslationUnit, sizes: Mapping[str, int], device: DeviceInfo) -> FixedKernel:
+        """``fixed``: the kernel with these lengths as numbers."""
+        program = executable(fixed, target=target_of(device))
+        return cls(program, TrialData.of(fixed, program, SEED), sizes, device)
+
+    def require(self, new: Executable, matched: Match) -> None:
+        """Raise :class:`~feinsum_fuse.device.timing.outcome.KernelError` if a program that takes the lengths by value differs."""
+        proof = (self.program.source_hash, new.source_hash, json.dumps(dict(self.sizes)), device_identity(self.device))
+        if proof not in _verified:
+            lengths = {a.name: np.asarray(self.sizes[a.name], a.dtype) for a in new.inputs if a.name in self.sizes}
+            trial = dataclasses.replace(self.trial, inputs={**self.trial.inputs, **lengths})
+            _require_same(self.program, new, trial, matched, self.device, self.sizes, self._expected)
+            _verified.add(proof)
+
+    @cached_property
+    def _expected(self) -> RunResult:
+        return _run(self.trial.program(self.program), self.trial.inputs, self.device)
 
 
 def _sizes_to_try(matched: Match, asked: Question, recorded: tuple[int, ...]) -> dict[str, int]:
@@ -126,17 +181,16 @@ def _tolerance(matched: Match, before: Executable, sizes: Mapping[str, int]) -> 
     return dict.fromkeys((a.name for a in before.arguments), max(arrays.values())) | arrays
 
 
-def _expected(before: Executable, inputs: dict[str, np.ndarray], matched: Match, device: DeviceInfo) -> Mapping[str, np.ndarray]:
+def _expected(before: Executable, result: RunResult, trial: TrialData, matched: Match) -> Mapping[str, np.ndarray]:
     """What the caller's kernel writes; if it is too slow as it stands, what NumPy computes for its matched instructions."""
-    result = _run(before, inputs, device)
     if result.outcome is Outcome.timeout:
-        return matched.reference(**inputs)
+        return trial.buffers(matched.reference(**trial.arrays), trial.inputs)
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, f"the kernel fails before it is transformed: {result.message}", before)
     return result.outputs
 
 
-def _run(program: Executable, inputs: dict[str, np.ndarray], device: DeviceInfo) -> RunResult:
+def _run(program: Executable, inputs: Mapping[str, np.ndarray], device: DeviceInfo) -> RunResult:
     """Run once; arrays that the kernel writes hold their part of ``inputs`` before, since it may read them, or write only a part."""
     written = {argument.name for argument in program.outputs}
     given = {f"{name}_before" if name in written else name: array for name, array in inputs.items()}

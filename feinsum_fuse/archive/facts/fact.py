@@ -14,6 +14,7 @@ from .record import Record
 if TYPE_CHECKING:
     import loopy as lp
 
+    from ...cascades.sequence import Rewriting
     from ...device.catalogue import DeviceInfo
     from ...device.timing.measurement import Measurement
     from ...model.prediction import Prediction
@@ -38,12 +39,15 @@ class Fact:
     """The lengths that were asked about, in the order of the record's; ``None`` where they are symbolic."""
     instructions: tuple[str, ...] | None = None
     """The instructions of the kernel that was asked about, if it was one."""
+    rewritings: tuple[Rewriting, ...] = ()
+    """What the cascade that was asked about is rewritten by first: the record is about the rewritten one."""
 
     @classmethod
     def of(cls, answer: Answer, asked: Question) -> Fact:
         """The answer to a question."""
-        given = answer.record, answer.schedule, answer.source, answer.sizes, asked.instructions
-        return cls(answer.found, answer.detail, asked.device, *given)
+        given = answer.record, answer.schedule, answer.source, answer.sizes, asked.instructions, asked.rewritings
+        detail = "; ".join(filter(None, (*(f"rewritten by {one}" for one in asked.rewritings), answer.detail)))
+        return cls(answer.found, detail, asked.device, *given)
 
     @property
     def trust(self) -> Trust:
@@ -81,7 +85,8 @@ class Fact:
         ``instructions`` are the ids of the instructions that the fact is about, by default those that it was retrieved for.
         """
         named = (instructions,) if isinstance(instructions, str) else instructions
-        return apply_record(self.known, kernel, self.device, self.instructions if named is None else tuple(named))
+        chosen = self.instructions if named is None else tuple(named)
+        return apply_record(self.known, kernel, self.device, chosen, self.rewritings)
 
     def __repr__(self) -> str:
         if self.record is None:

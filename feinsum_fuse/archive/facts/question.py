@@ -14,6 +14,7 @@ from ...cascades.cascade import Cascade
 from ...cascades.matching.match import Match
 from ...cascades.names import Names
 from ...cascades.reading.reader import cascade as cascade_of
+from ...cascades.sequence import Rewriting
 from ...cascades.terms import Tensor
 from ...codegen.executable import Argument
 from ...device.catalogue import DeviceInfo, target_of
@@ -110,6 +111,8 @@ class Question:
     device: DeviceInfo
     matched: Match | None = None
     """What a kernel was matched to, if that was asked about."""
+    rewritings: tuple[Rewriting, ...] = ()
+    """What was done to the cascade that was matched before it was asked about."""
 
     @cached_property
     def kernel(self) -> lp.TranslationUnit:
@@ -194,11 +197,11 @@ def question(x: Askable, device: Device) -> Question:
     return Question(x, identify(x), info)
 
 
-def about_match(matched: Match, info: DeviceInfo) -> Question:
-    """The question about a kernel that has been matched."""
+def about_match(matched: Match, info: DeviceInfo, rewritings: tuple[Rewriting, ...] = ()) -> Question:
+    """The question about a kernel that has been matched, and rewritten since."""
     layout = {tensor: _strides(matched.prepared, array, matched.cascade.tensors[tensor]) for tensor, array in matched.names.arrays.items()}
     layout = {tensor: strides for tensor, strides in layout.items() if tensor not in matched.cascade.intermediates}
-    return Question(matched.cascade, identify(matched.cascade, layout), info, matched)
+    return Question(matched.cascade, identify(matched.cascade, layout), info, matched, rewritings)
 
 
 def _strides(kernel: lp.TranslationUnit, array: str, tensor: Tensor) -> tuple[int, ...]:

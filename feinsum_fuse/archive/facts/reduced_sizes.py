@@ -17,6 +17,8 @@ from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...cascades.matching.match import Match, match
+from ...cascades.matching.rewritten import rewritten_match
+from ...cascades.rewriting.rewriting import rewritten
 from ...errors import Error
 from ...formats.integer_sets import constraint_value
 from ...schedule.kernel.writing import FULLY_UNROLLED
@@ -55,6 +57,7 @@ def reduced(kernel: lp.TranslationUnit, matched: Match, schedule: Schedule) -> t
         temporaries = {name: _of_shorter_axes(variable, lengths) for name, variable in entry.temporary_variables.items()}
         small = kernel.with_kernel(entry.copy(domains=domains, args=args, temporary_variables=temporaries))
         again = match(small, matched.instructions)
+        again = rewritten_match(again, rewritten(again.cascade, cascade.rewritings))
     except (Error, isl.Error):
         return None
     same = again.names == matched.names and _lengths(again.cascade) == [lengths.get(size, size) for size in _lengths(cascade)]

@@ -19,9 +19,11 @@ from sqlalchemy.orm import Session
 from ...arguments import COUNT, NOTHING, TEXT, expect
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
+from ...cascades.matching.rewritten import rewritten_match
 from ...device.timing.measurement import Measurement
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, MatchError, ScheduleError
+from ...mappings.variants import variants
 from ..key.device_identity import Device, described
 from ..key.recognition import parts
 from ..tables.address import Url, locate
@@ -40,6 +42,8 @@ FAULTS = frozenset({Outcome.wrong_result, Outcome.crashed, Outcome.timeout})
 
 
 NO_STRUCTURE = "nothing of this structure"
+MOST_REWRITTEN = 8
+"""Einsums of a kernel up to which rewritings of it are asked about, too: each of them is put in a canonical form."""
 
 
 def query(
@@ -71,14 +75,15 @@ def retrieve(x: Askable, device: Device, url: Url | None = None) -> Fact:
     with the package, at the same sizes; it says nothing about schedules that were measured here, and is passed over if its times are
     impossible. At sizes or on a device other than recorded, a schedule must be legal for ``x``. Reads only.
 
-    If nothing is known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
+    Of a kernel the fact may be about the cascade as it is rewritten (:mod:`feinsum_fuse.mappings.variants`), and says so. If nothing is
+    known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
     """
     if not isinstance(x, lp.TranslationUnit):
         return _best(question(x, device), url)
     info, failure = described(device), None
     best: Fact | None = None
     try:
-        best = _best(question(x, info), url)
+        best = _best_of_variants(question(x, info), url)
     except MatchError as error:
         failure = error
     if best:
@@ -95,6 +100,21 @@ def retrieve(x: Askable, device: Device, url: Url | None = None) -> Fact:
         assert failure is not None
         raise failure
     return best
+
+
+def _best_of_variants(asked: Question, url: Url | None) -> Fact:
+    """The best fact about what a kernel was matched to, or about that as it may be rewritten; the former of two that fit as well."""
+    facts = [_best(asked, url)]
+    assert asked.matched is not None
+    for cascade in variants(asked.cascade) if len(asked.cascade.einsums) <= MOST_REWRITTEN else ():
+        if cascade.rewritings == asked.cascade.rewritings:
+            continue
+        try:
+            after = rewritten_match(asked.matched, cascade)
+        except MatchError:
+            continue
+        facts.append(_best(about_match(after, asked.device, cascade.rewritings), url))
+    return min(facts, key=lambda fact: (list(Fit).index(fact.found), *(_order(fact.known)[:2] if fact else ())))
 
 
 def _best(asked: Question, url: Url | None) -> Fact:

@@ -39,3 +39,8 @@ class TensorTag(KeptTag):
     """On an array: it holds this tensor of the cascade."""
 
     tensor: str
+
+
+@tag_dataclass
+class SeparateTag(KeptTag):
+    """An instruction that matching has put beside the Einsums, and whose iterations may run in any order, or at the same time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import islpy as isl
 import loopy as lp
@@ -30,8 +30,7 @@ def is_written_anew(draft: Draft) -> bool:
     chosen = [draft.kernel.id_to_insn[name] for name in draft.chosen]
     if all(insn.tags_of_type(EinsumTag) for insn in chosen):
         return False
-    others = [insn for insn in draft.kernel.instructions if insn.id not in draft.chosen]
-    if _loops(chosen) & _loops(others):
+    if shares_loops(draft.kernel, draft.chosen):
         return False
     return bool(draft.rewritings) or any(has_untyped_numbers(insn.expression) for insn in chosen)
 
@@ -44,30 +43,57 @@ def written_anew(draft: Draft, cascade: Cascade, names: Names, bodies: Mapping[s
     """The kernel with the matched instructions as :mod:`feinsum_fuse.cascades.kernel.kernel` writes them, in loops of their own.
 
     ``bodies``: tensors that no array holds, and what their rules compute. Instructions keep their ids and what they depend on; arguments,
-    other instructions and rules stay.
+    other instructions and rules stay. Einsums and tensors that ``names`` does not know are new: each Einsum runs after what the next known
+    one ran after, and the tensors become arrays of the kernel's own.
     """
     kernel, fresh = draft.kernel, draft.fresh()
+    made = {tensor: fresh(tensor) for tensor in cascade.tensors if tensor not in names.arrays and tensor not in bodies}
+    arrays = constantdict({**{tensor: a for tensor, a in names.arrays.items() if tensor in cascade.tensors}, **made})
     given = Names(
-        names.instructions,
-        constantdict({(einsum, v): fresh(f"{v}_{einsum}") for einsum, v in names.inames}),
-        constantdict({tensor: names.arrays.get(tensor, tensor) for tensor in cascade.tensors}),
+        constantdict({e.name: names.instructions.get(e.name) or fresh(e.name) for e in cascade.einsums}),
+        constantdict({(e.name, v): fresh(f"{v}_{e.name}") for e in cascade.einsums for v in e.variables}),
+        constantdict({tensor: arrays.get(tensor, tensor) for tensor in cascade.tensors}),
         constantdict({(e.name, k): fresh(f"{read.tensor}_{k}_{e.name}") for e in cascade.einsums for k, read in enumerate(e.operands)}),
         names.sizes,
     )
     builder = _Builder(cascade, given, fresh)
-    written = {insn.id: insn for insn in map(builder.instruction, cascade.einsums)}
-    instructions = [_ordered(insn, written.get(insn.id)) for insn in kernel.instructions]
+    temporaries = {array.name: array for array in builder.arrays() if array.name in made.values()}
+    written = [builder.instruction(einsum) for einsum in cascade.einsums]
     rules = {name: _computed(rule, bodies) for name, rule in builder.rules.items()}
     loops = _loops([kernel.id_to_insn[name] for name in draft.chosen])
     rewritten = kernel.copy(
         domains=[*_kept(kernel.domains, loops), *builder.domains],
-        instructions=instructions,
+        instructions=_in_place(kernel, written),
         substitutions={**kernel.substitutions, **rules},
+        temporary_variables={**kernel.temporary_variables, **temporaries},
         inames={**{name: iname for name, iname in kernel.inames.items() if name not in loops}, **builder.inames},
         loop_priority=frozenset(order for order in kernel.loop_priority if not loops & set(order)),
     )
     result = registered(draft.t_unit.with_kernel(rewritten), (primitive(einsum.map) for einsum in cascade.einsums))
-    return result, dataclasses.replace(given, arrays=names.arrays)
+    return result, dataclasses.replace(given, arrays=arrays)
+
+
+def shares_loops(kernel: lp.LoopKernel, chosen: Collection[str]) -> bool:
+    """Whether other instructions have loops in common with the chosen ones."""
+    ours, theirs = ([insn for insn in kernel.instructions if (insn.id in chosen) is own] for own in (True, False))
+    return bool(_loops(ours) & _loops(theirs))
+
+
+def _in_place(kernel: lp.LoopKernel, written: Sequence[lp.Assignment]) -> list[lp.InstructionBase]:
+    """The kernel's instructions with the written ones in the places of those of the same ids; others stand before the next of these."""
+    placed: dict[str, list[lp.InstructionBase]] = {}
+    waiting: list[lp.Assignment] = []
+    for insn in written:
+        waiting.append(insn)
+        if insn.id in kernel.id_to_insn:
+            old = kernel.id_to_insn[insn.id]
+            tags = {old.id: old.tags}
+            placed[insn.id] = [
+                new.copy(depends_on=new.depends_on | (old.depends_on - {new.id}), tags=tags.get(new.id, frozenset()) | new.tags)
+                for new in waiting
+            ]
+            waiting = []
+    return [new for old in kernel.instructions for new in placed.get(old.id, [old])]
 
 
 class _Builder(Builder):
@@ -76,11 +102,6 @@ class _Builder(Builder):
     def __init__(self, cascade: Cascade, names: Names, fresh: Identifiers) -> None:
         super().__init__(cascade, names)
         self.fresh = fresh
-
-
-def _ordered(old: lp.InstructionBase, new: lp.Assignment | None) -> lp.InstructionBase:
-    """The new instruction after all that the old one ran after."""
-    return old if new is None else new.copy(depends_on=new.depends_on | old.depends_on, tags=old.tags | new.tags)
 
 
 def _computed(rule: lp.SubstitutionRule, bodies: Mapping[str, Expression]) -> lp.SubstitutionRule:

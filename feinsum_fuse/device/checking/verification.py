@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+LARGEST_INTEGER = 3
+"""Of random integers, which are not negative."""
 SLICE = 1 << 20
 """Elements that are compared at once, which takes less than 100 MB however large the arrays are."""
 
@@ -134,4 +136,4 @@ def random_array(shape: tuple[int, ...], dtype: str, generator: np.random.Genera
         return generator.uniform(0.5, 1.0, shape).astype(kind)
     if kind.kind == "b":
         return generator.integers(0, 2, shape).astype(kind)
-    return generator.integers(0, 4, shape).astype(kind)
+    return generator.integers(0, LARGEST_INTEGER + 1, shape).astype(kind)

@@ -38,10 +38,10 @@ class _Place:
     scratch: dict[str, cl.Buffer] = field(default_factory=dict)
 
     @classmethod
-    def on(cls, queue: cl.CommandQueue, executable: Executable) -> _Place:
+    def on(cls, queue: cl.CommandQueue, executable: Executable, program: cl.Program | None) -> _Place:
         pool = cl_tools.MemoryPool(cl_tools.ImmediateAllocator(queue))
         sharing = HostArguments(queue.context) if target(queue.device).shares_host_memory else None
-        return cls(queue, Loaded(executable, queue.context), pool, sharing)
+        return cls(queue, Loaded(executable, queue.context, program), pool, sharing)
 
     def scratch_buffer(self, name: str) -> cl.Buffer:
         """Memory that stays with the program, for whatever the caller does not see."""
@@ -66,9 +66,11 @@ class Runner:
     threads are safe and run one after another.
     """
 
-    def __init__(self, executable: Executable, device: cl.Device) -> None:
+    def __init__(self, executable: Executable, device: cl.Device, like: Runner | None = None) -> None:
+        """``like``: one of the same source, for arrays of other lengths, whose built programs are taken."""
         self.executable = executable
         self.device = device
+        self._like = like
         self._inputs = {a.name: a for a in executable.arguments if a.role == "input"}
         self._written = {a.name: a for a in executable.arguments if a.role != "input"}
         self._dtypes = {a.name: np.dtype(a.dtype) for a in executable.arguments}
@@ -83,7 +85,8 @@ class Runner:
         if found is None:
             while len(self._places) >= MOST_QUEUES:
                 del self._places[next(iter(self._places))]
-            found = self._places[queue.int_ptr] = _Place.on(queue, self.executable)
+            program = None if self._like is None else self._like.place(queue).loaded.program
+            found = self._places[queue.int_ptr] = _Place.on(queue, self.executable, program)
         return found
 
     def __call__(

@@ -31,12 +31,15 @@ class Loaded:
     threads at once, because arguments are bound to the kernels. Keeps the context alive, which Intel's runtime needs.
     """
 
-    def __init__(self, executable: Executable, context: cl.Context) -> None:
+    def __init__(self, executable: Executable, context: cl.Context, program: cl.Program | None = None) -> None:
+        """``program``: what was built of the same source on the same context before."""
         self.executable = executable
         self.context = context
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)
-            self.program = cl.Program(context, executable.source).build(options=list(executable.options))
+        if program is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", cl.CompilerWarning)
+                program = cl.Program(context, executable.source).build(options=list(executable.options))
+        self.program = program
         try:
             self._launches = tuple(
                 (cl.Kernel(self.program, launch.kernel), launch.global_size, launch.local_size, launch.arguments)

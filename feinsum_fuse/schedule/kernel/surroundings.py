@@ -17,6 +17,7 @@ from ...arguments import described
 from ...cascades.names import Identifiers
 from ...errors import ScheduleError
 from ..tree.nest import For, Nest, Node, Place, rebuilt
+from .spreading import separate, spread_out
 
 
 def entrypoint(t_unit: lp.TranslationUnit) -> lp.LoopKernel:
@@ -124,32 +125,37 @@ def surrounded(kernel: lp.LoopKernel, original: lp.LoopKernel, matched: Collecti
 
     A foreign instruction on which the matched ones depended runs before all of them, any other one after them. Where the schedule uses
     groups or work-items, a global barrier stands between, so that each part becomes a device kernel of its own: foreign instructions
-    know nothing of the axes that the schedule has bound.
+    know nothing of the axes that the schedule has bound. Those that matching has put there (:mod:`.spreading`) use groups, too.
     """
     foreign = frozenset(original.id_to_insn) - frozenset(matched)
     if not foreign:
         return kernel
     before = needed_by(original, matched)
-    after = foreign - before
     owned = frozenset(kernel.id_to_insn) - foreign
+    after, spread = foreign - before, frozenset[str]()
+    has_axes = any(iname.tags_of_type(HardwareConcurrentTag) for iname in kernel.inames.values())
+    if has_axes:
+        spread = separate(original, after)
+        for name in sorted(spread):
+            kernel = spread_out(kernel, name)
+    stages = [stage for stage in (before, owned, spread, after - spread) if stage]
+    fences = [frozenset(), *stages[:-1]]
     barriers: list[lp.InstructionBase] = []
-    fences = {"before": before, "after": owned}
-    if any(iname.tags_of_type(HardwareConcurrentTag) for iname in kernel.inames.values()):
-        for place, (first, second) in {"before": (before, owned), "after": (owned, after)}.items():
-            if first and second:
-                name = kernel.get_instruction_id_generator()(f"fence_{place}")
-                barriers.append(BarrierInstruction(name, depends_on=first, synchronization_kind="global"))
-                fences[place] = frozenset({name})
+    fresh = kernel.get_instruction_id_generator()
+    for place, waited in enumerate(stages[:-1] if has_axes else ()):
+        name = fresh("fence")
+        barriers.append(BarrierInstruction(name, depends_on=waited, synchronization_kind="global"))
+        fences[place + 1] = frozenset({name})
     unbound = {insn.id for insn in kernel.instructions if not _is_bound(kernel, insn)}
     instructions = []
     for insn in kernel.instructions:
+        place = next(place for place, stage in enumerate(stages) if insn.id in stage)
         if insn.id in owned:
-            insn = insn.copy(depends_on=insn.depends_on | fences["before"])
+            insn = insn.copy(depends_on=insn.depends_on | fences[place])
         else:
-            part = before if insn.id in before else after
             # One work-item runs them all in order; loopy sees axes elsewhere in the kernel and would ask for barriers.
-            alone = frozenset((other, "any") for other in part & unbound) if insn.id in unbound else frozenset()
-            waits = fences["after"] | owned if insn.id in after else frozenset()
+            alone = frozenset((other, "any") for other in stages[place] & unbound) if insn.id in unbound else frozenset()
+            waits = frozenset() if insn.id in before else fences[place].union(owned, *stages[:place])
             known = frozenset((other, scope) for other, scope in insn.no_sync_with if other in foreign)
             insn = insn.copy(depends_on=(insn.depends_on & foreign) | waits, no_sync_with=known | alone)
         instructions.append(insn)

@@ -17,6 +17,7 @@ from pymbolic.typing import Expression
 from ....formats.affine import Affine, read_affine
 from ....formats.integer_sets import constraint_value
 from ...kernel.callables import reduction_of
+from ...kernel.tags import SeparateTag
 from ...terms import Size
 from ..array_types import Refusal
 from ..instruction import loop_box, loop_extents
@@ -91,7 +92,7 @@ def _boxed(draft: Draft, insn: lp.Assignment) -> Draft:
         within_inames_is_final=True,
     )
     result = p.Subscript(var(box), tuple(var(name) - starts[name] for name in outer))
-    written = insn.copy(expression=result, depends_on=insn.depends_on | {made.id})
+    written = insn.copy(expression=result, depends_on=insn.depends_on | {made.id}, tags=insn.tags | {SeparateTag()})
     temporary = lp.TemporaryVariable(box, dtype, shape=shape, address_space=lp.AddressSpace.GLOBAL)
     instructions = [part for other in kernel.instructions for part in ((made, written) if other.id == insn.id else (other,))]
     kernel = wider.copy(instructions=instructions, temporary_variables={**kernel.temporary_variables, box: temporary})

@@ -10,7 +10,7 @@ from ..cascades.rewriting.contraction_order import best_order, factors
 from ..cascades.rewriting.split_reduction import SplitReduction
 from ..cascades.terms import Einsum
 from ..errors import CascadeError
-from ..mappings.suited import MOST_FACTORS, suited
+from .suited import MOST_FACTORS, suited
 
 PARTS = (4, 16, 64)
 """Into how many parts reductions are split."""

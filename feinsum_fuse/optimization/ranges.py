@@ -1,0 +1,297 @@
+"""``ff.optimize_range``: one program for a range of lengths.
+
+A schedule that is applied to a kernel with symbolic lengths gives OpenCL C that takes them as arguments. Which schedule is best depends on
+the lengths: those that are chosen at a few points compete at each of them, and a call takes what was fastest at the nearest point.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import loopy as lp
+import numpy as np
+from constantdict import constantdict
+from pymbolic import var
+
+from ..archive.facts.application import FixedKernel
+from ..archive.facts.question import require_legal
+from ..archive.facts.trial_arrays import TrialData
+from ..archive.key.device_identity import Device, described
+from ..archive.key.recognition import recognised
+from ..arguments import ANYTHING, COUNT, FLAG, HOOK, SECONDS, TEXT, expect, mapping
+from ..cascades.matching.match import Match, match
+from ..codegen.generation import Generated, executable, generated
+from ..device.catalogue import DeviceInfo, find_device, target_of
+from ..device.program.runner import Array, Runner
+from ..errors import DeviceError, Error, LoweringError, MatchError
+from ..mappings.default_mapping import default_schedule
+from ..progress import Hook, Stage
+from ..schedule.schedule import Schedule
+from ..tuning.tuner import tune as tuned_program
+from .race import SEED
+
+Sizes = tuple[int, ...]
+"""One for each symbolic length, in the order of the program's names."""
+Ranges = Mapping[str, tuple[int, int]]
+"""Symbolic length -> the least and the largest one."""
+TURNS = 5
+TURNS_S = 0.25
+"""Seconds of all candidates together at one point after which it is timed no more."""
+MOST_KEPT = 64
+"""Lengths for which a program stands ready; others take its place, and cost a millisecond when they come again."""
+CHECKED_POINTS = 1 << 24
+"""Points of iteration spaces up to which a kernel is verified at a length."""
+
+
+@dataclass(frozen=True)
+class RangePart:
+    """A kernel for lengths near some points."""
+
+    schedule: Schedule
+    kernel: lp.TranslationUnit
+    """The caller's after the schedule, its lengths still symbolic."""
+    generated: Generated = field(repr=False)
+    points: tuple[Sizes, ...] = ()
+    """Where it was the fastest."""
+
+
+class RangedProgram:
+    """One program for a range of lengths, called with arrays as a :class:`~feinsum_fuse.device.program.program.Program` is."""
+
+    def __init__(self, ranges: Ranges, kernel: lp.TranslationUnit, parts: Sequence[RangePart], device: DeviceInfo) -> None:
+        self.ranges = constantdict(ranges)
+        self.parts = tuple(parts)
+        self.device = device
+        self._device = find_device(device.name)
+        self._places = _places(kernel, tuple(ranges))
+        self._nearest = [(part, point) for part in self.parts for point in part.points]
+        self._runners: OrderedDict[Sizes, tuple[Runner, dict[str, Array]]] = OrderedDict()
+        self._first: dict[int, Runner] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, **arrays: Array) -> dict[str, Array]:
+        """What the kernel writes, by name; lengths are read off the arrays.
+
+        Raises :class:`~feinsum_fuse.errors.DeviceError` for lengths outside the ranges, and as
+        :meth:`feinsum_fuse.device.program.runner.Runner.__call__`.
+        """
+        try:
+            sizes = tuple(arrays[name].shape[axis] for name, axis in self._places)
+        except (KeyError, IndexError, AttributeError):
+            sizes = self._told(arrays)
+        runner, numbers = self.ready(sizes)
+        return runner({**arrays, **numbers})
+
+    def ready(self, sizes: Sizes) -> tuple[Runner, dict[str, Array]]:
+        """The program at these lengths, and what it takes of them by value."""
+        found = self._runners.get(sizes)
+        return self._made(sizes) if found is None else found
+
+    def part(self, sizes: Sizes) -> RangePart:
+        """The kernel that is used at these lengths: the one that was fastest at the nearest point, by ratios of lengths."""
+        for (name, (low, high)), size in zip(self.ranges.items(), sizes, strict=True):
+            if not low <= size <= high:
+                raise DeviceError(f"{name} is {size}, and the program is for {low} to {high}", hint="Make one for a wider range.")
+        return min(self._nearest, key=lambda pair: _distance(pair[1], sizes))[0]
+
+    def _told(self, arrays: Mapping[str, Array]) -> Sizes:
+        for (name, axis), length in zip(self._places, self.ranges, strict=True):
+            if np.ndim(arrays.get(name, 0)) <= axis:
+                raise DeviceError(f"array {name}, by whose axis {axis} the length {length} is told, is missing or has fewer axes")
+        return tuple(int(np.shape(arrays[name])[axis]) for name, axis in self._places)
+
+    def _made(self, sizes: Sizes) -> tuple[Runner, dict[str, Array]]:
+        with self._lock:
+            part = self.part(sizes)
+            runner = Runner(part.generated.at(dict(zip(self.ranges, sizes, strict=True))), self._device, self._first.get(id(part)))
+            self._first.setdefault(id(part), runner)
+            made = runner, _by_value(runner, self.ranges, sizes)
+            self._runners[sizes] = made
+            while len(self._runners) > MOST_KEPT:
+                self._runners.popitem(last=False)
+            return made
+
+    def __repr__(self) -> str:
+        ranges = ", ".join(f"{name} in [{low}, {high}]" for name, (low, high) in self.ranges.items())
+        lines = [f"program for {ranges} on {self.device}"]
+        for part in self.parts:
+            lines.append(f"  {len(part.schedule)} steps, the fastest at {', '.join('x'.join(map(str, point)) for point in part.points)}")
+        return "\n".join(lines)
+
+
+def optimize_range(
+    kernel: lp.TranslationUnit,
+    device: Device,
+    sizes: Ranges,
+    *,
+    points: int = 7,
+    tune: bool = False,
+    seconds: float = 30.0,
+    progress: Hook | None = None,
+) -> RangedProgram:
+    """One program of a kernel with symbolic lengths, for all ``sizes``: argument -> least and largest length.
+
+    At so many ``points``, each as many times as long as the one before, the default mapping of the kernel is chosen, or with ``tune`` what
+    :func:`feinsum_fuse.tune` finds in so many ``seconds`` at each. All that is chosen is applied to the kernel as it is, verified at
+    several lengths and timed at all points. Raises :class:`~feinsum_fuse.errors.MatchError` for a kernel that is no cascade or has other
+    symbolic lengths, and :class:`~feinsum_fuse.errors.LoweringError` where no schedule serves a range.
+    """
+    expect(sizes, mapping("a dict of ranges", TEXT, ANYTHING), "the sizes", MatchError)
+    expect(points, COUNT, "the number of points", MatchError)
+    expect(tune, FLAG, "tune", MatchError)
+    expect(seconds, SECONDS, "seconds", MatchError)
+    expect(progress, HOOK, "progress", MatchError)
+    info = described(device)
+    with Stage("matching", progress):
+        matched = recognised(kernel)
+    ranges = _checked(matched, sizes)
+    places = _points(ranges, max(1, points))
+    asked = _Range(kernel, matched, info, ranges)
+    with Stage("choosing and generating", progress):
+        parts, reasons = asked.parts(places, seconds if tune else 0.0, progress)
+    with Stage("verifying", progress):
+        parts = [part for part in parts if asked.is_right(part, reasons)]
+    if not parts:
+        raise LoweringError(f"no schedule serves a range of lengths: {'; '.join(dict.fromkeys(reasons))}")
+    with Stage("timing", progress):
+        best = [asked.fastest(parts, point) for point in places]
+    won = [(part, tuple(point for point, place in zip(places, best, strict=True) if place == k)) for k, part in enumerate(parts)]
+    return RangedProgram(ranges, kernel, [RangePart(p.schedule, p.kernel, p.generated, at) for p, at in won if at], info)
+
+
+def _checked(matched: Match, sizes: Ranges) -> dict[str, tuple[int, int]]:
+    """The ranges of the kernel's arguments, in its order."""
+    wanted = [matched.names.sizes[name] for name in matched.cascade.size_parameters]
+    if not wanted or set(wanted) != set(sizes):
+        known = ", ".join(wanted) or "none"
+        raise MatchError(f"ranges of {', '.join(sizes) or 'nothing'} are given, and the kernel's symbolic lengths are: {known}")
+    for name, ends in sizes.items():
+        are_two = isinstance(ends, Sequence) and len(ends) == 2 and all(COUNT.holds(end) for end in ends)
+        if not are_two or not 1 <= ends[0] <= ends[1]:
+            raise MatchError(f"{name}: {ends} is no range of lengths", hint="Give the least and the largest one, such as (1, 4096).")
+    return {name: (sizes[name][0], sizes[name][1]) for name in wanted}
+
+
+def _points(ranges: Ranges, count: int) -> list[Sizes]:
+    """From all least lengths to all largest ones, in equal ratios."""
+    shares = [k / (count - 1) for k in range(count)] if count > 1 else [0.5]
+    found = [tuple(round(low * (high / low) ** share) for low, high in ranges.values()) for share in shares]
+    return list(dict.fromkeys(found))
+
+
+def _distance(one: Sizes, other: Sizes) -> float:
+    return math.fsum(abs(math.log(a / b)) for a, b in zip(one, other, strict=True))
+
+
+def _places(kernel: lp.TranslationUnit, names: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """For each length an input and its axis that is as long."""
+    arrays = [a for a in kernel.default_entrypoint.args if isinstance(a, lp.ArrayArg) and a.is_input and isinstance(a.shape, tuple)]
+    found = []
+    for name in names:
+        place = next(((a.name, axis) for a in arrays for axis, length in enumerate(a.shape) if length == var(name)), None)
+        if place is None:
+            raise MatchError(f"no input has an axis of the length {name}, by which a call could tell it")
+        found.append(place)
+    return tuple(found)
+
+
+def _by_value(runner: Runner, names: Sequence[str] | Mapping[str, object], sizes: Sizes) -> dict[str, Array]:
+    """The lengths among a program's arguments."""
+    taken = {a.name: a.dtype for a in runner.executable.inputs}
+    return {name: np.asarray(size, taken[name]) for name, size in zip(names, sizes, strict=True) if name in taken}
+
+
+@dataclass
+class _Range:
+    """A kernel that is to serve a range."""
+
+    kernel: lp.TranslationUnit
+    matched: Match
+    device: DeviceInfo
+    ranges: Ranges
+
+    def __post_init__(self) -> None:
+        self.target = target_of(self.device)
+        told = [(sizes, dict(zip(self.ranges, sizes, strict=True))) for sizes in self._trials()]
+        self.checks = [FixedKernel.of(self.fixed(sizes), lengths, self.device) for sizes, lengths in told]
+
+    def fixed(self, sizes: Sizes) -> lp.TranslationUnit:
+        """The kernel at these lengths."""
+        return lp.fix_parameters(self.kernel, **dict(zip(self.ranges, sizes, strict=True)))
+
+    def _trials(self) -> list[Sizes]:
+        """Where programs are verified: at the least lengths, below most tiles, and at long odd ones, which no tile divides."""
+        least = tuple(low for low, _ in self.ranges.values())
+        sizes = tuple(max(low, (high - 1) // 2 * 2 - 1) for low, high in self.ranges.values())
+        while self._work(sizes) > CHECKED_POINTS and sizes != least:
+            sizes = tuple(max(low, size // 2 | 1) for size, low in zip(sizes, least, strict=True))
+        return list(dict.fromkeys((least, sizes)))
+
+    def _work(self, sizes: Sizes) -> int:
+        known = dict(zip(self.matched.cascade.size_parameters, sizes, strict=True))
+        lengths = [[n if isinstance(n, int) else known[n.name] for n in e.sizes.values()] for e in self.matched.cascade.einsums]
+        return sum(math.prod(some) for some in lengths)
+
+    def parts(self, places: Sequence[Sizes], seconds: float, progress: Hook | None) -> tuple[list[RangePart], list[str]]:
+        """What is chosen at the points, each once, as far as it serves other lengths; and why others do not."""
+        parts: dict[str, RangePart] = {}
+        reasons: list[str] = []
+        for sizes in places:
+            schedule = self._schedule(sizes, seconds, progress)
+            if schedule.to_json() in parts:
+                continue
+            try:
+                require_legal(schedule, self.matched.prepared, self.matched.names, self.device)
+                kernel = schedule.apply(self.matched.prepared, self.matched.names, target=self.target)
+                parts[schedule.to_json()] = RangePart(schedule, kernel, generated(kernel, target=self.target))
+            except Error as error:
+                reasons.append(error.message)
+        return list(parts.values()), reasons
+
+    def _schedule(self, sizes: Sizes, seconds: float, progress: Hook | None) -> Schedule:
+        cascade = match(self.fixed(sizes), self.matched.instructions).cascade
+        if seconds:
+            found = tuned_program(cascade, find_device(self.device.name), seconds=seconds, progress=progress).program
+            if not found.cascade.rewritings:
+                return found.schedule
+        return default_schedule(cascade, self.target)
+
+    def is_right(self, part: RangePart, reasons: list[str]) -> bool:
+        """Whether a program agrees with the kernel as it is, wherever that is tried."""
+        try:
+            for check in self.checks:
+                check.require(part.generated.at(check.sizes), self.matched)
+        except Error as error:
+            reasons.append(error.message)
+            return False
+        return True
+
+    def fastest(self, parts: Sequence[RangePart], sizes: Sizes) -> int:
+        """Which of the programs takes the least time at a point."""
+        if len(parts) == 1:
+            return 0
+        fixed = self.fixed(sizes)
+        trial = TrialData.of(fixed, executable(fixed, target=self.target), SEED)
+        if not trial.is_bounded:
+            raise LoweringError("an index holds integers from the arguments that random ones might lead out of its array")
+        device = find_device(self.device.name)
+        numbers = dict(zip(self.ranges, sizes, strict=True))
+        runners = [Runner(trial.program(part.generated.at(numbers)), device) for part in parts]
+        given = [{a.name: trial.inputs[a.name] for a in r.executable.inputs if a.name not in numbers} for r in runners]
+        given = [{**some, **_by_value(r, self.ranges, sizes)} for some, r in zip(given, runners, strict=True)]
+        taken: list[list[float]] = [[] for _ in runners]
+        for turn in range(1 + TURNS):
+            for runner, arrays, times in zip(runners, given, taken, strict=True):
+                start = time.perf_counter()
+                runner(arrays)
+                times.append(time.perf_counter() - start)
+            if turn and sum(map(sum, taken)) > TURNS_S:
+                break
+        medians = [statistics.median(times[1:]) for times in taken]
+        return medians.index(min(medians))
