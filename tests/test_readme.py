@@ -19,7 +19,7 @@ PAGES = sorted(page for page in (ROOT / "README.rst", *(ROOT / "doc").glob("*.rs
 
 def python_blocks(page: Path) -> list[str]:
     """The Python code blocks of a page, which are one script."""
-    found = re.findall(r"^\.\. code-block:: python\n(?: +:.*\n)*\n((?:(?: +.*)?\n)+)", page.read_text() + "\n", re.MULTILINE)
+    found = re.findall(r"^ *\.\. code-block:: python\n(?: +:.*\n)*\n((?:(?: +.*)?\n)+)", page.read_text() + "\n", re.MULTILINE)
     return [textwrap.dedent(block) for block in found]
 
 

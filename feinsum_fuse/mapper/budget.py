@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -31,6 +31,20 @@ class Budget:
     passing: int = 0
     """Those of the table that is being made."""
 
+    _interval: float = math.inf
+    _next: float = math.inf
+    """When there is to be a word, on the same clock."""
+    _tell: Callable[[], object] | None = None
+
+    def tell_every(self, seconds: float, tell: Callable[[], object]) -> None:
+        """Call this about so often, as long as rows are spent."""
+        self._interval, self._tell = seconds, tell
+        self._next = time.perf_counter() + seconds
+
+    def be_silent(self) -> None:
+        """Call nothing any more."""
+        self._next = math.inf
+
     @property
     def held(self) -> int:
         """All rows that are alive."""
@@ -43,8 +57,12 @@ class Budget:
 
     def check(self, rows: int = 0) -> None:
         """:class:`UnprovedError` if so many rows more would be too many, :class:`LateError` where time is up."""
-        if time.perf_counter() > self.deadline:
+        now = time.perf_counter()
+        if now > self.deadline:
             raise LateError("The search's seconds are over.")
+        if now > self._next and self._tell is not None:
+            self._next = now + self._interval
+            self._tell()
         if self.held + rows > self.max_rows:
             raise UnprovedError(f"The search would hold {self.held + rows} partial mappings at once; max_rows is {self.max_rows}.")
 

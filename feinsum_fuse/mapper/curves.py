@@ -11,9 +11,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal, get_args
 
 from ..arguments import HOOK, TEXT, checked
+from ..errors import SearchError
 from ..formats.arch import Action, Arch, Compute, Leaf, Memory, TensorRules
 from ..formats.language.expressions import nearest
 from ..formats.mapping import Mapping as LoopTree
@@ -21,6 +23,7 @@ from ..formats.spec import Spec, expect_spec
 from ..formats.writing.presentation import table
 from ..model.evaluation import predict
 from ..progress import Hook, Stage
+from ..whole_file import write_whole
 from .driver import search
 from .errors import NoMappingError, UnsearchedError
 from .options import expect_among
@@ -64,6 +67,13 @@ class Point:
         """The LoopTree."""
         assert self.spec.mapping is not None
         return self.spec.mapping
+
+    def save(self, path: str | Path) -> None:
+        """Write :attr:`spec` as YAML, for ``feinsum-fuse run``; :class:`SearchError` if that cannot be."""
+        try:
+            write_whole(Path(path), self.spec.to_yaml())
+        except OSError as error:
+            raise SearchError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 @dataclass(frozen=True)

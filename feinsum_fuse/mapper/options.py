@@ -68,6 +68,7 @@ class Options:
     head_is_tiled_fusion: bool = True
     footprint: Literal["exact", "sum"] = "exact"
     max_rows: int = MAX_ROWS
+    resume: str | None = None
     without: frozenset[str] = frozenset()
     """Names among :data:`RULES` that are switched off."""
     coarseness: float = 1.0
@@ -93,6 +94,8 @@ class Options:
             raise UnsearchedError(f"tolerance is {self.tolerance}; it must be a fraction of 0 or more.")
         if self.seconds is not None and not self.seconds > 0:
             raise UnsearchedError(f"seconds is {self.seconds}; a time limit must be positive.")
+        if self.resume is not None and self.pareto:
+            raise UnsearchedError("A front is searched in one go: resume keeps the state of a search for the best mapping.")
         if not self.head_is_tiled_fusion and self.footprint == "exact":
             message = "head_is_tiled_fusion=False says what is summed over Einsums, and an exact footprint sums nothing."
             raise UnsearchedError(message, hint='Give footprint="sum", too.')

@@ -177,7 +177,7 @@ class Result:
         try:
             rest = json.loads(line.removeprefix(MARK))
             front = tuple(
-                Found(_with_mapping(bare, item["mapping"], item.get("flipped", ())), item["energy"], item["latency"], item["peak"])
+                Found(with_mapping(bare, item["mapping"], item.get("flipped", ())), item["energy"], item["latency"], item["peak"])
                 for item in rest["front"]
             )
             log = tuple(SearchStage(s["name"], s["seconds"], _read(s["floor"]), _read(s["incumbent"]), s["rows"]) for s in rest["log"])
@@ -187,7 +187,7 @@ class Result:
             raise SearchError(f"The result in the file cannot be read: {error}.") from error
 
 
-def _with_mapping(bare: Spec, mapping: str, names: Collection[str]) -> Spec:
+def with_mapping(bare: Spec, mapping: str, names: Collection[str]) -> Spec:
     """The Spec with a mapping, the operands of these Einsums flipped."""
     workload = with_einsums(bare.workload, [flipped(einsum) for einsum in bare.workload.einsums if einsum.name in names])
     return loads(f"{bare.replace(workload=workload).to_yaml()}\n{mapping}")

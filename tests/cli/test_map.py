@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,9 +10,13 @@ from xml.etree import ElementTree
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.cli.searches.answers import Standing
+from feinsum_fuse.mapper import SearchProgress
 from feinsum_fuse.progress import Progress
 from tests.cli.conftest import Invoke
 from tests.cli.files import write
+from tests.mapper.devices import DEVICE, WORKLOADS
+from tests.sweeps import SLOW
 
 SMALL = ("--set", "M=4")
 
@@ -31,10 +36,10 @@ def test_map_prints_the_best_mapping_and_the_proof(invoke: Invoke, files: list[P
 
 
 def test_an_interrupted_map_prints_the_best_so_far(invoke: Invoke, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: Progress) -> None:
+    def interrupted(_: object, now: Progress) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("feinsum_fuse.cli.searches.map._report", interrupted)
+    monkeypatch.setattr("feinsum_fuse.cli.searches.answers.Standing.__call__", interrupted)
     ended = invoke("map", *files, *SMALL)
     assert ended.code == 0
     best = ff.search(ff.load(*files, variables={"M": 4})).value
@@ -87,6 +92,19 @@ def test_what_map_writes_is_predicted_alike_and_runs(invoke: Invoke, files: list
     assert json.loads(ran.out)["mappings"]["best"]["outcome"] == "ok"
 
 
+@pytest.mark.skipif(not SLOW, reason="builds ten kernels: FEINSUM_FUSE_SLOW=1")
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_what_map_finds_for_a_device_runs_there(invoke: Invoke, tmp_path: Path, name: str) -> None:
+    """Verified, on the device that the tests run on."""
+    own, best = tmp_path / "own.yaml", tmp_path / "best.yaml"
+    own.write_text(WORKLOADS[name] + DEVICE.format(cores=2, registers=4096, lanes=4))
+    found = invoke("map", own, "--objective", "latency", "--device", "1", "-o", best)
+    assert (found.code, " proved optimal\n" in found.out) == (0, True)
+    ran = invoke("run", own, best, "--repeats", 2, "--no-record", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["mappings"]["best"]["outcome"] == "ok"
+
+
 def test_curves_of_all_kinds_in_one_picture(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
     ended = invoke("map", *files, *SMALL, "--curve", "Buffer", "--svg", tmp_path / "curves.svg", "--json")
     found = json.loads(ended.out)
@@ -106,7 +124,8 @@ def test_curves_of_all_kinds_in_one_picture(invoke: Invoke, files: list[Path], t
         (["--svg", "/"], 1, "it is a folder"),
         (["--against", "energy"], 2, "give --curve MEMORY, too"),
         (["--pareto", "energy", "--top", 2], 2, "leave out --top or --pareto"),
-        (["--curve", "Buffer", "-o", "best.yaml"], 2, "curves do not take it"),
+        (["--curve", "Buffer", "--top", 2], 2, "--top: curves do not take it"),
+        (["--pareto", "energy", "--resume", "state"], 1, "in one go"),
         (["--curve", "Buffer", "--seconds", 1], 2, "curves do not take it"),
     ],
 )
@@ -167,3 +186,53 @@ def test_includes_from_elsewhere(invoke: Invoke, files: list[Path], tmp_path: Pa
     own.write_text(f"{files[0].read_text()}\n{{{{include_text('{library / 'arch.yaml'}')}}}}\n")
     assert "outside the folders that may be read" in invoke("map", own, *SMALL).err
     assert invoke("map", own, *SMALL, "--include-dir", library).code == 0
+
+
+def test_every_option_reaches_the_search(invoke: Invoke, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, object] = {}
+
+    def search(spec: object, **options: object) -> None:
+        asked.update(options)
+        raise ff.errors.SearchError("not now")
+
+    search.__signature__ = inspect.signature(ff.search)  # type: ignore[attr-defined]
+    monkeypatch.setattr(ff, "search", search)
+    state, tables = tmp_path / "state.jsonl", tmp_path / "tables"
+    flags = ["--imperfect", "--even", "--no-flip", "--head-first", "--no-head-is-tiled-fusion"]
+    values = {"objective": "edp", "fused": 2, "footprint": "sum", "jobs": 2, "tolerance": 0.5, "seconds": 9, "max_rows": 1000, "top": 3}
+    texts = [text for name, value in values.items() for text in (f"--{name.replace('_', '-')}", value)]
+    ended = invoke("map", *files, *SMALL, *flags, *texts, "--resume", state, "--cache", tables)
+    assert ended.err == "error: not now\n"
+    assert callable(asked.pop("progress"))
+    switched = {"imperfect": True, "even": True, "flip": False, "head_first": True, "head_is_tiled_fusion": False}
+    assert asked == {**values, **switched, "resume": str(state), "cache": str(tables)}
+
+
+def test_a_search_goes_on_from_its_file(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    state = tmp_path / "state.jsonl"
+    first = invoke("map", *files, *SMALL, "--resume", state)
+    assert state.read_text().count("\n") > 0
+    again = invoke("map", *files, *SMALL, "--resume", state, "--json")
+    assert json.loads(again.out)["log"][0]["name"] == "resumed"
+    assert first.out.startswith(f"energy {json.loads(again.out)['value']:.6g} J, proved optimal\n")
+    other = invoke("map", *files, "--set", "M=8", "--resume", state)
+    assert (other.code, other.out) == (1, "")
+    assert "journal of another search" in other.err
+
+
+def test_a_curve_writes_the_mapping_that_fits(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    best = tmp_path / "best.yaml"
+    assert invoke("map", *files, *SMALL, "--curve", "Buffer", "-o", best).code == 0
+    spec = ff.load(*files, variables={"M": 4})
+    step = ff.curve(spec, "Buffer").at(256)
+    assert f"traffic {step.traffic:.9g} bits" in best.read_text()
+    assert ff.predict(ff.load(*files, best, variables={"M": 4})).peak["Buffer"] == step.size <= 256
+
+
+def test_a_long_search_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """At the end of each stage that lasts; within one only now and then, where each word is a line that stays."""
+    standing = Standing()
+    for seconds, ended in ((0.5, True), (1.5, False), (1.6, True)):
+        standing(SearchProgress("1 fused loops", seconds=seconds, ended=ended, floor=2.0, incumbent=4.0, rows=7))
+    standing.clear()
+    assert capsys.readouterr().err == "1 fused loops: floor 2, best 4, gap 0.5, 7 rows, 1.6 s\n"

@@ -9,41 +9,11 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.mapper.device import lowerable
 from feinsum_fuse.mapper.errors import UnsearchedError
-from feinsum_fuse.schedule.target import DeviceLimits
+from feinsum_fuse.schedule.target import DeviceLimits, Target
 from tests.sweeps import sweep_size
 
-from .specs import workload
+from .devices import DEVICE, WORKLOADS
 
-WORKLOADS = {
-    "product": workload(["Z[m,n] = A[m,k] * B[k,n]"], bits=32, M=16, K=8, N=16),
-    "matvec": workload(["Z[m] = A[m,k] * B[k]"], bits=32, M=16, K=16),
-    "outer": workload(["Z[m,n] = A[m] * B[n]"], bits=32, M=16, N=12),
-    "chain": workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,l] = T[m,n] * D[n,l]"], bits=32, M=16, K=8, N=12, L=8),
-    "activation": workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,n] = relu(T[m,n])"], bits=32, M=16, K=8, N=16),
-    "rows": workload(["X[m] = A[m,n]", "Z[m,n] = A[m,n] * X[m]"], bits=32, M=16, N=16),
-    "attention": workload(
-        ["S[m,p] = Q[m,e] * K[P: p,e]", "X[m,p] = exp(S[m,p])", "Z[m,f] = X[m,p] * V[P: p,f]"], bits=32, M=8, P=8, E=4, F=4
-    ),
-    "mttkrp": workload(["Z[i,r] = X[i,j] * B[j,r] * C[i,r]"], bits=32, I=8, J=8, R=8),
-    "transposed": workload(["Z[n,m] = A[m,k] * B[k,n]"], bits=32, M=16, K=8, N=12),
-    "all summed": workload(["Z[m] = A[m,k,l] * B[k,l]"], bits=32, M=7, K=5, L=6),
-}
-DEVICE = """
-arch:
-  nodes:
-  - !Memory {{name: Main, size: inf, leak_power: 0, area: 0,
-      actions: [{{name: read, energy: 10, throughput: 64e9}}, {{name: write, energy: 10, throughput: 32e9}}]}}
-  - !Memory {{name: Cache, size: 65536, leak_power: 0, area: 0,
-      actions: [{{name: read, energy: 1, throughput: 256e9}}, {{name: write, energy: 1, throughput: 256e9}}]}}
-  - !Container {{name: Core, spatial: [{{name: core, fanout: {cores}, may_reuse: All}}]}}
-  - !Memory {{name: Register, size: {registers}, leak_power: 0, area: 0,
-      actions: [{{name: read, energy: 0.1, throughput: inf}}, {{name: write, energy: 0.1, throughput: inf}}]}}
-  - !Container {{name: Lane, spatial: [{{name: lane, fanout: {lanes}, may_reuse: All}}]}}
-  - !Compute {{name: MAC, leak_power: 0, area: 0, actions: [{{name: compute, energy: 1, throughput: 1e9}}]}}
-opencl:
-  memories: {{Main: global, Cache: cache, Register: private}}
-  fanouts: {{Core: group.0, Lane: vector}}
-"""
 SHAPES = tuple(itertools.product((2, 8), (1 << 20, 2048), (4, 8), (None, 64)))
 """Cores, bits of registers, lanes, private bytes of the device."""
 PAIRS = [(name, shape) for shape in SHAPES for name in WORKLOADS]
@@ -59,7 +29,7 @@ def test_what_a_search_for_kernels_finds_lowers(name: str, shape: tuple[int, int
     cores, registers, lanes, private = shape
     spec = ff.loads(WORKLOADS[name] + DEVICE.format(cores=cores, registers=registers, lanes=lanes))
     limits = DeviceLimits() if private is None else DeviceLimits(private_bytes=private)
-    best = spec.replace(mapping=ff.search(lowerable(spec, limits), "latency").front[0].mapping)
+    best = spec.replace(mapping=ff.search(spec, "latency", limits=limits).front[0].mapping)
     assert len(ff.lower(best, limits=limits).steps) > 0
 
 
@@ -75,3 +45,21 @@ def test_constraints_of_the_user_stay() -> None:
     assert {leaf.name: leaf.tensors.keep for leaf in arch.components if hasattr(leaf, "tensors")} == {  # type: ignore[union-attr]
         "Main": "All", "Cache": "Nothing", "Register": "Outputs",
     }  # fmt: skip
+
+
+def test_smaller_limits_leave_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each work-item of each of two Einsums has its part; a device is as good as its limits, however it is named."""
+    spec = ff.loads(WORKLOADS["chain"] + DEVICE.format(cores=2, registers=1 << 20, lanes=4))
+    small = DeviceLimits(private_bytes=64)
+    held = ff.search(spec, "latency", limits=small)
+    assert held.front[0].peak["Register"] <= 8 * small.private_bytes / 2
+    assert held.value > ff.search(spec, "latency", limits=DeviceLimits()).value
+    monkeypatch.setattr("feinsum_fuse.device.catalogue.find_device", lambda name: name)
+    monkeypatch.setattr("feinsum_fuse.device.catalogue.target", lambda device: Target(limits=small) if device == "mine" else None)
+    assert ff.search(spec, "latency", device="mine").value == held.value
+
+
+def test_a_device_that_is_not_there_is_told() -> None:
+    spec = ff.loads(WORKLOADS["product"] + DEVICE.format(cores=2, registers=2048, lanes=4))
+    with pytest.raises(ff.DeviceError, match="no OpenCL device matches"):
+        ff.search(spec, device="no such device")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
+import pickle
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -11,6 +14,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mapper.errors import NoMappingError, UnsearchedError
+from tests.sweeps import SLOW
 
 from .specs import OUTER, arch, compute, memory, spec, two_memories, workload
 
@@ -45,6 +49,28 @@ def test_each_point_is_its_own_search() -> None:
 def test_any_executor_gives_the_same() -> None:
     with ThreadPoolExecutor(2) as pool:
         assert ff.explore(SPEC, GRID, executor=pool) == ff.explore(SPEC, GRID)
+
+
+@pytest.mark.parametrize("processes", [False, True] if SLOW else [False])
+def test_a_cluster_of_dask_gives_the_same(processes: bool) -> None:
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    with distributed.Client(processes=processes, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+        assert ff.explore(SPEC, GRID, "edp", executor=client) == ff.explore(SPEC, GRID, "edp")
+
+
+class Posted:
+    """An executor that sends calls and answers as bytes, as those of other machines do."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        call, given = pickle.loads(pickle.dumps((function, arguments)))
+        answer: Future[Any] = Future()
+        answer.set_result(pickle.loads(pickle.dumps(call(*given))))
+        return answer
+
+
+def test_calls_and_answers_travel() -> None:
+    grid = {"Buffer.size": [400.0]}
+    assert ff.explore(SPEC, grid, executor=Posted()) == ff.explore(SPEC, grid)
 
 
 def test_the_front_and_the_best() -> None:

@@ -37,6 +37,7 @@ from .session import Session
     footprint=TEXT,
     max_rows=COUNT,
     limits=instance("a DeviceLimits", DeviceLimits) | NOTHING,
+    resume=PATH | NOTHING,
     without=collection("a list of names", TEXT),
 )
 def search(
@@ -60,6 +61,7 @@ def search(
     max_rows: int = MAX_ROWS,
     device: object | None = None,
     limits: DeviceLimits | None = None,
+    resume: str | None = None,
     without: Collection[str] = (),
 ) -> Result:
     """The best LoopTree for a workload on an architecture, by the model of :func:`feinsum_fuse.predict`.
@@ -79,14 +81,16 @@ def search(
     Einsums, once one has worked for a moment; the result is the same. ``max_rows``: so many partial mappings, steps of their chains of
     holders and pairs that are joined are held at once, in all tables together; a stage of the search that would hold more is dropped,
     and then nothing is proved unless the floor is reached. ``cache``: a folder that keeps these tables for later searches, of any
-    workload that has them. ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
+    workload that has them. ``resume``: a file that keeps the best mapping and what is proved after each stage; where it is there, the
+    search goes on from it. ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
 
     Raises :class:`NoMappingError` if nothing is legal, :class:`UnsearchedError` for what the search does not cover,
     :class:`UnprovedError` if a limit ends it before it has a mapping.
     """
     options = Options(
         objective or "energy", top, tuple(pareto or ()), fused, imperfect, tolerance, seconds, jobs, cache, progress,
-        even, flip, head_first, head_is_tiled_fusion, footprint, max_rows, frozenset(without),
+        even, flip, head_first, head_is_tiled_fusion, footprint, max_rows,
+        None if resume is None else str(resume), frozenset(without),
     )  # fmt: skip
     given = for_device(expect_spec(spec), device, limits)
     bare = expanded(given.replace(mapping=None, opencl=None))

@@ -15,9 +15,10 @@ from ..infeasibility import infeasible
 from ..omissions import Omissions
 from ..options import Objective
 from ..problem import Counted, Problem
-from ..result import Found, value_of
+from ..result import Found, SearchStage, value_of
 from ..tree import InexpressibleError
 from .candidates import Goal, WholeMapping, candidates
+from .journal import NOTHING_DONE
 from .session import STOPS, Session
 
 NEAR = 0.1
@@ -38,28 +39,47 @@ class Optimum:
     """Fused loops looked at to find it."""
     fused: int = 0
     """The most fused loops that are looked at."""
+    known: Found | None = None
+    """The best mapping as the model judges it, once that was asked; of an earlier search where this one has none as good."""
+    done: int = NOTHING_DONE
+    """No mapping with at most so many fused loops is better than the best so far."""
 
-    def search(self) -> WholeMapping:
-        """The best mapping, or what there is of it where the search is stopped."""
+    def resume(self) -> None:
+        """Begin where the search ended whose journal this one goes on with."""
+        journal = self.session.journal
+        if journal is None or (state := journal.state) is None:
+            return
+        mapping = state.spec.mapping
+        assert mapping is not None
+        self.known = self.session.judged(state.spec.workload, mapping, f"The mapping in {journal.path}")
+        self.value, self.used, self.done = value_of(self.goal.objective, self.known), state.used, state.done
+        self.session.log.append(SearchStage("resumed", self.session.seconds, self.floor, self.value, 0))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no mapping yet."""
+        return self.best is None and self.known is None
+
+    def search(self) -> None:
+        """Find the best mapping, or what there is of it where the search is stopped."""
         try:
             self.fused = self.session.most_fused(self.problem)
             self._stages(self.fused)
         except STOPS as reason:
             self.session.late = True
-            if self.best is None:
+            if self.empty:
                 self.rescue()
-            if self.best is None:
+            if self.empty:
                 raise stopped(reason) from None
-        if self.best is None:
+        if self.empty:
             raise NoMappingError(infeasible(self.problem))
-        return self.best
 
     def _stages(self, fused: int) -> None:
         floors = self.problem.floors.total
         if np.isinf(floors).any():
             raise NoMappingError(infeasible(self.problem))
         self.floor = self.goal.value(floors)
-        self.session.report("floor", self.floor, self.value)
+        self._report("floor")
         options = self.session.options
         enough = (1 + SLACK) * (1 + options.tolerance)
         with self._dropped():
@@ -67,16 +87,29 @@ class Optimum:
                 self._try(self.problem.witnesses(), self.floor)
         if self.problem.large and self.value > self.floor * enough:
             self._greedy(fused)
-        for loops in range(fused + 1):
+        for loops in range(self.done + 1, fused + 1):
+            self.session.stage = stage = f"{loops} fused loops"
             with self._dropped():
                 self._stage(loops)
-            self.session.report(f"{loops} fused loops", self.floor, self.value)
+                if not self.session.late:
+                    self.done = loops
+            self._report(stage)
             if self.value <= self.floor * enough:
                 return
         if self.session.late:
             return
-        if not Omissions(self.problem, self.session.most_fused(self.problem)).structures and self.best is not None:
+        if not Omissions(self.problem, self.session.most_fused(self.problem)).structures and not self.empty:
             self.floor = self.value / (1 + options.tolerance)
+
+    def _report(self, stage: str) -> None:
+        """Keep, log and tell the end of a stage."""
+        if self.session.journal is not None:
+            # What another problem than the whole has shown is not kept as shown.
+            done = NOTHING_DONE if self.problem.expressible else self.done
+            with contextlib.suppress(InexpressibleError):
+                best = None if self.empty else self.judged()
+                self.session.journal.add(stage, self.session.seconds, self.floor, best, used=self.used, done=done)
+        self.session.report(stage, self.floor, self.value)
 
     def _stage(self, loops: int) -> None:
         """Search all mappings with at most so many fused loops; nothing once a stage was too large, as the next would be, too."""
@@ -93,9 +126,9 @@ class Optimum:
             raise
         except UnprovedError:
             self.session.late = True
-            if self.best is None:
+            if self.empty:
                 self.begin()
-            if self.best is None:
+            if self.empty:
                 raise
 
     def _greedy(self, fused: int) -> None:
@@ -106,12 +139,12 @@ class Optimum:
             with self._dropped():
                 self._improve(problem, before, loops)
             if self.value < before:
-                self.session.report(f"greedy, {loops} fused loops", self.floor, self.value)
+                self._report(f"greedy, {loops} fused loops")
 
     def _improve(self, problem: Problem, bound: float, loops: int) -> bool:
         """Whether a problem has a mapping within a bound; its best is taken if it is better than the incumbent."""
         found = next(candidates(problem, self.goal, bound, loops), None)
-        if found is not None and self.goal.value(found.figures) < self.value * (1 - SLACK):
+        if found is not None and (self.empty or self.goal.value(found.figures) < self.value * (1 - SLACK)):
             self._take(found, loops)
         return found is not None
 
@@ -122,7 +155,7 @@ class Optimum:
             near = self.floor * (1 + NEAR)
             if near < self.value / tolerable:
                 yield near
-            if self.best is None:
+            if self.empty:
                 self.begin()
             yield self.value / tolerable
 
@@ -134,7 +167,7 @@ class Optimum:
             return
         for bound in (self.goal.value(least), math.inf):
             if self._try(problem, bound):
-                self.session.report("first mapping", self.floor, self.value)
+                self._report("first mapping")
                 return
 
     def rescue(self) -> None:
@@ -155,11 +188,18 @@ class Optimum:
         return True
 
     def _take(self, found: WholeMapping, loops: int) -> None:
-        self.best, self.used, self.value = found, loops, self.goal.value(found.figures)
+        self.best, self.known, self.used, self.value = found, None, loops, self.goal.value(found.figures)
 
-    def written(self, best: WholeMapping) -> Found:
+    def judged(self) -> Found:
+        """The best mapping so far, judged by the model."""
+        if self.known is None:
+            assert self.best is not None
+            self.known = self.session.found(self.best)
+        return self.known
+
+    def written(self) -> Found:
         """The best mapping judged by the model, or one that is as good, with as many fused loops, and better in the other figure."""
-        found = self.session.found(best)
+        found = self.judged()
         figures = self.problem.figures
         if (figures.energy and figures.seconds) or self.session.late:
             return found
@@ -177,8 +217,8 @@ class Optimum:
         if better is None or goal.value(better.figures) >= value_of(other, found) * (1 - SLACK):
             return found
         # With a tolerance it may be better in both.
-        self.best, self.value = better, self.goal.value(better.figures)
-        return self.session.found(better)
+        self._take(better, self.used)
+        return self.judged()
 
 
 def solved(session: Session, objective: Objective) -> tuple[Optimum, Found]:
@@ -186,13 +226,15 @@ def solved(session: Session, objective: Objective) -> tuple[Optimum, Found]:
     # Where every mapping takes as long, the thriftiest is the best in all three.
     counted: Objective = "energy" if session.same_latency else objective
     optimum = Optimum(session, session.problem(session.figures(counted)), Goal(counted))
-    best = optimum.search()
+    optimum.resume()
+    optimum.search()
     try:
-        found = optimum.written(best)
+        found = optimum.written()
     except InexpressibleError:
         floor = optimum.floor
         optimum = Optimum(session, session.problem(session.figures(counted), expressible=True), Goal(counted))
-        found = optimum.written(optimum.search())
+        optimum.search()
+        found = optimum.written()
         optimum.floor = floor
     session.agree(counted, optimum.value, found)
     return optimum, found

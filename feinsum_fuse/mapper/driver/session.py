@@ -6,11 +6,14 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ...errors import Error, SearchError
 from ...formats.arch import Arch, Compute, Memory, Network, Toll
 from ...formats.checking.constraint_check import broken_by
+from ...formats.mapping import Mapping as LoopTree
 from ...formats.spec import Spec
+from ...formats.workload import Workload
 from ...model.accelforge.terms import takes_time
 from ...model.evaluation import predict
 from ..budget import Budget
@@ -21,11 +24,14 @@ from ..request.flips import with_einsums
 from ..result import Found, SearchStage, SpaceSize, value_of
 from ..tree import MappedEinsum, TreeWriter
 from .candidates import WholeMapping
+from .journal import Journal
 
+SOON = 1.0
+"""Seconds between two words about a stage that lasts."""
 STOPS = (UnprovedError, KeyboardInterrupt)
 """What ends a search, which then returns what it has."""
 AGREEMENT = 1e-6
-"""Figures of a mapping and of the model agree to this fraction; both are sums of some hundred terms in double precision."""
+"""Counted of a mapping and of the model agree to this fraction; both are sums of some hundred terms in double precision."""
 
 
 @dataclass
@@ -40,10 +46,16 @@ class Session:
     began: float = field(default_factory=time.perf_counter)
     late: bool = False
     """Whether it was stopped."""
+    stage: str = "floor"
+    """What it is at."""
+    standing: tuple[float, float] = (0.0, math.inf)
+    """The floor and the incumbent that were told last."""
 
     def __post_init__(self) -> None:
         deadline = math.inf if self.options.seconds is None else self.began + self.options.seconds
         self.budget = Budget(self.options.max_rows, deadline)
+        if self.options.progress is not None:
+            self.budget.tell_every(SOON, self.tell)
 
     @property
     def arch(self) -> Arch:
@@ -77,19 +89,28 @@ class Session:
         floors = {"energy": (0,), "latency": (1,), "edp": (0, 1)}[objective]
         return Counted(both or objective == "energy", both or objective == "latency", floors)
 
+    @cached_property
+    def journal(self) -> Journal | None:
+        """The file that keeps its state."""
+        return None if self.options.resume is None else Journal.at(self.options.resume, self.given, self.options)
+
     def found(self, candidate: WholeMapping) -> Found:
         """A candidate written out and judged by the model."""
         branches = [MappedEinsum.of(part) for part in candidate.parts]
         workload = with_einsums(self.spec.workload, [branch.space.terms.einsum for branch in branches])
         mapping = TreeWriter(workload, branches).mapping()
+        return self.judged(workload, mapping, "The search's own mapping")
+
+    def judged(self, workload: Workload, mapping: LoopTree, whose: str) -> Found:
+        """A mapping judged by the model; :class:`SearchError` if it is none."""
         spec = dataclasses.replace(self.spec, workload=workload, mapping=mapping)
         try:
             prediction = predict(spec)
         except Error as error:
-            raise SearchError(f"The search's own mapping is refused by the model: {error.message}\n{mapping}") from error
+            raise SearchError(f"{whose} is refused by the model: {error.message}\n{mapping}") from error
         # Where no mapping uses a fanout enough, those that use most are searched.
         if broken := [b for b in broken_by(spec) if b.field[-1] != "min_usage"]:
-            raise SearchError(f"The search's own mapping breaks a constraint: {broken[0]}\n{mapping}")
+            raise SearchError(f"{whose} breaks a constraint: {broken[0]}\n{mapping}")
         finite = [leaf.name for leaf in self.arch.components if isinstance(leaf, Memory) and math.isfinite(leaf.size)]
         peak = {name: prediction.peak[name] for name in finite}
         return Found(self.given.replace(workload=workload, mapping=mapping), prediction.energy, prediction.latency, peak)
@@ -105,9 +126,21 @@ class Session:
         """What was looked at, of a space of this size."""
         return SpaceSize(size, evaluated=self.budget.evaluated, kept=self.budget.kept, joined=self.budget.joined)
 
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.perf_counter() - self.began
+
     def report(self, name: str, floor: float, incumbent: float) -> None:
-        """Log a stage and tell the caller."""
-        seconds = time.perf_counter() - self.began
-        self.log.append(SearchStage(name, seconds, floor, incumbent, self.budget.evaluated))
+        """Log a stage that has ended and tell the caller."""
+        self.log.append(SearchStage(name, self.seconds, floor, incumbent, self.budget.evaluated))
+        self.stage, self.standing = name, (floor, incumbent)
+        self.tell(ended=True)
+
+    def tell(self, *, ended: bool = False) -> None:
+        """Tell the caller where the search is."""
         if self.options.progress is not None:
-            self.options.progress(SearchProgress(name, seconds=seconds, floor=floor, incumbent=incumbent, rows=self.budget.evaluated))
+            floor, incumbent = self.standing
+            rows = self.budget.evaluated
+            now = SearchProgress(self.stage, seconds=self.seconds, ended=ended, floor=floor, incumbent=incumbent, rows=rows)
+            self.options.progress(now)

@@ -50,6 +50,7 @@ def _begin(tasks: Sequence[Callable[[], object]], budget: Budget, jobs: int) -> 
     """What a child inherits. An interrupt ends its task, never its waiting."""
     global _held
     _held = tasks, budget
+    budget.be_silent()
     budget.max_rows = budget.held + (budget.max_rows - budget.held) // jobs
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -20,7 +20,7 @@ from .store import Store
 
 Limits = Mapping[Homes, Limit]
 """Homes -> what one Einsum with these homes may need at most."""
-OF_JOINS = ("objective", "top", "pareto", "tolerance", "seconds", "jobs", "cache", "progress", "max_rows", "footprint", "fused")
+OF_JOINS = ("objective", "top", "pareto", "tolerance", "seconds", "jobs", "cache", "progress", "max_rows", "footprint", "fused", "resume")
 """The options that do not change the tables of an Einsum, ``ffmr`` apart."""
 
 
