@@ -120,7 +120,7 @@ def test_curves_of_all_kinds_in_one_picture(invoke: Invoke, files: list[Path], t
         (["--objective", "speed"], 1, "objective is 'speed'"),
         (["--fused", "some"], 2, "neither a number nor ffmr"),
         (["--curve", "Bufer"], 1, "no memory Bufer"),
-        (["-o", "/nowhere/best.yaml"], 1, "there is no folder"),
+        (["-o", "/dev/null/best.yaml"], 1, "there is no folder"),
         (["--svg", "/"], 1, "it is a folder"),
         (["--against", "energy"], 2, "give --curve MEMORY, too"),
         (["--pareto", "energy", "--top", 2], 2, "leave out --top or --pareto"),
