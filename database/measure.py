@@ -21,7 +21,8 @@ from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed
 from feinsum_fuse.archive.text.lines import lines_of, read_facts
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import POCL, DeviceInfo, find_device, target
-from feinsum_fuse.device.program.program import Program, build
+from feinsum_fuse.device.program.building import build
+from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import measure_together
 from feinsum_fuse.device.timing.measurement import Measurement, Provenance, Subject
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome

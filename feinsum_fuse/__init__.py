@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .cascades.matching.match import match
     from .cascades.reading.batched import array, batched_einsum
     from .cascades.reading.reader import cascade
-    from .compilation import compile
+    from .compilation.compilation import compile
     from .device.calibration.calibration import calibrate
     from .device.timing.harness import measure
     from .formats.reading.building import spec
@@ -105,7 +105,7 @@ _MODULES = {
     "bounds": "model.floor",
     "calibrate": "device.calibration.calibration",
     "cascade": "cascades.reading.reader",
-    "compile": "compilation",
+    "compile": "compilation.compilation",
     "curve": "mapper.curves",
     "default_mapping": "mappings.default_mapping",
     "einsum": "numpy_einsum",

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
-from constantdict import constantdict
 from numpy.typing import DTypeLike
 
-from .archive.facts.retrieval import retrieve
-from .archive.tables.address import Url
 from .arguments import element_type
-from .cascades.cascade import Cascade
-from .cascades.reading.reader import cascade as cascade_of
 from .cascades.reading.subscripts import (
     ContractionOrder,
     Subscripts,
@@ -30,18 +26,20 @@ from .cascades.reading.subscripts import (
     read_arguments,
     read_subscripts,
 )
-from .compilation import compile
+from .compilation.ready import Chosen, find, keep, request_of
 from .device.catalogue import find_device
 from .device.program.arguments import as_array
-from .device.program.program import Program, build
+from .device.program.program import Program
 from .device.program.runner import Array
-from .device.timing.outcome import KernelError
-from .errors import CascadeError, ScheduleError, UnsupportedTypeError
-from .formats.opencl import OpenCL
-from .formats.reading.building import spec as spec_of
-from .mappings.suited import suited
+from .errors import CascadeError, UnsupportedTypeError
+
+if TYPE_CHECKING:
+    from .archive.tables.address import Url
+    from .cascades.cascade import Cascade
 
 MOST_PROGRAMS = 256
+LOOK_AGAIN_S = 1.0
+"""Seconds after which a call looks whether the archive has new facts about its einsum."""
 ORDERS = ("C", "F", "A", "K")
 CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
@@ -62,23 +60,42 @@ class _Signature:
 
 
 @dataclass
+class _Entry:
+    """A program, and when it was last seen that nothing better is known."""
+
+    chosen: Chosen
+    seen: float
+
+    def is_current(self) -> bool:
+        """Whether what the choice rested on is as it was, looked at once in a while."""
+        now = time.monotonic()
+        if self.chosen.knowledge is None or now - self.seen < LOOK_AGAIN_S:
+            return True
+        self.seen = now
+        return self.chosen.knowledge.renewed() is not None
+
+
+@dataclass
 class _Programs:
     """Compiled programs, the least recently used of which is dropped; safe for threads."""
 
-    known: OrderedDict[_Signature, Program] = field(default_factory=OrderedDict)
+    known: OrderedDict[_Signature, _Entry] = field(default_factory=OrderedDict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, signature: _Signature) -> Program | None:
         with self.lock:
-            if signature in self.known:
-                self.known.move_to_end(signature)
-            return self.known.get(signature)
+            entry = self.known.get(signature)
+            if entry is None or not entry.is_current():
+                return None
+            self.known.move_to_end(signature)
+            return entry.chosen.program
 
-    def put(self, signature: _Signature, program: Program) -> None:
+    def put(self, signature: _Signature, chosen: Chosen) -> Program:
         with self.lock:
-            self.known[signature] = program
+            self.known[signature] = _Entry(chosen, time.monotonic())
             while len(self.known) > MOST_PROGRAMS:
                 self.known.popitem(last=False)
+        return chosen.program
 
 
 _PROGRAMS = _Programs()
@@ -93,6 +110,7 @@ def einsum(
     optimize: object = False,
     device: cl.Device | str | None = None,
     url: Url | None = None,
+    tune: bool | float = False,
 ) -> Array:
     """``numpy.einsum`` on an OpenCL device: ``einsum("ij,jk->ik", A, B)``, or ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
 
@@ -113,8 +131,7 @@ def einsum(
     on_device = bool(given) and all(isinstance(operand, cla.Array) for operand in given)
     wanted = _Wanted(as_array("out", out), order, casting, on_device)
     operands = [cast(Array, x) if on_device else _host(k, x) for k, x in enumerate(given)]
-    subscripts = read_subscripts(text, [operand.shape for operand in operands])
-    sizes = label_sizes(subscripts, [operand.shape for operand in operands])
+    subscripts, sizes = _read(text, tuple(operand.shape for operand in operands))
     shape = tuple(sizes[label] for label in subscripts.output)
     result_type = wanted.type_of(operands, None if dtype is None else element_type(dtype, UnsupportedTypeError), shape)
     column_major = order == "F" or (order == "A" and all(_is_column_major(operand) for operand in operands))
@@ -122,19 +139,35 @@ def einsum(
         zeros = np.zeros(shape, result_type)
         empty = wanted.given(cla.to_device(cast(cla.Array, operands[0]).queue, zeros) if on_device else zeros, column_major)
         return empty if out is None else out
-    chosen = cast(cla.Array, operands[0]).queue.device if on_device else device if isinstance(device, cl.Device) else find_device(device)
+    chosen = cast(cla.Array, operands[0]).queue.device if on_device else _device(device)
     real, logical = _real_type(result_type)
     operands = [_cast(operand, result_type) for operand in operands]
     subscripts, operands = _without_ones(subscripts, operands, sizes)
     is_complex = tuple(operand.dtype.kind == "c" for operand in operands)
     shapes = tuple(operand.shape for operand in operands)
     signature = _Signature(subscripts, shapes, is_complex, real, logical, _order(optimize), chosen.int_ptr, str(url or ""))
-    program = _PROGRAMS.get(signature)
+    program = _PROGRAMS.get(signature) if tune is False else None
     if program is None:
-        program = _compiled(signature, sizes, chosen, url)
-        _PROGRAMS.put(signature, program)
+        program = _PROGRAMS.put(signature, _chosen(signature, sizes, chosen, url, tune))
     result = wanted.given(_result(program(_inputs(operands, np.dtype(real))), shape, result_type), column_major)
     return result if out is None else out
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
+def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[Subscripts, Mapping[str, int]]:
+    """The subscripts for operands of these shapes, and the length of every label."""
+    subscripts = read_subscripts(text, shapes)
+    return subscripts, label_sizes(subscripts, shapes)
+
+
+def _device(device: cl.Device | str | None) -> cl.Device:
+    """The device that is meant; what a name means does not change while a process lasts."""
+    if isinstance(device, cl.Device):
+        return device
+    return _named(device) if device is None or isinstance(device, str) else find_device(device)
+
+
+_named = lru_cache(maxsize=16)(find_device)
 
 
 @dataclass(frozen=True)
@@ -231,7 +264,7 @@ def _real_type(dtype: np.dtype) -> tuple[str, bool]:
     )
 
 
-def _without_ones(subscripts: Subscripts, operands: Sequence[Array], sizes: dict[str, int]) -> tuple[Subscripts, list[Array]]:
+def _without_ones(subscripts: Subscripts, operands: Sequence[Array], sizes: Mapping[str, int]) -> tuple[Subscripts, list[Array]]:
     """Operands without the axes of length 1 whose label is longer elsewhere."""
     inputs, kept = [], []
     for labels, operand in zip(subscripts.inputs, operands, strict=True):
@@ -243,7 +276,7 @@ def _without_ones(subscripts: Subscripts, operands: Sequence[Array], sizes: dict
 
 def cascade_for(
     subscripts: Subscripts,
-    sizes: dict[str, int],
+    sizes: Mapping[str, int],
     is_complex: Sequence[bool],
     dtype: str,
     *,
@@ -251,29 +284,30 @@ def cascade_for(
     order: ContractionOrder = None,
 ) -> Cascade:
     """The cascade of an einsum: inputs ``A0``, ``A1``, ..., imaginary parts ``A0i``, ..., result ``Z`` (and ``Zi``)."""
+    from .cascades.reading.reader import cascade
+
     steps = products(subscripts, sizes, is_complex, order)
-    return cascade_of(list(einsums(steps, logical=logical)), sizes=rank_sizes(steps, sizes), dtypes={"All": dtype})
+    return cascade(list(einsums(steps, logical=logical)), sizes=rank_sizes(steps, sizes), dtypes={"All": dtype})
 
 
-def _compiled(signature: _Signature, sizes: dict[str, int], device: cl.Device, url: Url | None) -> Program:
+def _chosen(signature: _Signature, sizes: Mapping[str, int], device: cl.Device, url: Url | None, tune: bool | float) -> Chosen:
+    """The program of a signature: as it was chosen before, here or in an earlier process, or chosen now."""
+    given = (signature.subscripts.inputs, signature.subscripts.output, signature.shapes, signature.is_complex)
+    request = request_of("einsum", given=[*given, signature.dtype, signature.logical, signature.order])
+    if tune is False and (found := find(request, device, url)) is not None:
+        return found
+    from .compilation.making import BuildOptions
+    from .compilation.selection import selected, tuned
+
     cascade = cascade_for(
         signature.subscripts, sizes, signature.is_complex, signature.dtype, logical=signature.logical, order=signature.order
     )
-    # What is measured without a mapping is recorded as it was rewritten before.
-    for form in dict.fromkeys((cascade, suited(cascade))):
-        fact = retrieve(form, device, url)
-        if fact.schedule is not None:
-            # What worked where it was recorded need not work here; the default does not depend on it.
-            with suppress(KernelError, ScheduleError):
-                return build(form, fact.schedule, device)
-    return compile(spec_of(cascade, opencl=_types(cascade)), device)
-
-
-def _types(cascade: Cascade) -> OpenCL:
-    return OpenCL(
-        dtypes=constantdict({name: tensor.dtype for name, tensor in cascade.tensors.items()}),
-        accumulate=constantdict({e.output.tensor: e.accumulate for e in cascade.einsums}),
-    )
+    options = BuildOptions(device, url)
+    if tune is not False:
+        return Chosen(tuned(cascade, options, None if tune is True else float(tune)), None)
+    chosen = selected(cascade, options)
+    keep(request, device, url, chosen)
+    return chosen
 
 
 def _inputs(operands: Sequence[Array], dtype: np.dtype) -> dict[str, Array]:

@@ -37,6 +37,15 @@ def write_whole(file: Path, text: str) -> None:
         place.write_text(text, encoding="utf-8")
 
 
+def state_of(file: str | Path) -> tuple[int, int, int] | None:
+    """Identity, size and time of a file, which change when it does; ``None`` for no file and for an empty one."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return (status.st_ino, status.st_size, status.st_mtime_ns) if status.st_size else None
+
+
 def _is_replaceable(target: Path) -> bool:
     if not target.exists():
         return True

@@ -36,9 +36,10 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def user_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory of the test run's own, so that no test reads or writes the user's records."""
+    """A data directory of the test run's own, so that no test reads or writes the user's records; programs are built, not found."""
     folder = tmp_path_factory.mktemp("user-data")
     os.environ["XDG_DATA_HOME"] = str(folder)
+    os.environ["FEINSUM_FUSE_PROGRAMS"] = "off"
     return folder
 
 

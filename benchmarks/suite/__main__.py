@@ -29,7 +29,8 @@ from feinsum_fuse.cascades.reading.reader import cascade as cascade_of_spec
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_to_json
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.checking.example import example
-from feinsum_fuse.device.program.program import Program, build, lowered
+from feinsum_fuse.device.program.building import build, lowered
+from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.formats.writing.presentation import table, yaml

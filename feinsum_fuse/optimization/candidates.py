@@ -10,7 +10,7 @@ import loopy as lp
 
 from ..archive.facts.application import apply_schedule
 from ..archive.facts.fact import Fact
-from ..archive.facts.question import Fit, about_match, size_distance
+from ..archive.facts.question import Fit, about_match
 from ..archive.facts.retrieval import query, retrieve
 from ..archive.tables.address import Url
 from ..cascades.cascade import Cascade
@@ -29,8 +29,6 @@ from ..schedule.schedule import Schedule
 from ..tuning.tuner import tune
 from .optimized import How
 
-NEAR = 2.0
-"""Factors of two, over all lengths together, by which a fact's sizes may differ from a kernel's for its times to say something there."""
 MOST_PREDICTED = 20
 """Facts that the model looks at."""
 
@@ -83,7 +81,7 @@ class OptimizationRequest:
         predicted = self._predicted_best(fact)
         for one, detail in ((fact, fact.detail), (predicted, "the fastest by the model")):
             if one is not None:
-                yield Contender(How.fact, detail, functools.partial(one.apply, self.kernel), one, one is predicted or is_near(one))
+                yield Contender(How.fact, detail, functools.partial(one.apply, self.kernel), one, one is predicted or one.is_near)
 
     def _predicted_best(self, best: Fact) -> Fact | None:
         """The fact whose schedule takes the least time at this kernel's sizes by the model, on a device that was calibrated before.
@@ -133,10 +131,3 @@ class OptimizationRequest:
         program = found.program
         detail = f"{found.measured} candidates measured in {found.seconds:.0f} s"
         yield Contender(How.tuned, detail, lambda: self._by(program.schedule, program.cascade))
-
-
-def is_near(fact: Fact) -> bool:
-    """Whether a fact's times say something about the sizes that were asked about."""
-    if fact.found is Fit.exact:
-        return True
-    return size_distance(fact.sizes, fact.known.key.sizes) <= NEAR

@@ -41,7 +41,7 @@ def optimize(
     ``seconds``, which is recorded at ``url``. Each is applied and verified on random data, at shorter lengths where the kernel is long;
     then they are timed at full size, in turns with the kernel as it is, and the fastest is taken: a fact that loses to the default mapping
     is not. What is not legal, does not agree or is slower is named in ``reasons``. A fact from sizes far away
-    (:data:`~.candidates.NEAR`) of which nothing says that it is fast here is tried where the default mapping fails. ``own`` gives the
+    (``Fact.is_near``) of which nothing says that it is fast here is tried where the default mapping fails. ``own`` gives the
     kernel by the caller's own transformation, which takes part in the race, unverified, and is the answer where there is no other.
     ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
     """

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import loopy as lp
-import numpy as np
 
 from ..archive.facts.application import at_sizes
 from ..archive.facts.trial_arrays import TrialData
@@ -17,13 +15,10 @@ from ..device.catalogue import DeviceInfo, find_device, target_of
 from ..device.program.runner import Runner
 from ..device.runtime.isolation import run_isolated
 from ..device.timing.outcome import KernelError, Outcome
+from ..device.timing.turns import medians, turns
 from ..errors import LoweringError
 
 SEED = 0
-ROUNDS = 5
-"""Runs of each kernel, in turn, of which the medians are compared."""
-LONG_S = 1.0
-"""Seconds of all kernels together after which a round is the last one: the device's noise is below that."""
 PATIENCE_S = 10.0
 PATIENCE = 30
 """A kernel may take :data:`PATIENCE_S` seconds and so many times as long as the fastest other one; then it is not waited for any longer."""
@@ -64,31 +59,14 @@ def times(
     runners = [Runner(program, found) for program in programs]
     inputs = {a.name: trial.inputs[a.name] for a in programs[0].inputs}
     if is_long:
-        others = _medians(runners[1:], inputs)
+        others = medians(runners[1:], inputs)
         limit = PATIENCE_S + PATIENCE * min(others, default=0.0)
         result = run_isolated(programs[0], inputs, device, timeout_s=limit)
         if result.outcome is Outcome.timeout:
             return Times(PATIENCE * min(others, default=0.0), others, is_bound=True)
         if result.outcome is not Outcome.ok:
             raise KernelError(result.outcome, result.stage, f"the kernel fails as it was given: {result.message}", programs[0])
-    first, *rest = _turns(runners, inputs)
+    first, *rest = turns(runners, inputs)
     ratios = [[a / b for a, b in zip(first, other, strict=True)] for other in rest]
     spreads = tuple((min(some), max(some)) for some in ratios) if len(first) > 1 else ()
     return Times(statistics.median(first), tuple(map(statistics.median, rest)), spreads=spreads)
-
-
-def _medians(runners: Sequence[Runner], inputs: Mapping[str, np.ndarray]) -> tuple[float, ...]:
-    return tuple(map(statistics.median, _turns(runners, inputs)))
-
-
-def _turns(runners: Sequence[Runner], inputs: Mapping[str, np.ndarray]) -> list[list[float]]:
-    """Seconds of runs in turns, by kernel; the first one of each, which compiles, does not count."""
-    taken: list[list[float]] = [[] for _ in runners]
-    for position in range(1 + ROUNDS):
-        for runner, found in zip(runners, taken, strict=True):
-            start = time.perf_counter()
-            runner(dict(inputs))
-            found.append(time.perf_counter() - start)
-        if position and sum(found[-1] for found in taken) > LONG_S:
-            break
-    return [found[1:] for found in taken]

@@ -12,11 +12,12 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ..cascades.cascade import Cascade
 from ..device.catalogue import DeviceInfo
 from ..device.timing.measurement import Measurement, Provenance, Subject
-from ..device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError, Sample, Verdict
+from ..device.timing.measuring_process import Loading, ProcessDiedError, Sample, Verdict
 from ..device.timing.outcome import Outcome
 from ..device.timing.timing import SHORTEST_SAMPLE
 from .candidate import Candidate
@@ -38,6 +39,16 @@ TIMEOUT_S = 30.0
 MOST_RUNS = 64
 KEPT = 4
 """Programs that stay loaded, the fastest."""
+
+
+class Processes(Protocol):
+    """Where programs are held and timed: :class:`~feinsum_fuse.device.timing.measuring_process.MeasuringProcesses`, or a cluster's."""
+
+    def load(self, jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]: ...
+
+    def sample(self, key: int, runs: int, *, longest_s: float, timeout_s: float) -> Sample: ...
+
+    def drop(self, key: int) -> None: ...
 
 
 @dataclass
@@ -86,7 +97,7 @@ class Measured:
 class Measuring:
     """The candidates that were measured, and what is loaded."""
 
-    def __init__(self, processes: MeasuringProcesses) -> None:
+    def __init__(self, processes: Processes) -> None:
         self._processes = processes
         self._by_text: dict[str, Measured] = {}
         self.fastest: Measured | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pyopencl as cl
@@ -24,16 +25,28 @@ def model_choice(cascade: Cascade, device: cl.Device, seconds: float = 1.0, seed
 
     Raises :class:`~feinsum_fuse.errors.SearchError` for a cascade of which no mapping can be predicted.
     """
+    predicted = predictions(cascade, device, seconds, seed=seed)
+    if not predicted:
+        raise SearchError("the model predicts no mapping of this cascade")
+    return min(predicted, key=lambda candidate: predicted[candidate])
+
+
+def predictions(
+    cascade: Cascade, device: cl.Device, seconds: float, *, runs: float = math.inf, seed: int = 0
+) -> dict[Candidate, float]:
+    """Seconds that the model predicts for what a search of so many seconds finds, the default mappings first.
+
+    It ends earlier, once it has taken as long as ``runs`` runs of the best.
+    """
+    begin = time.monotonic()
     found = target(device)
     arch = known_device(device)
     assert arch.arch is not None and arch.opencl is not None
     space = Space(cascade, arch.arch, arch.opencl, found)
     search = Search(space, seed, (), lambda candidates: predict_all([c.spec for c in candidates], found), space.defaults())
-    end, seen = time.monotonic() + seconds, -1
-    while len(search.predicted) > seen and time.monotonic() < end:
+    best, seen = math.inf, -1
+    while len(search.predicted) > seen and time.monotonic() - begin < min(seconds, runs * best):
         seen = len(search.predicted)
         search.explore(ROUND)
-    predicted = {candidate: s for candidate, s in search.predicted.items() if s is not None}
-    if not predicted:
-        raise SearchError("the model predicts no mapping of this cascade")
-    return min(predicted, key=lambda candidate: predicted[candidate])
+        best = min((s for s in search.predicted.values() if s is not None), default=math.inf)
+    return {candidate: s for candidate, s in search.predicted.items() if s is not None}

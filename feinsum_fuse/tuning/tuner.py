@@ -22,7 +22,8 @@ from ..device.calibration.device_file import known_device
 from ..device.catalogue import DeviceInfo, find_device, target
 from ..device.checking.example import example
 from ..device.checking.room import check_room
-from ..device.program.program import Program, build, lowered
+from ..device.program.building import build, lowered
+from ..device.program.program import Program
 from ..device.timing.measurement import time_text
 from ..device.timing.measuring_process import MeasuringProcesses, Sample
 from ..device.timing.outcome import KernelError, Outcome
@@ -34,9 +35,10 @@ from ..model.floor import bounds
 from ..model.kernel.machine import Machine
 from ..progress import Hook, Progress
 from .candidate import Candidate
+from .cluster.cluster import Cluster, RemoteProcesses, is_cluster
 from .helpers import Helpers
 from .ledger import Ledger
-from .measuring import Measured, Measuring, middle
+from .measuring import Measured, Measuring, Processes, middle
 from .preparation import Prepared, Refused, predict_all, prepare
 from .search import Search
 from .space import Space
@@ -96,8 +98,8 @@ def tune(
     first; the kernel model and what was measured so far say which are worth a measurement. The result is never slower than the default
     mapping in the turns that decide, nor than the best fact known before if ``known``. Every candidate that is run is recorded at ``url``.
     ``resume`` takes times that were recorded there before instead of measuring again. ``seed`` decides what is drawn. ``executor`` prepares
-    candidates, by default processes of its own. ``top``: how many of the best are returned in ``finalists``. An interrupt (Ctrl-C) ends the
-    search with the best so far.
+    candidates, by default processes of its own; of a Dask client's workers, one that holds the resource ``opencl`` measures, too. ``top``:
+    how many of the best are returned in ``finalists``. An interrupt (Ctrl-C) ends the search with the best so far.
 
     Raises :class:`~feinsum_fuse.errors.SearchError` if no candidate runs, and what reading, matching and devices raise.
     """
@@ -110,12 +112,17 @@ def tune(
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore")  # of mappings that nobody keeps
         count = max(1, min(PROCESSES, os.cpu_count() or 1))
-        helpers = executor if executor is not None else stack.enter_context(Helpers(count))
+        cluster = Cluster(executor) if is_cluster(executor) else None
+        helpers = cluster or executor or stack.enter_context(Helpers(count))
         for _ in range(count):
             helpers.submit(predict_all, [], target(chosen))  # they import what they need while this process reads and reckons
-        processes = stack.enter_context(MeasuringProcesses(chosen, example(cascade), count))
+        processes: Processes
+        if cluster:
+            processes = stack.enter_context(RemoteProcesses(cluster, chosen, cascade, count))
+        else:
+            processes = stack.enter_context(MeasuringProcesses(chosen, example(cascade), count))
         setting = _Setting(cascade, given, chosen, Ledger(chosen, url), _Say(progress, begin, measurements), known)
-        run = _Run(setting, helpers, Measuring(processes), count, begin + seconds, measurements, seed, resume)
+        run = _Run(setting, helpers, Measuring(processes), cluster.width if cluster else count, begin + seconds, measurements, seed, resume)
         interrupted = run.search()
         finals = run.decide(max(top, FINALISTS))
     return _result(setting, run, finals, top, begin, interrupted)
@@ -289,7 +296,7 @@ class _Run:
         for chunk, future in zip(chunks, futures, strict=True):
             try:
                 found += future.result(PATIENCE_S)
-            except (Error, TimeoutError):
+            except Exception:  # whatever an executor raises for a task that it lost
                 found += [None] * len(chunk)
         return found
 
@@ -312,7 +319,7 @@ class _Run:
         for candidate, future in zip(candidates, futures, strict=True):
             try:
                 result = future.result(PATIENCE_S)
-            except (Error, TimeoutError) as error:
+            except Exception as error:  # as above
                 result = Refused(str(error) or "no answer in time")
             if isinstance(result, Refused):
                 self.search_state.tell(candidate, None)

@@ -21,7 +21,7 @@ from feinsum_fuse.cascades.matching.match import Match, match
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.program.program import build
+from feinsum_fuse.device.program.building import build
 from feinsum_fuse.device.program.runner import Runner
 from feinsum_fuse.device.runtime.isolation import RunResult, run_isolated
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome

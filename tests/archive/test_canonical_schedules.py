@@ -12,7 +12,7 @@ from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.archive.facts.recording import canonical_names
 from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.program.program import build
+from feinsum_fuse.device.program.building import build
 from feinsum_fuse.device.timing.harness import measure
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.formats.spec import Spec

@@ -19,7 +19,8 @@ from sqlalchemy import Connection, func, insert, select
 
 from feinsum_fuse.archive import export_facts, query, record
 from feinsum_fuse.archive.tables import database, rows, schema
-from feinsum_fuse.archive.tables.address import Address, default_file, locate
+from feinsum_fuse.archive.tables.address import Address, locate
+from feinsum_fuse.archive.tables.place import default_file
 from feinsum_fuse.errors import ArchiveError
 
 from .samples import HERE, measurement, product

@@ -16,7 +16,7 @@ from feinsum_fuse.archive.text.lines import lines_of, read_facts
 from feinsum_fuse.cascades.names import chosen_names
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import POCL, DeviceInfo, devices
-from feinsum_fuse.device.program.program import build
+from feinsum_fuse.device.program.building import build
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import ArchiveError
 from feinsum_fuse.schedule.schedule import Schedule

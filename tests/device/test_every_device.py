@@ -6,7 +6,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from feinsum_fuse.compilation import compile
+from feinsum_fuse.compilation.compilation import compile
 from feinsum_fuse.device.catalogue import POCL, DeviceInfo, device_of, devices, find_device, target
 from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.device.timing.harness import measure

@@ -15,8 +15,9 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Argument, Executable
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.program.building import PLAIN, build
 from feinsum_fuse.device.program.export import export
-from feinsum_fuse.device.program.program import PLAIN, Program, build
+from feinsum_fuse.device.program.program import Program
 
 
 @pytest.fixture(scope="module")

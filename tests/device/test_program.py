@@ -11,10 +11,10 @@ import pytest
 
 from feinsum_fuse.cascades.reading.reader import cascade
 from feinsum_fuse.codegen.executable import Executable
-from feinsum_fuse.compilation import compile
+from feinsum_fuse.compilation.compilation import compile
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking.example import example, random_inputs, scales
-from feinsum_fuse.device.program import program as program_module
+from feinsum_fuse.device.program import building
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.runtime import isolation
 from feinsum_fuse.device.timing.harness import HostFunction, measure, measure_together
@@ -115,7 +115,8 @@ def test_program_describes_itself(fused: Program) -> None:
     assert fused.output_shapes == {"Z": (30, 6)}
     assert "__kernel void" in fused.source
     assert fused.spec is not None and fused.schedule.steps
-    assert str(fused).splitlines()[1:] == ["  A: float32[30, 20]", "  B: float32[20, 10]", "  C: float32[10, 6]", "  Z: float32[30, 6]"]
+    arrays = ["  A: float32[30, 20]", "  B: float32[20, 10]", "  C: float32[10, 6]", "  Z: float32[30, 6]"]
+    assert str(fused).splitlines()[1:] == [*arrays, "  the given mapping"]
 
 
 @pytest.mark.parametrize("which", ["fused", "unfused"])
@@ -202,14 +203,14 @@ def test_cold_measurement_says_so(fused: Program) -> None:
 
 def broken(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     """Make code generation produce a text with this replacement."""
-    honest = program_module.executable
+    honest = building.executable
 
     def generate(*args: object, **kwargs: object) -> Executable:
         made = honest(*args, **kwargs)  # type: ignore[arg-type]
         assert old in made.source
         return dataclasses.replace(made, source=made.source.replace(old, new))
 
-    monkeypatch.setattr(program_module, "executable", generate)
+    monkeypatch.setattr(building, "executable", generate)
 
 
 FAULTS = {
@@ -287,7 +288,7 @@ def test_nothing_is_run_in_this_process_before_a_child_survived_it(monkeypatch: 
         order.append("child")
         return honest(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(program_module, "run_isolated", watched)
+    monkeypatch.setattr(building, "run_isolated", watched)
     monkeypatch.setattr("feinsum_fuse.device.program.runner.Loaded", lambda *_: order.append("here"))
     compile(chain(UNFUSED))
     assert order == ["child"]

@@ -12,7 +12,7 @@ from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 import feinsum_fuse as ff
 from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
-from feinsum_fuse.device.program.program import PLAIN
+from feinsum_fuse.device.program.building import PLAIN
 from feinsum_fuse.optimization import optimization
 from feinsum_fuse.optimization.optimized import How
 from feinsum_fuse.optimization.race import Times

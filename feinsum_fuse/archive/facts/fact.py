@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import ArchiveError
 from .application import apply_record
-from .question import Answer, Fit, Question, Trust, trust_in
+from .question import Answer, Fit, Question, Trust, size_distance, trust_in
 from .record import Record
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ...device.timing.measurement import Measurement
     from ...model.prediction import Prediction
     from ...schedule.schedule import Schedule
+
+NEAR = 2.0
+"""Factors of two, over all lengths together, by which a fact's sizes may differ from others for its times to say something there."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +76,16 @@ class Fact:
     def prediction(self) -> Prediction | None:
         """What a model said of it, if it was asked."""
         return self.known.prediction
+
+    @property
+    def distance(self) -> float:
+        """Factors of two, over all lengths together, between the sizes that were asked about and those that were measured."""
+        return size_distance(self.sizes, self.known.key.sizes)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether its times say something about the sizes that were asked about."""
+        return self.found is Fit.exact or self.distance <= NEAR
 
     @property
     def applicable(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ..tables.address import data_folder
+from ..tables.place import data_folder
 
 PROOFS = 1_000
 """How many proofs a process remembers."""

@@ -6,15 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from ...arguments import NOTHING, PATH, expect
 from ...errors import ArchiveError
+from .place import ENVIRONMENT_VARIABLE, default_file
 
-ENVIRONMENT_VARIABLE = "FEINSUM_FUSE_DATABASE"
-FILE_NAME = "archive.sqlite3"
 Url = str | os.PathLike[str]
 """A SQLAlchemy URL or a path."""
 
@@ -33,16 +31,6 @@ class Address:
 
     def __str__(self) -> str:
         return str(self.file) if self.file else self.url.render_as_string(hide_password=True)
-
-
-def data_folder() -> Path:
-    """The user's data directory for this package."""
-    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False))
-
-
-def default_file() -> Path:
-    """The SQLite file in the user's data directory."""
-    return data_folder() / FILE_NAME
 
 
 def locate(url: Url | None = None) -> Address:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, select, text
 
 from ...errors import ArchiveError
 from .address import Address, Url, locate
 from .database import back_up, copy_in_memory, read, reporting, write
+from .place import hash_of
+from .rows import CascadeRow, MeasurementRow
 from .server import lock_tables
 
 T = TypeVar("T")
@@ -130,6 +132,12 @@ def ask(address: Address, question: Callable[[Connection], T]) -> T | None:
     with reporting(address, "read"), older[-1].begin() as connection:
         upgrade(connection)
         return question(connection)
+
+
+def digest_of_facts(url: Url | None, structures: Sequence[str]) -> str:
+    """:func:`~feinsum_fuse.archive.tables.place.digest_of_facts` of any database, a server's too; as :func:`ask`, it may wait."""
+    query = select(MeasurementRow.fact).join(CascadeRow).where(CascadeRow.structure.in_(structures))
+    return hash_of(ask(locate(url), lambda connection: list(connection.scalars(query))) or ())
 
 
 def _too_old(address: Address, found: str | None) -> ArchiveError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -111,7 +111,7 @@ class Product:
     factors: tuple[LabelledTensor, ...]
 
 
-def products(subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence[bool], order: ContractionOrder = None) -> list[Product]:
+def products(subscripts: Subscripts, sizes: Mapping[str, int], is_complex: Sequence[bool], order: ContractionOrder = None) -> list[Product]:
     """The einsum as products in a given order, or of at most two factors in the best order by operations.
 
     Raises :class:`CascadeError` for an order that does not fit the operands.
@@ -131,7 +131,7 @@ def products(subscripts: Subscripts, sizes: dict[str, int], is_complex: Sequence
     return result
 
 
-def _path(factors: Sequence[LabelledTensor], output: str, sizes: dict[str, int], order: ContractionOrder) -> list[tuple[int, ...]]:
+def _path(factors: Sequence[LabelledTensor], output: str, sizes: Mapping[str, int], order: ContractionOrder) -> list[tuple[int, ...]]:
     if isinstance(order, tuple):
         return _checked(order, len(factors))
     if len(factors) <= 2:
@@ -200,7 +200,7 @@ def variable(label: str) -> str:
     return label if label.islower() and label != "o" else f"{label.lower()}{label.lower()}" + ("0" if label.islower() else "1")
 
 
-def rank_sizes(steps: Sequence[Product], sizes: dict[str, int]) -> dict[str, int]:
+def rank_sizes(steps: Sequence[Product], sizes: Mapping[str, int]) -> dict[str, int]:
     """Rank -> size for the texts of :func:`einsums`."""
     result: dict[str, int] = {}
     for step in steps:

@@ -39,6 +39,7 @@ class _Place:
 
     @classmethod
     def on(cls, queue: cl.CommandQueue, executable: Executable, program: cl.Program | None) -> _Place:
+        runtimes.check_folder()
         pool = cl_tools.MemoryPool(cl_tools.ImmediateAllocator(queue))
         sharing = HostArguments(queue.context) if target(queue.device).shares_host_memory else None
         return cls(queue, Loaded(executable, queue.context, program), pool, sharing)

@@ -12,6 +12,7 @@ import hashlib
 import importlib.metadata
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import platformdirs
@@ -134,15 +135,31 @@ def _write(files: dict[str, str], cache: Path) -> Path:
     return directory
 
 
+LOOK_AGAIN_S = 0.5
+"""Seconds for which a folder that could be used is taken to be usable, since looking takes as long as a small kernel."""
+
 _user: int | None = None
+_seen: tuple[str | None, str | None, float] | None = None
+"""The environment's folders, and when the one in use was last looked at and found good."""
+
+
+def check_folder() -> None:
+    """Before a kernel is built: raises :class:`~feinsum_fuse.errors.DeviceError` where no folder can hold what the compiler makes, which
+    would end the process."""
+    if problem := cache_folder.check():
+        raise DeviceError(problem, hint=f"Set {cache_folder.VARIABLE} to a folder that can be written to and executed from.")
 
 
 def enter() -> None:
-    """Before OpenCL is used: raises :class:`~feinsum_fuse.errors.DeviceError` in a fork of a process that used it, and where no folder can
-    hold what its compiler makes, which would end the process."""
-    global _user
-    if problem := cache_folder.check():
-        raise DeviceError(problem, hint=f"Set {cache_folder.VARIABLE} to a folder that can be written to and executed from.")
+    """Before OpenCL is used: :func:`check_folder`, unless that was done just now; raises :class:`~feinsum_fuse.errors.DeviceError` in a
+    fork of a process that used OpenCL, too."""
+    global _user, _seen
+    now = time.monotonic()
+    place = os.environ.get(cache_folder.VARIABLE), os.environ.get("HOME")
+    if _seen is None or _seen[:2] != place or now - _seen[2] > LOOK_AGAIN_S:
+        _seen = None
+        check_folder()
+        _seen = (*place, now)
     if _user is None:
         _user = os.getpid()
     elif _user != os.getpid():

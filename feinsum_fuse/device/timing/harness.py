@@ -24,7 +24,8 @@ from ...errors import LoweringError, MappingError, ScheduleError, UnsupportedTyp
 from ...progress import Hook, Stage
 from ..calibration.caches import caches
 from ..catalogue import DeviceInfo, find_device
-from ..program.program import Program, build, lowered
+from ..program.building import build, lowered
+from ..program.program import Program
 from ..runtime.isolation import TIMEOUT
 from ..runtime.loaded import Loaded, queue_of
 from .measurement import Measurement, Provenance, Subject

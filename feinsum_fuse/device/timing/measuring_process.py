@@ -245,6 +245,10 @@ class MeasuringProcesses:
             self._lost(place)
             raise
 
+    def holds(self, key: int) -> bool:
+        """Whether a program was loaded and not dropped since."""
+        return key in self._known
+
     def drop(self, key: int) -> None:
         """Give up a program."""
         self._known.pop(key, None)

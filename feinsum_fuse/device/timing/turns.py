@@ -1,0 +1,34 @@
+"""Programs of the same arguments, timed in turns in this process."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..program.runner import Runner
+
+ROUNDS = 5
+"""Runs of each program, in turn, of which the medians are compared."""
+LONG_S = 1.0
+"""Seconds of all programs together after which a round is the last one: the device's noise is below that."""
+
+
+def turns(runners: Sequence[Runner], inputs: Mapping[str, np.ndarray]) -> list[list[float]]:
+    """Seconds of calls in turns, by program; each must have been verified. The first call of each, which compiles, does not count."""
+    taken: list[list[float]] = [[] for _ in runners]
+    for position in range(1 + ROUNDS):
+        for runner, found in zip(runners, taken, strict=True):
+            start = time.perf_counter()
+            runner(dict(inputs))
+            found.append(time.perf_counter() - start)
+        if position and sum(found[-1] for found in taken) > LONG_S:
+            break
+    return [found[1:] for found in taken]
+
+
+def medians(runners: Sequence[Runner], inputs: Mapping[str, np.ndarray]) -> tuple[float, ...]:
+    """The medians of :func:`turns`."""
+    return tuple(map(statistics.median, turns(runners, inputs)))
