@@ -66,6 +66,7 @@ CYCLES: dict[str, Assumed] = {
     "guarded_pack": Assumed(5.0, "a lane filled under a condition: read off one workload (DG divergence), the least sure figure here"),
     "far_line": Assumed(10.0, "a line of a far row, on a page that the core has no address of at hand; 8.3 measured on an EPYC"),
     "mispredict": Assumed(14.0, "13 to 18 since 2015 (Fog, Microarchitecture)"),
+    "lone_line": Assumed(20.0, "a line from beyond a core's caches that nobody foresaw, others on their way; 13 to 25 measured on a Xeon"),
     "unforeseen": Assumed(0.32, "latency of a line from beyond a core's caches over the operations ahead; 0.31 measured on an EPYC"),
 }
 """``<name>_seconds`` in ``arch.variables`` -> what is assumed, in cycles: the time of two vector multiply-adds of one core."""

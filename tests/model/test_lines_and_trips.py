@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from pathlib import Path
 from random import Random
 
 import pytest
 
+import feinsum_fuse as ff
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.model.kernel.basic_blocks import average_trips
-from feinsum_fuse.model.kernel.line_traffic import touched
+from feinsum_fuse.model.kernel.kernel_time import seconds_a_line
+from feinsum_fuse.model.kernel.line_traffic import Fetched, touched
+from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import For
+
+DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "fidelity" / "data" / "xeon_avx512" / "device.yaml"
 
 
 @pytest.mark.parametrize(("run", "apart"), [(4, 4), (64, 64), (64, 4), (64, 16), (72, 8), (200, 8), (256, 64), (32, 32), (1000, 4)])
@@ -36,3 +42,12 @@ def test_iterations_under_limits_are_counted(seed: int) -> None:
         return sum(all(sum(f * values[n] for n, f in k.terms) + k.constant >= 0 for k in limits) for values["x"] in range(7))
 
     assert found == pytest.approx(statistics.fmean(map(runs, points)))
+
+
+def test_lines_that_nobody_foresaw_take_a_core_longer() -> None:
+    machine = Machine.of(ff.loads(DEVICE_FILE.read_text()))
+    assert machine is not None
+    own, *_, shared = machine.levels
+    alone, foreseen = Fetched(1.0, 64, 8192, False, 1.0), Fetched(1.0, 64, 8192, False, 0.0)
+    assert seconds_a_line(machine, shared, alone) == machine.seconds("lone_line") > seconds_a_line(machine, shared, foreseen)
+    assert seconds_a_line(machine, own, alone) == seconds_a_line(machine, own, foreseen)

@@ -37,6 +37,8 @@ UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
 ROW, FAR_LINES = 2048, 500
 """Lines that lie a row of so many bytes apart: they meet in few sets of the first cache, and on more pages than it remembers."""
+TIMES_OWN = 4
+"""Of a core's own caches, the size at the least of a matrix of whose lines none is left when its columns are walked down again."""
 SECOND_CACHE = 256 << 10
 """Bytes that a second cache holds and a first one does not, on devices that list no two of them (Zen 3: 512 and 32 KiB)."""
 BYTES = 64 << 10
@@ -65,6 +67,7 @@ _BODIES = {
     "vector_update": "for (int i = 1; i <= n; ++i)"
     f" {_AT.format('')}q[i * 64] = {_AT.format('')}q[i * 64] + p[r & 63] * {_AT.format('const ')}p[i * 64];",
     "columns": "for (int i = 0; i < n; ++i) { VEC v = x[(i & (ROWS - 1)) * PITCH + i / ROWS * SPAN]; COLUMN }",
+    "lone": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LONE }",
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
 }
 
@@ -109,12 +112,21 @@ class CoreBench:
         lines, own = self._columns
         each = 2 * ACCUMULATORS + INDEXING
         yield "unforeseen", self.bench.probe(core, "probe_columns", 1, lines, lines * each, own + BYTES)
+        lines = self._far_rows * ROW // self.bench.line
+        yield "lone_line", self.bench.probe(core, "probe_lone", 1, lines, lines, self._far_rows * ROW)
 
     def functions(self, bench: Bench) -> Iterator[tuple[str, Probe]]:
         """The probes of what cascades compute besides sums and products, on a bench's vectors."""
         functions = self._functions(bench)
         for name in PROBES:
             yield name, bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
+
+    @property
+    def _far_rows(self) -> int:
+        """Rows of a matrix between what a unit's own caches hold and what those hold that all share; a power of two."""
+        _, own = self._columns
+        shared = max((cache.size for cache in caches(self.bench.device) if cache.shared), default=0)
+        return 1 << (math.isqrt(own * max(shared, own * TIMES_OWN**2)) // ROW - 1).bit_length()
 
     @property
     def _columns(self) -> tuple[int, int]:
@@ -149,6 +161,8 @@ class CoreBench:
             "ROWS": str(self._columns[1] // ROW),
             "PITCH": str(self._rows),
             "SPAN": str(self.bench.line // (lanes * np.dtype(self.bench.dtype).itemsize) or 1),
+            "LONE": " ".join(f"a{k} += x[((i + {k}) & (FAR_ROWS - 1)) * PITCH + (i + {k}) / FAR_ROWS * SPAN];" for k in chains),
+            "FAR_ROWS": str(self._far_rows),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "PAGES": " ".join(f"a{k} += x[(i + {k}) * {self._rows}];" for k in chains),
             "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),

@@ -165,7 +165,7 @@ class _Timing:
         for level in self.machine.levels[1:]:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
             moved[level.name] = sum(f.lines for f in lines)
-            memory[level.name] = sum(_line_seconds(self.machine, level, f) * f.lines for f in lines) * share
+            memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * share
             if level.shared:
                 misses = max(misses, sum(f.lines * f.unforeseen for f in lines if not f.written))
         first = block.lines[0].statement
@@ -198,15 +198,16 @@ def stalled(unforeseen: float, ahead: float, core: float, operations: float, mis
     return max(0.0, unforeseen - core / operations) * min(operations, misses * ahead)
 
 
-def _line_seconds(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
+def seconds_a_line(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
     """Seconds that a level needs to hand over one line, and to take it back if it was written; from beyond a core's own
-    caches more for the first line of a far row."""
+    caches more for the first line of a far row, and for a line that nobody foresaw: a core waits for few of these at a time."""
     line = machine.figure("line_bytes")
+    lone = fetched.unforeseen * machine.seconds("lone_line") if level.shared else 0.0
     if fetched.written:
-        return line / level.write
+        return max(line / level.write, lone)
     near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
     rows = line / max(fetched.run, line) if level.shared and fetched.distance >= machine.figure("far_bytes") else 0.0
-    return max(near, rows * machine.seconds("far_line"))
+    return max(near, rows * machine.seconds("far_line"), lone)
 
 
 def floor_lines(nest: Nest, machine: Machine) -> float:
