@@ -38,6 +38,7 @@ class Loaded:
         if program is None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
+                warnings.filterwarnings("ignore", "PyOpenCL compiler caching failed")  # it builds the source instead
                 program = cl.Program(context, executable.source).build(options=list(executable.options))
         self.program = program
         try:

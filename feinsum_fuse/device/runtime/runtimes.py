@@ -29,6 +29,7 @@ INTEL = "libintelocl.so"
 INTEL_PACKAGE = "intel-opencl-rt"
 POCL_PACKAGE = "pocl-binary-distribution"
 REPLICATION = "POCL_FULL_REPLICATION_THRESHOLD"
+CACHE_FAILURE = "PYOPENCL_CACHE_FAILURE_FATAL"
 
 
 def intel_library() -> Path | None:
@@ -113,11 +114,14 @@ def prepare() -> None:
     """What has to be set in the environment before a process builds its first kernel; idempotent.
 
     Up to so many work-items PoCL writes a group out item by item, larger ones as loops over their items. For groups of two (its default
-    is 2) the first way dies in ``VariableUniformityAnalysis``, or computes wrong values, on loops that only one item enters. A value that
-    is set already stays.
+    is 2) the first way dies in ``VariableUniformityAnalysis``, or computes wrong values, on loops that only one item enters.
+
+    Where a runtime refuses what pyopencl's cache has kept, as Intel's does now and then, pyopencl asks a variable whether to go on, and
+    fails if nobody has set it (2025.2): it is to build the source. Values that are set already stay.
     """
     announce()
     os.environ.setdefault(REPLICATION, "1")
+    os.environ.setdefault(CACHE_FAILURE, "")
 
 
 def _write(files: dict[str, str], cache: Path) -> Path:
