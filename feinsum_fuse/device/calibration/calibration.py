@@ -37,8 +37,8 @@ QUICK_TIMES_THE_CACHES, TIMES_THE_CACHES = 2, 4
 """How many times the largest cache a buffer is that counts as main memory. Filling it takes most of a quick calibration's time."""
 GROUPS_A_UNIT = 16
 """Work-groups of a probe that all units share: the last to end keeps the others waiting for a sixteenth at the most, and a unit that
-takes turns between groups, as those of GPUs do, has several. On PoCL (two cores) multiply-adds and reads of the first cache are as fast with
-1, 2, 4 and 64 of them, within 1 %."""
+takes turns between groups, as those of GPUs do, has several. On PoCL (two cores) multiply-adds and reads of the first cache are as fast
+with 1, 2, 4 and 64 of them, within 1 %."""
 KINDS = ("read", "write", "copy")
 ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
 """Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
