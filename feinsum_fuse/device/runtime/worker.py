@@ -25,6 +25,7 @@ from ..catalogue import DeviceInfo, device_of, target
 from ..timing.outcome import Outcome
 from .first_run import FirstRun, FirstRunFailure
 from .host_memory import HostArguments
+from .loaded import context_of
 
 
 class _Job:
@@ -60,7 +61,7 @@ def opened(info: DeviceInfo) -> tuple[cl.CommandQueue, HostArguments | None]:
     """A queue on a device, and the memory that it shares with the host; raises :class:`~.first_run.FirstRunFailure`."""
     try:
         device = device_of(info)
-        queue = cl.CommandQueue(cl.Context([device]))
+        queue = cl.CommandQueue(context_of(device))  # which keeps the context: a queue of Intel's runtime does not
         return queue, HostArguments(queue.context) if target(device).shares_host_memory else None
     except (DeviceError, cl.Error) as error:
         raise FirstRunFailure(Outcome.launch_failed, str(error)) from error
