@@ -2,7 +2,9 @@
 
 ``ff.lower`` refuses mappings that the model has figures for. Each refusal that a search could run into is a constraint here instead:
 
-- groups do not add to the same elements (``ReductionBindingError``): a fanout over groups takes ranks of the output alone;
+- groups do not add to the same elements (``ReductionBindingError``), and work-items would need local memory for their partial results, and
+  an axis for each of several loops (``LocalSizeError``, ``BindingConflictError``): fanouts over both take ranks of the output alone;
+- a group has the work-items that the device gives it (``WorkGroupSizeError``): fanouts over work-items are no larger;
 - lanes lie along what is contiguous, as many in each Einsum (``VectorAccessError``): a fanout over lanes takes the variable of the output's
   last rank alone, in all Einsums by the largest factor that divides each of these variables;
 - groups cannot exchange what they hold (``CrossKernelStorageError``, ``ScopeError``): below a fanout over groups no intermediate lives;
@@ -79,9 +81,9 @@ def _restricted(spec: Spec, arch: Arch, limits: DeviceLimits) -> Arch:
         for name, spatial in arch.fanouts.items()
         for fanout in spatial
     }
-    items = math.prod(f.fanout for name, spatial in arch.fanouts.items() for f in spatial if levels[name, f.name] == "local")
+    items = _work_items(spec, arch, limits)
     kernels = len(spec.workload.einsums)
-    bits = {"local": 8.0 * limits.local_bytes / kernels, "private": 8.0 * limits.private_bytes / items / kernels}
+    bits = {"local": 8.0 * limits.local_bytes / kernels, "private": 8.0 * limits.private_bytes / math.prod(items.values()) / kernels}
     below_group = False
 
     def one(node: Component | Array) -> Component | Array:
@@ -89,10 +91,29 @@ def _restricted(spec: Spec, arch: Arch, limits: DeviceLimits) -> Arch:
         if isinstance(node, Memory) and node.name in kinds:
             node = _memory(node, kinds[node.name], below_group, bits)
         below_group = below_group or any(levels[node.name, fanout.name] == "group" for fanout in node.spatial)
-        spatial = (_fanout(fanout, levels[node.name, fanout.name], _lanes(spec, fanout.fanout)) for fanout in node.spatial)
+        spatial = (
+            _fanout(fanout, levels[node.name, fanout.name], items.get((node.name, fanout.name), _lanes(spec, fanout.fanout)))
+            for fanout in node.spatial
+        )
         return dataclasses.replace(node, spatial=tuple(spatial))
 
     return dataclasses.replace(arch, nodes=_each(arch.nodes, one))
+
+
+def _work_items(spec: Spec, arch: Arch, limits: DeviceLimits) -> dict[tuple[str, str], int]:
+    """How far each fanout over work-items may go, outermost first, within the sizes of a group and of its axes."""
+    assert spec.opencl is not None
+    bindings = spec.opencl.fanouts
+    group = limits.max_work_group_size
+    result = {}
+    for name, spatial in arch.fanouts.items():
+        for fanout in spatial:
+            kind, _, axis = bindings.get(f"{name}.{fanout.name}", bindings.get(name, "loop")).partition(".")
+            if kind == "local":
+                most = max(1, min(fanout.fanout, group, limits.max_work_item_sizes[int(axis)]))
+                result[name, fanout.name] = most
+                group //= most
+    return result
 
 
 def _memory(memory: Memory, kind: MemoryKind, below_group: bool, bits: Mapping[str, float]) -> Memory:
@@ -116,13 +137,14 @@ def _lanes(spec: Spec, most: int) -> int:
     return max(lanes for lanes in (1, *LANES) if lanes <= most and all(extent % lanes == 0 for extent in extents))
 
 
-def _fanout(fanout: Fanout, level: str, lanes: int) -> Fanout:
-    """A fanout with the loops that a kernel can spread over it."""
-    if level == "group":
-        return dataclasses.replace(fanout, loop_bounds=(*fanout.loop_bounds, SizeConstraint("~Outputs.rank_variables", "==", 1)))
+def _fanout(fanout: Fanout, level: str, most: int) -> Fanout:
+    """A fanout with the loops that a kernel can spread over it; ``most``: work-items or lanes that it may have."""
+    if level in ("group", "local"):
+        bounds = (*fanout.loop_bounds, SizeConstraint("~Outputs.rank_variables", "==", 1))
+        return dataclasses.replace(fanout, fanout=most if level == "local" else fanout.fanout, loop_bounds=bounds)
     if level == "vector":
         bounds = (*fanout.loop_bounds, SizeConstraint(f"~{CONTIGUOUS}", "==", 1))
-        return dataclasses.replace(fanout, fanout=lanes, min_usage=1.0, loop_bounds=bounds)
+        return dataclasses.replace(fanout, fanout=most, min_usage=1.0, loop_bounds=bounds)
     return fanout
 
 

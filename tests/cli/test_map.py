@@ -15,7 +15,7 @@ from feinsum_fuse.mapper import SearchProgress
 from feinsum_fuse.progress import Progress
 from tests.cli.conftest import Invoke
 from tests.cli.files import write
-from tests.mapper.devices import DEVICE, WORKLOADS
+from tests.mapper.devices import DEVICE, WORK_ITEMS, WORKLOADS
 from tests.sweeps import SLOW
 
 SMALL = ("--set", "M=4")
@@ -92,12 +92,13 @@ def test_what_map_writes_is_predicted_alike_and_runs(invoke: Invoke, files: list
     assert json.loads(ran.out)["mappings"]["best"]["outcome"] == "ok"
 
 
-@pytest.mark.skipif(not SLOW, reason="builds ten kernels: FEINSUM_FUSE_SLOW=1")
+@pytest.mark.skipif(not SLOW, reason="builds twenty kernels: FEINSUM_FUSE_SLOW=1")
+@pytest.mark.parametrize("kind", [DEVICE, WORK_ITEMS], ids=["groups", "work-items"])
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_what_map_finds_for_a_device_runs_there(invoke: Invoke, tmp_path: Path, name: str) -> None:
+def test_what_map_finds_for_a_device_runs_there(invoke: Invoke, tmp_path: Path, name: str, kind: str) -> None:
     """Verified, on the device that the tests run on."""
     own, best = tmp_path / "own.yaml", tmp_path / "best.yaml"
-    own.write_text(WORKLOADS[name] + DEVICE.format(cores=2, registers=4096, lanes=4))
+    own.write_text(WORKLOADS[name] + kind.format(cores=2, registers=4096, lanes=4))
     found = invoke("map", own, "--objective", "latency", "--device", "1", "-o", best)
     assert (found.code, " proved optimal\n" in found.out) == (0, True)
     ran = invoke("run", own, best, "--repeats", 2, "--no-record", "--json")

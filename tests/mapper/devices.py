@@ -35,3 +35,21 @@ opencl:
   fanouts: {{Core: group.0, Lane: vector}}
 """
 """Cores, bits of registers and lanes are to be filled in."""
+WORK_ITEMS = """
+arch:
+  nodes:
+  - !Memory {{name: Main, size: inf, leak_power: 0, area: 0,
+      actions: [{{name: read, energy: 10, throughput: 64e9}}, {{name: write, energy: 10, throughput: 32e9}}]}}
+  - !Container {{name: Core, spatial: [{{name: core, fanout: {cores}, may_reuse: All}}, {{name: row, fanout: 4, may_reuse: All}}]}}
+  - !Memory {{name: Scratchpad, size: 4096, leak_power: 0, area: 0,
+      actions: [{{name: read, energy: 1, throughput: 256e9}}, {{name: write, energy: 1, throughput: 256e9}}]}}
+  - !Container {{name: Item, spatial: [{{name: x, fanout: 16, may_reuse: All}}, {{name: y, fanout: 4, may_reuse: All}}]}}
+  - !Memory {{name: Register, size: {registers}, leak_power: 0, area: 0,
+      actions: [{{name: read, energy: 0.1, throughput: inf}}, {{name: write, energy: 0.1, throughput: inf}}]}}
+  - !Container {{name: Lane, spatial: [{{name: lane, fanout: {lanes}, may_reuse: All}}]}}
+  - !Compute {{name: MAC, leak_power: 0, area: 0, actions: [{{name: compute, energy: 1, throughput: 1e9}}]}}
+opencl:
+  memories: {{Main: global, Scratchpad: local, Register: private}}
+  fanouts: {{Core.core: group.0, Core.row: group.1, Item.x: local.0, Item.y: local.1, Lane: vector}}
+"""
+"""The same with work-items on two axes, and memory that they share."""

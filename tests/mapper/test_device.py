@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import TypeVar
 
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.mapper.device import lowerable
 from feinsum_fuse.mapper.errors import UnsearchedError
+from feinsum_fuse.mapper.options import Objective
 from feinsum_fuse.schedule.target import DeviceLimits, Target
 from tests.sweeps import sweep_size
 
-from .devices import DEVICE, WORKLOADS
+from .devices import DEVICE, WORK_ITEMS, WORKLOADS
 
+T = TypeVar("T")
 SHAPES = tuple(itertools.product((2, 8), (1 << 20, 2048), (4, 8), (None, 64)))
 """Cores, bits of registers, lanes, private bytes of the device."""
 PAIRS = [(name, shape) for shape in SHAPES for name in WORKLOADS]
 
 
-def chosen() -> list[tuple[str, tuple[int, int, int, int | None]]]:
-    count = sweep_size(len(PAIRS))
-    return [PAIRS[n * len(PAIRS) // count + n % len(WORKLOADS)] for n in range(count)]
+def chosen(pairs: Sequence[T]) -> list[T]:
+    """As many of the pairs as a sweep takes, of all kinds: 37 has no factor with their number in common."""
+    return [pairs[n * 37 % len(pairs)] for n in range(sweep_size(len(pairs)))]
 
 
-@pytest.mark.parametrize(("name", "shape"), chosen())
+@pytest.mark.parametrize(("name", "shape"), chosen(PAIRS))
 def test_what_a_search_for_kernels_finds_lowers(name: str, shape: tuple[int, int, int, int | None]) -> None:
     cores, registers, lanes, private = shape
     spec = ff.loads(WORKLOADS[name] + DEVICE.format(cores=cores, registers=registers, lanes=lanes))
     limits = DeviceLimits() if private is None else DeviceLimits(private_bytes=private)
     best = spec.replace(mapping=ff.search(spec, "latency", limits=limits).front[0].mapping)
+    assert len(ff.lower(best, limits=limits).steps) > 0
+
+
+LIMITS = tuple(
+    DeviceLimits(max_work_group_size=group, max_work_item_sizes=sizes, local_bytes=local, private_bytes=private)
+    for group, sizes in ((4096, (4096, 4096, 64)), (8, (8, 8, 8)), (64, (2, 2, 2)), (2, (4096, 4096, 64)))
+    for local, private in ((1 << 20, 1 << 22), (64, 1024), (1024, 64))
+)
+SWEEP = [(name, limits, number) for number, limits in enumerate(LIMITS) for name in WORKLOADS]
+
+
+@pytest.mark.parametrize(("name", "limits", "number"), chosen(SWEEP))
+def test_groups_of_work_items_keep_within_the_limits(name: str, limits: DeviceLimits, number: int) -> None:
+    spec = ff.loads(WORKLOADS[name] + WORK_ITEMS.format(cores=2, registers=2048, lanes=(1, 4)[number % 2]))
+    objective: Objective = ("energy", "latency", "edp")[number % 3]  # type: ignore[assignment]
+    best = spec.replace(mapping=ff.search(spec, objective, limits=limits).front[0].mapping)
     assert len(ff.lower(best, limits=limits).steps) > 0
 
 
