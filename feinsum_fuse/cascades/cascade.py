@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..arguments import COUNT, NOTHING, TEXT, expect, mapping
+from ..arguments import COUNT, NOTHING, TEXT, collection, expect, mapping
 from ..errors import CascadeError
 from .sequence import EinsumSequence
 
@@ -69,6 +69,13 @@ class Cascade(EinsumSequence):
         from .rewriting.triangle import Triangle
 
         return Triangle(einsum, first, second).apply(self)
+
+    def pack(self, einsum: str, operand: int, variables: Sequence[str]) -> Cascade:
+        """The cascade with a copy of an operand in another order: :class:`feinsum_fuse.cascades.rewriting.packing.Pack`."""
+        from .rewriting.packing import Pack
+
+        expect(variables, collection("names of rank variables", TEXT), "the order of the copy's axes", CascadeError)
+        return Pack(einsum, operand, tuple(variables)).apply(self)
 
     def batch(self, *einsums: str) -> Cascade:
         """The cascade with these Einsums over common rank variables: :class:`feinsum_fuse.cascades.rewriting.batching.Batch`."""

@@ -86,15 +86,16 @@ class Branch:
         return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
 
     def _tile(self) -> Choice[int]:
-        """Rows of a group: enough work, enough groups, and no more than fits; a power of two."""
+        """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
         extent = self.segment.extent(self.rows)
         wanted = max(COMMON_TILE, GROUP_POINTS * extent // max(1, self.segment.points))
         problems = prod(map(self.segment.extent, self.segment.batches))
         wanted = min(wanted, max(LEAST_ROWS, extent * min(problems, GROUPS) // GROUPS))
+        usual = 1 << (wanted * 4 // 3).bit_length() - 1
         held = self.segment.row_bytes(self.rows)
         if held:
-            wanted = min(wanted, max(LEAST_ROWS, self.plan.budget // held))
-        usual = min(extent, 1 << (wanted.bit_length() - 1))
+            usual = min(usual, 1 << max(LEAST_ROWS, self.plan.budget // held).bit_length() - 1)
+        usual = min(extent, usual)
         return Choice.of("tile", self.name, usual, [max(1, min(extent, int(usual * factor))) for factor in FACTORS])
 
     def _loops(self) -> list[Node]:
@@ -145,6 +146,8 @@ def _variables(rows: Rows) -> str | constantdict[str, str]:
 
 MOST_VECTORS = 4
 """Vectors of a register tile along the lanes."""
+LOADED = 0.5
+"""What a load of an operand costs beside multiply-adds, which wait for few of them."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 FAR_VECTORS = 8
@@ -180,7 +183,8 @@ class OwnLoops:
         self.lane = None if self.sums else self.vector
         self.width = 1 if self.sums else self.lanes
         self.most = MOST_INSTANCES // self.lanes if self.sums else MOST_INSTANCES
-        self.accumulators = min(branch.plan.target.vector_registers // 2, self.most)  # the other registers hold operands
+        registers = branch.plan.target.vector_registers  # those that hold no sums hold operands
+        self.accumulators = min(registers // 2 if self.sums else registers * 3 // 4, self.most)
 
     def nodes(self) -> list[Node]:
         """Outer loops, copies, cuts of the reduction, the register tile, the reductions, the tile's own loops, lanes."""
@@ -256,13 +260,29 @@ class OwnLoops:
         """How far the register tile goes along the lanes and along the other variable."""
         vectors = down = 1
         if along is not None:
-            usual = min(2 if second is not None else MOST_VECTORS, -(-self.tiles[along] // self.width))
             fitting = [n for n in range(1, MOST_VECTORS + 1) if (n - 1) * self.width < self.tiles[along]]
+            usual = min(fitting, key=lambda n: self._cost(n, along, second))
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
         if second is not None:
-            fitting = [n for n in (1, 2, 3, 4, 6, 8) if n * vectors <= self.most and n <= self.tiles[second]]
-            down = self.choose(Choice.of("down", self.einsum.name, max(1, self.accumulators // vectors), fitting))
+            fitting = [n for n in (1, 2, 3, 4, 6, 8, 12) if n * vectors <= self.most and n <= self.tiles[second]]
+            down = self.choose(Choice.of("down", self.einsum.name, self._usual_down(vectors, second), fitting))
         return vectors * self.width, down
+
+    def _usual_down(self, vectors: int, second: str) -> int:
+        """As many as there are accumulators for: a divisor of the loop's length if there is one nearly as large, else in equal parts."""
+        length = self.tiles[second]
+        registers = self.branch.plan.target.vector_registers
+        room = min(self.accumulators, registers - vectors - 1)  # beside the vectors of one operand and a number of the other
+        most = min(length, max(1, room // vectors))
+        divisor = next((n for n in range(most, most * 2 // 3, -1) if length % n == 0), None)
+        return divisor or -(-length // -(-length // most))
+
+    def _cost(self, vectors: int, along: str, second: str | None) -> tuple[float, int]:
+        """Multiply-adds of an iteration of the reductions, in vectors, those beyond the end and what loads cost beside them included."""
+        down = self._usual_down(vectors, second) if second is not None else 1
+        tiles = -(-self.tiles[along] // (vectors * self.width))
+        loads = (vectors + down) / (vectors * down) if second is not None else 0.0
+        return tiles * vectors * (1 + LOADED * loads), -vectors
 
     def _order(self, loops: list[str]) -> list[str]:
         return list(self._permuted("order", loops))
@@ -291,7 +311,7 @@ class OwnLoops:
 
     def _packed(self, second: str | None) -> tuple[str, ...]:
         """Operands whose vectors are used again along the register tile's other variable, and lie far apart or not in lanes' order."""
-        if second is None or self.lane is None or self.tiles[second] < REUSE * self.accumulators:
+        if second is None or self.lane is None or self.tiles[second] < REUSE * self.accumulators // 2:
             return ()
         written = self.branch.segment.written
         found = [a.tensor for a in self.einsum.operands if second not in a.variables and a.tensor not in written and self._is_far(a)]
@@ -331,11 +351,16 @@ class OwnLoops:
 
     def _kept_near(self, tile: Mapping[str | None, int]) -> int:
         """Iterations of the reductions whose operands a core's cache holds, of those that register tiles share; 0 if they share nothing."""
-        step = 0
+        if len(tile) < 2:
+            return 0
+        step, second = 0, list(tile)[1]
         for access in self.einsum.operands:
-            others = [v for v in tile if v is not None and v not in access.variables and self.tiles[v] > tile[v]]
-            if others and len(tile) > 1:
-                step += prod(self.tiles[v] for v in access.variables if v not in self.reductions)
+            shared = [v for v in tile if v is not None and v not in access.variables and self.tiles[v] > tile[v]]
+            if not shared:
+                continue
+            # Of what only register tiles along the lanes share, which follow one another, a register tile's part is enough.
+            near = tile if second not in shared else {}
+            step += prod(near.get(v, self.tiles[v]) for v in access.variables if v not in self.reductions)
         step *= np.dtype(self.einsum.accumulate).itemsize
         return 1 << (CORE_BYTES // step).bit_length() - 1 if 0 < step <= CORE_BYTES else 0
 

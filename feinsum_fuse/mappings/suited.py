@@ -1,7 +1,8 @@
 """Which rewritings suit a cascade, by its indices and sizes alone, before a mapping is chosen.
 
-Einsums of three and more factors are contracted pairwise where that saves operations. Reductions are split where the output alone gives the
-groups too little to do, or makes each of them read all of what is reduced.
+Einsums of three and more factors are contracted pairwise where that saves operations. Of symmetric outputs half is computed. Reductions are
+split where the output alone gives the groups too little to do, or makes each of them read all of what is reduced. Operands of large
+products are packed: into panels for each group's columns, and so that what follows in a reduction does so in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import numpy as np
 from ..cascades.cascade import Cascade
 from ..cascades.rewriting.contraction_order import best_order, factors
 from ..cascades.rewriting.online import Online
+from ..cascades.rewriting.packing import Pack
 from ..cascades.rewriting.split_reduction import SplitReduction
+from ..cascades.rewriting.triangle import Triangle, symmetries
 from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from .branches import GROUP_POINTS, GROUPS
@@ -23,6 +26,18 @@ SAVED = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
 FEWER = 2
 """How many times fewer operations a contraction in steps must take, whose intermediates are written and read again."""
+SIDE = 128
+"""The least side of a square of which half is computed: it takes a few tiles along each, since those on the diagonal are computed whole."""
+MIRRORED = 64
+"""How many times an element must be added to at least, so that writing, reading and mirroring it once more is cheaper than half of that."""
+PANELS = 384
+"""Columns of an output from which on groups take some of them each, and pack what they read of an operand: 16 groups of 24."""
+PANEL_BYTES = 512 << 10
+"""Bytes of 32 columns of an operand, more than which no group packs."""
+USED = 64
+"""How many times at least an element of a packed operand is used."""
+SCATTERED_BYTES = 128 << 10
+"""Bytes of an operand from which on its rows lie on more pages than a core finds at once."""
 MOST_FACTORS = 8
 """Best orders of more factors take longer to find than they save."""
 
@@ -34,8 +49,14 @@ def suited(cascade: Cascade) -> Cascade:
     for einsum in cascade.einsums:
         cascade = _contracted(cascade, einsum)
     for einsum in cascade.einsums:
+        half = _halved(cascade, einsum)
+        cascade = half.apply(cascade) if half is not None else cascade
+    for einsum in cascade.einsums:
         split = _split(cascade, einsum)
         cascade = split.apply(cascade) if split is not None else cascade
+    for einsum in cascade.einsums:
+        for packing in _packings(cascade, einsum):
+            cascade = packing.apply(cascade)
     return cascade
 
 
@@ -50,6 +71,53 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
     before = {other.name for other in cascade.einsums} - {einsum.name}
     steps = sum(step.box_points for step in after.einsums if step.name not in before)
     return after if FEWER * steps <= einsum.box_points else cascade
+
+
+def _halved(cascade: Cascade, einsum: Einsum) -> Triangle | None:
+    """Which half of this Einsum's output to compute, if that gains something."""
+    outputs = prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
+    if points(einsum) < MIRRORED * outputs:
+        return None
+    found = [(n, pair) for pair in symmetries(einsum) if isinstance(n := einsum.sizes[pair[0]], int) and n >= SIDE]
+    if not found:
+        return None
+    half = Triangle(einsum.name, *max(found)[1])
+    columns = einsum.output.indices[-1].bare
+    if not any(packing.variables[-1] == columns for packing in _packings(cascade, einsum)):
+        return half
+    after = half.apply(cascade)
+    if _split(after, after.einsums[cascade.einsums.index(einsum)]) is not None:
+        return half
+    # Groups take columns. Loops end early and do not start late, so that the rows below the diagonal are those to be left out.
+    return Triangle(half.einsum, half.second, half.first)
+
+
+def _packings(cascade: Cascade, einsum: Einsum) -> list[Pack]:
+    """Which operands of this Einsum to pack: what lies along the output's rows into panels, the others along the reductions."""
+    sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
+    accesses = einsum.operands
+    columns = einsum.output.indices[-1].bare if einsum.output.indices else None
+    if not einsum.has_injective_output or einsum.is_recurrence or columns is None or len(accesses) < 2:
+        return []
+    if not einsum.reduction_variables or any(index.bare is None for access in accesses for index in access.indices):
+        return []
+    found: list[Pack] = []
+    for position, access in enumerate(accesses):
+        variables = access.variables
+        if points(einsum) < USED * prod(sizes[v] for v in variables) or len(set(variables)) < len(access.indices):
+            continue
+        width = np.dtype(cascade.tensors[access.tensor].dtype).itemsize
+        reduced = [v for v in variables if v not in einsum.output_variables]
+        kept = [v for v in einsum.output_variables if v in variables and v != columns]
+        if columns not in variables:
+            if reduced and variables[-1] not in reduced and prod(sizes[v] for v in variables) * width >= SCATTERED_BYTES:
+                found.insert(0, Pack(einsum.name, position, (*kept, *reduced)))
+            continue
+        panel = prod(sizes[v] for v in reduced) * width * 2 * LEAST_ROWS
+        if not kept and sizes[columns] >= PANELS and SCATTERED_BYTES // 16 <= panel <= PANEL_BYTES:
+            found.append(Pack(einsum.name, position, (*reduced, columns)))
+    shared = [access for access in accesses if columns in access.variables]
+    return found if len(shared) == 1 else []
 
 
 def _split(cascade: Cascade, einsum: Einsum) -> SplitReduction | None:

@@ -116,13 +116,18 @@ def test_long_vectors_run() -> None:
     assert "float16" in program.source
 
 
-def test_a_register_tile_takes_half_of_the_registers() -> None:
-    def down(registers: int) -> object:
-        target = replace(ANY_DEVICE, vector_registers=registers)
-        one = Family(default_space(ff.cascade(PRODUCT, sizes=SIZES)), target)
-        return next(choice.usual for choice in one.choices() if choice.kind == "down")
+def test_a_register_tile_leaves_room_for_operands() -> None:
+    """Sums take three quarters of the registers at most; a row of vectors and a number stand beside them."""
 
-    assert [down(8), down(16), down(32)] == [2, 4, 8]
+    def tile(registers: int, sizes: dict[str, int]) -> tuple[object, object]:
+        target = replace(ANY_DEVICE, vector_registers=registers)
+        one = Family(default_space(ff.cascade(PRODUCT, sizes=sizes)), target)
+        usual = {choice.kind: choice.usual for choice in one.choices()}
+        return usual["vectors"], usual["down"]
+
+    assert [tile(n, SIZES) for n in (8, 16, 32)] == [(2, 2), (3, 4), (4, 6)]
+    assert tile(32, {"M": 4096, "N": 34, "K": 40}) == (3, 8)  # 5 vectors of 8 in twice 3, and not in twice 4
+    assert tile(32, {"M": 1 << 16, "N": 8, "K": 40}) == (1, 24)  # 256 rows in eleven parts
 
 
 def test_limits_stand_in_for_those_of_the_target() -> None:

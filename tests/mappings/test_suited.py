@@ -7,8 +7,11 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.rewriting.contraction_order import ContractionOrder
+from feinsum_fuse.cascades.rewriting.packing import Pack
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
-from feinsum_fuse.formats.mapping import Sequential, Spatial
+from feinsum_fuse.cascades.rewriting.triangle import Triangle
+from feinsum_fuse.cascades.sequence import Rewriting
+from feinsum_fuse.formats.mapping import Compute, Sequential, Spatial
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.mappings.suited import suited
 from tests.cascades.randomness import random_inputs
@@ -28,7 +31,7 @@ def test_reductions_that_groups_share(name: str) -> None:
     """The parts run on groups of their own, apart from the merge."""
     lines, sizes, variable = SPLIT[name]
     after = suited(ff.cascade(lines, sizes=sizes))
-    (split,) = after.rewritings
+    split = after.rewritings[-1]
     assert isinstance(split, SplitReduction) and split.variable == variable
     mapping = default_spec(after).mapping
     assert mapping is not None and isinstance(mapping.nodes[-1], Sequential)
@@ -39,7 +42,10 @@ def test_reductions_that_groups_share(name: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "sizes"),
     [
-        (["Z[m, n] = A[m, k] * B[k, n]"], {"M": 1024, "N": 1024, "K": 1024}),
+        (["Z[m, n] = A[m, k] * B[k, n]"], {"M": 1024, "N": 256, "K": 1024}),
+        (["Z[m, n] = A[m, k] * B[k, n]"], {"M": 48, "N": 1024, "K": 1024}),
+        (["Z[m, n] = A[m, k] * B[n]"], {"M": 1024, "N": 1024, "K": 1024}),
+        (["Z[m, n, j] = A[m, j] * B[k, n, j]"], {"M": 512, "N": 512, "J": 512, "K": 4}),
         (["Z[m] = A[m, k] * B[k]"], {"M": 4096, "K": 4096}),
         (["Z[m, n] = A[k, M: m] * A[k, M: n]"], {"M": 64, "N": 64, "K": 64}),
         (["Z[o] = A[k] * B[k]"], {"O": 1, "K": 1000}),
@@ -51,6 +57,41 @@ def test_reductions_that_groups_share(name: str) -> None:
 def test_what_is_left_alone(lines: list[str], sizes: dict[str, int | str]) -> None:
     cascade = ff.cascade(lines, sizes=sizes)
     assert suited(cascade) is cascade
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "packings"),
+    [
+        ("Z[m, n] = A[m, k] * B[k, n]", {"M": 700, "N": 509, "K": 890}, [Pack("Z", 1, ("k", "n"))]),
+        ("Z[m, n] = A[m, k] * B[n, k]", {"M": 64, "N": 384, "K": 384}, [Pack("Z", 1, ("k", "n"))]),
+        ("Z[m, n] = A[k, m] * B[n, k]", {"M": 992, "N": 1024, "K": 736}, [Pack("Z", 0, ("m", "k")), Pack("Z", 1, ("k", "n"))]),
+        ("Z[m, n] = B[k, n] * A[k, m]", {"M": 992, "N": 256, "K": 736}, [Pack("Z", 1, ("m", "k"))]),
+        ("Z[m, n] = max(A[m, k] + B[n, k])", {"M": 64, "N": 384, "K": 384}, [Pack("Z", 1, ("k", "n"))]),
+    ],
+)
+def test_packed_operands(line: str, sizes: dict[str, int], packings: list[Pack]) -> None:
+    """Panels are made group by group, in the kernel that uses them."""
+    after = suited(ff.cascade([line], sizes=sizes))
+    assert list(after.rewritings) == packings
+    spec = default_spec(after)
+    assert spec.mapping is not None
+    if packings[-1].variables[-1] == "n":
+        paths = {placed.node.einsum: path for path in spec.mapping.paths() if isinstance((placed := path[-1]).node, Compute)}
+        shared = {p.position for p in paths["Z"]} & {p.position for p in paths[after.einsums[-2].name]}
+        assert any(isinstance(p.node, Spatial) and p.node.rank_variable == "n" for p in paths["Z"] if p.position in shared)
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "rewritings"),
+    [
+        ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 192, "N": 192, "K": 150}, [Triangle("Z", "m", "n")]),
+        ("Z[m, n] = A[M: m, k] * A[M: n, k]", {"M": 500, "N": 500, "K": 90}, [Triangle("Z", "n", "m"), Pack("Z_half", 1, ("k", "n"))]),
+        ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 100, "N": 100, "K": 150}, []),
+        ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 512, "N": 512, "K": 20}, []),
+    ],
+)
+def test_half_of_symmetric_outputs(line: str, sizes: dict[str, int], rewritings: list[Rewriting]) -> None:
+    assert list(suited(ff.cascade([line], sizes=sizes)).rewritings) == rewritings
 
 
 def test_three_factors_are_contracted_pairwise() -> None:
