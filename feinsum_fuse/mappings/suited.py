@@ -76,7 +76,7 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
 def _halved(cascade: Cascade, einsum: Einsum) -> Triangle | None:
     """Which half of this Einsum's output to compute, if that gains something."""
     outputs = prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
-    if points(einsum) < MIRRORED * outputs:
+    if einsum.box_points < MIRRORED * outputs:
         return None
     found = [(n, pair) for pair in symmetries(einsum) if isinstance(n := einsum.sizes[pair[0]], int) and n >= SIDE]
     if not found:
@@ -104,7 +104,7 @@ def _packings(cascade: Cascade, einsum: Einsum) -> list[Pack]:
     found: list[Pack] = []
     for position, access in enumerate(accesses):
         variables = access.variables
-        if points(einsum) < USED * prod(sizes[v] for v in variables) or len(set(variables)) < len(access.indices):
+        if einsum.box_points < USED * prod(sizes[v] for v in variables) or len(set(variables)) < len(access.indices):
             continue
         width = np.dtype(cascade.tensors[access.tensor].dtype).itemsize
         reduced = [v for v in variables if v not in einsum.output_variables]
