@@ -17,8 +17,9 @@ from pathlib import Path
 from feinsum_fuse.formats.mapping import Mapping, Spatial, Storage
 from feinsum_fuse.formats.spec import Spec
 
-from .brute_force import OBJECTIVES, BruteForce, TooLarge
+from .brute_force import OBJECTIVES, BruteForce
 from .random_cascades import Case, case
+from .tree_paths import TooLarge
 
 FILE = Path(__file__).with_name("optima.jsonl")
 MOST = 80_000

@@ -1,0 +1,234 @@
+"""The LoopTrees of a small cascade that brute force goes through: where tensors live, and which loops Einsums share."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from feinsum_fuse.formats import mapping as tree
+from feinsum_fuse.formats.arch import Arch, ArchNode, Array, Compute, Fork, Hierarchical, Memory, Network, Toll
+from feinsum_fuse.formats.relevance import Relevance, relevance, window
+from feinsum_fuse.formats.sets import tensor_set
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.formats.workload import WorkloadEinsum
+
+
+@dataclass(frozen=True)
+class Holder:
+    """One tensor in one memory; ``level`` counts memories from the outermost."""
+
+    tensor: str
+    level: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of a prefix, which Einsums share, as one of them calls it."""
+
+    variable: str
+    tile: int
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What is fixed of an Einsum's path before its own holders are placed."""
+
+    loops: tuple[Loop, ...]
+    homes: tuple[tuple[str, int, int], ...]
+    """(tensor, level, loops above it) of each tensor that lives below the outermost memory."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An Einsum's holders in order: a list for each depth of the prefix, and those below it."""
+
+    prefix: Prefix
+    segments: tuple[tuple[Holder, ...], ...]
+    branch: tuple[Holder, ...]
+
+
+@dataclass(frozen=True)
+class Path:
+    """A layout with all loops: what stands below the prefix is a list of nodes."""
+
+    layout: Layout
+    below: tuple[tree.Node, ...]
+    energy: float
+    latency: float
+    peaks: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a whole tree fixes for all Einsums: the prefix of each, and how many loops consecutive ones share."""
+
+    prefixes: tuple[Prefix, ...]
+    shared: tuple[int, ...]
+
+
+@dataclass
+class TreeSpace:
+    """Every LoopTree of a Spec without mapping.
+
+    In the space: each memory holds any set of tensors that its ``keep`` and ``may_keep`` allow, in any order, one holder of a tensor
+    in a memory; a memory's holders stand above those of the next; between two holders any loops, each variable once; loops above the
+    home of an intermediate index it fully; spatial loops stand right above the first holder below their fanout, one per variable and
+    dimension. Tiles divide the tile that they cut, or, if ``imperfect``, are any smaller number.
+    """
+
+    spec: Spec
+    imperfect: bool = False
+
+    @property
+    def einsums(self) -> tuple[WorkloadEinsum, ...]:
+        return self.spec.workload.einsums
+
+    @property
+    def arch(self) -> Arch:
+        assert self.spec.arch is not None
+        return self.spec.arch
+
+    @cached_property
+    def compute(self) -> str:
+        return next(leaf.name for leaf in self.arch.components if isinstance(leaf, Compute))
+
+    @cached_property
+    def levels(self) -> tuple[Memory | Toll, ...]:
+        return tuple(leaf for leaf in self.arch.path(self.compute) if isinstance(leaf, Memory | Toll))
+
+    @cached_property
+    def finite(self) -> tuple[str, ...]:
+        return tuple(leaf.name for leaf in self.levels if isinstance(leaf, Memory) and leaf.size != float("inf"))
+
+    @cached_property
+    def roomy(self) -> Arch:
+        """The architecture with endless memories: paths are kept whatever they need."""
+        return dataclasses.replace(self.arch, nodes=_endless(self.arch.nodes))
+
+    @cached_property
+    def fanouts(self) -> tuple[tuple[int, str, str, int], ...]:
+        """(number of memories above, component, dimension, fanout)."""
+        result, above = [], 0
+        for leaf in self.arch.path(self.compute):
+            result += [(above, leaf.name, dimension.name, dimension.fanout) for dimension in leaf.spatial]
+            above += isinstance(leaf, Memory | Toll)
+        return tuple(result)
+
+    @cached_property
+    def crossed(self) -> bool:
+        """Whether a network carries tensors: then the order of loops in space counts."""
+        return any(isinstance(leaf, Network) for leaf in self.arch.path(self.compute))
+
+    def choices(self, einsum: WorkloadEinsum, level: int) -> list[frozenset[str]]:
+        """The sets of tensors that the constraints let a memory hold."""
+        rules = self.levels[level].tensors
+        may_keep = rules.may_keep or ("All" if rules.keep is None else "Nothing")
+        keep, may = (tensor_set(text, self.spec.workload, einsum.name) for text in (rules.keep or "Nothing", may_keep))
+        free = sorted(may - keep)
+        return [keep | set(more) for count in range(len(free) + 1) for more in itertools.combinations(free, count)]
+
+    def storage(self, einsum: WorkloadEinsum, homes: Mapping[str, int]) -> Iterator[tuple[Holder, ...]]:
+        """The holders below each tensor's home, for every choice with these homes."""
+        for sets in itertools.product(*(self.choices(einsum, level) for level in range(len(self.levels)))):
+            held = {t: [level for level, names in enumerate(sets) if t in names] for t in einsum.tensors}
+            if all(held[t] and held[t][0] == homes.get(t, 0) for t in einsum.tensors):
+                yield tuple(Holder(t, level) for t in einsum.tensors for level in held[t][1:])
+
+    def all_homes(self) -> Iterator[dict[str, int]]:
+        """Where the intermediates may live."""
+        names = sorted(self.spec.workload.intermediates)
+        for levels in itertools.product(range(len(self.levels)), repeat=len(names)):
+            if all(isinstance(self.levels[level], Memory) for level in levels):
+                yield dict(zip(names, levels, strict=True))
+
+    def frames(self, homes: Mapping[str, int]) -> Iterator[Frame]:
+        """All prefixes: depths of the homes below the outermost memory, loops above them, their tiles."""
+        inner = [t for t, level in homes.items() if level]
+        deepest = max((len(e.bounds) for e in self.einsums), default=0)
+        for depths in itertools.product(range(deepest + 1), repeat=len(inner)):
+            depth = dict(zip(inner, depths, strict=True))
+            shared = tuple(max((depth[t] for t in inner if self._live(t, b)), default=0) for b in range(len(self.einsums) - 1))
+            for loops in self._loops(depth, shared, ()):
+                own = [tuple((t, homes[t], depth[t]) for t in inner if t in e.tensors) for e in self.einsums]
+                yield Frame(tuple(Prefix(*parts) for parts in zip(loops, own, strict=True)), shared)
+
+    def _live(self, tensor: str, boundary: int) -> bool:
+        touched = [tensor in e.tensors for e in self.einsums]
+        return any(touched[: boundary + 1]) and any(touched[boundary + 1 :])
+
+    def _loops(
+        self, depth: Mapping[str, int], shared: Sequence[int], before: tuple[tuple[Loop, ...], ...]
+    ) -> Iterator[tuple[tuple[Loop, ...], ...]]:
+        """Extend the prefixes of the first Einsums by those of the rest."""
+        number = len(before)
+        if number == len(self.einsums):
+            yield before
+            return
+        common = shared[number - 1] if number else 0
+        length = max(common, shared[number] if number < len(shared) else 0)
+        for loops in self._own_loops(number, depth, length, before[-1][:common] if before else ()):
+            if self._agree(depth, shared, (*before, loops)):
+                yield from self._loops(depth, shared, (*before, loops))
+
+    def _own_loops(self, number: int, depth: Mapping[str, int], length: int, given: tuple[Loop, ...]) -> Iterator[tuple[Loop, ...]]:
+        einsum = self.einsums[number]
+        for variables in itertools.permutations(einsum.bounds, length):
+            full = all(
+                relevance(window(einsum.tensor_accesses, t), v) is Relevance.FULL
+                for place, v in enumerate(variables)
+                for t, loops in depth.items()
+                if t in einsum.tensors and place < loops
+            )
+            tiles = [[given[place].tile] if place < len(given) else self.tiles(einsum.bounds[v]) for place, v in enumerate(variables)]
+            if full and all(t < einsum.bounds[v] for v, ts in zip(variables, tiles, strict=True) for t in ts):
+                for shape in itertools.product(*tiles):
+                    yield tuple(Loop(v, t) for v, t in zip(variables, shape, strict=True))
+
+    def _agree(self, depth: Mapping[str, int], shared: Sequence[int], loops: tuple[tuple[Loop, ...], ...]) -> bool:
+        """Whether the last Einsum's loops are those of the others that run under them: the same ranks of what they share."""
+        last = len(loops) - 1
+        for other in range(last):
+            for place in range(min(shared[other:last])):
+                a, b = loops[other][place].variable, loops[last][place].variable
+                first, second = self.einsums[other], self.einsums[last]
+                ties = [t for t, d in depth.items() if d > place and t in first.tensors and t in second.tensors]
+                if any(_rank(first, t, a) != _rank(second, t, b) for t in ties) or first.bounds[a] != second.bounds[b]:
+                    return False
+                if not ties and other == last - 1 and a != b:
+                    return False
+        return True
+
+    def tiles(self, tile: int) -> list[int]:
+        """The smaller tiles that a tile may be cut into."""
+        return [t for t in range(1, tile) if self.imperfect or tile % t == 0]
+
+    def prefix_loop(self, loop: Loop) -> tree.Node:
+        return tree.Temporal(rank_variable=loop.variable, tile_shape=loop.tile)
+
+    def storage_node(self, holder: Holder) -> tree.Node:
+        leaf = self.levels[holder.level]
+        kind = tree.Toll if isinstance(leaf, Toll) else tree.Storage
+        return kind(tensors=(holder.tensor,), component=leaf.name)
+
+    def top(self, einsum: WorkloadEinsum, layout: Layout) -> list[tree.Node]:
+        inner = {t for t, _, _ in layout.prefix.homes}
+        kept = tuple(t for t in einsum.tensors if t not in inner)
+        return [tree.Storage(tensors=kept, component=self.levels[0].name)] if kept else []
+
+
+def _rank(einsum: WorkloadEinsum, tensor: str, variable: str) -> str | None:
+    access = window(einsum.tensor_accesses, tensor)
+    return next((rank for rank, index in access.projection.items() if variable in index.variables), None)
+
+
+def _endless(nodes: tuple[ArchNode, ...]) -> tuple[ArchNode, ...]:
+    result: list[ArchNode] = []
+    for node in nodes:
+        if isinstance(node, Hierarchical | Fork | Array):
+            result.append(dataclasses.replace(node, nodes=_endless(node.nodes)))
+        else:
+            result.append(dataclasses.replace(node, size=float("inf")) if isinstance(node, Memory) else node)
+    return tuple(result)
