@@ -17,8 +17,8 @@ from ..formats.language.functions import IN_KERNELS
 from ..formats.language.reductions import SYMBOLS
 from .sequence import EinsumSequence
 
-_CONSTANTS = ("M_", "FLT_", "DBL_", "INT_", "LONG_")
-"""loopy takes every name that starts like this for a constant of OpenCL's."""
+_CONSTANTS = ("M_", "FLT_", "DBL_", "HALF_", "INT_", "LONG_")
+"""Constants of OpenCL start so; loopy takes every name that starts like most of these for one."""
 
 
 def identifier(name: str) -> str:
