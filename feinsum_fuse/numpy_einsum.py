@@ -15,7 +15,7 @@ import pyopencl as cl
 import pyopencl.array as cla
 from numpy.typing import DTypeLike
 
-from .arguments import element_type
+from .arguments import HOOK, element_type, expect
 from .cascades.reading.subscripts import (
     ContractionOrder,
     Subscripts,
@@ -36,6 +36,7 @@ from .errors import CascadeError, UnsupportedTypeError
 if TYPE_CHECKING:
     from .archive.tables.address import Url
     from .cascades.cascade import Cascade
+    from .progress import Hook
 
 MOST_PROGRAMS = 256
 LOOK_AGAIN_S = 1.0
@@ -111,12 +112,13 @@ def einsum(
     device: cl.Device | str | None = None,
     url: Url | None = None,
     tune: bool | float = False,
+    progress: Hook | None = None,
 ) -> Array:
     """``numpy.einsum`` on an OpenCL device: ``einsum("ij,jk->ik", A, B)``, or ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
 
     The whole grammar: implicit outputs, repeated labels, the ellipsis, scalars, axes of length 1 that go with any length. The first call
     with given subscripts, shapes and types takes the best schedule recorded at ``url`` that applies, else the default mapping, and compiles
-    and verifies it; later calls only run it.
+    and verifies it, and tells ``progress``; later calls only run it.
 
     Operands are anything that NumPy makes arrays of, and tensors of other libraries that lie in the host's memory; of booleans, integers,
     real or complex numbers. Types combine as in NumPy. float16 is computed in float32. The result is a NumPy array, or a pyopencl array on
@@ -127,6 +129,8 @@ def einsum(
     Raises :class:`~feinsum_fuse.errors.CascadeError` for subscripts that mean nothing or do not fit the operands, and
     :class:`~feinsum_fuse.errors.UnsupportedTypeError` for other element types and for types that do not cast.
     """
+    if progress is not None:
+        expect(progress, HOOK, "progress", CascadeError)
     text, given = read_arguments(arguments)
     on_device = bool(given) and all(isinstance(operand, cla.Array) for operand in given)
     wanted = _Wanted(as_array("out", out), order, casting, on_device)
@@ -148,7 +152,7 @@ def einsum(
     signature = _Signature(subscripts, shapes, is_complex, real, logical, _order(optimize), chosen.int_ptr, str(url or ""))
     program = _PROGRAMS.get(signature) if tune is False else None
     if program is None:
-        program = _PROGRAMS.put(signature, _chosen(signature, sizes, chosen, url, tune))
+        program = _PROGRAMS.put(signature, _chosen(signature, sizes, chosen, url, tune, progress))
     result = wanted.given(_result(program(_inputs(operands, np.dtype(real))), shape, result_type), column_major)
     return result if out is None else out
 
@@ -290,7 +294,9 @@ def cascade_for(
     return cascade(list(einsums(steps, logical=logical)), sizes=rank_sizes(steps, sizes), dtypes={"All": dtype})
 
 
-def _chosen(signature: _Signature, sizes: Mapping[str, int], device: cl.Device, url: Url | None, tune: bool | float) -> Chosen:
+def _chosen(
+    signature: _Signature, sizes: Mapping[str, int], device: cl.Device, url: Url | None, tune: bool | float, progress: Hook | None
+) -> Chosen:
     """The program of a signature: as it was chosen before, here or in an earlier process, or chosen now."""
     given = (signature.subscripts.inputs, signature.subscripts.output, signature.shapes, signature.is_complex)
     request = request_of("einsum", given=[*given, signature.dtype, signature.logical, signature.order])
@@ -302,7 +308,7 @@ def _chosen(signature: _Signature, sizes: Mapping[str, int], device: cl.Device, 
     cascade = cascade_for(
         signature.subscripts, sizes, signature.is_complex, signature.dtype, logical=signature.logical, order=signature.order
     )
-    options = BuildOptions(device, url)
+    options = BuildOptions(device, url, progress=progress)
     if tune is not False:
         return Chosen(tuned(cascade, options, None if tune is True else float(tune)), None)
     chosen = selected(cascade, options)

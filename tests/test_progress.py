@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import loopy as lp
 import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse import archive
 from feinsum_fuse.formats.mapping import Temporal
 from feinsum_fuse.model.evaluation import CHUNK
 from feinsum_fuse.progress import Progress, Stage
+from tests.archive import samples
+from tests.archive.samples import measurement
 from tests.device.test_program import FUSED, chain
 from tests.model.test_kernel_time import product
 
@@ -47,13 +52,49 @@ def test_compiling_and_measuring_tell_their_stages() -> None:
     ff.measure(program, repeats=2, progress=told.append)
     ended = [(now.stage, now.done) for now in told if now.ended]
     assert ended == [
-        ("lowering", 0),
+        ("lowering", len(program.schedule.steps) - 1),
         ("generating OpenCL C", 0),
         ("computing the reference", 0),
         ("building and verifying in a child process", 0),
         ("lowering, building and verifying", 1),
         ("measuring in turns", 2),
     ]
+
+
+def test_functions_of_the_library_tell_their_stages(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    url, file = str(tmp_path / "facts.sqlite3"), tmp_path / "facts.jsonl"
+    cascade = chain(FUSED)
+    made = measurement(samples.product(8, 4, 6), samples.tiled())
+    (tmp_path / "chain.yaml").write_text(cascade.to_yaml())
+    ff.load(tmp_path / "chain.yaml", progress=told.append)
+    ff.default_mapping(ff.cascade(cascade), progress=told.append)
+    schedule = ff.lower(cascade, progress=told.append)
+    ff.match(samples.product(8, 4, 6).kernel(), progress=told.append)
+    ff.record(made, url=url)
+    file.write_text("".join(f"{line}\n" for line in archive.export_facts(url, progress=told.append)))
+    archive.import_facts(file, url, progress=told.append)
+    ff.query(samples.product(8, 4, 6), samples.HERE, url=url, progress=told.append)
+    ff.retrieve(samples.product(8, 4, 6), samples.HERE, url, progress=told.append)
+    ended = [(now.stage, now.done, now.total) for now in told if now.ended]
+    steps = len(schedule.steps) - 1
+    assert ended[-8:] == [
+        *[("lowering", steps, None), ("matching", 1, 1), ("reading facts", 1, None), ("writing facts", 1, 1), ("importing", 1, None)],
+        *[("storing facts", 1, 1), ("comparing facts", 1, 1), ("comparing facts", 1, 1)],
+    ]
+    assert [stage for stage, *_ in ended[:-8]] == ["reading", "lowering", "choosing a mapping"]
+    for function in (lambda hook: ff.lower(cascade, progress=hook), lambda hook: ff.retrieve(cascade, samples.HERE, url, progress=hook)):
+        with pytest.raises(ff.Error, match="progress is to be something to be called or None"):
+            function(3)
+
+
+def test_an_einsum_tells_its_stages_the_first_time_only() -> None:
+    first: list[Progress] = []
+    again: list[Progress] = []
+    for told in (first, again):
+        ff.einsum("mk,kn->mn", np.ones((5, 3), "f4"), np.ones((3, 7), "f4"), progress=told.append)
+    assert {"choosing a mapping", "lowering", "building and verifying in a child process"} <= {now.stage for now in first}
+    assert not again
 
 
 def test_a_hook_that_raises_ends_the_computation() -> None:

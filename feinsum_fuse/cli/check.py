@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import CascadeError
-from .console import emit, emit_json, note
+from .console import emit, emit_json, note, passing
 from .inputs import check_variables, with_dtypes
 from .options import DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, TopKeyOption, dtypes, variables
 
@@ -32,7 +32,7 @@ def command(
 
     given = variables(set_)
     check_variables(files, given)
-    spec = ff.load(*files, variables=given, include_dirs=include_dir or (), top_keys=top_key or ())
+    spec = ff.load(*files, variables=given, include_dirs=include_dir or (), top_keys=top_key or (), progress=passing)
     spec = with_dtypes(spec, dtypes(dtype))
     meaning = _meaning(spec)
     if as_json:

@@ -143,3 +143,9 @@ class _Display:
 
 progress = _Display()
 """The command line's hook."""
+
+
+def passing(now: Progress) -> None:
+    """The hook for what is seldom long: on a terminal its line vanishes, elsewhere it would be a line of every command."""
+    if sys.stderr.isatty():
+        progress(now)

@@ -12,7 +12,7 @@ import typer
 
 from ..progress import Stage
 from ..whole_file import write_whole
-from .console import emit, emit_json, note, progress, table
+from .console import emit, emit_json, note, passing, progress, table
 from .inputs import check_variables
 from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
 
@@ -65,7 +65,7 @@ def best(
 
     given = variables(set_)
     check_variables(files, given)
-    spec = ff.load(*files, variables=given)
+    spec = ff.load(*files, variables=given, progress=passing)
     with Stage("looking up", progress):
         facts = _known(spec, find_device(device), url)[:limit]
     if as_json:
@@ -138,7 +138,7 @@ def export_(
     from .. import ArchiveError
     from ..archive.text.lines import export_facts
 
-    lines = list(export_facts(url))
+    lines = list(export_facts(url, progress=progress))
     if output is None:
         emit_json([json.loads(line) for line in lines]) if as_json else emit("\n".join(lines))
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from .. import LoweringError, MappingError, SpecError
 from ..formats.language.expressions import nearest
 from ..formats.opencl import OpenCL
 from ..formats.reading.files import MAX_FILE
-from .console import note, progress
+from .console import note, passing, progress
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -111,14 +112,15 @@ def specs(
     check_variables(files, given)
     shared, mappings = variants(files)
     dirs, keys = include_dirs or (), tuple(top_keys or ())
-    result = {label: load(*shared, *own, variables=given, include_dirs=dirs, top_keys=keys) for label, own in mappings.items()}
+    reading = partial(load, variables=given, include_dirs=dirs, top_keys=keys, progress=passing)
+    result = {label: reading(*shared, *own) for label, own in mappings.items()}
     if not all(spec.workload.einsums for spec in result.values()):
         raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
     theirs = all(spec.arch is not None for spec in result.values())
     if not theirs:
         file = device_file(device, measure_now=measure_now)
         keys = (*keys, "arch", "opencl") if keys else ()
-        result = {label: load(*shared, *own, file, variables=given, include_dirs=dirs, top_keys=keys) for label, own in mappings.items()}
+        result = {label: reading(*shared, *own, file) for label, own in mappings.items()}
     typed = {label: with_dtypes(spec, dtypes) for label, spec in result.items()}
     mapped = {label: with_mapping(spec, device, rewriting=rewriting) for label, spec in typed.items()}
     return Inputs(mapped, theirs, next(iter(typed.values())))
@@ -141,7 +143,7 @@ def with_mapping(spec: Spec, device: str | cl.Device | None, *, rewriting: bool 
     taken = suited(given) if rewriting else given
     chosen = find_device(device) if device is None or isinstance(device, str) else device
     try:
-        default = default_spec(taken, opencl=spec.opencl, target=fitted(target(chosen), spec))
+        default = default_spec(taken, opencl=spec.opencl, target=fitted(target(chosen), spec), progress=passing)
     except LoweringError as error:
         note(f"warning: {error}")
         return spec

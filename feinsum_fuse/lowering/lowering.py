@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, pairwise
 
-from ..arguments import NOTHING, checked, instance
+from ..arguments import HOOK, NOTHING, checked, instance
 from ..cascades.cascade import Cascade
 from ..cascades.rewriting.online import Online
 from ..errors import LoweringError, SpecWarning
@@ -19,6 +19,7 @@ from ..formats.language.functions import FUNCTIONS
 from ..formats.mapping import PathNode, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..formats.spec import Spec, expect_spec
+from ..progress import Hook, Stage
 from ..schedule.errors import ScopeError
 from ..schedule.schedule import Schedule
 from ..schedule.step import Step
@@ -38,28 +39,35 @@ from .implied_steps import factored, rounded_sums, skipped, unrolled, with_accum
 from .unscheduled import Unscheduled, unscheduled
 
 
-@checked(LoweringError, limits=instance("a DeviceLimits", DeviceLimits) | NOTHING, target=instance("a Target", Target))
+@checked(LoweringError, limits=instance("a DeviceLimits", DeviceLimits) | NOTHING, target=instance("a Target", Target), progress=HOOK)
 def lower(
-    spec: Spec, limits: DeviceLimits | None = None, *, target: Target = ANY_DEVICE, outputs: Iterable[str] | None = None
+    spec: Spec,
+    limits: DeviceLimits | None = None,
+    *,
+    target: Target = ANY_DEVICE,
+    outputs: Iterable[str] | None = None,
+    progress: Hook | None = None,
 ) -> Schedule:
     """The schedule that a mapping asks for, on a target: by default on the neutral one, which is no device.
 
     ``outputs`` are the tensors that somebody reads afterwards: by default those that no Einsum consumes.
-    ``limits`` are checked before anything is built, in place of the target's if they are given. Raises :class:`LoweringError` for what
-    cannot be lowered, and the :class:`ScheduleError` of the step that is not legal.
+    ``limits`` are checked before anything is built, in place of the target's if they are given. ``progress`` is told of each step.
+    Raises :class:`LoweringError` for what cannot be lowered, and the :class:`ScheduleError` of the step that is not legal.
     """
     if expect_spec(spec).mapping is None:
         raise LoweringError("there is no mapping to lower", hint="Add a mapping, or take ff.default_mapping(cascade).")
     warn_of_plain_copies(spec)
     warn_of_unbound_loops(spec)
-    return Lowering(spec, outputs).schedule(target if limits is None else dataclasses.replace(target, limits=limits))
+    with Stage("lowering", progress) as stage:
+        return Lowering(spec, outputs).schedule(target if limits is None else dataclasses.replace(target, limits=limits), stage)
 
 
-class _Progress:
+class _Steps:
     """The steps so far, and the nest that they lead to."""
 
-    def __init__(self, first: Explicate, start: Unscheduled) -> None:
+    def __init__(self, first: Explicate, start: Unscheduled, stage: Stage) -> None:
         self.steps: list[Step] = [first]
+        self.stage = stage
         self.nest = start.nest(first)
 
     def add(self, steps: Sequence[Step]) -> list[Step]:
@@ -67,8 +75,8 @@ class _Progress:
         for step in steps:
             self.nest = step.apply(self.nest)
             self.steps.append(step)
+            self.stage.advance()
         return []
-
 
     def add_apart(self, steps: Sequence[tuple[str, Step]]) -> None:
         """Apply steps on Einsums that share no loop yet, each to its Einsum's own nodes: a step takes as long as its nest is large."""
@@ -103,9 +111,9 @@ class Lowering:
         self.branches, self.copies = aliased(self.branches, self.cascade)
         self.online = tuple(r.maximum(self.cascade) for r in self.cascade.rewritings if isinstance(r, Online))
 
-    def schedule(self, target: Target) -> Schedule:
+    def schedule(self, target: Target, stage: Stage) -> Schedule:
         """All steps, in the order: cut, order, skip what is masked, share, bind, place, unroll."""
-        made = _Progress(Explicate(self.order), self.start)
+        made = _Steps(Explicate(self.order), self.start, stage)
         made.add([*map(Inline, self.copies)])
         made.add_apart([*self.ordered()])
         made.add([*skipped(made.nest, self.branches, self.bindings)])

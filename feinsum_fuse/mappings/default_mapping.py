@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from ..arguments import NOTHING, checked, instance
+from ..arguments import HOOK, NOTHING, checked, instance
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Einsum
 from ..errors import LoweringError, MappingError, ScheduleError
@@ -16,6 +16,7 @@ from ..formats.opencl import OpenCL
 from ..formats.reading.building import spec as spec_of
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
+from ..progress import Hook, Stage
 from ..schedule.schedule import Schedule
 from ..schedule.steps.explicate import Explicate
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
@@ -27,21 +28,24 @@ LONG = 32
 _WORD = re.compile(r"\w+")
 
 
-def check_lowering(spec: Spec, target: Target, outputs: Iterable[str] | None = None) -> None:
+def check_lowering(spec: Spec, target: Target, outputs: Iterable[str] | None = None, progress: Hook | None = None) -> None:
     """Raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises.
 
     Of a long cascade each branch of the root, which is a kernel of its own, is lowered alone, and branches that are the same but for names
     are lowered once.
     """
     if len(spec.workload.einsums) <= LONG:
-        lower(spec, target=target, outputs=outputs)
+        lower(spec, target=target, outputs=outputs, progress=progress)
         return
     seen: set[str] = set()
-    for part in branches(spec):
-        signature = _signature(part)
-        if signature not in seen:
-            lower(part, target=target)
-            seen.add(signature)
+    parts = list(branches(spec))
+    with Stage("lowering branches", progress, len(parts)) as lowering:
+        for part in parts:
+            signature = _signature(part)
+            if signature not in seen:
+                lower(part, target=target)
+                seen.add(signature)
+            lowering.advance()
 
 
 def branches(spec: Spec) -> Iterator[Spec]:
@@ -79,25 +83,36 @@ def _signature(spec: Spec) -> str:
     limits=instance("a DeviceLimits", DeviceLimits) | NOTHING,
     opencl=instance("an OpenCL", OpenCL) | NOTHING,
     target=instance("a Target", Target),
+    progress=HOOK,
 )
 def default_mapping(
-    cascade: Cascade, limits: DeviceLimits | None = None, opencl: OpenCL | None = None, *, target: Target = ANY_DEVICE
+    cascade: Cascade,
+    limits: DeviceLimits | None = None,
+    opencl: OpenCL | None = None,
+    *,
+    target: Target = ANY_DEVICE,
+    progress: Hook | None = None,
 ) -> Mapping:
     """A legal mapping with groups, register tile and lanes for the workload ``cascade.workload``, on the architecture of
     :func:`default_spec`.
 
     Einsums that are chained and share independent rows are fused over tiles of them, as long as what they exchange fits a core's cache.
     Lanes are as many as a vector of ``target`` holds; work-items, if ``opencl`` binds a fanout to ``local.0`` and none to ``vector``.
-    ``limits`` are those of the device, in place of the target's if they are given. Raises :class:`LoweringError` for a cascade that
-    nothing can run, and :class:`~feinsum_fuse.errors.CascadeError` for symbolic sizes.
+    ``limits`` are those of the device, in place of the target's if they are given. ``progress`` is told of each branch that was tried.
+    Raises :class:`LoweringError` for a cascade that nothing can run, and :class:`~feinsum_fuse.errors.CascadeError` for symbolic sizes.
     """
-    mapping = default_spec(cascade, limits, opencl, target=target).mapping
+    mapping = default_spec(cascade, limits, opencl, target=target, progress=progress).mapping
     assert mapping is not None
     return mapping
 
 
 def default_spec(
-    cascade: Cascade, limits: DeviceLimits | None = None, opencl: OpenCL | None = None, *, target: Target = ANY_DEVICE
+    cascade: Cascade,
+    limits: DeviceLimits | None = None,
+    opencl: OpenCL | None = None,
+    *,
+    target: Target = ANY_DEVICE,
+    progress: Hook | None = None,
 ) -> Spec:
     """The cascade with its default mapping, and the architecture and bindings that the mapping is for.
 
@@ -106,16 +121,17 @@ def default_spec(
     """
     if limits is not None:
         target = dataclasses.replace(target, limits=limits)
-    family = Family(default_space(cascade, opencl, target), target, outputs=cascade.outputs)
     reasons: list[str] = []
-    for chooser in family.fallbacks():
-        try:
-            found = family.spec.replace(mapping=family.mapping(chooser))
-            check_lowering(found, target, cascade.outputs)
-        except (LoweringError, ScheduleError, MappingError) as error:
-            reasons.append(error.message)
-            continue
-        return found
+    with Stage("choosing a mapping", progress):
+        family = Family(default_space(cascade, opencl, target), target, outputs=cascade.outputs)
+        for chooser in family.fallbacks():
+            try:
+                found = family.spec.replace(mapping=family.mapping(chooser))
+                check_lowering(found, target, cascade.outputs, progress)
+            except (LoweringError, ScheduleError, MappingError) as error:
+                reasons.append(error.message)
+                continue
+            return found
     raise LoweringError(f"no default mapping can be lowered: {'; '.join(dict.fromkeys(reasons))}")
 
 

@@ -16,7 +16,7 @@ import loopy as lp
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
-from ...arguments import COUNT, NOTHING, TEXT, expect
+from ...arguments import COUNT, HOOK, NOTHING, TEXT, expect
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...cascades.matching.rewritten import rewritten_match
@@ -24,6 +24,7 @@ from ...device.timing.measurement import Measurement
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, MatchError, ScheduleError
 from ...mappings.variants import variants
+from ...progress import Hook, Stage
 from ..key.device_identity import Device, described
 from ..key.recognition import parts
 from ..tables.address import Url, locate
@@ -47,14 +48,22 @@ MOST_REWRITTEN = 8
 
 
 def query(
-    x: Askable, device: Device, *, limit: int | None = None, outcome: str | None = "ok", url: Url | None = None
+    x: Askable,
+    device: Device,
+    *,
+    limit: int | None = None,
+    outcome: str | None = "ok",
+    url: Url | None = None,
+    progress: Hook | None = None,
 ) -> tuple[Fact, ...]:
     """Facts about ``x`` on ``device``, best first, at most ``limit``.
 
     First those of the same sizes on the same device, then the same structure at other sizes (nearest first), then devices of the same
     family; among equals warm before cold, then by median time (failures: newest first). ``outcome`` filters; ``None`` gives all.
     Facts that ship with the package lie beneath those of the database at ``url``. Reads only; an empty tuple if nothing is known.
+    ``progress`` is told of each fact that was compared with ``x``.
     """
+    expect(progress, HOOK, "progress", ArchiveError)
     expect(outcome, TEXT | NOTHING, "the outcome", ArchiveError)
     expect(limit, COUNT | NOTHING, "the limit", ArchiveError)
     if outcome is not None and outcome not in set(Outcome):
@@ -62,12 +71,12 @@ def query(
     if limit is not None and limit < 0:
         raise ArchiveError(f"a limit of {limit} facts makes no sense")
     asked = question(x, device)
-    answers = [answer for answer in _answers(asked, url) if outcome is None or answer.record.measurement.outcome == outcome]
+    answers = [answer for answer in _answers(asked, url, progress) if outcome is None or answer.record.measurement.outcome == outcome]
     answers.sort(key=lambda answer: (answer.rank, _order(answer.record)))
     return tuple(Fact.of(answer, asked) for answer in answers[:limit])
 
 
-def retrieve(x: Askable, device: Device, url: Url | None = None) -> Fact:
+def retrieve(x: Askable, device: Device, url: Url | None = None, *, progress: Hook | None = None) -> Fact:
     """The best known schedule that applies to ``x`` on ``device``; the fact says how it was found, and may be ``nothing``.
 
     Schedules are compared by the median of their medians at equal sizes on equal devices. One whose latest measurement there was wrong,
@@ -77,34 +86,38 @@ def retrieve(x: Askable, device: Device, url: Url | None = None) -> Fact:
 
     Of a kernel the fact may be about the cascade as it is rewritten (:mod:`feinsum_fuse.mappings.variants`), and says so. If nothing is
     known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
+    ``progress`` is told of each fact that was compared with ``x``, and of the parts of a kernel that were asked about.
     """
+    expect(progress, HOOK, "progress", ArchiveError)
     if not isinstance(x, lp.TranslationUnit):
-        return _best(question(x, device), url)
+        return _best(question(x, device), url, progress)
     info, failure = described(device), None
     best: Fact | None = None
     try:
-        best = _best_of_variants(question(x, info), url)
+        best = _best_of_variants(question(x, info), url, progress)
     except MatchError as error:
         failure = error
     if best:
         return best
-    for matched in parts(x):
-        fact = _best(about_match(matched, info), url)
-        only = f"of the kernel, {', '.join(matched.names.instructions.values())} alone"
-        told = dataclasses.replace(fact, detail="; ".join(filter(None, (only, fact.detail))))
-        if fact:
-            return told
-        if best is None or (best.detail.startswith(NO_STRUCTURE) and not fact.detail.startswith(NO_STRUCTURE)):
-            best = told
+    with Stage("asking about parts of the kernel", progress) as asking:
+        for matched in parts(x):
+            fact = _best(about_match(matched, info), url, None)
+            asking.advance()
+            only = f"of the kernel, {', '.join(matched.names.instructions.values())} alone"
+            told = dataclasses.replace(fact, detail="; ".join(filter(None, (only, fact.detail))))
+            if fact:
+                return told
+            if best is None or (best.detail.startswith(NO_STRUCTURE) and not fact.detail.startswith(NO_STRUCTURE)):
+                best = told
     if best is None:
         assert failure is not None
         raise failure
     return best
 
 
-def _best_of_variants(asked: Question, url: Url | None) -> Fact:
+def _best_of_variants(asked: Question, url: Url | None, progress: Hook | None) -> Fact:
     """The best fact about what a kernel was matched to, or about that as it may be rewritten; the former of two that fit as well."""
-    facts = [_best(asked, url)]
+    facts = [_best(asked, url, progress)]
     assert asked.matched is not None
     for cascade in variants(asked.cascade) if len(asked.cascade.einsums) <= MOST_REWRITTEN else ():
         if cascade.rewritings == asked.cascade.rewritings:
@@ -113,14 +126,14 @@ def _best_of_variants(asked: Question, url: Url | None) -> Fact:
             after = rewritten_match(asked.matched, cascade)
         except MatchError:
             continue
-        facts.append(_best(about_match(after, asked.device, cascade.rewritings), url))
+        facts.append(_best(about_match(after, asked.device, cascade.rewritings), url, progress))
     return min(facts, key=lambda fact: (list(Fit).index(fact.found), *(_order(fact.known)[:2] if fact else ())))
 
 
-def _best(asked: Question, url: Url | None) -> Fact:
+def _best(asked: Question, url: Url | None, progress: Hook | None) -> Fact:
     """The best fact that answers a question."""
     groups: dict[tuple[tuple[int, float], FactKey], list[Answer]] = defaultdict(list)
-    for answer in _answers(asked, url):
+    for answer in _answers(asked, url, progress):
         groups[answer.rank, answer.record.key].append(answer)
     believed = [(rank, _believed(answers)) for (rank, _), answers in groups.items()]
     rated = [(rank, *_rating(answers)) for rank, answers in believed if _trusted(answers)]
@@ -186,9 +199,15 @@ def _readable(rows: Iterable[MeasurementRow]) -> Iterable[Record]:
             continue
 
 
-def _answers(asked: Question, url: Url | None) -> list[Answer]:
-    found = (asked.answer(record, source) for record, source in _records(asked.identity.structure, url))
-    return [answer for answer in found if answer is not None]
+def _answers(asked: Question, url: Url | None, progress: Hook | None) -> list[Answer]:
+    records = _records(asked.identity.structure, url)
+    answers = []
+    with Stage("comparing facts", progress, len(records)) as comparing:
+        for record, source in records:
+            answer = asked.answer(record, source)
+            answers += [] if answer is None else [answer]
+            comparing.advance()
+    return answers
 
 
 def _order(record: Record) -> tuple[bool, float, str, str]:

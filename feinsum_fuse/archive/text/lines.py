@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
-from ...arguments import PATH, expect, instance, iterable
+from ...arguments import HOOK, PATH, expect, instance, iterable
 from ...device.timing.measurement import MeasurementText, Subject
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error, Location, ScheduleError
@@ -137,15 +137,26 @@ class Merge:
         return f"{self.added} {facts} added, {self.present} {were} there already"
 
 
-def export_facts(url: Url | None = None) -> Iterator[str]:
-    """All facts of a database as lines, without line ends; nothing if there is no database. Reads only."""
+def export_facts(url: Url | None = None, *, progress: Hook | None = None) -> Iterator[str]:
+    """All facts of a database as lines, without line ends; nothing if there is no database. Reads only.
+
+    ``progress`` is told of each fact that was read, and of each line.
+    """
+    expect(progress, HOOK, "progress", ArchiveError)
 
     def all_records(connection: Connection) -> list[Record]:
-        with Session(connection) as session:
-            return [record_of(row) for row in session.scalars(select(MeasurementRow)).unique()]
+        with Session(connection) as session, Stage("reading facts", progress) as reading:
+            found = []
+            for row in session.scalars(select(MeasurementRow)).unique():
+                found.append(record_of(row))
+                reading.advance()
+            return found
 
     records = ask(locate(url), all_records) or []
-    yield from lines_of(records)
+    with Stage("writing facts", progress, len(records)) as writing:
+        for line in lines_of(records):
+            yield line
+            writing.advance()
 
 
 def lines_of(records: Iterable[Record]) -> Iterator[str]:
@@ -207,7 +218,7 @@ def import_facts(path: str | os.PathLike[str], url: Url | None = None, *, progre
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ArchiveError(f"cannot read {os.fspath(path)}: {reason}") from error
-    return merge(records, url)
+    return merge(records, url, progress=progress)
 
 
 def _bounded(stream: TextIO, name: str) -> Iterator[str]:
@@ -239,15 +250,16 @@ def _checked(records: Iterable[Record], name: str) -> Iterator[Record]:
         yield record
 
 
-def merge(records: Iterable[Record], url: Url | None = None) -> Merge:
-    """Add records to a database, all or none; see :func:`import_facts`."""
+def merge(records: Iterable[Record], url: Url | None = None, *, progress: Hook | None = None) -> Merge:
+    """Add records to a database, all or none; see :func:`import_facts`. ``progress`` is told of each."""
+    expect(progress, HOOK, "progress", ArchiveError)
     wanted = list(iterable(records, "what is merged", ArchiveError))
     for record in wanted:
         expect(record, instance("a record", Record), "each fact", ArchiveError)
 
     def add(connection: Connection) -> Merge:
         added = 0
-        with Session(connection) as session:
+        with Session(connection) as session, Stage("storing facts", progress, len(wanted)) as storing:
             for record in wanted:
                 known = session.scalar(select(MeasurementRow).where(MeasurementRow.fact == record.id))
                 if known is None:
@@ -257,6 +269,7 @@ def merge(records: Iterable[Record], url: Url | None = None) -> Merge:
                     raise ArchiveError(
                         f"fact {record.id} is in the database with another content", hint="one of the two was edited; remove it"
                     )
+                storing.advance()
         return Merge(added, len(wanted) - added)
 
     return tell(locate(url), add)

@@ -24,10 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
-from ...arguments import NOTHING, TEXT, collection, expect, iterable
+from ...arguments import HOOK, NOTHING, TEXT, collection, expect, iterable
 from ...errors import CascadeError, MatchError
 from ...formats.affine import Affine
 from ...formats.integer_sets import integer_set, value_on, within
+from ...progress import Hook, Stage
 from ..cascade import Cascade
 from ..element_types import checked, computing_type
 from ..maps import is_fractional, primitive
@@ -214,13 +215,20 @@ class Match:
         return f"{self.cascade}\n{self.names}"
 
 
-def match(t_unit: lp.TranslationUnit, instructions: Iterable[str] | None = None, kernel_name: str | None = None) -> Match:
+def match(
+    t_unit: lp.TranslationUnit,
+    instructions: Iterable[str] | None = None,
+    kernel_name: str | None = None,
+    *,
+    progress: Hook | None = None,
+) -> Match:
     """The cascade that a kernel computes: all of its instructions, or those with the given ids.
 
-    What is not in the grammar is brought into it on a copy (:mod:`.preparation.preparation`), where that can be done.
-    Raises :class:`MatchError` with the instruction and the reason if any of them is no Einsum.
+    What is not in the grammar is brought into it on a copy (:mod:`.preparation.preparation`), where that can be done. ``progress`` is told
+    of each instruction. Raises :class:`MatchError` with the instruction and the reason if any of them is no Einsum.
     """
     expect(kernel_name, TEXT | NOTHING, "the name of the kernel", MatchError)
+    expect(progress, HOOK, "progress", MatchError)
     kernel = chosen_kernel(t_unit, kernel_name)
     if isinstance(instructions, str):
         instructions = (instructions,)
@@ -232,11 +240,12 @@ def match(t_unit: lp.TranslationUnit, instructions: Iterable[str] | None = None,
     if unknown or not chosen:
         missing = f"instruction {unknown[0]!r}" if unknown else "instruction to match"
         raise MatchError(f"the kernel has no {missing}", hint=f"It has {', '.join(kernel.id_to_insn)}.")
-    try:
-        draft = prepare(t_unit, kernel, chosen)
-    except (LoopyError, KeyError) as error:
-        raise MatchError(f"the kernel cannot be read: {error}") from None
-    return _Matching(draft, chosen).match()
+    with Stage("matching", progress, len(chosen)) as matching:
+        try:
+            draft = prepare(t_unit, kernel, chosen)
+        except (LoopyError, KeyError) as error:
+            raise MatchError(f"the kernel cannot be read: {error}") from None
+        return _Matching(draft, chosen).match(matching)
 
 
 def chosen_kernel(t_unit: lp.TranslationUnit, name: str | None = None) -> lp.LoopKernel:
@@ -267,7 +276,7 @@ class _Matching:
         self.produced: set[str] = set()
         self.fresh = Identifiers([*kernel.temporary_variables, *kernel.arg_dict])
 
-    def match(self) -> Match:
+    def match(self, matching: Stage) -> Match:
         """Read all instructions, check how they depend on each other, and put the cascade together."""
         written = {array for insn in self.chosen for array in self.kernel.id_to_insn[insn].assignee_var_names()}
         for name in self.chosen:
@@ -283,6 +292,7 @@ class _Matching:
                 einsums.append(self.einsum(self.found[name]))
             except (Refusal, CascadeError) as reason:
                 raise MatchError(f"instruction {name} is no Einsum: {reason}") from None
+            matching.advance()
         kept = {array for array in written if array in self.kernel.arg_dict or self.is_read_elsewhere(array)}
         outputs = tuple(e.output.tensor for e in einsums if e.output.tensor in kept)
         cascade = Cascade(tuple(einsums), constantdict(self.tensors), outputs)

@@ -10,7 +10,7 @@ import typer
 
 from ... import CascadeError, MappingError, ScheduleError
 from ...progress import Stage
-from ..console import draw, emit, emit_json, note, progress
+from ..console import draw, emit, emit_json, note, passing, progress
 from ..inputs import check_variables, specs, with_dtypes
 from ..options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, dtypes, variables
 
@@ -52,7 +52,7 @@ def command(
     wanted = [name for name, flag in flags.items() if flag]
     given = variables(set_)
     check_variables(files, given)
-    spec = with_dtypes(ff.load(*files, variables=given, include_dirs=include_dir or ()), dtypes(dtype))
+    spec = with_dtypes(ff.load(*files, variables=given, include_dirs=include_dir or (), progress=passing), dtypes(dtype))
     chosen = wanted or ([] if svg is not None else ["cascade", "tree", "schedule"])
     if any(name in GENERATED for name in chosen) or (spec.mapping is None and "tree" in chosen):
         without = spec

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ... import SpecError
-from ..console import check_places, draw, emit, emit_json, note
+from ..console import check_places, draw, emit, emit_json, note, passing
 from ..inputs import check_variables, device_file
 from ..options import DeviceOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, TopKeyOption, variables
 from .answers import Standing, data, flipped, mapping_file, text
@@ -161,7 +161,7 @@ def _asked(
 
     check_variables(files, given)
     dirs, keys = include_dirs or (), tuple(top_keys or ())
-    spec = ff.load(*files, variables=given, include_dirs=dirs, top_keys=keys)
+    spec = ff.load(*files, variables=given, include_dirs=dirs, top_keys=keys, progress=passing)
     if not spec.workload.einsums:
         raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
     if spec.arch is not None and device is None:
@@ -171,7 +171,7 @@ def _asked(
     chosen = find_device(device)
     if spec.arch is None:
         keys = (*keys, "arch", "opencl") if keys else ()
-        spec = ff.load(*files, device_file(chosen), variables=given, include_dirs=dirs, top_keys=keys)
+        spec = ff.load(*files, device_file(chosen), variables=given, include_dirs=dirs, top_keys=keys, progress=passing)
     return lowerable(spec, target(chosen).limits)
 
 

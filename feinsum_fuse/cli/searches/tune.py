@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ... import SpecError
-from ..console import check_places, draw, emit, emit_json, note
+from ..console import check_places, draw, emit, emit_json, note, passing
 from ..inputs import check_variables, with_dtypes
 from ..options import (
     DeviceOption,
@@ -83,7 +83,7 @@ def _asked(files: Sequence[Path], given: dict[str, Any], include_dirs: Sequence[
     import feinsum_fuse as ff
 
     check_variables(files, given)
-    spec = ff.load(*files, variables=given, include_dirs=include_dirs or (), top_keys=tuple(top_keys or ()))
+    spec = ff.load(*files, variables=given, include_dirs=include_dirs or (), top_keys=tuple(top_keys or ()), progress=passing)
     if not spec.workload.einsums:
         raise SpecError("No file has a workload.", hint="Give one with the top key workload.")
     return spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ from .verification import OutputComparison, Verification, verify
 
 SEED = 20261
 PERTURBATION = 1e-7
+BLOCK = 1 << 20
+"""Elements that are drawn at once, in float64, for inputs of whatever type."""
 NO_INPUTS = "no random inputs were found on which the results are numbers and well-conditioned"
 ILL_CONDITIONED = 1e-4
 """A relative change of an output by more than this under a relative change of the inputs by 1e-7 says nothing about a kernel."""
@@ -115,14 +117,30 @@ def random_inputs(cascade: Cascade, lowest: float, seed: int = SEED) -> dict[str
     factors = scales(cascade, lowest)
     result = {}
     for tensor, generator in zip(cascade.inputs, generators, strict=True):
-        dtype = np.dtype(cascade.tensors[tensor].dtype)
-        shape = cascade.fixed_shape(tensor)
-        if dtype.kind in "fc":
-            values = generator.uniform(lowest, 1.0, shape) * factors[tensor]
-            result[tensor] = (values + 1j * generator.uniform(lowest, 1.0, shape) if dtype.kind == "c" else values).astype(dtype)
-        else:
-            result[tensor] = generator.integers(0 if dtype.kind == "u" else -1, 2, shape).astype(dtype)
+        drawn = np.empty(cascade.fixed_shape(tensor), cascade.tensors[tensor].dtype)
+        kind = drawn.dtype.kind
+        for part in (drawn.real, drawn.imag) if kind == "c" else (drawn,):
+            for block in _blocks(part):
+                if kind in "fc":
+                    block[...] = generator.uniform(lowest, 1.0, block.shape) * factors[tensor]
+                else:
+                    block[...] = generator.integers(0 if kind == "u" else -1, 2, block.shape)
+        result[tensor] = drawn
     return result
+
+
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The parts of an array, so small that a copy of one in a wider type is no burden."""
+    if array.ndim == 0 or array.size <= BLOCK:
+        yield array
+        return
+    rows = max(1, BLOCK * len(array) // array.size)
+    for start in range(0, len(array), rows):
+        part = array[start : start + rows]
+        if len(part) == 1 and part.size > BLOCK:
+            yield from _blocks(part[0])
+        else:
+            yield part
 
 
 def scales(cascade: Cascade, lowest: float) -> dict[str, float]:
@@ -175,7 +193,12 @@ def _well_conditioned(cascade: Cascade, inputs: Mapping[str, np.ndarray], expect
 
 
 def _perturbed(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs, those of inexact types with each value changed a little and rounded to its type, as the reference reads it."""
     generator = np.random.default_rng(SEED)
-    inexact = {name for name, array in inputs.items() if array.dtype.kind in "fc"}
-    factors = {name: 1 + PERTURBATION * generator.uniform(-1, 1, array.shape) for name, array in inputs.items() if name in inexact}
-    return {name: array * factors[name] if name in inexact else array for name, array in inputs.items()}
+    changed = dict(inputs)
+    for name, array in inputs.items():
+        if array.dtype.kind in "fc":
+            changed[name] = array.copy()
+            for block in _blocks(changed[name]):
+                block[...] = block * (1 + PERTURBATION * generator.uniform(-1, 1, block.shape))
+    return changed

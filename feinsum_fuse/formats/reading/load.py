@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
-from ...arguments import ANYTHING, NOTHING, PATH, TEXT, checked, collection, mapping
+from ...arguments import ANYTHING, HOOK, NOTHING, PATH, TEXT, checked, collection, mapping
 from ...errors import ConstraintWarning, SpecError, SpecWarning
+from ...progress import Hook, Stage
 from ..checking.constraint_check import Violation, violations
 from ..checking.mapping_check import check_mapping
 from ..language.caps import one_load
@@ -38,20 +39,24 @@ VARIABLES = mapping("a mapping from names of template variables to values", TEXT
     variables=VARIABLES,
     include_dirs=collection("a list of folders", PATH),
     top_keys=collection("a list of top keys", TEXT),
+    progress=HOOK,
 )
 def load(
     *files: str | FilePath,
     variables: Mapping[str, object] | None = None,
     include_dirs: Sequence[str | FilePath] = (),
     top_keys: Sequence[str] = (),
+    progress: Hook | None = None,
 ) -> Spec:
     """The Spec in one or several files, each holding some of the top keys; without a workload, what there is of the others.
 
     ``variables`` are what templates see. Includes stay below ``include_dirs``, and below the repository or package that a file belongs to,
-    or else its own folder. With ``top_keys`` (``["arch", "variables"]``) all other top keys are passed over.
+    or else its own folder. With ``top_keys`` (``["arch", "variables"]``) all other top keys are passed over. ``progress`` is told when the
+    reading begins and ends.
     Raises :class:`SpecError`, and :class:`MappingError` for a mapping that does not fit, with the place of what is wrong.
     """
-    return read_spec(read_files(files, variables, include_dirs, top_keys))
+    with Stage("reading", progress):
+        return read_spec(read_files(files, variables, include_dirs, top_keys))
 
 
 @checked(SpecError, variables=VARIABLES, base=PATH | NOTHING)
