@@ -8,12 +8,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from pydantic import Field
+
+from ..arguments import PATH, TEXT, expect
 from ..errors import SearchError
 from ..formats.mapping import Mapping as LoopTree
+from ..formats.reading.files import read_text
 from ..formats.reading.load import loads
 from ..formats.spec import Spec
+from ..formats.validation.adapter import Adapter, StrictModel
 from ..formats.writing.presentation import table, yaml
 from ..model.evaluation import predict
 from ..model.prediction import Prediction
@@ -164,27 +169,58 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """The result in a file that :meth:`save` wrote; :class:`SearchError` if there is none in it."""
-        return cls.loads(Path(path).read_text(encoding="utf-8"))
+        """The result in a file that :meth:`save` wrote; :class:`SearchError` if there is none in it, and
+        :class:`~feinsum_fuse.errors.SpecError` for a file that cannot be read."""
+        expect(path, PATH, "the file of a result", SearchError)
+        return cls.loads(read_text(Path(path), str(path)))
 
     @classmethod
     def loads(cls, text: str) -> Result:
-        """The result in a text of :meth:`to_yaml`."""
+        """The result in a text of :meth:`to_yaml`; raises as :meth:`load` does."""
+        expect(text, TEXT, "the text of a result", SearchError)
         line = next((line for line in text.splitlines() if line.startswith(MARK)), None)
         if line is None:
             raise SearchError("The file holds no result of a search.", hint="ff.load reads its mapping, if it has one.")
         bare = loads(text).replace(mapping=None)
-        try:
-            rest = json.loads(line.removeprefix(MARK))
-            front = tuple(
-                Found(with_mapping(bare, item["mapping"], item.get("flipped", ())), item["energy"], item["latency"], item["peak"])
-                for item in rest["front"]
-            )
-            log = tuple(SearchStage(s["name"], s["seconds"], _read(s["floor"]), _read(s["incumbent"]), s["rows"]) for s in rest["log"])
-            space = SpaceSize(**rest["space"])
-            return cls(rest["objective"], front, _read(rest["floor"]), rest["proved"], space, log, tuple(rest["omitted"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise SearchError(f"The result in the file cannot be read: {error}.") from error
+        rest = _REST.read(line.removeprefix(MARK))
+        front = tuple(Found(with_mapping(bare, e.mapping, e.flipped), e.energy, e.latency, e.peak) for e in rest.front)
+        log = tuple(SearchStage(s.name, s.seconds, float(s.floor), float(s.incumbent), s.rows) for s in rest.log)
+        return cls(rest.objective, front, float(rest.floor), rest.proved, rest.space, log, tuple(rest.omitted))
+
+
+_Figure = float | Literal["inf", "-inf", "nan"]
+"""A number as :func:`_written` writes it."""
+
+
+class _EntryText(StrictModel):
+    mapping: str
+    energy: float
+    latency: float
+    peak: dict[str, float]
+    flipped: tuple[str, ...] = ()
+
+
+class _StageText(StrictModel):
+    name: str
+    seconds: float
+    floor: _Figure
+    incumbent: _Figure
+    rows: int
+
+
+class _RestText(StrictModel):
+    """What of a result stands in the comment."""
+
+    objective: Literal["energy", "latency", "edp"]
+    floor: _Figure
+    proved: bool
+    omitted: list[str]
+    space: SpaceSize
+    log: list[_StageText]
+    front: Annotated[list[_EntryText], Field(min_length=1)]
+
+
+_REST: Adapter[_RestText] = Adapter(_RestText, "result of a search", SearchError)
 
 
 def with_mapping(bare: Spec, mapping: str, names: Collection[str]) -> Spec:
@@ -200,7 +236,3 @@ def value_of(objective: str, found: Found) -> float:
 
 def _written(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
-
-
-def _read(value: float | str) -> float:
-    return float(value)

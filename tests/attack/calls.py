@@ -120,8 +120,12 @@ def function_call(given: Sequence[Function], choose: random.Random) -> Ending:
 
 
 def verb_call(folder: Path, choose: random.Random) -> Ending:
-    """Run a command line in this process."""
-    words = command_line(folder, choose)
+    """Run a command line, right or wrong, in this process, which stands in the folder."""
+    return line_call(command_line(folder, choose))
+
+
+def line_call(words: Sequence[str]) -> Ending:
+    """Run a command line in this process; ``passed`` says whether it came further than its words and the names of its files."""
     out, err = io.StringIO(), io.StringIO()
     site: list[BaseException] = []
 
@@ -132,7 +136,7 @@ def verb_call(folder: Path, choose: random.Random) -> Ending:
             except SystemExit as ended:
                 site.append(ended)
 
-    ended = _ending(f"feinsum-fuse {words}", run)
+    ended = _ending(f"feinsum-fuse {list(words)}", run)
     if ended.foreign:
         return ended
     code = site[0].code or 0 if site and isinstance(site[0], SystemExit) else None

@@ -26,7 +26,8 @@ VALUES: tuple[object, ...] = (
     *(None, True, 0, -1, 1, 3, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, float("inf"), float("nan")),
     *("", "x", "m", "T0", "E0", "E0.i0", "E0.i0/0/1", "../../etc", "\x00", "\ud800", "\x1b[31m", "%0"),
     *("call __import__('os')", "9" * 5000),
-    *("Split", "os.system", "float32", "O", "inf", "ok", "warm", "{ [s0, s1] : s0 > 0 }", "{ [s0] : 1 = 0 }", "1e999", "'; DROP TABLE x; --"),
+    *("Split", "os.system", "float32", "O", "inf", "ok", "warm"),
+    *("{ [s0, s1] : s0 > 0 }", "{ [s0] : 1 = 0 }", "1e999", "'; DROP TABLE x; --"),
     *([], {}, [[]], [None], ["x"], [1, 2], {"": ""}, {"x": []}, [["call", "%0"]], [0.001], {"step": "Split", "version": 1}),
 )
 

@@ -36,10 +36,9 @@ def reached(calls: int, lines: int) -> frozenset[Site]:
     with tempfile.TemporaryDirectory() as name:
         os.environ["XDG_DATA_HOME"] = name
         os.chdir(name)
-        folder = Path(name)
-        choose, given = random.Random(f"raise sites {SEED}"), functions(folder)
+        choose, given = random.Random(f"raise sites {SEED}"), functions(Path())
         endings = [function_call(given, choose) for _ in range(calls)]
-        endings += [verb_call(folder, choose) for _ in range(lines)]
+        endings += [verb_call(Path(), choose) for _ in range(lines)]
         os.chdir("/")
     return frozenset(site for ending in endings for site in ending.sites)
 

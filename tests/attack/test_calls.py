@@ -27,9 +27,10 @@ def judge(endings: list[Ending]) -> None:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_functions(chunk: int, tmp_path: Path) -> None:
+def test_functions(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     choose = random.Random(f"functions {SEED} {chunk}")
-    given = functions(tmp_path)
+    given = functions(Path())
     judge([function_call(given, choose) for _ in range(sweep_size(CALLS) // CHUNKS)])
 
 
@@ -37,7 +38,7 @@ def test_functions(chunk: int, tmp_path: Path) -> None:
 def test_verbs(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     choose = random.Random(f"verbs {SEED} {chunk}")
-    functions(tmp_path)
+    functions(Path())
     judge([verb_call(tmp_path, choose) for _ in range(sweep_size(LINES) // CHUNKS)])
 
 

@@ -17,21 +17,21 @@ LINES: tuple[tuple[float, str], ...] = (
     (2, f"show {FILE} --cascade --tree"),
     (1, f"show {FILE} --schedule --upto 3 --json"),
     (0.5, f"show {FILE} --kernel --source"),
-    (1, f"show {FILE} --svg OUT/picture.svg"),
+    (1, f"show {FILE} --svg picture.svg"),
     (1, f"show {FILE} --model --cold"),
     (4, f"predict {FILE} --cold"),
     (2, f"predict {FILE} --json --set M=4 --dtype A=float32"),
-    (0.05, f"run {FILE} --repeats 1 --url OUT/run.sqlite3"),
-    (0.05, f"compare {FILE} {FILE} --repeats 1 --url OUT/run.sqlite3"),
-    (0.5, "calibrate --device nonesuch --output OUT/arch.yaml"),
+    (0.05, f"run {FILE} --repeats 1 --url run.sqlite3"),
+    (0.05, f"compare {FILE} {FILE} --repeats 1 --url run.sqlite3"),
+    (0.5, "calibrate --device nonesuch --output arch.yaml"),
     (0.5, "devices --json"),
-    (2, "db stats --url OUT/facts.sqlite3"),
-    (1, f"db best {FILE} --limit 3 --url OUT/facts.sqlite3"),
-    (1, "db export OUT/out.jsonl --url OUT/facts.sqlite3"),
-    (2, "db import OUT/facts.jsonl --url OUT/new.sqlite3"),
+    (2, "db stats --url facts.sqlite3"),
+    (1, f"db best {FILE} --limit 3 --url facts.sqlite3"),
+    (1, "db export out.jsonl --url facts.sqlite3"),
+    (2, "db import facts.jsonl --url new.sqlite3"),
     (0.3, f"map {FILE} --objective energy --seconds 1"),
     (0.02, f"tune {FILE} --seconds 1 --measurements 1"),
-    (0.1, f"export {FILE} --name program -o OUT/program"),
+    (0.1, f"export {FILE} --name program -o program"),
     (0.5, f"predict {FILE} --sweep M=4..8"),
     (1, "--help"),
     (1, "--version"),
@@ -53,11 +53,9 @@ ODD = (
 
 
 def command_line(folder: Path, choose: random.Random) -> list[str]:
-    """A command line, right or wrong, whose files lie in a folder."""
+    """A command line, right or wrong, whose files lie in the folder in which it is run: names that are spoilt lead to places in it."""
     ((_, line),) = choose.choices(LINES, [weight for weight, _ in LINES])
-    words = [
-        _file(folder, number, choose) if word == FILE else word.replace("OUT", str(folder)) for number, word in enumerate(line.split())
-    ]
+    words = [_file(folder, number, choose) if word == FILE else word for number, word in enumerate(line.split())]
     if choose.random() < 0.3:
         at = choose.randrange(len(words))
         ways = (
@@ -72,14 +70,14 @@ def command_line(folder: Path, choose: random.Random) -> list[str]:
 
 def _file(folder: Path, number: int, choose: random.Random) -> str:
     """A workload or more, now and then one that has been damaged, or something that is no file of text."""
-    path = folder / f"given{number}.yaml"
+    name = f"given{number}.yaml"
     kind = choose.random()
     if kind < 0.08:
-        return str(choose.choice((folder, folder / "nothing.yaml", "/dev/null", "/proc/self/mem", "/dev/full")))
+        return choose.choice((".", "nothing.yaml", "/dev/null", "/proc/self/mem", "/dev/full"))
     text = choose.choice((WHOLE, WHOLE, WORKLOAD, choose.choice(EXAMPLES).read_text()))
     if kind < 0.3:
         at = choose.randrange(len(text))
         text = text[:at] + choose.choice(FRAGMENTS) + text[at + choose.choice((0, 1, 5)) :]
     data = text.encode("utf-8", "surrogatepass")
-    path.write_bytes(data if kind < 0.97 else choose.choice((b"\xff\xfe" + data, data[: len(data) // 2], b"\x00" * 100, b"")))
-    return str(path)
+    (folder / name).write_bytes(data if kind < 0.97 else choose.choice((b"\xff\xfe" + data, data[: len(data) // 2], b"\x00" * 100, b"")))
+    return name
