@@ -18,6 +18,8 @@ LEAST_FREE = 16 << 20
 """Bytes below which a file system counts as full: a few kernels with what their compilation leaves."""
 LARGEST = 1 << 20
 """Bytes that one file of a compiled kernel may have."""
+WRITTEN = 4 << 20
+"""Bytes that compiling one kernel may write: source, preprocessed source, LLVM's code and machine code."""
 ELSEWHERE = ("/tmp", "/var/tmp", "/dev/shm")
 
 
@@ -38,6 +40,21 @@ def fault(folder: Path) -> str:
         return "its file system is full"
     most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     return f"a file of this process may have no more than {most} bytes (ulimit -f)" if 0 <= most < LARGEST else ""
+
+
+def writing_fault(folder: Path) -> str:
+    """Why what a kernel's compilation leaves cannot be written into a folder; empty if it can. It is tried: a quota shows nowhere else.
+
+    This takes about a millisecond, and is for whoever is about to compile: LLVM ends a process that it cannot write for.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(WRITTEN))
+            probe.flush()
+    except OSError as error:
+        return f"{WRITTEN >> 20} MiB cannot be written there: {error.strerror}"
+    return ""
 
 
 def wanted() -> Path:

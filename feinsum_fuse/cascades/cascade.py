@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..arguments import COUNT, NOTHING, TEXT, collection, expect, mapping
+from ..arguments import COUNT, NOTHING, TEXT, collection, described, expect, mapping
 from ..errors import CascadeError
 from .sequence import EinsumSequence
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..formats.opencl import OpenCL
     from ..formats.workload import Workload
     from .canonical.canonical import Canonical
+
+
+_PAIR = collection("positions", COUNT)
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,10 +49,12 @@ class Cascade(EinsumSequence):
         """
         from .rewriting.contraction_order import ContractionOrder, best_order
 
+        expect(einsum, TEXT, "the name of an Einsum", CascadeError)
+        expect(optimize, TEXT, "what optimizes", CascadeError)
         if path is None:
             return best_order(self.einsum(einsum), optimize).apply(self)
-        if not isinstance(path, Sequence) or not all(isinstance(step, Sequence) for step in path):
-            raise CascadeError(f"{path!r:.80} is no path of a contraction", hint="Give pairs of positions, such as [(0, 2), (0, 1)].")
+        if not isinstance(path, Sequence) or not all(_PAIR.holds(step) for step in path):
+            raise CascadeError(f"{described(path)} is no path of a contraction", hint="Give pairs of positions, such as [(0, 2), (0, 1)].")
         return ContractionOrder(einsum, tuple(tuple(step) for step in path)).apply(self)
 
     def online(self, einsum: str) -> Cascade:
@@ -68,6 +73,8 @@ class Cascade(EinsumSequence):
         """The cascade with half of a symmetric output computed: :class:`feinsum_fuse.cascades.rewriting.triangle.Triangle`."""
         from .rewriting.triangle import Triangle
 
+        for name in (einsum, first, second):
+            expect(name, TEXT, "the name of an Einsum or a variable", CascadeError)
         return Triangle(einsum, first, second).apply(self)
 
     def pack(self, einsum: str, operand: int, variables: Sequence[str]) -> Cascade:

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 
 from constantdict import constantdict
 
-from ..arguments import described
+from ..arguments import PATH, described, expect
 from ..errors import SpecError
 from .arch import Arch
 from .mapper import MapperSettings
@@ -86,6 +86,7 @@ class Spec:
         """
         from .writing.saving import save_block
 
+        expect(path, PATH, "the file of a mapping", SpecError)
         if self.mapping is None:
             raise SpecError("The Spec has no mapping to save.")
         save_block(presentation.yaml(self.mapping), Path(path))

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
-from ..arguments import HOOK, TEXT, checked
+from ..arguments import HOOK, NUMBER, TEXT, checked, expect, instance
 from ..errors import SearchError
 from ..formats.arch import Action, Arch, Compute, Leaf, Memory, TensorRules
 from ..formats.language.expressions import nearest
@@ -89,6 +89,7 @@ class Curve:
 
     def at(self, size: float) -> Point:
         """The best step for a memory of so many bits; :class:`NoMappingError` where that is too small for any."""
+        expect(size, NUMBER, "the size of a memory", SearchError)
         fitting = [point for point in self.points if point.size <= size]
         if not fitting:
             raise NoMappingError(
@@ -98,6 +99,7 @@ class Curve:
 
     def height(self, point: Point) -> float:
         """What the curve is drawn against: bits or J."""
+        expect(point, instance("a point of a curve", Point), "point", SearchError)
         return point.traffic if self.against == "traffic" else point.energy
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from ..arguments import PATH, TEXT, expect
+from ..arguments import NOTHING, PATH, TEXT, Kind, expect
 from ..errors import SearchError
 from ..formats.mapping import Mapping as LoopTree
 from ..formats.reading.files import read_text
@@ -29,6 +29,7 @@ from .request.flips import differing, flipped, with_einsums
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_AXES = Kind("axes of matplotlib's", lambda value: callable(getattr(value, "set_xlabel", None)))
 MARK = "# feinsum_fuse search: "
 """Begins the comment that holds what of a result is no Spec, so that other readers load the file as the best mapping's."""
 
@@ -132,6 +133,7 @@ class Result:
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """The front, latency against energy, into these axes of matplotlib's or new ones."""
+        expect(axes, NOTHING | _AXES, "axes", SearchError)
         if axes is None:
             import matplotlib.pyplot as plt
 
@@ -162,6 +164,7 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write :meth:`to_yaml` to a file; :class:`SearchError` if it cannot be written, and then it stays as it was."""
+        expect(path, PATH, "the file of a result", SearchError)
         try:
             write_whole(Path(path), self.to_yaml())
         except OSError as error:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from ..arguments import COUNT, NOTHING, expect, instance
+from ..arguments import COUNT, NOTHING, TEXT, Kind, expect, instance, mapping
 from ..errors import ScheduleError
 from ..formats.validation.adapter import Adapter
 from .step import STEPS, NewNames, Step
@@ -84,6 +84,10 @@ class Schedule:
 
     def renamed(self, einsums: Mapping[str, str], variables: Mapping[tuple[str, str], str], tensors: Mapping[str, str]) -> Schedule:
         """The schedule on other names; ``variables`` maps (Einsum, rank variable) -> rank variable."""
+        pair = Kind("an Einsum and a variable", lambda key: isinstance(key, tuple) and [*map(type, key)] == [str, str])
+        expect(einsums, mapping("names by name", TEXT, TEXT), "einsums", ScheduleError)
+        expect(variables, mapping("names by Einsum and variable", pair, TEXT), "variables", ScheduleError)
+        expect(tensors, mapping("names by name", TEXT, TEXT), "tensors", ScheduleError)
         names = NewNames(einsums, variables, tensors)
         return Schedule(tuple(step.renamed(names) for step in self.steps))
 

@@ -13,6 +13,7 @@ import feinsum_fuse as ff
 from feinsum_fuse import archive
 from feinsum_fuse.archive.facts.retrieval import history
 from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.formats.spec import expect_spec
 from feinsum_fuse.schedule.schedule import Schedule
 from tests.archive.samples import HERE, measurement, product, tiled
@@ -83,7 +84,7 @@ def _arrays(cascade: Cascade) -> dict[str, object]:
 
 
 @functools.cache
-def program() -> Callable[..., object]:
+def program() -> Program:
     """One that has been built."""
     return ff.compile(_specs()[0])
 
@@ -94,6 +95,15 @@ def _reference(given: object) -> object:
     if isinstance(arrays, dict) and all(isinstance(name, str) for name in arrays):
         return cascade.reference(**arrays)
     return cascade.reference(A=arrays)  # type: ignore[arg-type]
+
+
+def _by_name(method: Callable[..., object]) -> Callable[[object], object]:
+    """A method whose arguments are arrays by name."""
+    return lambda arrays: method(**arrays) if isinstance(arrays, dict) and all(map(_is_name, arrays)) else method(x=arrays)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _called(what: Callable[[], Callable[..., object]]) -> Callable[..., object]:
@@ -121,6 +131,15 @@ def functions(folder: Path) -> Sequence[Function]:
     files = tuple(str(path) for path in EXAMPLES[0].parent.glob("*.yaml"))
     made, schedule = measurement(product(8, 4, 6)), tiled()
     first, calibrated = cascades[0], on_processor(1, 1)
+    chain = ff.cascade(
+        ["T[m, n] = A[m, k] * B[k, n]", "Y[m, q] = T[m, n] * C[n, r] * D[r, q]", "G[a, b] = X[A: a, i] * X[A: b, i]"],
+        sizes={"M": 6, "K": 4, "N": 5, "R": 3, "Q": 6, "I": 6, "A": 7, "B": 7},
+    )
+    attention = ff.cascade(["W[m, p] = softmax(S[m, p], p)", "O[m, f] = W[m, p] * V[p, f]"], sizes={"M": 4, "P": 5, "F": 3})
+    matched, found, curve = ff.match(kernels[0]), ff.search(whole, seconds=2.0), ff.curve(whole, "Buffer")
+    saved = folder / "saved.yaml"
+    saved.write_text(WHOLE)
+    found.save(folder / "result.yaml")
     lines_of = OneOf(
         (
             ["T[m, n] = A[m, k] * B[k, n]", "Y[m] = max(T[m, n])"],
@@ -192,5 +211,26 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("Schedule.apply", schedule.apply, (kernels[0],), {"names": None}, 1),
         Function("Schedule.upto", schedule.upto, (1,), {}, 1),
         Function("Measurement.from_json", type(made).from_json, (made.to_json(),), {}, 3),
+        Function("Spec.save_mapping", whole.save_mapping, (str(saved),), {}, 0.5),
+        Function("Cascade.contract", chain.contract, ("Y",), {"path": [(1, 2), (0, 1)], "optimize": "greedy"}, 1),
+        Function("Cascade.online", attention.online, ("W",), {}, 0.5),
+        Function("Cascade.split_reduction", chain.split_reduction, ("T", "k", 2), {}, 1),
+        Function("Cascade.triangle", chain.triangle, ("G", "a", "b"), {}, 0.5),
+        Function("Cascade.batch", chain.batch, ("T", "Y"), {}, 0.5),
+        Function("Cascade.unbatch", chain.unbatch, ("T",), {}, 0.5),
+        Function("Cascade.canonical", chain.canonical, (), {"maps": False}, 0.2),
+        Function("Cascade.kernel", lambda: chain.kernel(), (), {}, 0.1),
+        Function("Match.reference", _by_name(matched.reference), (_arrays(first),), {}, 1),
+        Function("Match.alternatives", _by_name(matched.alternatives), (_arrays(first),), {}, 0.5),
+        Function("Schedule.nest", schedule.nest, (kernels[0],), {}, 0.5),
+        Function("Schedule.renamed", schedule.renamed, ({"Z": "Y"}, {("Z", "m"): "i"}, {"A": "X"}), {}, 0.5),
+        Function("Result.load", type(found).load, (str(folder / "result.yaml"),), {}, 1),
+        Function("Result.loads", type(found).loads, (found.to_yaml(),), {}, 2),
+        Function("Result.save", found.save, (str(folder / "result.yaml"),), {}, 0.5),
+        Function("Result.plot", found.plot, (None,), {}, 0.2),
+        Function("Curve.at", curve.at, (1024.0,), {}, 0.5),
+        Function("Curve.height", curve.height, (curve.points[0],), {}, 0.5),
+        Function("Fact.apply", ff.retrieve(first, HERE, url).apply, (kernels[0],), {"instructions": ["Z"]}, 0.1),
+        Function("Program.export", _called(lambda: program().export), (str(folder / "exported"),), {"name": "program"}, 0.5),
         Function("Program", _called(program), (), _arrays(first), 2),
     )

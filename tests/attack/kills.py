@@ -6,6 +6,7 @@ whole, or is what was there before; the next job goes well. Writers that record 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -59,8 +60,10 @@ def jobs(folder: Path) -> Mapping[str, Job]:
     """By what is killed in them."""
     spec = ff.loads(WHOLE)
     lines = folder / "given.jsonl"
-    for k in range(FACTS):
-        archive.record(measurement(product(8, 4, 6), tiled(factor=4), samples=[float(k + 1)]), url=folder / "given.sqlite3")
+    archive.record(measurement(product(8, 4, 6), tiled(factor=4)), url=folder / "one.sqlite3")
+    (line,) = archive.export_facts(folder / "one.sqlite3")
+    lines.write_text("".join(f"{json.dumps(json.loads(line) | {'fact': f'{k:032x}'})}\n" for k in range(FACTS)))
+    archive.import_facts(lines, folder / "given.sqlite3")
     lines.write_text("".join(f"{line}\n" for line in archive.export_facts(folder / "given.sqlite3")))
     picture, source = spec_svg(spec), "x" * (1 << 22)
     assert spec.mapping is not None

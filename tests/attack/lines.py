@@ -18,6 +18,8 @@ from typing import Any
 
 import feinsum_fuse as ff
 from feinsum_fuse import archive
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
 from tests.archive.samples import HERE, measurement, product, tiled
 from tests.sweeps import SEED
 
@@ -68,7 +70,9 @@ def sources(folder: Path) -> list[str]:
     url = folder / "source.sqlite3"
     mask = ["S[m, p] = where(p <= m, Q[m] * K[p], 0)", "X[m] = max(S[m, p])"]
     masked = ff.cascade(mask, sizes={"M": 8, "P": 8}, dtypes={"All": "float32"})
-    for made in (measurement(product(8, 4, 6), tiled(factor=4)), measurement(masked), measurement(product(8, 4, 6), outcome="timeout")):
+    both = Schedule((Explicate(("S", "X")),))
+    failed = measurement(product(8, 4, 6), outcome="timeout")
+    for made in (measurement(product(8, 4, 6), tiled(factor=4)), measurement(masked, both), failed):
         archive.record(made, url=url)
     return list(archive.export_facts(url))
 

@@ -13,7 +13,7 @@ from tests.sweeps import SEED, SLOW, sweep_size
 
 def test_names_are_refused_or_survive_everything(tmp_path: Path) -> None:
     every = names.names()
-    chosen = every if SLOW else random.Random(SEED).sample(every, len(every) // 100)
+    chosen = every if SLOW else random.Random(SEED).sample(every, 2)
     endings = [(role, name[:80], how) for role, name, how in names.attack(["weights", *chosen], tmp_path)]
     assert not [ending for ending in endings if ending[2] not in ("kept", "refused")]
     assert {how for _, name, how in endings if name == "weights"} == {"kept"}

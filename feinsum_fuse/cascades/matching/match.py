@@ -206,7 +206,10 @@ class Match:
                 continue
             if array not in arguments:
                 raise CascadeError(f"the argument {array} is missing")
-            for size, length in zip(self.cascade.tensors[tensor].shape, np.shape(arguments[array]), strict=True):
+            shape, given = self.cascade.tensors[tensor].shape, np.shape(arguments[array])
+            if len(given) != len(shape):
+                raise CascadeError(f"the argument {array} has {len(given)} axes, and {len(shape)} are expected")
+            for size, length in zip(shape, given, strict=True):
                 if isinstance(size, SizeParam):
                     sizes.setdefault(size.name, length)
         return sizes

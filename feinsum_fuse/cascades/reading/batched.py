@@ -14,7 +14,7 @@ from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.typing import Expression
 
-from ...arguments import iterable
+from ...arguments import described, iterable
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
@@ -46,9 +46,9 @@ Entry = Argument | tuple[Argument, ...] | list[Argument]
 def array(name: str, shape: Sequence[Length], dtype: str = "float64") -> Tensor:
     """A tensor by name, shape and element type; a length is a number, a name (symbolic), or infinity (symbolic, named by its index)."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise CascadeError(f"{name!r} is no name for an array", hint="Write letters, digits and underscores, a letter first.")
+        raise CascadeError(f"{described(name)} is no name for an array", hint="Write letters, digits and underscores, a letter first.")
     if isinstance(shape, str) or not isinstance(shape, Sequence):
-        raise CascadeError(f"{shape!r:.80} is no shape of {name}", hint="Write a tuple of lengths.")
+        raise CascadeError(f"{described(shape)} is no shape of {name}", hint="Write a tuple of lengths.")
     lengths: list[Size] = []
     for axis, length in enumerate(shape):
         if isinstance(length, SizeParam):
@@ -122,7 +122,7 @@ def batched_einsum(
     outputs = tuple(wanted)
     are_names = all(isinstance(name, str) and name.isidentifier() for name in outputs)
     if not are_names or len(set(outputs)) != len(outputs) or len(outputs) != len(matrix) or tensors.keys() & set(outputs):
-        given = ", ".join(map(str, outputs))
+        given = ", ".join(map(described, outputs))
         raise CascadeError(f"{len(matrix)} different names are needed for the outputs that no input has, not {given}")
     functions = rho if rho is not None else [[None] * len(inputs)] * len(matrix)
     _require_matrix(functions, len(inputs), f"rho needs a function or None for each of {len(matrix)} rows and {len(inputs)} operands")

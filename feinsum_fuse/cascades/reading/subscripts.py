@@ -65,6 +65,8 @@ def read_subscripts(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
     except (ValueError, IndexError) as error:
         reason = str(error).rstrip(".")
         raise CascadeError(f"the subscripts {text!r} of operands with {_axes(shapes)} axes mean nothing: {reason}") from None
+    if "," in output:
+        raise CascadeError(f"the subscripts {text!r} name two outputs, and there is one", hint="Write one for each einsum.")
     inputs, arrow, result = text.replace(" ", "").partition("->")
     hidden = any("." in part and len(shape) > len(part) - 3 for part, shape in zip(inputs.split(","), shapes, strict=True))
     if arrow and "." not in result and hidden:

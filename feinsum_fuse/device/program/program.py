@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyopencl as cl
 
+from ...arguments import PATH, TEXT, expect
 from ...codegen.executable import Executable
+from ...errors import DeviceError
 from .export import export
 from .origin import Origin
 from .runner import Array, Runner
@@ -117,6 +119,8 @@ class Program:
 
     def export(self, folder: str | Path, name: str = "program") -> tuple[Path, ...]:
         """Write files that run the program without this package; see :func:`.export.export`."""
+        expect(folder, PATH, "the folder of a program", DeviceError)
+        expect(name, TEXT, "the name of a program", DeviceError)
         return export(self.executable, Path(folder), name)
 
     @cached_property

@@ -12,6 +12,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...codegen.executable import Argument, Executable
+from ...errors import DeviceError
 from ..timing.outcome import Outcome
 from .host_memory import HostArguments
 from .loaded import Loaded, Value
@@ -95,7 +96,7 @@ class FirstRun:
         self.reached("build")
         try:
             self.loaded = Loaded(self.executable, self.queue.context)
-        except cl.Error as error:
+        except (cl.Error, DeviceError) as error:
             raise FirstRunFailure(Outcome.build_failed, str(error)) from error
         self.reached("allocate")
         try:

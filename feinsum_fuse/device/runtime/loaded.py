@@ -20,6 +20,7 @@ from ... import cache_folder
 from ...codegen.executable import Executable
 from ...errors import DeviceError
 from . import runtimes
+from .compiler_cache import shared_cache
 
 Value: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
 
@@ -36,6 +37,9 @@ class Loaded:
         self.executable = executable
         self.context = context
         if program is None:
+            if why := cache_folder.writing_fault(shared_cache()):
+                hint = f"Free some space there, or set {cache_folder.VARIABLE}."
+                raise DeviceError(f"the folder {shared_cache()} cannot take a compiled kernel: {why}", hint=hint)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 warnings.filterwarnings("ignore", "PyOpenCL compiler caching failed")  # it builds the source instead
