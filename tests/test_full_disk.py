@@ -110,6 +110,16 @@ def test_too_small_files_are_said_before_a_compiler_ends_the_process(tmp_path: P
     assert cache_folder.fault(tmp_path) == ""
 
 
+def test_room_for_a_kernel_is_tried_before_it_is_compiled(tmp_path: Path) -> None:
+    """A quota shows only there; LLVM would end the process."""
+    with full(2 << 20):
+        assert "4 MiB cannot be written there" in cache_folder.writing_fault(tmp_path / "cache")
+        with pytest.raises(ff.Error, match=r"cannot take a compiled kernel: 4 MiB cannot be written there"):
+            ff.compile(chain(FUSED))
+    assert cache_folder.writing_fault(tmp_path / "cache") == ""
+    assert not list((tmp_path / "cache").iterdir())
+
+
 def test_no_room_for_what_goes_to_a_child_process() -> None:
     with pytest.raises(ff.DeviceError, match=f"{os.strerror(errno.ENOSPC)}\n  .*free some space"), isolation.exchanging():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -12,7 +12,7 @@ from feinsum_fuse.cascades.reference.reference import held_bytes
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking import example as examples
 from feinsum_fuse.device.checking import room, verification
-from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.checking.example import example, random_inputs
 from feinsum_fuse.device.checking.room import NoRoomError, array_bytes, check_room
 from feinsum_fuse.device.checking.verification import verify
 from feinsum_fuse.device.timing.outcome import Outcome
@@ -99,3 +99,17 @@ def test_comparing_takes_little_memory() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 100e6
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_inputs_are_drawn_in_their_own_type(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draw in float64 takes as much again as the inputs themselves, or more; the values are those of one draw."""
+    cascade = ff.cascade(["Z[m] = A[m, k, l]"], sizes={"M": 7, "K": 301, "L": 1009}, dtypes={"All": dtype})
+    whole = random_inputs(cascade, -1.0)["A"]
+    monkeypatch.setattr(examples, "BLOCK", 1000)
+    tracemalloc.start()
+    drawn = random_inputs(cascade, -1.0)["A"]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_array_equal(drawn, whole)
+    assert most < 1.1 * drawn.nbytes
