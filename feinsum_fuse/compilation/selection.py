@@ -62,8 +62,7 @@ def selected(asked: object, options: BuildOptions) -> Chosen:
     :class:`~feinsum_fuse.device.timing.outcome.KernelError` for a kernel that fails or computes something else.
     """
     what = _computation(asked, options)
-    with Stage("lowering", options.progress):
-        usual = _usual(what, options)
+    usual = _usual(what, options)
     if usual.origin.by is ChosenBy.mapping:
         return Chosen(made(usual, options), None)
     cascade = what if isinstance(what, Cascade) else cascade_of(what)
@@ -99,8 +98,7 @@ def _computation(asked: object, options: BuildOptions) -> Spec | Cascade:
         return asked
     if not isinstance(asked, lp.TranslationUnit):
         return expect_spec(asked)
-    with Stage("matching", options.progress):
-        matched = match(asked)
+    matched = match(asked, progress=options.progress)
     if matched.computed:
         raise MatchError(
             f"the kernel computes {', '.join(matched.computed)} on the way in, which a program of arrays cannot take",
@@ -115,7 +113,7 @@ def _usual(what: Spec | Cascade, options: BuildOptions) -> Way:
     if spec is None:
         assert isinstance(what, Cascade)
         return Way(what, default_schedule(what, target(options.device)), None, Origin(ChosenBy.default))
-    mapped, schedule = lowered(spec, options.device)
+    mapped, schedule = lowered(spec, options.device, options.progress)
     source = ChosenBy.mapping if spec.mapping is not None else ChosenBy.default
     return Way(cascade_of(mapped), schedule, mapped, Origin(source))
 
@@ -155,7 +153,7 @@ def _known(forms: Sequence[Cascade], options: BuildOptions) -> tuple[Way | None,
     why = ""
     for form in forms:
         try:
-            fact = retrieve(form, options.device, options.url)
+            fact = retrieve(form, options.device, options.url, progress=options.progress)
         except ArchiveError as error:
             if options.url is not None:
                 raise

@@ -136,6 +136,7 @@ def functions(folder: Path) -> Sequence[Function]:
         sizes={"M": 6, "K": 4, "N": 5, "R": 3, "Q": 6, "I": 6, "A": 7, "B": 7},
     )
     attention = ff.cascade(["W[m, p] = softmax(S[m, p], p)", "O[m, f] = W[m, p] * V[p, f]"], sizes={"M": 4, "P": 5, "F": 3})
+    symbolic = ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]).kernel()
     matched, found, curve = ff.match(kernels[0]), ff.search(whole, seconds=2.0), ff.curve(whole, "Buffer")
     saved = folder / "saved.yaml"
     saved.write_text(WHOLE)
@@ -189,6 +190,7 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("record", ff.record, (made,), {"prediction": None, "url": url}, 0.5),
         Function("retrieve", ff.retrieve, (OneOf((*cascades, kernels[0], plain)), HERE), {"url": url}, 2),
         Function("optimize", ff.optimize, (OneOf(kernels), HERE), {"url": url}, 0.1),
+        Function("optimize_range", ff.optimize_range, (symbolic, HERE, {"n": (4, 8)}), {"points": 2, "tune": False, "seconds": 1.0}, 0.1),
         Function("search", ff.search, (whole,), {"objective": "energy", "seconds": 2.0, "top": 1, "tolerance": 0.1}, 0.05),
         Function("tune", ff.tune, (OneOf((whole, *cascades)), "pocl"), {"seconds": 1.0, "measurements": 1, "seed": 0, "url": url}, 0.01),
         Function("curve", ff.curve, (whole, "Buffer"), {"kind": "all"}, 0.05),

@@ -131,7 +131,7 @@ class Recipe:
         return build(self.cascade, unfused_schedule(self.spec, target(self.device)), self.device, spec=self.spec)
 
 
-def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
+def lowered(spec: Spec, device: cl.Device, progress: Hook | None = None) -> tuple[Spec, Schedule]:
     """A Spec and the schedule that its mapping asks for.
 
     Without a mapping the Spec returned has the cascade's default mapping for the device, on the architecture that goes with it; where no
@@ -139,10 +139,10 @@ def lowered(spec: Spec, device: cl.Device) -> tuple[Spec, Schedule]:
     """
     found = target(device)
     if spec.mapping is not None:
-        return spec, lower(spec, target=found)
+        return spec, lower(spec, target=found, progress=progress)
     try:
-        mapped = default_spec(suited(cascade_of(spec)), opencl=spec.opencl, target=fitted(found, spec))
-        return mapped, lower(mapped, target=found)
+        mapped = default_spec(suited(cascade_of(spec)), opencl=spec.opencl, target=fitted(found, spec), progress=progress)
+        return mapped, lower(mapped, target=found, progress=progress)
     except LoweringError:
         return spec, PLAIN
 
