@@ -39,7 +39,7 @@ def judge(table: Table, seeds: int) -> str:
     rows = [[label, *_row(found, min(known)), f"{score(found, times):+.2f}"] for label, found in runs.items()]
     lines = [f"{table.name}: {whole}; {share:.1%} within 5 % of the best", "", text_table(head, rows, numbers=len(head) - 1)]
     if "Optuna's TPE" in runs:
-        pairs = [(min(a), min(b)) for a, b in zip(runs["ours"], runs["Optuna's TPE"], strict=True)]
+        pairs = [(min(a, default=math.inf), min(b, default=math.inf)) for a, b in zip(runs["ours"], runs["Optuna's TPE"], strict=True)]
         lines.append(f"after {count} ours is ahead of TPE with {sum(a < b for a, b in pairs)} of {seeds} seeds, behind with "
                      f"{sum(a > b for a, b in pairs)}")  # fmt: skip
     return "\n".join(lines)
@@ -47,7 +47,7 @@ def judge(table: Table, seeds: int) -> str:
 
 def _row(found: Sequence[Sequence[float]], best: float) -> list[str]:
     """Medians over the seeds: the best so far over the best of all, and how many measurements that takes to be close."""
-    cells = [f"{statistics.median(min(run[:n]) for run in found) / best:.3f}" for n in MEASUREMENTS]
+    cells = [f"{statistics.median(min(run[:n], default=math.inf) for run in found) / best:.3f}" for n in MEASUREMENTS]
     until = [next((k + 1 for k, seconds in enumerate(run) if seconds <= CLOSE * best), math.inf) for run in found]
     middle = statistics.median(until)
     return [*cells, f"{middle:g}" if math.isfinite(middle) else "more"]
@@ -63,6 +63,8 @@ def score(runs: Sequence[Sequence[float]], times: Times) -> float:
     known = [seconds for seconds in times.values() if seconds is not None]
     best, middle = min(known), statistics.median(known)
     enough = next(k for k, seconds in enumerate(expected) if seconds <= middle - REACHED * (middle - best)) + 1
+    if not all(runs):
+        return math.nan  # nothing of an incomplete table is within reach
     scores = []
     for n in range(1, min(enough, min(map(len, runs))) + 1):
         reached = statistics.fmean(min(min(run[:n]), middle) for run in runs)

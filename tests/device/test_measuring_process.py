@@ -13,8 +13,10 @@ import pytest
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking.example import Example
+from feinsum_fuse.device.runtime.loaded import Loaded, queue_of
 from feinsum_fuse.device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError
 from feinsum_fuse.device.timing.outcome import Outcome
+from feinsum_fuse.device.timing.resident import Resident, Shared
 
 from .programs import program
 
@@ -75,3 +77,27 @@ def test_long_kernels_are_estimated_by_a_slice(processes: MeasuringProcesses) ->
     processes.drop(30)
     with pytest.raises(KeyError):
         processes.sample(30, 1, longest_s=1, timeout_s=60)
+
+
+def test_programs_share_their_arrays_as_long_as_one_of_them_is_held(processes: MeasuringProcesses) -> None:
+    doubled = program("C[i] = A[i] + 1.0f * A[i];")
+    verdicts = processes.load([loading(40, GOOD), loading(41, doubled)], 60)
+    assert [verdicts[key].outcome for key in (40, 41)] == [Outcome.ok, Outcome.ok]
+    processes.drop(40)
+    assert processes.sample(41, 2, longest_s=1, timeout_s=60).host_ns > 0
+    processes.drop(41)
+    assert processes.load([loading(42, doubled)], 60)[42].outcome is Outcome.ok
+    assert processes.sample(42, 2, longest_s=1, timeout_s=60).host_ns > 0
+    processes.drop(42)
+
+
+def test_a_resident_takes_the_buffers_of_another() -> None:
+    device = find_device("pocl")
+    queue = queue_of(device)
+    shared: Shared = {}
+    first, second = (Resident(Loaded(GOOD, queue.context), queue, {"A": A}, shared) for _ in range(2))
+    own = Resident(Loaded(GOOD, queue.context), queue, {"A": A})
+    assert len(shared) == 2 and all(first.values[name] is second.values[name] for name in "AC")
+    assert own.values["A"] is not first.values["A"]
+    second.run(1)
+    assert (first.outputs()["C"] == 2 * A).all()

@@ -25,7 +25,7 @@ from ..checking.verification import verify
 from ..runtime.first_run import FirstRun, FirstRunFailure
 from ..runtime.worker import die_with_parent, opened
 from .outcome import Outcome
-from .resident import Resident
+from .resident import Resident, Shared
 
 SLICE_GROUPS = 16
 """Work-groups for each compute unit in a slice, so that all units are busy and the last groups weigh little."""
@@ -46,6 +46,8 @@ class _Worker:
         self.queue, self.sharing = opened(info)
         self.timing = cl.CommandQueue(self.queue.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.held: dict[int, Resident] = {}
+        self.shared: Shared = {}
+        """One program runs at a time: its arrays are those of the others."""
 
     def answer(self, **fields: object) -> None:
         """One line to the parent."""
@@ -75,7 +77,7 @@ class _Worker:
             del first, outputs
             reached("load")
             try:
-                self.held[key] = Resident(loaded, self.timing, self.inputs)
+                self.held[key] = Resident(loaded, self.timing, self.inputs, self.shared)
             except (cl.Error, MemoryError) as failure:
                 raise FirstRunFailure(Outcome.launch_failed, str(failure)) from failure
         except FirstRunFailure as failure:
@@ -96,8 +98,10 @@ class _Worker:
         self.answer(host_ns=elapsed / runs, event_ns=sum(own) / len(own) if own else None, runs=runs, sliced=False)
 
     def drop(self, key: int) -> None:
-        """Give up a program and its memory."""
+        """Give up a program, and the memory that it was the last to use."""
         self.held.pop(key, None)
+        used = {id(value) for resident in self.held.values() for value in resident.values.values()}
+        self.shared = {kind: buffer for kind, buffer in self.shared.items() if id(buffer) in used}
         self.answer(dropped=key)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyopencl as cl
@@ -10,24 +11,32 @@ import pyopencl as cl
 from ..runtime.host_memory import put_on_large_pages
 from ..runtime.loaded import Loaded, Value
 
+Shared: TypeAlias = dict[tuple[str, str, str, int], cl.Buffer]
+"""Role, name, element type and bytes of an array -> its buffer."""
+
 
 class Resident:
     """Device buffers of a program's own, the inputs filled; raises pyopencl's errors where there is no room for them."""
 
-    def __init__(self, loaded: Loaded, queue: cl.CommandQueue, inputs: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, loaded: Loaded, queue: cl.CommandQueue, inputs: Mapping[str, np.ndarray], shared: Shared | None = None) -> None:
+        """``shared``: buffers of other programs on the same inputs, none of which runs at the same time; new ones are added."""
         self.loaded = loaded
         self.queue = queue
         executable = loaded.executable
-        buffers = {a.name: loaded.buffer(a.name) for a in executable.arguments if not a.by_value}
-        for buffer in buffers.values():
-            put_on_large_pages(queue, buffer)
-        self.values: dict[str, Value] = {**buffers}
-        for argument in executable.inputs:
-            array = inputs[argument.name]
+        known: Shared = {} if shared is None else shared
+        self.values: dict[str, Value] = {}
+        for argument in executable.arguments:
             if argument.by_value:
-                self.values[argument.name] = np.dtype(argument.dtype).type(array[()])
-            elif array.size:
-                cl.enqueue_copy(queue, buffers[argument.name], np.ascontiguousarray(array))
+                self.values[argument.name] = np.dtype(argument.dtype).type(inputs[argument.name][()])
+                continue
+            key = argument.role, argument.name, argument.dtype, argument.nbytes
+            buffer = known.get(key)
+            if buffer is None:
+                buffer = known[key] = loaded.buffer(argument.name)
+                put_on_large_pages(queue, buffer)
+                if argument.role == "input" and inputs[argument.name].size:
+                    cl.enqueue_copy(queue, buffer, np.ascontiguousarray(inputs[argument.name]))
+            self.values[argument.name] = buffer
         loaded.bind(self.values)
 
     def run(self, times: int) -> Sequence[float]:
