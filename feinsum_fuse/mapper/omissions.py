@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..formats.arch import Network
 from ..model.accelforge.terms import FULL, PARTIAL
 from ..model.quantity import Array
 from .einsum.space import EinsumSpace
@@ -43,6 +44,9 @@ class Omissions:
             and any(space.rules.on_tiles and space.tracked for space in self._spaces),
             "of two tensors held above a fused loop that moves both of their windows, the space that the second would save": self.fused > 0
             and any(_two_sink(tables) for own in self.problem.tables for tables in own),
+            "with even places, tensors held right below loops in space that a network carries, in the space of a tile below more loops": (
+                self.problem.options.even and any(space.tracked and _crossed(space) for space in self._spaces)
+            ),
             "with tensor_order_options, other orders of what is held around the loops that Einsums share": any(
                 _ordered(space) and _inside(space) for space in self._spaces
             ),
@@ -83,7 +87,7 @@ class Omissions:
 
 def _of_fills(tables: Tables) -> Array:
     """The least of one instance of an Einsum if every holder is filled once, whatever its tiles."""
-    return np.asarray(tables.space.least.min(axis=0))
+    return np.asarray(tables.space.chain.least.min(axis=0))
 
 
 def _of_operations(tables: Tables) -> Array:
@@ -105,6 +109,11 @@ def _two_sink(tables: Tables) -> bool:
         and (any(v in some for some in tables.fusible.passing) or any(kinds[t][v] == FULL for t in inside))
         for v in range(len(space.terms.variables))
     )
+
+
+def _crossed(space: EinsumSpace) -> bool:
+    """Whether a network lies on the way."""
+    return any(isinstance(leaf, Network) for leaf in space.terms.components)
 
 
 def _ordered(space: EinsumSpace) -> bool:

@@ -16,7 +16,7 @@ AXES = ("energy", "latency", "usage")
 """What a front may be taken over; ``usage`` stands for the peak of each finite memory."""
 MAX_ROWS = 20_000_000
 """Rows held at once, of all tables and joins together (:class:`~feinsum_fuse.mapper.budget.Budget`), before a search gives up proving."""
-RULES: tuple[str, ...] = ("block", "free", "prefix", "budget", "dominance", "floor")
+RULES: tuple[str, ...] = ("block", "free", "prefix", "budget", "dominance", "floor", "merge")
 """The rules that cut the space; each may be switched off, and the optimum stays."""
 UNEVEN_RULES = frozenset({"block", "free", "prefix"})
 """Those that may give each tensor a place of its own."""

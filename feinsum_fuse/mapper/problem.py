@@ -32,6 +32,7 @@ from .einsum.tile_table import EXHAUSTIVE
 from .errors import NoMappingError, UnsearchedError
 from .joining.lifetimes import Floors, Lifetimes, NamedHomes
 from .joining.structures import Additive, Piece
+from .merging import Merging
 from .options import Options
 from .request.flips import roles, with_einsums
 from .stocks.stock import Limits, Stock, loosest, make_blocks, make_floors
@@ -161,8 +162,16 @@ class Problem:
         shared = tuple(name in self.spec.workload.shared for name in names)
         options = tuple(placed for placed, _ in choices)
         most = self.options.per_dimension
-        spread = first_spread(terms, most) if self.quick else spreads(terms, most, self.budget.check)
-        return EinsumSpace(terms, options, tolls, shared, spread, numbers, self.options.imperfect, self.options.coarseness)
+        imperfect, coarseness = self.options.imperfect, self.options.coarseness
+        space = EinsumSpace(terms, options, tolls, shared, terms.alone, numbers, imperfect, coarseness)
+        apart = imperfect or coarseness > 1 or most is not None or space.rules.on_tiles or "merge" in self.options.without
+        space.merging = None if apart else Merging.of(terms)
+        one = terms if space.merging is None else space.merging.terms(terms)
+        spread = first_spread(one, most) if self.quick else spreads(one, most, self.budget.check)
+        if space.merging is None:
+            return dataclasses.replace(space, spreads=spread)
+        space.merged = EinsumSpace(one, options, tolls, shared, spread, numbers)
+        return space
 
     def _refuse(self, terms: Terms) -> None:
         """Refuse, by name, what the closed forms and the joins do not cover."""
@@ -300,7 +309,7 @@ class Problem:
     @cached_property
     def shares_space(self) -> bool:
         """Whether an intermediate may live below a fanout, so that Einsums could share loops in space."""
-        spaces = [tables.space for own in self.tables for tables in own if len(tables.space.spreads) > 1]
+        spaces = [tables.space for own in self.tables for tables in own if len(tables.space.chain.spreads) > 1]
         return any(
             space.shared[t] and (bits & -bits).bit_length() - 1 >= space.spatial_level
             for space in spaces
@@ -352,7 +361,7 @@ def _simplest(tables: Tables) -> list[Placed]:
 
 def _promising(tables: Tables, figure: int) -> list[Placed]:
     """Of each homes the storage choices that cost least if each holder is filled once."""
-    least = tables.space.least[:, figure]
+    least = tables.space.chain.least[:, figure]
     ranked = (sorted(numbers, key=lambda n: float(least[n]))[:PROMISING] for numbers in tables.by_homes.values())
     return [tables.space.options[n] for numbers in ranked for n in numbers]
 
@@ -360,7 +369,7 @@ def _promising(tables: Tables, figure: int) -> list[Placed]:
 def _count(space: EinsumSpace, holders: int) -> float:
     """Decimal logarithm of the mappings of one storage choice: ``h! * prod_v C(d(B_v) + h - 1, h)`` for ``h`` holders further in."""
     chains = [math.comb(len(table.all) + holders - 1, holders) if holders else 1 for table in space.tiles]
-    return math.log10(math.factorial(holders)) + sum(math.log10(count) for count in chains) + math.log10(len(space.spreads))
+    return math.log10(math.factorial(holders)) + sum(math.log10(count) for count in chains) + math.log10(len(space.chain.spreads))
 
 
 def named(space: EinsumSpace, homes: Homes) -> NamedHomes:

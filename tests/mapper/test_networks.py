@@ -10,6 +10,7 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mapper.errors import UnsearchedError
 from feinsum_fuse.mapper.options import RULES
 
+from .optima import known
 from .specs import OUTER, arch, compute, container, memory, spec, workload
 
 PRODUCT = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=4, K=4, N=6)
@@ -74,3 +75,9 @@ def test_a_time_of_its_own_counts() -> None:
     best = ff.search(given, "latency")
     assert best.value == ff.predict(best.best).latency
     assert ff.search(given, "latency", without=RULES).value == pytest.approx(best.value)
+
+
+def test_loops_below_the_first_holder_save_space_and_keep_tiles_large_for_the_network() -> None:
+    """Case 10015: T1 takes a value of the register, whose loops stand below it, since B1 crosses the network once for all of them."""
+    row = next(row for row in known() if row.number == 10015)
+    assert ff.search(row.case().spec).value == pytest.approx(row.values["energy"])

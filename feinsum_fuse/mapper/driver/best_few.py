@@ -22,7 +22,7 @@ def best_few(optimum: Optimum, found: Found, fused: int) -> tuple[Found, ...]:
     session, top = optimum.session, optimum.session.options.top
     if session.late:
         return (found,)
-    options = dataclasses.replace(session.options, without=session.options.without | {"dominance"})
+    options = dataclasses.replace(session.options, without=session.options.without | {"dominance", "merge"})
     problem = dataclasses.replace(optimum.problem, options=options)
     result: list[tuple[WholeMapping, Found]] = []
     try:

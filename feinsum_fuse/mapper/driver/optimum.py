@@ -24,6 +24,9 @@ from .session import STOPS, Session
 NEAR = 0.1
 """How far above the floor a stage looks before it takes all that the incumbent leaves: tables this tight cost little."""
 
+ENOUGH = 0.9
+"""The part of its distance to the floor down to which one more fused loop must take a quick bound for the next to be tried."""
+
 
 @dataclass
 class Optimum:
@@ -140,6 +143,8 @@ class Optimum:
                 self._improve(problem, before, loops)
             if self.value < before:
                 self._report(f"greedy, {loops} fused loops")
+            if self.value - self.floor > ENOUGH * (before - self.floor):
+                return
 
     def _improve(self, problem: Problem, bound: float, loops: int) -> bool:
         """Whether a problem has a mapping within a bound; its best is taken if it is better than the incumbent."""

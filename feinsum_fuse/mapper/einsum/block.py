@@ -10,6 +10,7 @@ import numpy as np
 
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
+from ..merging import Merging
 from .chain import PlacedHolder
 from .choices import Placed
 from .pareto import SLACK
@@ -108,10 +109,21 @@ class TableBlock:
         number, option, spread, node = map(int, self._origin[row])
         steps = self._trace.steps(node)
         tiles = tuple(map(int, self.tiles[row]))
-        spreads = self.space.spreads
+        spreads = self.space.chain.spreads
         factors = spreads.factors[spread]
+        if self.space.merging is not None:
+            steps, factors = self._split(self.space.merging, tiles, steps, factors)
         order = np.zeros_like(factors) if spreads.order is None else spreads.order[spread]
         return PartialMapping(self.frame, self._held[number], tiles, steps, self.space.options[option], factors, order)
+
+    def _split(
+        self, merging: Merging, tiles: tuple[int, ...], steps: Sequence[PlacedHolder], factors: Integers
+    ) -> tuple[tuple[PlacedHolder, ...], Integers]:
+        """A chain of merged variables as one of single variables."""
+        start = self.space.terms.bounds.copy()
+        start[list(self.frame.loops)] = tiles
+        found, spread = merging.split(self.space.terms, start, [(step.memory, (step.tiles, step.sunk)) for step in steps], factors)
+        return tuple(replace(step, tiles=at, sunk=sunk) for step, (at, sunk) in zip(steps, found, strict=True)), spread
 
     def packed(self) -> Packed:
         """The block as arrays alone."""

@@ -336,7 +336,7 @@ class Chains:
         if not len(rows):
             return None
         rows = self._allowed(rows, starts, option, holder, remaining)
-        found = [self._kept(part, at, starts, option, holder, remaining) for part, at in self._sinking(rows, holder, living)]
+        found = [self._kept(part, at, starts, option, holder, remaining) for part, at in self._sinking(rows, holder, living, crossing)]
         some = [part for part in found if len(part)]
         return Rows.joined(some) if some else None
 
@@ -388,20 +388,21 @@ class Chains:
             fine &= np.all(rows.tiles[:, moving] == space.pending[memory + 1][rows.spread][:, moving], axis=1)
         return rows if fine.all() else rows.at(fine)
 
-    def _sinking(self, rows: Rows, holder: Holder, living: bool) -> Iterator[tuple[Rows, Integers]]:
+    def _sinking(self, rows: Rows, holder: Holder, living: bool, crossing: HopTerms | None) -> Iterator[tuple[Rows, Integers]]:
         """The rows, and again with loops right below the holder under which its space is reserved; each with the tiles at the holder.
 
         These are loops that move its window, the last of them partially. One that moves it wholly is worth more there than above the
-        holder only where the trips of the loop above it were rounded up to less than its own would be.
+        holder only where the trips of the loop above it were rounded up to less than its own would be, or where a network right above the
+        holder carries less of other tensors for it.
         """
         yield rows, rows.tiles
         (tensor, memory), space = holder, self.space
-        if living or self.spare is not None or memory not in space.tracked or not (space.sinks[tensor] or space.rules.on_tiles):
+        everywhere = space.rules.on_tiles or crossing is not None
+        if living or self.spare is not None or memory not in space.tracked or not (space.sinks[tensor] or everywhere):
             return
         kinds = space.terms.kinds[tensor]
         low = space.pending[memory + 1]
         at, below = rows.tiles, rows
-        everywhere = space.rules.on_tiles
         for v in range(len(space.terms.variables)) if everywhere else space.rounded:
             if kinds[v] == FULL:
                 origin, tiles = self._expansion(below.tiles, v, low[below.spread])

@@ -19,6 +19,7 @@ from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.network_traffic import actions_per_value
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link, Spreads, Terms
 from ...model.quantity import Array
+from ..merging import Merging
 from .choices import Placed
 from .rules import PathRules
 from .tile_table import TileTable
@@ -47,6 +48,10 @@ class EinsumSpace:
     """Whether tiles may leave a remainder."""
     coarseness: float = 1.0
     """Of the tiles that a variable may be cut into, those less than so many times the one before are left out."""
+    merging: Merging | None = None
+    """The variables that are one in chains, if there are any."""
+    merged: EinsumSpace | None = field(default=None, repr=False)
+    """The space in which they are; it has the ways in space, too."""
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
     _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
     _served: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
@@ -99,8 +104,18 @@ class EinsumSpace:
         """The space with some of its storage choices."""
         result = copy.copy(self)
         result.options = tuple(options)
+        result.merged = None if self.merged is None else self.merged.only(options)
         result.__dict__.pop("least", None)
         return result
+
+    @property
+    def chain(self) -> EinsumSpace:
+        """The space in which chains are made, with merged variables if there are any."""
+        return self if self.merged is None else self.merged
+
+    def in_chain(self, tiles: Integers) -> Integers:
+        """Tile vectors as those of that space."""
+        return tiles if self.merging is None else self.merging.tiles(tiles)
 
     def called(self, word: str) -> list[int]:
         """The variables that have a word in their name, or in that of a rank that they index."""
@@ -111,7 +126,7 @@ class EinsumSpace:
     @property
     def signature(self) -> tuple[object, ...]:
         """Equal for spaces that differ in names alone, but for those of heads and batches."""
-        return (self.options, *self._signature)
+        return (self.options, *self._signature, *(() if self.merged is None else self.merged.signature))
 
     @cached_property
     def _signature(self) -> tuple[object, ...]:
@@ -167,7 +182,8 @@ class EinsumSpace:
     @cached_property
     def spatial_level(self) -> int:
         """The outermost memory with a used fanout above it; the number of memories if only compute units are spread."""
-        owners = [d.owner for number, d in enumerate(self.terms.dimensions) if np.any(self.spreads.factors[:, number] > 1)]
+        factors = self.chain.spreads.factors
+        owners = [d.owner for number, d in enumerate(self.terms.dimensions) if np.any(factors[:, number] > 1)]
         first = min(owners, default=len(self.terms.components))
         return sum(1 for place in self.terms.memories if place < first)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -34,15 +34,25 @@ def spreads(terms: Terms, per_dimension: float | None = None, check: Callable[[]
             check()
             choices[-1].append(way)
     found: dict[bytes, Integers] = {}
-    for combination in itertools.product(*choices):
+    for combination in _dividing(choices, terms.bounds.tolist()):
         check()
         factors = np.array(combination, dtype=np.int64).reshape(len(terms.dimensions), len(terms.variables))
-        if not np.any(terms.bounds % np.prod(factors, axis=0)):
-            found.setdefault(_effect(terms, factors), factors)
+        found.setdefault(_effect(terms, factors), factors)
     every = np.array(list(found.values()), dtype=np.int64).reshape(len(found), len(terms.dimensions), len(terms.variables))
     used = _used_enough(terms, every)
     crossed = any(isinstance(leaf, Network) for leaf in terms.components) and not terms.einsum.is_copy_operation
     return _in_every_order(terms, used) if crossed else Spreads(used)
+
+
+def _dividing(choices: Sequence[Sequence[tuple[int, ...]]], left: Sequence[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """One way from each list, all of which together divide what is left of the variables."""
+    if not choices:
+        yield ()
+        return
+    for way in choices[0]:
+        if not any(extent % factor for extent, factor in zip(left, way, strict=True)):
+            for rest in _dividing(choices[1:], [extent // factor for extent, factor in zip(left, way, strict=True)]):
+                yield (way, *rest)
 
 
 def ways(terms: Terms, dimension: SpatialDimension) -> int | None:

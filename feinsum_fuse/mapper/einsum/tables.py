@@ -98,7 +98,7 @@ class Tables:
 
     def _floor(self, where: Homes, numbers: Sequence[int], figure: int) -> float:
         """The least energy (0) or latency (1) of these storage choices, most promising first; infinite if none fits."""
-        compulsory = self.space.bounded(self.budget.check)[:, figure]
+        compulsory = self.space.chain.bounded(self.budget.check)[:, figure]
         ranked = sorted(numbers, key=lambda n: compulsory[n])
         best, witness = math.inf, -1
         bounded = "budget" not in self.options.without
@@ -121,7 +121,7 @@ class Tables:
 
     def _alone(self, where: Homes, number: int, figure: int, limit: float, beam: tuple[int, int] | None) -> float:
         """The least figure of one storage choice, if it is within a limit; infinite otherwise."""
-        space = self.space
+        space = self.space.chain
         bounds, columns = space.terms.bounds[None], len(space.terms.columns)
         living = frozenset(t for t in space.tensors if where[t] > 0)
         placed = tuple(1 if m == 0 else 0 for m in where)
@@ -139,8 +139,8 @@ class Tables:
     @property
     def large(self) -> bool:
         """Whether a quick bound from above is worth its time."""
-        vectors = np.prod([float(len(table.all)) for table in self.space.tiles])
-        return bool(vectors * len(self.space.spreads) > LARGE)
+        vectors = np.prod([float(len(table.all)) for table in self.space.chain.tiles])
+        return bool(vectors * len(self.space.chain.spreads) > LARGE)
 
     def _copied(self, starts: Starts, number: int) -> Rows:
         """A copy's only chain from each start: it holds nothing on the way."""
@@ -216,7 +216,7 @@ class Tables:
 
     def _within(self, numbers: Sequence[int], bound: Limit) -> list[int]:
         """The storage choices that are affordable even if each holder is filled once."""
-        space = self.space
+        space = self.space.chain
         if "budget" in self.options.without or not np.isfinite(bound).any():
             return list(numbers)
         near = [n for n in numbers if np.all(space.least[n] <= np.array(bound) * (1 + SLACK))]
@@ -238,8 +238,8 @@ class Tables:
         found: dict[Frame, list[tuple[Rows, Array, Integers]]],
     ) -> None:
         """Chains for all prefixes that leave the same holders to place, each distinct start once with the loosest limits."""
-        space = self.space
-        ends = np.concatenate([origin.end[rows] for _, origin, rows, _, _ in requests])
+        space = self.space.chain
+        ends = self.space.in_chain(np.concatenate([origin.end[rows] for _, origin, rows, _, _ in requests]))
         key = numbered(np.zeros(len(ends), dtype=np.int64), [table.places(ends[:, v]) for v, table in enumerate(space.tiles)])
         _, first, group = np.unique(key, return_index=True, return_inverse=True)
         base = np.concatenate([origin.base[rows] for _, origin, rows, _, _ in requests])
@@ -314,7 +314,7 @@ class Tables:
         keep = np.all(taken <= room, axis=1) & np.isin(option[chain], numbers)
         cost = origin.base[row] + every.cost[chain]
         if "budget" not in self.options.without:
-            keep &= within(space, cost, every.spread[chain], np.tile(bound, (len(cost), 1)))
+            keep &= within(space.chain, cost, every.spread[chain], np.tile(bound, (len(cost), 1)))
         row, chain, cost, taken = row[keep], chain[keep], cost[keep], taken[keep]
         if not len(row):
             return
@@ -330,7 +330,7 @@ class Tables:
         rows = Rows.joined([part for part, _, _ in parts])
         reserved = np.concatenate([sums for _, sums, _ in parts])
         origin = np.concatenate([source for _, _, source in parts])
-        cost = objectives(self.space, rows.cost, rows.spread) * self.n_instances
+        cost = objectives(self.space.chain, rows.cost, rows.spread) * self.n_instances
         keep: NDArray[np.intp] = np.arange(len(rows))
         if "dominance" not in self.options.without:
             keep = undominated(rows.group, [*cost.T, *reserved.reshape(len(rows), -1).T], self.budget.check)

@@ -100,7 +100,7 @@ def make_floors(stocks: Sequence[Stock], figures: Sequence[int], jobs: int) -> N
     wanted = [stock for stock in stocks if not stock.has_floors(figures)]
     for stock in wanted:
         # Known before processes start, so that none of them finds it out again.
-        stock.tables.space.bounded(stock.tables.budget.check)
+        stock.tables.space.chain.bounded(stock.tables.budget.check)
     tasks = [partial(_floor, stock.tables, homes, figures) for stock in wanted for homes in stock.tables.by_homes]
     with closing(answers(tasks, jobs, stocks[0].tables.budget)) as found:
         for stock in wanted:

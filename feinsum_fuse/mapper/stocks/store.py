@@ -22,8 +22,8 @@ from ..einsum.prefixes import Frame, Held
 
 MOST_BYTES = 1 << 30
 """What a folder holds; beyond it the files that were used longest ago go."""
-SOURCES = ("mapper/einsum", "mapper/stocks", "model/accelforge")
-"""The folders of the code that tables depend on."""
+SOURCES = ("mapper/einsum/*.py", "mapper/stocks/*.py", "mapper/merging.py", "model/accelforge/*.py")
+"""The code that tables depend on."""
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
 
 
@@ -88,7 +88,7 @@ class Store:
 def version() -> str:
     """Of the code that tables depend on: other code, other tables."""
     package = Path(__file__).resolve().parents[2]
-    files = [file for folder in SOURCES for file in sorted((package / folder).glob("*.py"))]
+    files = [file for some in SOURCES for file in sorted(package.glob(some))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
