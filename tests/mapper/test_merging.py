@@ -13,7 +13,7 @@ from feinsum_fuse.model.accelforge.terms import Terms
 
 from .specs import OUTER, arch, compute, container, memory, spec, workload
 
-HEADS = workload(["Q[b,m,h,e] = I[b,m,d] * W[h,e,d]", "S[b,h,m,p] = Q[b,m,h,e] * K[b,h,p,e]"], B=2, M=3, H=2, E=6, D=4, P=2)
+HEADS = workload(["Q[b,m,h,e] = I[b,m,d] * W[h,e,d]", "S[b,h,m,p] = Q[b,m,h,e] * K[b,h,p,e]"], B=2, M=3, H=2, E=6, D=2, P=2)
 PES = container("PEs", "{name: X, fanout: 4, may_reuse: All}, {name: Y, fanout: 3, may_reuse: All}")
 
 
@@ -74,7 +74,7 @@ def test_a_chain_of_products_is_split_into_tiles_that_divide_one_another(seed: i
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency"])
-@pytest.mark.parametrize("size", [200, 800])
+@pytest.mark.parametrize("size", [200])
 def test_merged_and_single_variables_have_one_optimum(size: int, objective: Objective) -> None:
     given = array(HEADS, size)
     merged, single = ff.search(given, objective), ff.search(given, objective, without=["merge"])

@@ -13,7 +13,7 @@ from feinsum_fuse.mapper.options import RULES
 from .optima import known
 from .specs import OUTER, arch, compute, container, memory, spec, workload
 
-PRODUCT = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=4, K=4, N=6)
+PRODUCT = workload(["Z[m,n] = A[m,k] * B[k,n]"], M=4, K=2, N=6)
 ARRAY = "{name: X, fanout: 2, may_reuse: All}, {name: Y, fanout: 3, may_reuse: All}"
 
 
