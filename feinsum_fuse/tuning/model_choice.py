@@ -44,9 +44,11 @@ def predictions(
     assert arch.arch is not None and arch.opencl is not None
     space = Space(cascade, arch.arch, arch.opencl, found)
     search = Search(space, seed, (), lambda candidates: predict_all([c.spec for c in candidates], found), space.defaults())
-    best, seen = math.inf, -1
-    while len(search.predicted) > seen and time.monotonic() - begin < min(seconds, runs * best):
+    seen = -1
+    while len(search.predicted) > seen:
         seen = len(search.predicted)
         search.explore(ROUND)
         best = min((s for s in search.predicted.values() if s is not None), default=math.inf)
+        if time.monotonic() - begin > min(seconds, runs * best):
+            break
     return {candidate: s for candidate, s in search.predicted.items() if s is not None}
