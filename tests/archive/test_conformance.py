@@ -16,10 +16,12 @@ import pytest
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
+import feinsum_fuse as ff
 from feinsum_fuse.archive import Fit, export_facts, import_facts, merge, migrate, query, record, retrieve
 from feinsum_fuse.archive.facts.recording import insert_all, record_from
 from feinsum_fuse.archive.facts.retrieval import history
-from feinsum_fuse.archive.tables import schema, server
+from feinsum_fuse.archive.key.identity import identify
+from feinsum_fuse.archive.tables import place, schema, server
 from feinsum_fuse.archive.tables.address import locate
 from feinsum_fuse.errors import ArchiveError
 from tests.sweeps import SEED, SLOW, sweep_size
@@ -63,6 +65,20 @@ def test_nothing_is_found_where_nothing_is(url: str) -> None:
     assert query(product(), HERE, url=url) == ()
     assert retrieve(product(), HERE, url=url).found is Fit.nothing
     assert list(export_facts(url)) == []
+
+
+def test_what_is_known_of_structures_has_a_digest(url: str) -> None:
+    """By SQLAlchemy for any database, without it for SQLite's: the same, and another one after each fact about them alone."""
+    own, other = (identify(cascade).structure for cascade in (product(), ff.cascade(["Z[m] = A[m, k]"], sizes={"M": 3, "K": 4})))
+    nothing = schema.digest_of_facts(url, [own])
+    seen = [nothing]
+    for known in (own, own):
+        record(measurement(), url=url)
+        seen.append(schema.digest_of_facts(url, [known]))
+    assert len(set(seen)) == 3
+    assert schema.digest_of_facts(url, [other]) == nothing != schema.digest_of_facts(url, [other, own]) == seen[-1]
+    assert place.digest_of_facts(url, [own]) == (None if "://" in url else seen[-1])
+    assert (place.Stamp.of(url) is None) is ("://" in url)
 
 
 TEXTS = ["'; DROP TABLE measurements; --", "a\x00b", "half \ud800 a character", "\N{PILE OF POO} \u202e", "%s %(x)s :x ? {}", "x" * 100_000]

@@ -1,0 +1,88 @@
+"""How soon a program is ready: in a new process that knows it from before, in one that does not, and in the process that has called it.
+
+Run as ``python -m benchmarks.start``. Each figure is the median of new processes, with the least and the largest, from after
+``import numpy, pyopencl`` to the end of the first call; then what a call of a program that is there costs. ``ready`` finds the program on
+disk, ``first`` starts with an empty folder of programs and PoCL's cache as it is, ``import`` is what loopy and its like take to import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+
+BEGIN = "import json, time, sys\nimport numpy as np, pyopencl, pyopencl.array\nstart = time.perf_counter(), time.process_time()\n"
+END = "\nprint(json.dumps([time.perf_counter() - start[0], time.process_time() - start[1], sorted(set({heavy}) & set(sys.modules))]))"
+HEAVY = ("loopy", "islpy", "sqlalchemy", "pydantic")
+A, B = "np.ones((64, 48), 'float32')", "np.ones((48, 32), 'float32')"
+CALLS = {
+    "ff.einsum('ij,jk->ik')": f"import feinsum_fuse as ff; ff.einsum('ij,jk->ik', {A}, {B})",
+    "ff.compile(Einsums)": (
+        "import feinsum_fuse as ff; ff.compile(['T[m,n] = A[m,k] * B[k,n]', 'Z[m,n] = relu(T[m,n])'], "
+        f"sizes={{'M': 64, 'K': 48, 'N': 32}})(A={A}, B={B})"
+    ),
+}
+IMPORTS = "import loopy, islpy, sqlalchemy, pydantic"
+STEADY = """
+import json, time, statistics
+import numpy as np
+import feinsum_fuse as ff
+a, b = np.ones((64, 48), 'float32'), np.ones((48, 32), 'float32')
+program = ff.compile('Z[m,n] = A[m,k] * B[k,n]', sizes={'M': 64, 'K': 48, 'N': 32})
+out = program(A=a, B=b)
+def seconds(run):
+    times = []
+    for _ in range(1001):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+ff.einsum('ij,jk->ik', a, b)
+calls = (lambda: ff.einsum('ij,jk->ik', a, b), lambda: program(A=a, B=b), lambda: program(A=a, B=b, out=out))
+print(json.dumps([seconds(call) for call in calls]))
+"""
+
+
+def run(code: str, environment: Mapping[str, str]) -> list[object]:
+    """What a new process prints."""
+    answer = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=dict(environment), capture_output=True, text=True, check=True)
+    found: list[object] = json.loads(answer.stdout.splitlines()[-1])
+    return found
+
+
+def timed(code: str, repeats: int, environment: Mapping[str, str], *, anew: bool = False) -> str:
+    """Seconds of several processes: median, least and largest of the clock, and the median of processor time."""
+    found = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            own = {**environment, "FEINSUM_FUSE_PROGRAMS": folder} if anew else environment
+            found.append(run(BEGIN + code + END.format(heavy=HEAVY), own))
+    wall, busy = ([float(str(one[k])) for one in found] for k in (0, 1))
+    loaded = ", ".join(map(str, found[-1][2])) if isinstance(found[-1][2], list) else ""
+    times = f"{statistics.median(wall):6.2f} s  ({min(wall):.2f} to {max(wall):.2f}; {statistics.median(busy):.2f} of the processor)"
+    return f"{times}  {f'imports {loaded}' if loaded else 'imports none of ' + ', '.join(HEAVY)}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "FEINSUM_FUSE_PROGRAMS": folder, "XDG_DATA_HOME": folder}
+        print(f"import loopy and others{'':10}{timed(IMPORTS, given.repeats, environment)}", flush=True)
+        for name, code in CALLS.items():
+            print(f"{name:25} first  {timed(code, max(1, given.repeats // 2), environment, anew=True)}", flush=True)
+            run(BEGIN + code + END.format(heavy=HEAVY), environment)
+            print(f"{name:25} ready  {timed(code, given.repeats, environment)}", flush=True)
+        einsum, program, filled = (1e6 * float(str(seconds)) for seconds in run(STEADY, environment))
+        print(f"a call on 64 x 48 x 32, NumPy arrays: ff.einsum {einsum:.0f} us, program {program:.0f} us, with out= {filled:.0f} us")
+
+
+if __name__ == "__main__":
+    main()
