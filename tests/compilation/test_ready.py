@@ -88,7 +88,7 @@ def test_new_facts_and_a_new_calibration_are_seen(made: list[ChosenBy], monkeypa
     other = ff.cascade(["Y[m] = X[m,k]"], sizes={"M": 3, "K": 2})
     ff.record(ff.measure(ff.spec(other), repeats=2), url=url)
     assert ff.compile(EINSUMS, sizes=SIZES, url=url).origin.by is ChosenBy.default
-    monkeypatch.setattr(selection, "retrieve", lambda *_: pytest.fail("facts about something else were taken for news"))
+    monkeypatch.setattr(selection, "retrieve", lambda *_, **__: pytest.fail("facts about something else were taken for news"))
     ff.compile(EINSUMS, sizes=SIZES, url=url)
     monkeypatch.undo()
     ff.record(ff.measure(ff.spec(ff.cascade(EINSUMS, sizes=SIZES)), repeats=2), url=url)

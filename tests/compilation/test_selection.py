@@ -107,7 +107,7 @@ def test_facts_of_far_sizes_and_small_cascades_say_nothing(slow_facts: Path) -> 
 def test_a_given_mapping_asks_nobody(cascade: Cascade, slow_facts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = ff.compile(cascade).spec
     assert spec is not None
-    monkeypatch.setattr(selection, "retrieve", lambda *_: pytest.fail("the archive was asked"))
+    monkeypatch.setattr(selection, "retrieve", lambda *_, **__: pytest.fail("the archive was asked"))
     assert ff.compile(spec, url=slow_facts).origin.by is ChosenBy.mapping
 
 
@@ -176,7 +176,7 @@ def test_einsum_sees_new_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     url = tmp_path / "facts.sqlite"
     asked: list[Fact] = []
     honest = selection.retrieve
-    monkeypatch.setattr(selection, "retrieve", lambda *given: asked.append(honest(*given)) or asked[-1])
+    monkeypatch.setattr(selection, "retrieve", lambda *given, **named: asked.append(honest(*given, **named)) or asked[-1])
     a, b = np.ones((7, 5), "float32"), np.ones((5, 3), "float32")
     for _ in range(2):
         ff.einsum("ij,jk->ik", a, b, url=url)
