@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -13,6 +14,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reference.reference import held_bytes
 from feinsum_fuse.cascades.reference.slabs import NotSlicedError, Slabs, tilings
 from feinsum_fuse.device.checking.example import random_inputs
+from tests.sweeps import SLOW
 
 CASCADES: dict[str, tuple[list[str], dict[str, int]]] = {
     "product": (["Z[m, n] = A[m, k] * B[k, n]"], {"M": 7, "N": 5, "K": 3}),
@@ -107,3 +109,29 @@ def test_what_a_slab_holds_is_what_was_said(name: str) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak <= budget
+
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/workload.yaml"))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.parent.name)
+def test_the_examples_are_verified_in_parts_within_their_budget(file: Path) -> None:
+    """At their own sizes, with an eighth of what the whole takes: one slab of each output, or all of them in the slow suite."""
+    cascade = ff.cascade(ff.load(file))
+    budget = held_bytes(cascade) // 8
+    if file.parent.name == "matvecs":
+        with pytest.raises(NotSlicedError, match=r"an element of B needs WA\[64, 64\]"):
+            tilings(cascade, budget)
+        return
+    inputs = random_inputs(cascade, -1.0)
+    whole = cascade.reference(**inputs) if SLOW else {}
+    for tiling in tilings(cascade, budget):
+        slabs = [*tiling.slabs()] if SLOW else [next(tiling.slabs())]
+        for slab in slabs:
+            tracemalloc.start()
+            found = slab.elements(inputs)
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak <= budget
+            if whole:
+                np.testing.assert_allclose(found, whole[tiling.output][slab.place], rtol=1e-12, atol=1e-12)
