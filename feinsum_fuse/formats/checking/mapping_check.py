@@ -27,19 +27,20 @@ def is_softmax(einsum: WorkloadEinsum) -> bool:
     return getattr(getattr(einsum.operation.map, "function", None), "name", "") == SOFTMAX
 
 
-def parts_of(einsum: WorkloadEinsum, workload: Workload) -> tuple[str, ...]:
+def parts_of(einsum: WorkloadEinsum, online: frozenset[str]) -> tuple[str, ...]:
     """The Einsums that come before this one when softmaxes are expanded; a mapping may name them, or the Einsum alone.
 
-    They are ``SM.max``, ``SM.exp``, ``SM.sum`` for a softmax, and ``AV.sum`` for a sum that reads a softmax taken online.
+    They are ``SM.max``, ``SM.exp``, ``SM.sum`` for a softmax, and ``AV.sum`` for a sum that reads one of ``online``: the tensors of
+    softmaxes that are taken online (:func:`taken_online`).
     """
     if is_softmax(einsum):
         return tuple(f"{einsum.name}.{part}" for part in SOFTMAX_PARTS)
-    return (f"{einsum.name}.sum",) if _divides_late(einsum, workload) else ()
+    return (f"{einsum.name}.sum",) if any(access.name in online for access in einsum.inputs) else ()
 
 
-def _divides_late(einsum: WorkloadEinsum, workload: Workload) -> bool:
-    online = {a.name for e in workload.einsums if is_softmax(e) and e.operation.online for a in e.outputs}
-    return any(access.name in online for access in einsum.inputs)
+def taken_online(workload: Workload) -> frozenset[str]:
+    """The outputs of the softmaxes that are taken online."""
+    return frozenset(a.name for e in workload.einsums if is_softmax(e) and e.operation.online for a in e.outputs)
 
 
 def check_mapping(mapping: Mapping, workload: Workload, arch: Arch | None, locate: Locate = nowhere) -> None:
@@ -56,7 +57,8 @@ class _Check:
         self.workload = workload
         self.arch = arch
         self.locate = locate
-        self.parts = {part: einsum for einsum in workload.einsums for part in parts_of(einsum, workload)}
+        self.online = taken_online(workload)
+        self.parts = {part: einsum for einsum in workload.einsums for part in parts_of(einsum, self.online)}
         self.tensors = {*workload.tensors, *self.parts}
         self.named = frozenset(compute.einsum for compute in mapping.computes)
         self.einsums = {einsum.name: einsum for einsum in workload.einsums} | self.parts
@@ -167,12 +169,12 @@ class _Check:
                     raise self.error(path[-1].position, message, "Each Einsum is computed in exactly one place.")
                 found[node.einsum] = path[-1].position
         for einsum in self.workload.einsums:
-            if is_softmax(einsum) and einsum.operation.online and set(parts_of(einsum, self.workload)) <= found.keys():
+            if is_softmax(einsum) and einsum.operation.online and set(parts_of(einsum, self.online)) <= found.keys():
                 continue  # Its division comes after the sums that read it.
             if einsum.name not in found:
                 hint = f"Add !Compute {{einsum: {einsum.name}, component: ...}}."
                 raise self.error((), f"Einsum {einsum.name} has no Compute node.", hint)
-            parts = parts_of(einsum, self.workload)
+            parts = parts_of(einsum, self.online)
             missing = [part for part in parts if part not in found]
             if missing and len(missing) < len(parts):
                 what = f"the softmax {einsum.name}" if is_softmax(einsum) else einsum.name
