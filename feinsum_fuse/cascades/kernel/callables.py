@@ -39,6 +39,14 @@ class MapFunction(ScalarCallable):  # type: ignore[misc]
         return self.copy(name_in_target=name, arg_id_to_dtype=constantdict({**known, -1: known[0]})), clbl_inf_ctx
 
 
+class IntegersAsTheyAre(MapFunction):
+    """A function that leaves integers as they are: in a kernel it tells what the map says, in its text there is the argument alone."""
+
+    def emit_call(self, expression_to_code_mapper, expression, target):  # type: ignore[no-untyped-def]
+        (argument,) = super().emit_call(expression_to_code_mapper, expression, target).parameters
+        return argument
+
+
 class _Called(WalkMapper):  # type: ignore[misc]
     """Collects what functions an expression calls."""
 
@@ -63,7 +71,9 @@ def registered(t_unit: lp.TranslationUnit, maps: Iterable[Expression]) -> lp.Tra
     called = _Called()
     for expression in maps:
         called(expression)
-    names = {name for f in called.names if (name := FUNCTIONS[f].kernel) is not None} & _unknown()
+    functions = [FUNCTIONS[name] for name in called.names]
+    names = {name for f in functions for name in (f.kernel, f.kernel_of_integers) if name is not None} & _unknown()
     for name in sorted(names):
-        t_unit = lp.register_callable(t_unit, name, MapFunction(name))
+        kind = IntegersAsTheyAre if IN_KERNELS[name].is_argument(name) else MapFunction
+        t_unit = lp.register_callable(t_unit, name, kind(name))
     return t_unit

@@ -88,7 +88,7 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
             raise UnsupportedTypeError(f"the map of Einsum {self.einsum} takes {function.name} of complex numbers, {expr}")
         arguments = tuple(self.rec(argument) for argument in expr.parameters)
         if kind in "iu" and function.of_integers == "same":
-            return arguments[0]
+            return p.Variable(function.kernel_of_integers)(*arguments)
         result = p.Variable(function.kernel or function.name)(*arguments)
         # OpenCL's functions of integers may give another type, as abs gives an unsigned one.
         return cast_to(self.dtype, result) if kind in "iu" and function.arity == 1 else result

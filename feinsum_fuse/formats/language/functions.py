@@ -70,6 +70,15 @@ class Function:
     is_periodic: bool = False
     """Whether its argument is first brought into a period, which devices may get wrong (``Quirks.mixed_arguments``)."""
 
+    @property
+    def kernel_of_integers(self) -> str | None:
+        """What loopy kernels call it of integers: a name of its own where it is the very argument, so that it can be read back."""
+        return f"{self.kernel}_of_integers" if self.kernel is not None and self.of_integers == "same" else self.kernel
+
+    def is_argument(self, name: str) -> bool:
+        """Whether a kernel that calls it by this name says that it is the very argument."""
+        return name == self.kernel_of_integers != self.kernel
+
     def opencl_name(self, kind: str) -> str:
         """OpenCL C's name for a kind of element type: ``f`` for floating-point numbers."""
         return self.opencl if kind == "f" else self.opencl_integers or self.opencl
@@ -144,5 +153,7 @@ _ROWS = (
 
 FUNCTIONS: Mapping[str, Function] = {row.name: row for row in _ROWS}
 """Name -> function."""
-IN_KERNELS: Mapping[str, Function] = {name: row for row in _ROWS if row.kernel is not None for name in (row.kernel, *row.aliases)}
+IN_KERNELS: Mapping[str, Function] = {
+    name: row for row in _ROWS for name in (row.kernel, row.kernel_of_integers, *row.aliases) if row.kernel is not None and name is not None
+}
 """What loopy kernels call a function -> function."""

@@ -65,7 +65,7 @@ class _Operations(WalkMapper):  # type: ignore[misc]
     def map_call(self, expr: Call) -> None:
         name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
         function = FUNCTIONS.get(name) or IN_KERNELS.get(name)
-        if function is None or function.cost != "":
+        if function is None or (function.cost != "" and not function.is_argument(name)):
             self.called(function.name if function is not None else name)
         for parameter in expr.parameters:
             self.rec(parameter)

@@ -91,6 +91,8 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         if function.composed is not None and not function.opencl:
             return self.rec(function.composed(*expr.parameters))
         arguments = [self.rec(argument) for argument in expr.parameters]
+        if function.is_argument(expr.function.name):
+            return arguments[0]
         if len(arguments) > 1:
             return self.call(f"v{function.name}", *arguments)
         if self.lanes == WIDEST or function.opencl != expr.function.name or (function.own and self.dtype == np.float32):
