@@ -17,7 +17,7 @@ from feinsum_fuse.errors import CascadeError, SearchError
 from feinsum_fuse.progress import Progress
 from feinsum_fuse.tuning.helpers import Helpers
 from feinsum_fuse.tuning.tuned import Tuned
-from feinsum_fuse.tuning.tuner import ordered
+from feinsum_fuse.tuning.tuning_run import ordered
 
 from .spaces import Here, product
 

@@ -1,0 +1,91 @@
+"""What is tuned, on what device, and what is measured before anything is searched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyopencl as cl
+
+from ..cascades.cascade import Cascade
+from ..device.calibration.device_file import known_device
+from ..device.catalogue import DeviceInfo, target
+from ..device.program.building import lowered
+from ..errors import Error
+from ..formats.spec import Spec
+from ..mappings.default_mapping import default_space
+from ..model.floor import bounds
+from ..model.kernel.machine import Machine
+from ..progress import Hook, Progress
+from .candidate import Candidate
+from .ledger import Ledger
+from .preparation import predict_all
+from .space import Space
+
+RULED_OUT = 1.2
+"""Times the best prediction among the rewritings' default mappings, from which on one is not measured before it is searched."""
+
+
+@dataclass
+class Reporter:
+    """Tells the caller's hook where the search is."""
+
+    hook: Hook | None
+    begin: float
+    total: int
+    best: str = ""
+
+    def __call__(self, stage: str, done: int, *, ended: bool = False) -> None:
+        if self.hook is not None:
+            text = f"tuning: {stage}{self.best}"
+            self.hook(Progress(text, done, self.total, time.monotonic() - self.begin, ended))
+
+
+class TuningTask:
+    """What is searched, on what device."""
+
+    def __init__(self, cascade: Cascade, given: Spec | None, device: cl.Device, ledger: Ledger, say: Reporter, known: bool) -> None:
+        self.cascade, self.given, self.device, self.ledger, self.say = cascade, given, device, ledger, say
+        self.info, self.target = DeviceInfo.of(device), target(device)
+        own = given if given is not None and Machine.of(given) is not None else None
+        arch = own or known_device(device, say.hook)
+        assert arch.arch is not None and arch.opencl is not None
+        self.space = Space(cascade, arch.arch, arch.opencl, self.target)
+        self.floor = min(bounds(family.spec).latency for family in self.space.families.values())  # a rewriting may compute less
+        self.first = list(self._first(known))
+
+    def _first(self, known: bool) -> Sequence[Candidate]:
+        """What is measured before anything is searched: the default mapping, the user's, the best fact, each rewriting's default."""
+        defaults = self.space.defaults()
+        start = [self._default(defaults)]
+        if self.given is not None and self.given.mapping is not None:
+            start.append(Candidate(self.given, "", str(self.given.mapping), origin="given"))
+        if known:
+            for name, family in self.space.families.items():
+                try:
+                    fact = self.ledger.best(family.cascade)
+                except Error:
+                    continue
+                if fact and fact.schedule is not None:
+                    start.append(Candidate(family.spec, name, f"fact {fact.known.id}", schedule=fact.schedule, origin="fact"))
+        self.seeds = defaults
+        return [*start, *self._worthwhile(defaults)]
+
+    def _worthwhile(self, defaults: Sequence[Candidate]) -> list[Candidate]:
+        """The defaults of rewritings that the model does not rule out, the best first."""
+        predicted = predict_all([candidate.spec for candidate in defaults], self.target)
+        known = sorted(((seconds, k) for k, seconds in enumerate(predicted) if seconds is not None))
+        return [defaults[k] for seconds, k in known if seconds <= RULED_OUT * known[0][0]]
+
+    def cascade_of(self, candidate: Candidate) -> Cascade:
+        """The cascade with a record of what it was rewritten by, which a Spec does not keep."""
+        return self.cascade if candidate.spec is self.given else self.space.families[candidate.variant].cascade
+
+    def _default(self, defaults: Sequence[Candidate]) -> Candidate:
+        """What ``ff.compile`` takes: with its decisions, where the family of the calibrated architecture has it."""
+        spec, schedule = lowered(default_space(self.cascade), self.device)
+        same = next((one for one in defaults if one.tree == str(spec.mapping)), None)
+        if same is not None:
+            return same
+        return Candidate(spec, next(iter(self.space.families)), str(spec.mapping), schedule=schedule, origin="default")

@@ -1,0 +1,227 @@
+"""One search: batches of candidates until time or measurements are spent, and the turns that decide."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..cascades.cascade import Cascade
+from ..device.timing.measurement import time_text
+from ..device.timing.measuring_process import Sample
+from ..device.timing.outcome import Outcome
+from ..errors import SearchError
+from ..executors import Executor
+from .candidate import Candidate
+from .measuring import Measured, Measuring, middle
+from .preparation import Prepared, Refused, predict_all, prepare
+from .search import Search
+from .task import TuningTask
+from .tuned import Tried
+
+A_PROCESS = 3
+"""Candidates of a batch for each process."""
+CHUNK = 8
+"""Candidates that one task predicts."""
+FINAL_TURNS = 30
+QUICK = 0.25
+"""The quantile of times that is compared: what else runs on a machine only ever slows a kernel down, one on many cores most of all."""
+GAIN = 0.98
+"""The part of the default mapping's time that a mapping takes at the most that is preferred to it."""
+FINAL_SHARE = 0.15
+"""The part of the time that is kept for the turns that decide."""
+LEAST_FINAL_S = 2.0
+PATIENCE_S = 150.0
+"""Seconds for a task before an executor is said to be stuck."""
+
+
+@dataclass
+class TuningRun:
+    """One search: batches of candidates until time or measurements are spent."""
+
+    task: TuningTask
+    helpers: Executor
+    measuring: Measuring
+    count: int
+    """Processes of each kind."""
+    deadline: float
+    budget: int
+    seed: int
+    resume: bool
+    history: list[Tried] = field(default_factory=list)
+    run: list[Measured] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.search_state = Search(self.task.space, self.seed, self.task.first, self._predict, self.task.seeds)
+        self.begin = time.monotonic()
+        self.spent = 0
+
+    def search(self) -> bool:
+        """Whether it was interrupted."""
+        final = max(LEAST_FINAL_S, FINAL_SHARE * (self.deadline - self.begin))
+        each: list[float] = []
+        try:
+            while self.spent < self.budget:
+                start = time.monotonic()
+                left = self.deadline - final - start
+                # The first batch is measured in any case; its time, in which processes start, says nothing about the others'.
+                count = self.count * (A_PROCESS if self.run else 1)
+                if len(each) > 1:
+                    count = min(count, int(left / min(each[1:])))
+                count = min(count, self.budget - self.spent)
+                if count < 1 or (self.run and left <= 0) or not self._batch(count):
+                    break
+                each.append((time.monotonic() - start) / count)
+        except KeyboardInterrupt:
+            if self.measuring.fastest is None:
+                raise
+            return True
+        return False
+
+    def _batch(self, count: int) -> bool:
+        """Propose, prepare, measure and record; false if there is nothing more."""
+        self.task.say("choosing candidates", self.spent)
+        proposed = self.search_state.ask(count)
+        if not proposed:
+            return False
+        self.task.say("generating OpenCL C", self.spent)
+        fresh = [candidate for candidate in proposed if not self._taken_from_archive(candidate)]
+        prepared = self._prepared(fresh)
+        self.task.say("building and measuring", self.spent)
+        measured = self.measuring.batch(prepared, self._told)
+        self.run += measured
+        for one in self.measuring.held:
+            if one.verdict.outcome is Outcome.ok:
+                self.search_state.tell(one.candidate, one.seconds)
+        runs = [one for one in measured if not one.equal]
+        self.spent += len(runs)
+        whole = [one for one in runs if not one.sliced]
+        self.task.ledger.write([one.measurement(self.task.info) for one in whole])
+        self._say_best()
+        return True
+
+    def _say_best(self) -> None:
+        fastest = self.measuring.fastest
+        if fastest is not None:
+            default = next((one for one in self.run if one.candidate == self.task.first[0]), None)
+            beside = f", {default.seconds / fastest.seconds:.2f} times the default" if default and default.seconds > 0 else ""
+            floor = f", {self.task.floor / fastest.seconds:.2f} of the floor's rate" if self.task.floor > 0 else ""
+            self.task.say.best = f"; best {time_text(fastest.seconds)}{beside}{floor}"
+        self.task.say("measured", self.spent)
+
+    def _predict(self, candidates: Sequence[Candidate]) -> list[float | None]:
+        """By the model, in the helpers."""
+        specs = [candidate.spec for candidate in candidates]
+        chunks = [specs[k : k + CHUNK] for k in range(0, len(specs), CHUNK)]
+        futures = [self.helpers.submit(predict_all, chunk, self.task.target) for chunk in chunks]
+        found: list[float | None] = []
+        for chunk, future in zip(chunks, futures, strict=True):
+            try:
+                found += future.result(PATIENCE_S)
+            except Exception:  # whatever an executor raises for a task that it lost
+                found += [None] * len(chunk)
+        return found
+
+    def _taken_from_archive(self, candidate: Candidate) -> bool:
+        """Whether it was measured before, and need not be again."""
+        if not self.resume or candidate in self.task.first[:1]:
+            return False  # the default mapping's time today is what others are compared with
+        known = self.task.ledger.known(candidate, self.task.space.families[candidate.variant].cascade)
+        if known is None:
+            return False
+        seconds = known.seconds if known.outcome is Outcome.ok else None
+        self.search_state.tell(candidate, seconds)
+        self._note(candidate, seconds, known.outcome, known.message, recorded=True)
+        return True
+
+    def _prepared(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Cascade, Prepared]]:
+        """Those of which there is a program."""
+        futures = [self.helpers.submit(prepare, c.spec, self.task.target, c.schedule) for c in candidates]
+        found = []
+        for candidate, future in zip(candidates, futures, strict=True):
+            try:
+                result = future.result(PATIENCE_S)
+            except Exception as error:  # as above
+                result = Refused(str(error) or "no answer in time")
+            if isinstance(result, Refused):
+                self.search_state.tell(candidate, None)
+                self._note(candidate, None, Outcome.rejected, result.reason)
+            else:
+                found.append((candidate, self.task.cascade_of(candidate), result))
+        return found
+
+    def _told(self, one: Measured) -> None:
+        seconds = one.seconds if one.verdict.outcome is Outcome.ok else None
+        self.search_state.tell(one.candidate, seconds)
+        self._note(one.candidate, seconds, one.verdict.outcome, one.verdict.message, estimated=one.sliced, equal=one.equal)
+
+    def _note(
+        self,
+        candidate: Candidate,
+        seconds: float | None,
+        outcome: Outcome,
+        message: str,
+        *,
+        recorded: bool = False,
+        estimated: bool = False,
+        equal: bool = False,
+    ) -> None:
+        predicted = self.search_state.predicted.get(candidate)
+        self.history.append(
+            Tried(candidate.spec, candidate.variant, candidate.origin, predicted, seconds, outcome, message, recorded, estimated, equal)
+        )
+
+    @property
+    def tried(self) -> tuple[Tried, ...]:
+        """The history with the times of the fastest as they are known by now."""
+        known = {one.candidate: one.seconds for one in self.run if one.verdict.outcome is Outcome.ok}
+        specs = {id(candidate.spec): seconds for candidate, seconds in known.items()}
+        return tuple(t if t.recorded else replace(t, measured=specs.get(id(t.spec))) for t in self.history)
+
+    def decide(self, count: int) -> list[tuple[Measured, list[Sample]]]:
+        """The fastest, the default mapping and what was given or known, in turns; the fastest of these first, the default mapping too."""
+        good = [one for one in self.run if one.verdict.outcome is Outcome.ok and not one.equal]
+        recorded = self._recorded_best(count)
+        ranked = sorted([*good, *recorded], key=lambda one: one.seconds)
+        must = [one for one in good if one.candidate.origin in ("given", "fact") or one.candidate == self.task.first[0]]
+        finalists = list({one.number: one for one in [*ranked[:count], *must]}.values())
+        if not finalists:
+            reasons = "; ".join(dict.fromkeys(tried.message.splitlines()[0] for tried in self.history if tried.message))
+            raise SearchError(f"none of {len(self.history)} candidates ran: {reasons}")
+        self.task.say("comparing the best in turns", self.spent)
+        samples = self.measuring.finals(finalists, FINAL_TURNS, lambda: time.monotonic() < self.deadline)
+        taken = [(one, samples[k]) for k, one in enumerate(finalists) if samples[k]]
+        return ordered(taken, next((place for place, (one, _) in enumerate(taken) if one.candidate == self.task.first[0]), None))
+
+    def _recorded_best(self, count: int) -> list[Measured]:
+        """The fastest of the candidates whose times came from the archive, ready to be compared."""
+        known = [c for c in self.search_state.ranking[:count] if all(c != one.candidate for one in self.run)]
+        found: list[Measured] = []
+        for candidate, cascade, prepared in self._prepared(known):
+            found += self.measuring.batch([(candidate, cascade, prepared)], lambda one: None)
+        return [one for one in found if one.verdict.outcome is Outcome.ok]
+
+
+def ordered(finals: Sequence[tuple[Measured, list[Sample]]], default: int | None) -> list[tuple[Measured, list[Sample]]]:
+    """The best first, by the lower quartile of the times in the turns that all took.
+
+    What gains less than :data:`GAIN` over the default mapping that way, or has a larger median, comes after it: that is noise.
+    """
+    taken = min(len(samples) for _, samples in finals)
+    quick = [_quick(samples[:taken]) for _, samples in finals]
+    if default is None:
+        return [finals[place] for place in sorted(range(len(finals)), key=lambda place: quick[place])]
+    own, median = quick[default], middle(finals[default][1])
+
+    def key(place: int) -> tuple[bool, float]:
+        gains = quick[place] <= GAIN * own and middle(finals[place][1]) <= median
+        return (not gains and place != default, quick[place])
+
+    return [finals[place] for place in sorted(range(len(finals)), key=key)]
+
+
+def _quick(samples: Sequence[Sample]) -> float:
+    """The lower quartile of some times."""
+    return float(np.quantile([sample.host_ns for sample in samples], QUICK))
