@@ -45,12 +45,14 @@ def parallelised(kernel: lp.TranslationUnit) -> lp.TranslationUnit:
     for insn in entry.instructions:
         loops = sorted(insn.within_inames - bound, key=lambda iname: (-int(entry.get_constant_iname_length(iname)), iname))
         bound |= insn.within_inames
-        if not loops:
-            continue
+        if len(loops) < len(insn.within_inames):
+            continue  # it runs inside loops that are bound already
         if len(loops) > 1:
             kernel = lp.tag_inames(kernel, {loops[1]: "g.1"})
         kernel = lp.split_iname(kernel, loops[0], 64, outer_tag="g.0", inner_tag="l.0")
     for first, second in pairwise(entry.instructions):
+        if first.within_inames & second.within_inames:
+            continue
         kernel = lp.add_barrier(kernel, f"id:{first.id}", f"id:{second.id}")
     return kernel
 

@@ -67,7 +67,14 @@ class UnsupportedTypeError(CascadeError):
 
 
 class MatchError(Error):
-    """A loopy kernel that is no batched einsum; the message names the instruction and the reason."""
+    """A loopy kernel that is no batched einsum; the message names the instruction and the reason.
+
+    ``instructions`` are the identifiers of all that are known to be none, that one among them.
+    """
+
+    def __init__(self, message: str, *, location: Location | None = None, hint: str = "", instructions: tuple[str, ...] = ()) -> None:
+        super().__init__(message, location=location, hint=hint)
+        self.instructions = instructions
 
 
 class ScheduleError(Error):

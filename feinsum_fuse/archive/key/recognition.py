@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations, islice
 
+import islpy as isl
 import loopy as lp
-from loopy.symbolic import SubstitutionRuleExpander, get_reduction_inames
+from loopy.diagnostic import LoopyError
+from loopy.symbolic import SubstitutionRuleExpander, get_dependencies, get_reduction_inames
 from pymbolic.typing import Expression
 
+from ...cascades.matching.array_types import typed
 from ...cascades.matching.match import Match, chosen_kernel, match
 from ...errors import ArchiveError, MatchError
+from ...schedule.kernel.surroundings import variables_of
 
 MOST_CHOICES = 1000
 """How many choices of instructions are looked at."""
@@ -19,7 +23,7 @@ LONGEST_PART = 4
 
 
 def recognised(kernel: lp.TranslationUnit) -> Match:
-    """The kernel as a cascade: all of its instructions, or else those that are Einsums by themselves.
+    """The kernel as a cascade: all of its instructions, or else those that are Einsums by themselves, and together.
 
     Raises the :class:`~feinsum_fuse.errors.MatchError` of the whole kernel if there is none.
     """
@@ -28,11 +32,13 @@ def recognised(kernel: lp.TranslationUnit) -> Match:
     except MatchError as error:
         whole = error
     alone = _einsums(kernel)
-    if alone:
+    while alone:
         try:
             return match(kernel, alone)
         except MatchError as error:
-            raise whole from error
+            if not set(error.instructions) & set(alone):
+                raise whole from error
+            alone = [name for name in alone if name not in error.instructions]
     raise whole
 
 
@@ -88,12 +94,61 @@ def _choices(kernel: lp.TranslationUnit, count: int) -> Iterator[Match]:
 
 
 def _einsums(kernel: lp.TranslationUnit) -> list[str]:
-    """The instructions that are Einsums by themselves."""
+    """The instructions that are Einsums by themselves, each looked at without the others: what these say is seen when several are matched.
+    """
     found = []
-    for insn in chosen_kernel(kernel).instructions:
+    chosen = chosen_kernel(kernel)
+    try:
+        known = typed(kernel, chosen.name)
+    except LoopyError:
+        known = kernel
+    for insn in chosen.instructions:
         try:
-            match(kernel, [insn.id])
+            match(_alone(known, known[chosen.name], insn.id), [insn.id])
         except MatchError:
             continue
         found.append(insn.id)
     return found
+
+
+def _alone(t_unit: lp.TranslationUnit, kernel: lp.LoopKernel, name: str) -> lp.TranslationUnit:
+    """A kernel of one instruction, and of those that make the private values that it reads: what is said of it takes no longer in a long
+    kernel than in a short one."""
+    kept, names, waiting = set[str](), set[str](), [name]
+    while waiting:
+        insn = kernel.id_to_insn[waiting.pop()]
+        kept.add(insn.id)
+        inames = insn.within_inames | insn.reduction_inames()
+        bounds = {p for d in _domains(kernel, inames) for p in d.get_var_names(isl.dim_type.param)}
+        read = variables_of(insn, kernel) | inames | bounds
+        names |= read
+        private = (n for n in read if n in kernel.temporary_variables and kernel.temporary_variables[n].shape == ())
+        waiting += {writer for n in private for writer in kernel.writer_map().get(n, ())} - kept
+    arrays = [*kernel.args, *kernel.temporary_variables.values()]
+    for array in (a for a in arrays if a.name in names):
+        names |= get_dependencies(tuple(getattr(array, "shape", None) or ())) if isinstance(getattr(array, "shape", ()), tuple) else set()
+    return t_unit.with_kernel(
+        kernel.copy(
+            instructions=[_without_others(kernel.id_to_insn[n], kept) for n in kernel.id_to_insn if n in kept],
+            domains=_domains(kernel, names & kernel.all_inames()),
+            args=[arg for arg in kernel.args if arg.name in names or isinstance(arg, lp.ValueArg)],
+            temporary_variables={n: t for n, t in kernel.temporary_variables.items() if n in names},
+            loop_priority=frozenset(),
+        )
+    )
+
+
+def _domains(kernel: lp.LoopKernel, inames: Collection[str]) -> list[isl.BasicSet]:
+    """The domains of some loops, and those on whose loops they depend."""
+    wanted, known = set(inames), -1
+    found: list[isl.BasicSet] = []
+    while len(wanted) > known:
+        known = len(wanted)
+        found = [domain for domain in kernel.domains if wanted & set(domain.get_var_names(isl.dim_type.set))]
+        parameters = {name for domain in found for name in domain.get_var_names(isl.dim_type.param)}
+        wanted |= {name for domain in found for name in domain.get_var_names(isl.dim_type.set)} | (parameters & kernel.all_inames())
+    return found
+
+
+def _without_others(insn: lp.InstructionBase, kept: Collection[str]) -> lp.InstructionBase:
+    return insn.copy(depends_on=insn.depends_on & frozenset(kept), no_sync_with=frozenset())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import loopy as lp
@@ -9,6 +10,7 @@ import numpy as np
 from loopy.diagnostic import LoopyError
 from loopy.symbolic import Reduction, SubstitutionRuleExpander, UncachedWalkMapper
 from loopy.type_inference import TypeReader
+from loopy.typing import auto
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
@@ -27,7 +29,7 @@ class Types:
     def __init__(self, t_unit: lp.TranslationUnit, kernel: lp.LoopKernel) -> None:
         self.t_unit = t_unit
         self.original = kernel
-        self.inferred = lp.infer_unknown_types(t_unit, expect_completion=False)
+        self.inferred = _inferred(t_unit)
         self.kernel = self.inferred[kernel.name]
 
     def array(self, name: str) -> str:
@@ -82,6 +84,30 @@ class Types:
         if len(candidates) != 1 or not hasattr(candidates[0], "numpy_dtype"):
             raise Refusal(f"the type of {expression} is not known")
         return _named(candidates[0].numpy_dtype, expression)
+
+
+_INFERRED: OrderedDict[int, tuple[lp.TranslationUnit, lp.TranslationUnit]] = OrderedDict()
+"""Of the last few translation units, each with what was inferred: the same one is matched again for each of its instructions."""
+MOST_INFERRED = 4
+
+
+def _inferred(t_unit: lp.TranslationUnit) -> lp.TranslationUnit:
+    """The translation unit with all types that loopy can infer. Units are told apart by identity: hashing one takes as long."""
+    known = _INFERRED.get(id(t_unit))
+    if known is None or known[0] is not t_unit:
+        known = t_unit, lp.infer_unknown_types(t_unit, expect_completion=False)
+        _INFERRED[id(t_unit)] = known
+        while len(_INFERRED) > MOST_INFERRED:
+            _INFERRED.popitem(last=False)
+    return known[1]
+
+
+def typed(t_unit: lp.TranslationUnit, name: str) -> lp.TranslationUnit:
+    """The translation unit with the types of one kernel's arrays written down, as far as loopy can infer them."""
+    kernel, inferred = t_unit[name], _inferred(t_unit)[name]
+    if all(array.dtype not in (None, auto) for array in (*kernel.args, *kernel.temporary_variables.values())):
+        return t_unit
+    return t_unit.with_kernel(kernel.copy(args=inferred.args, temporary_variables=inferred.temporary_variables))
 
 
 def _named(dtype: np.dtype[Any], what: object) -> str:

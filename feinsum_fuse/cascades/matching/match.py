@@ -142,7 +142,7 @@ class Order:
 
 
 def _refused(found: Instruction, reason: str, hint: str = "") -> MatchError:
-    return MatchError(f"instruction {found.id} is no Einsum: {reason}", hint=hint)
+    return MatchError(f"instruction {found.id} is no Einsum: {reason}", hint=hint, instructions=(found.id,))
 
 
 @dataclass(frozen=True)
@@ -282,11 +282,14 @@ class _Matching:
     def match(self, matching: Stage) -> Match:
         """Read all instructions, check how they depend on each other, and put the cascade together."""
         written = {array for insn in self.chosen for array in self.kernel.id_to_insn[insn].assignee_var_names()}
+        refused: dict[str, str] = {}
         for name in self.chosen:
             try:
                 self.found[name] = self.read(name, written)
             except (Refusal, CascadeError) as reason:
-                raise MatchError(f"instruction {name} is no Einsum: {reason}") from None
+                refused[name] = str(reason)
+        for name, reason in refused.items():
+            raise MatchError(f"instruction {name} is no Einsum: {reason}", instructions=tuple(refused))
         order = Order(self.kernel, self.found)
         order.check()
         einsums = []
@@ -294,7 +297,7 @@ class _Matching:
             try:
                 einsums.append(self.einsum(self.found[name]))
             except (Refusal, CascadeError) as reason:
-                raise MatchError(f"instruction {name} is no Einsum: {reason}") from None
+                raise MatchError(f"instruction {name} is no Einsum: {reason}", instructions=(name,)) from None
             matching.advance()
         kept = {array for array in written if array in self.kernel.arg_dict or self.is_read_elsewhere(array)}
         outputs = tuple(e.output.tensor for e in einsums if e.output.tensor in kept)
@@ -330,7 +333,7 @@ class _Matching:
 
     def is_read_elsewhere(self, array: str) -> bool:
         """Whether an instruction that is not matched reads an array."""
-        return any(array in insn.read_dependency_names() for insn in self.kernel.instructions if insn.id not in self.found)
+        return any(array in reads for insn, reads in self.draft.reads.items() if insn not in self.found)
 
     def einsum(self, found: Instruction) -> Einsum:
         output = Access(found.array, found.indices)

@@ -9,11 +9,12 @@ import loopy as lp
 from constantdict import constantdict
 from loopy.kernel.data import HardwareConcurrentTag
 from loopy.kernel.instruction import BarrierInstruction
-from loopy.symbolic import WalkMapper, get_dependencies
+from loopy.symbolic import WalkMapper
 from loopy.transform.subst import expand_subst
 from pymbolic.primitives import Subscript, Variable
 
 from ...arguments import described
+from ...cascades.matching.preparation.draft import names_read
 from ...cascades.names import Identifiers
 from ...errors import ScheduleError
 from ..tree.nest import For, Nest, Node, Place, rebuilt
@@ -50,13 +51,7 @@ def inames_of(insn: lp.InstructionBase) -> frozenset[str]:
 
 def variables_of(insn: lp.InstructionBase, kernel: lp.LoopKernel) -> frozenset[str]:
     """All names in an instruction and in the substitution rules that it calls, directly or not."""
-    found: set[str] = set()
-    names = set(insn.dependency_names())
-    while names:
-        found |= names
-        rules = [kernel.substitutions[name] for name in names if name in kernel.substitutions]
-        names = {name for rule in rules for name in get_dependencies(rule.expression)} - found
-    return frozenset(found)
+    return names_read(insn, kernel) | insn.dependency_names()
 
 
 def disjoint(nest: Nest, kernel: lp.LoopKernel) -> Nest:

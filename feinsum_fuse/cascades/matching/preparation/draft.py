@@ -60,14 +60,7 @@ class Draft:
     @cached_property
     def reads(self) -> Mapping[str, frozenset[str]]:
         """Instruction -> the names that it reads, those inside substitution rules included."""
-        return constantdict({insn.id: self._read_by(insn) for insn in self.kernel.instructions})
-
-    def _read_by(self, insn: lp.InstructionBase) -> frozenset[str]:
-        names = set(insn.read_dependency_names())
-        while rules := names & self.kernel.substitutions.keys():
-            names -= rules
-            names |= {n for rule in rules for n in get_dependencies(self.kernel.substitutions[rule].expression)}
-        return frozenset(names)
+        return constantdict({insn.id: names_read(insn, self.kernel) for insn in self.kernel.instructions})
 
     def expanded(self, expression: Expression) -> Expression:
         """An expression without calls of substitution rules."""
@@ -85,6 +78,19 @@ class Draft:
         """Hands out names that the kernel does not have."""
         names = {*self.kernel.all_variable_names(), *self.kernel.id_to_insn, *self.kernel.substitutions, *self.kernel.inames}
         return Identifiers({*names, *(str(name) for name in self.t_unit.callables_table)})
+
+
+def names_read(insn: lp.InstructionBase, kernel: lp.LoopKernel) -> frozenset[str]:
+    """The names that an instruction reads, those inside substitution rules included: loopy does not look into rules that are called."""
+    names = set(insn.read_dependency_names())
+    if isinstance(insn, lp.MultiAssignmentBase):
+        expand = SubstitutionRuleExpander(kernel.substitutions)
+        names |= {name for part in (*insn.assignees, insn.expression, *insn.predicates) for name in get_dependencies(expand(part))}
+        names -= set(insn.assignee_var_names()) - insn.read_dependency_names() - get_dependencies(expand(insn.expression))
+    while rules := names & kernel.substitutions.keys():
+        names -= rules
+        names |= {name for rule in rules for name in get_dependencies(kernel.substitutions[rule].expression)}
+    return frozenset(names)
 
 
 def dependencies(kernel: lp.LoopKernel) -> Mapping[str, frozenset[str]]:

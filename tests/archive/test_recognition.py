@@ -1,0 +1,57 @@
+"""Which instructions of a kernel are Einsums, alone and together."""
+
+from __future__ import annotations
+
+import loopy as lp
+import numpy as np
+import pytest
+from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
+
+import feinsum_fuse as ff
+from feinsum_fuse.archive.key.recognition import recognised
+from feinsum_fuse.cascades.matching.match import match
+
+
+def test_instructions_that_are_einsums_alone_and_not_together_are_left_out() -> None:
+    """``gathered`` is one as long as nothing says who writes what it reads; the others, and a private value, stay what they are."""
+    kernel = lp.make_kernel(
+        ["{[i,k] : 0 <= i,k < 8}", "{[j,l] : 0 <= j,l < 8}", "{[m] : 0 <= m < 8}"],
+        """
+        t[i] = sum(k, A[i,k]*x[k])  {id=first}
+        <> factor = 2*x[j]  {id=private}
+        y[j] = factor*sum(l, A[j,l]*t[l])  {id=second, dep=first:private}
+        z[m] = y[rows[m]]  {id=gathered, dep=second}
+        """,
+        [
+            lp.GlobalArg("A", np.float64, shape=(8, 8)),
+            lp.GlobalArg("x,t,y,z", np.float64, shape=(8,)),
+            lp.GlobalArg("rows", np.int32, shape=(8,)),
+        ],
+        lang_version=(2018, 2),
+    )
+    assert recognised(kernel).instructions == ("first", "second")
+    with pytest.raises(ff.MatchError) as caught:
+        match(kernel)
+    assert caught.value.instructions == ("gathered",)
+
+
+def test_what_is_said_of_an_instruction_takes_no_longer_in_a_long_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Types are inferred of as many instructions again as there are instructions, not of the square of it."""
+    sizes: list[int] = []
+    infer = lp.infer_unknown_types
+
+    def counted(unit: lp.TranslationUnit, **options: object) -> lp.TranslationUnit:
+        sizes.append(len(unit.default_entrypoint.instructions))
+        return infer(unit, **options)
+
+    monkeypatch.setattr(lp, "infer_unknown_types", counted)
+    count = 8
+    texts = [f"t{n}[i{n}] = sum(k{n}, A[i{n},k{n}]*t{n - 1}[k{n}]) {{id=s{n}}}" for n in range(1, count)]
+    domains = [f"{{[i{n},k{n}] : 0 <= i{n},k{n} < 8}}" for n in range(1, count)]
+    arrays = [lp.GlobalArg(f"t{n}", np.float64, shape=(8,)) for n in range(count)]
+    arrays += [lp.GlobalArg("z", np.float64, shape=(8,)), lp.GlobalArg("A", np.float64, shape=(8, 8))]
+    rows = lp.GlobalArg("rows", np.int32, shape=(8,))
+    texts.append("z[m] = t1[rows[m]] {id=g}")
+    kernel = lp.make_kernel([*domains, "{[m] : 0 <= m < 8}"], texts, [*arrays, rows], lang_version=(2018, 2))
+    assert len(recognised(kernel).instructions) == count - 1
+    assert sum(sizes) <= 10 * count
