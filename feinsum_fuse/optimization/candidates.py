@@ -28,6 +28,7 @@ from ..schedule.kernel.tagging import tagged
 from ..schedule.schedule import Schedule
 from ..tuning.tuner import tune
 from .optimized import How
+from .spread import spread_kernel
 
 MOST_PREDICTED = 20
 """Facts that the model looks at."""
@@ -70,6 +71,7 @@ class OptimizationRequest:
         """All of them, those with more evidence first."""
         yield from self._facts()
         yield from self._defaults()
+        yield Contender(How.spread, "", lambda: spread_kernel(self.kernel, self.matched, self.device))
         if self.seconds:
             yield from self._tuned()
 

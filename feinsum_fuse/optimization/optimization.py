@@ -16,11 +16,10 @@ from ..progress import Hook, Stage
 from .candidates import Contender, OptimizationRequest
 from .optimized import How, Optimized
 from .race import Times, times
+from .spread import MANY_POINTS
 
 TRIAL_SIZE = 101
 """At which length a kernel is tried where a length is symbolic: a prime, so that no tile divides it."""
-MANY_POINTS = 1 << 28
-"""Points of a kernel that one work-item may take a second for."""
 
 
 def optimize(
@@ -36,14 +35,14 @@ def optimize(
     """The kernel by the best that is known for it on a device: always an answer, at worst the kernel as it is.
 
     What is known are facts (:func:`~feinsum_fuse.archive.facts.retrieval.retrieve`), recorded here or shipped: the best by its times, and
-    where that was measured at other sizes also the fastest by the kernel model at these; and the default mapping of the kernel's cascade,
-    as it is and with what it contracts made pairwise or split. With ``tune`` it is also what :func:`feinsum_fuse.tune` finds in so many
-    ``seconds``, which is recorded at ``url``. Each is applied and verified on random data, at shorter lengths where the kernel is long;
-    then they are timed at full size, in turns with the kernel as it is, and the fastest is taken: a fact that loses to the default mapping
-    is not. What is not legal, does not agree or is slower is named in ``reasons``. A fact from sizes far away
-    (``Fact.is_near``) of which nothing says that it is fast here is tried where the default mapping fails. ``own`` gives the
-    kernel by the caller's own transformation, which takes part in the race, unverified, and is the answer where there is no other.
-    ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
+    where that was measured at other sizes also the fastest by the kernel model at these; the default mapping of the kernel's cascade, as it
+    is and with what it contracts made pairwise or split; and the kernel's own loops on groups. With ``tune`` it is also what
+    :func:`feinsum_fuse.tune` finds in so many ``seconds``, which is recorded at ``url``. Each is applied and verified on random data, at
+    shorter lengths where the kernel is long; then they are timed at full size, in turns with the kernel as it is, and the fastest is taken:
+    a fact that loses to the default mapping is not. What is not legal, does not agree or is slower is named in ``reasons``. A fact from
+    sizes far away (``Fact.is_near``) of which nothing says that it is fast here is tried where the default mapping fails. ``own``
+    gives the kernel by the caller's own transformation, which takes part in the race, unverified, and is the answer where there is no
+    other. ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
     """
     expect(progress, HOOK, "progress", MatchError)
     expect(tune, FLAG, "tune", MatchError)

@@ -15,6 +15,7 @@ class How(StrEnum):
 
     fact = "a recorded fact"
     choice = "the default mapping"
+    spread = "its own loops on groups"
     tuned = "tuned here"
     own = "the caller's own transformation"
     unchanged = "nothing: the kernel is as it was"

@@ -106,6 +106,16 @@ def apply_schedule(
     return transformed
 
 
+def require_same_kernel(transformed: lp.TranslationUnit, kernel: lp.TranslationUnit, matched: Match, device: DeviceInfo) -> None:
+    """Raise :class:`~feinsum_fuse.device.timing.outcome.KernelError` if a kernel that no schedule made computes something else."""
+    target = target_of(device)
+    old, new = executable(kernel, target=target), executable(transformed, target=target)
+    proof = (old.source_hash, new.source_hash, device_identity(device))
+    if proof not in _verified:
+        _require_same(old, new, TrialData.of(kernel, old, SEED), matched, device, {})
+        _verified.add(proof)
+
+
 def at_sizes(kernel: lp.TranslationUnit, sizes: Mapping[str, int]) -> lp.TranslationUnit:
     """The kernel with these arguments, its symbolic sizes, as numbers."""
     return lp.fix_parameters(kernel, **sizes) if sizes else kernel

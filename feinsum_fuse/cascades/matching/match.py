@@ -288,8 +288,8 @@ class _Matching:
                 self.found[name] = self.read(name, written)
             except (Refusal, CascadeError) as reason:
                 refused[name] = str(reason)
-        for name, reason in refused.items():
-            raise MatchError(f"instruction {name} is no Einsum: {reason}", instructions=tuple(refused))
+        for name, why in refused.items():
+            raise MatchError(f"instruction {name} is no Einsum: {why}", instructions=tuple(refused))
         order = Order(self.kernel, self.found)
         order.check()
         einsums = []

@@ -51,7 +51,7 @@ def inames_of(insn: lp.InstructionBase) -> frozenset[str]:
 
 def variables_of(insn: lp.InstructionBase, kernel: lp.LoopKernel) -> frozenset[str]:
     """All names in an instruction and in the substitution rules that it calls, directly or not."""
-    return names_read(insn, kernel) | insn.dependency_names()
+    return names_read(insn, kernel).union(insn.dependency_names())
 
 
 def disjoint(nest: Nest, kernel: lp.LoopKernel) -> Nest:
