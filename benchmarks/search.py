@@ -179,10 +179,16 @@ def picture() -> None:
         return margin + count / longest * (width - 2 * margin), height - margin - seconds / top * (height - 2 * margin)
 
     shapes = []
-    for part in range(5):
-        (x, _), (_, y) = place(longest * part / 4, 0), place(0, top * part / 4)
-        shapes.append(f'<line x1="{margin}" y1="{y:.1f}" x2="{width - margin}" y2="{y:.1f}" stroke="#cccccc"/>')
-        shapes += [text(x, height - margin + 16, f"{longest * part / 4:g}"), text(margin - 26, y, f"{top * part / 4:g} s")]
+    for part in range(round(top / step) + 1):
+        _, y = place(0, step * part)
+        shapes.append(f'<line x1="{margin}" y1="{y:.1f}" x2="{width - margin}" y2="{y:.1f}" stroke="#dddddd"/>')
+        shapes.append(f'<text x="{margin - 6:.0f}" y="{y + 4.5:.1f}" text-anchor="end">{step * part:g}</text>')
+    for count in range(0, int(longest) + 1, 4):
+        x, _ = place(count, 0)
+        shapes.append(f'<line x1="{x:.1f}" y1="{margin}" x2="{x:.1f}" y2="{height - margin}" stroke="#dddddd"/>')
+        shapes.append(text(x, height - margin + 16, f"{count}"))
+    middle = height / 2
+    shapes.append(f'<text transform="translate(16,{middle:.0f}) rotate(-90)" text-anchor="middle">processor time / s</text>')
     line_of = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
     shapes.append(f'<polyline points="{line_of}" fill="none" stroke="#1b6ca8" stroke-width="2"/>')
     shapes += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="#1b6ca8"/>' for x, y in (place(*point) for point in points)]

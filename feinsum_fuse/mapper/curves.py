@@ -111,8 +111,10 @@ class Curve:
 def curve(spec: Spec, memory: str, kind: Kind = "all", *, against: Against = "traffic", progress: Hook | None = None) -> Curve:
     """The least traffic of the outermost memory, or the least energy, for every size of a memory (bits).
 
+    ``spec`` needs a workload and an architecture with ``memory`` below its outermost one. ``kind``: which mappings (:data:`KINDS`).
     ``against="traffic"`` prices a bit that the outermost memory reads or writes, and nothing else, on an architecture of these two
-    memories: what lies between and below does not matter. ``against="energy"`` takes the energy of the whole architecture.
+    memories: what lies between and below does not matter. ``against="energy"`` takes the energy of the whole architecture. ``progress``:
+    a hook.
 
     Raises :class:`UnsearchedError` for a memory or a kind that is not there.
     """

@@ -97,9 +97,11 @@ def explore(
 ) -> Exploration:
     """The best mapping on every architecture of a grid.
 
+    ``spec`` needs a workload and an architecture; ``objective`` is what each search makes least, and the best of all is chosen by.
     ``grid``: ``"Memory.size"`` (bits), or another number of a component (:data:`NUMBERS`), or ``"Component.Dimension"``, a fanout, or
     ``"Component"`` where it has one dimension -> the values to try. ``executor``: anything with ``submit``; each group of architectures
-    that differ in sizes alone is one task. Other options are those of :func:`~feinsum_fuse.search`.
+    that differ in sizes alone is one task. ``progress``: a hook. ``options``: others of
+    :func:`~feinsum_fuse.search`.
 
     A mapping that is optimal with larger memories and fits smaller ones is optimal there too, and is not searched for again.
 

@@ -75,7 +75,7 @@ def test_limits_may_differ_and_questions_may_not(tmp_path: Path) -> None:
 def test_what_other_code_has_searched_is_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "state"
     ff.search(CHAIN, resume=str(file))
-    monkeypatch.setattr("feinsum_fuse.mapper.driver.journal.version", lambda: "of tomorrow")
+    monkeypatch.setattr("feinsum_fuse.mapper.driver.journal._version", lambda: "of tomorrow")
     assert "0 fused loops" in [stage.name for stage in ff.search(CHAIN, resume=str(file)).log]
 
 
@@ -100,6 +100,14 @@ def test_files_that_are_no_journal_are_refused(tmp_path: Path, line: str) -> Non
     with pytest.raises(SearchError, match=r"no state of a search|another search"):
         ff.search(CHAIN, resume=str(file))
     assert file.read_text() == line + "\n"
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "."])
+def test_what_is_no_file_is_not_read(place: str) -> None:
+    with pytest.raises(ff.SpecError, match="not a file"):
+        ff.search(CHAIN, resume=place)
+    with pytest.raises(ff.SpecError, match="not a file"):
+        Result.load(place)
 
 
 def test_places_that_cannot_be_written_are_told_at_once(tmp_path: Path) -> None:

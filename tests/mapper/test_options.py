@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,6 +14,7 @@ from feinsum_fuse.formats.checking.constraint_check import broken_by
 from feinsum_fuse.formats.mapping import Placed, Storage, Temporal
 from feinsum_fuse.mapper import Result, UnsearchedError
 from feinsum_fuse.mapper.request.flips import roles
+from tests.conftest import ROOT
 from tests.sweeps import SLOW
 
 from .brute_force import BruteForce
@@ -190,3 +192,11 @@ def test_the_size_of_the_space_is_told() -> None:
     small, large = (ff.search(spec(two_memories(200), workload(["Z[m,n] = A[m,k] * B[k,n]"], M=m, K=4, N=4))).space for m in (4, 16))
     assert 2 < small.mappings < large.mappings
     assert small.evaluated > 0
+
+
+@pytest.mark.parametrize("function", [ff.search, ff.curve, ff.explore])
+def test_every_argument_is_told(function: Callable[..., object]) -> None:
+    """On the page of the mapper, or, where its page in the reference is enough, in its own words."""
+    page = (ROOT / "doc" / "mapper.rst").read_text()
+    for name in inspect.signature(function).parameters:
+        assert f"``{name}" in page or f"{name}=" in page or f"``{name}" in str(function.__doc__), name

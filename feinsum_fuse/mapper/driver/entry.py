@@ -68,21 +68,21 @@ def search(
 
     ``spec`` needs a workload and an architecture; its mapping is ignored. ``objective``: ``energy`` (J), ``latency`` (s) or ``edp`` (J
     s), by default what the ``mapper`` key of the files says, or energy; what else that key asks for holds too (doc/mapper.rst). Equal
-    energy is decided by latency, and conversely. ``pareto``: a front over these axes instead. ``fused``: a largest number of fused
-    loops. ``seconds``: a time limit, after which the best so far comes back with its gap. What comes back is what the model says of it,
-    checked. ``imperfect``: also tiles that leave a remainder. ``top``: so many of the best. ``tolerance``: a mapping this fraction
-    above the optimum will do. ``fused="ffmr"``: what Einsums share lives below all loops that they share, or above all of them, and all
-    else is held below these loops or whole. ``footprint="sum"``: everything that an Einsum holds stays while loops that it shares are
-    open; with ``head_is_tiled_fusion=False`` not while these are loops over heads alone. ``head_first``: fused loops begin with a rank
-    called head, one by one, and then one called batch if it indexes all three tensors. ``even``: what a memory holds for an Einsum
-    stands in two places among the loops, not each tensor in its own. ``flip=False``: the architecture's ``input`` and ``weight`` are
-    the operands that the files say; else they may change places, and the Specs that come back say so. ``device`` (a name, or a
-    ``pyopencl.Device``) or ``limits``: only mappings that become kernels there. ``jobs``: so many processes make the tables of the
+    energy is decided by latency, and conversely. ``pareto``: a front over these axes instead. ``fused``: a largest number of fused loops.
+    ``progress``: a hook (doc/api.rst). ``seconds``: a time limit, after which the best so far comes back with its gap. What comes back is
+    what the model says of it, checked. ``imperfect``: also tiles that leave a remainder. ``top``: so many of the best. ``tolerance``: a
+    mapping this fraction above the optimum will do. ``fused="ffmr"``: what Einsums share lives below all loops that they share, or above
+    all of them, and all else is held below these loops or whole. ``footprint="sum"``: everything that an Einsum holds stays while loops
+    that it shares are open; with ``head_is_tiled_fusion=False`` not while these are loops over heads alone. ``head_first``: fused loops
+    begin with a rank called head, one by one, and then one called batch if it indexes all three tensors. ``even``: what a memory holds
+    for an Einsum stands in two places among the loops, not each tensor in its own. ``flip=False``: the architecture's ``input`` and
+    ``weight`` are the operands that the files say; else they may change places, and the Specs that come back say so. ``device`` (a name,
+    or a ``pyopencl.Device``) or ``limits``: only mappings that become kernels there. ``jobs``: so many processes make the tables of the
     Einsums, once one has worked for a moment; the result is the same. ``max_rows``: so many partial mappings, steps of their chains of
-    holders and pairs that are joined are held at once, in all tables together; a stage of the search that would hold more is dropped,
-    and then nothing is proved unless the floor is reached. ``cache``: a folder that keeps these tables for later searches, of any
-    workload that has them. ``resume``: a file that keeps the best mapping and what is proved after each stage; where it is there, the
-    search goes on from it. ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
+    holders and pairs that are joined are held at once, in all tables together; a stage of the search that would hold more is dropped, and
+    then nothing is proved unless the floor is reached. ``cache``: a folder that keeps these tables for later searches, of any workload
+    that has them. ``resume``: a file that keeps the best mapping and what is proved after each stage; where it is there, the search goes
+    on from it. ``without``: rules of :data:`~feinsum_fuse.mapper.options.RULES` to switch off.
 
     Raises :class:`NoMappingError` if nothing is legal, :class:`UnsearchedError` for what the search does not cover,
     :class:`UnprovedError` if a limit ends it before it has a mapping.

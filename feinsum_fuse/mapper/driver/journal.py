@@ -6,11 +6,13 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import Error, SearchError
+from ...formats.reading.files import read_text
 from ...formats.spec import Spec
 from ...formats.writing.presentation import yaml
 from ...whole_file import write_whole
@@ -19,6 +21,8 @@ from ..request.flips import differing
 from ..result import Found, with_mapping
 from ..stocks.store import version
 
+SOURCES = ("mapper/**/*.py", "model/accelforge/*.py")
+"""The code by which mappings are ruled out."""
 FREE = ("top", "seconds", "jobs", "cache", "progress", "max_rows", "resume")
 """The options that may differ between a search and the one that goes on with it."""
 NOTHING_DONE = -1
@@ -53,25 +57,24 @@ class Journal:
     def at(cls, path: str, spec: Spec, options: Options) -> Journal:
         """The journal in a file, or a new one.
 
-        Raises :class:`SearchError` if the file cannot be read or written, is no journal, or is one of another search.
+        Raises :class:`SpecError` if the file cannot be read, :class:`SearchError` if it cannot be written, is no journal, or is that of
+        another search.
         """
         bare = spec.replace(mapping=None)
         asked = [(f.name, getattr(options, f.name)) for f in dataclasses.fields(options) if f.name not in FREE]
         asked = [(name, sorted(value) if isinstance(value, frozenset) else value) for name, value in asked]
         result = cls(Path(path), bare, hashlib.sha256(f"{bare.to_yaml()}{asked}".encode()).hexdigest())
         try:
-            if result.path.exists():
-                result._read(result.path.read_text(encoding="utf-8"))
+            if os.path.lexists(path):
+                result._read(read_text(result.path, path))
             result._write()
-        except UnicodeDecodeError as error:
-            raise _unreadable(path, 1, "it is no text") from error
         except OSError as error:
             raise SearchError(f"{path} cannot keep the state of a search: {error.strerror}.") from error
         return result
 
     def add(self, stage: str, seconds: float, floor: float, best: Found | None, *, used: int, done: int) -> None:
         """Keep the state at the end of a stage. A disk that is full meanwhile keeps the last one."""
-        entry: dict[str, Any] = {"question": self.question, "code": version(), "stage": stage, "seconds": seconds, "floor": floor}
+        entry: dict[str, Any] = {"question": self.question, "code": _version(), "stage": stage, "seconds": seconds, "floor": floor}
         if best is not None:
             entry |= {"energy": best.energy, "latency": best.latency, "mapping": yaml(best.mapping), "used": used, "done": done}
             entry |= {"flipped": list(differing(self.spec.workload, best.spec.workload))}
@@ -92,7 +95,7 @@ class Journal:
                     raise SearchError(message, hint="Name another file, or take that one away.")
                 if "mapping" in entry:
                     # What other code has looked at is looked at again; its mapping is as good as any.
-                    done = int(entry["done"]) if code == version() else NOTHING_DONE
+                    done = int(entry["done"]) if code == _version() else NOTHING_DONE
                     spec = with_mapping(self.spec, str(entry["mapping"]), tuple(map(str, entry["flipped"])))
                     self.state = State(spec, max(0, int(entry["used"])), done)
             except SearchError:
@@ -105,3 +108,7 @@ class Journal:
 def _unreadable(path: str, number: int, reason: str) -> SearchError:
     message = f"Line {number} of {path} is no state of a search: {reason}"
     return SearchError(message, hint="Name a file that is not there yet, or one that a search has kept.")
+
+
+def _version() -> str:
+    return version(SOURCES)

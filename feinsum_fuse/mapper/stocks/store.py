@@ -85,10 +85,10 @@ class Store:
 
 
 @cache
-def version() -> str:
-    """Of the code that tables depend on: other code, other tables."""
+def version(sources: tuple[str, ...] = SOURCES) -> str:
+    """Of the code in these files of the package: other code, other tables."""
     package = Path(__file__).resolve().parents[2]
-    files = [file for some in SOURCES for file in sorted(package.glob(some))]
+    files = [file for some in sources for file in sorted(package.glob(some))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
