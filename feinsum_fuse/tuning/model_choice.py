@@ -31,9 +31,7 @@ def model_choice(cascade: Cascade, device: cl.Device, seconds: float = 1.0, seed
     return min(predicted, key=lambda candidate: predicted[candidate])
 
 
-def predictions(
-    cascade: Cascade, device: cl.Device, seconds: float, *, runs: float = math.inf, seed: int = 0
-) -> dict[Candidate, float]:
+def predictions(cascade: Cascade, device: cl.Device, seconds: float, *, runs: float = math.inf, seed: int = 0) -> dict[Candidate, float]:
     """Seconds that the model predicts for what a search of so many seconds finds, the default mappings first.
 
     It ends earlier, once it has taken as long as ``runs`` runs of the best.

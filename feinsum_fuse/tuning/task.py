@@ -13,11 +13,15 @@ from ..device.calibration.device_file import known_device
 from ..device.catalogue import DeviceInfo, target
 from ..device.program.building import lowered
 from ..errors import Error
+from ..formats.arch import Compute
 from ..formats.spec import Spec
+from ..lowering.unscheduled import unscheduled
 from ..mappings.default_mapping import default_space
 from ..model.floor import bounds
 from ..model.kernel.machine import Machine
 from ..progress import Hook, Progress
+from ..schedule.steps.explicate import Explicate
+from ..schedule.tree.masks import has_masks
 from .candidate import Candidate
 from .ledger import Ledger
 from .preparation import predict_all
@@ -52,7 +56,7 @@ class TuningTask:
         arch = own or known_device(device, say.hook)
         assert arch.arch is not None and arch.opencl is not None
         self.space = Space(cascade, arch.arch, arch.opencl, self.target)
-        self.floor = min(bounds(family.spec).latency for family in self.space.families.values())  # a rewriting may compute less
+        self.floor = min(floor_of(family.spec) for family in self.space.families.values())  # a rewriting may compute less
         self.first = list(self._first(known))
 
     def _first(self, known: bool) -> Sequence[Candidate]:
@@ -89,3 +93,12 @@ class TuningTask:
         if same is not None:
             return same
         return Candidate(spec, next(iter(self.space.families)), str(spec.mapping), schedule=schedule, origin="default")
+
+
+def floor_of(spec: Spec) -> float:
+    """Seconds below which no mapping of a workload can be; where masks let it skip tiles, by what it reads and writes alone."""
+    assert spec.arch is not None
+    start = unscheduled(spec)
+    skips = has_masks(start.nest(Explicate(tuple(einsum.name for einsum in start.cascade.einsums))))
+    units = {leaf.name for leaf in spec.arch.components if isinstance(leaf, Compute)} if skips else set()
+    return max((seconds for name, seconds in bounds(spec).seconds.items() if name not in units), default=0.0)

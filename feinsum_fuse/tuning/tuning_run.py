@@ -68,8 +68,9 @@ class TuningRun:
                 left = self.deadline - final - start
                 # The first batch is measured in any case; its time, in which processes start, says nothing about the others'.
                 count = self.count * (A_PROCESS if self.run else 1)
-                if len(each) > 1:
-                    count = min(count, int(left / min(each[1:])))
+                if each:
+                    likely = int(left / min(each[1:] or each))
+                    count = min(count, likely if each[1:] else max(self.count, likely))
                 count = min(count, self.budget - self.spent)
                 if count < 1 or (self.run and left <= 0) or not self._batch(count):
                     break

@@ -9,9 +9,11 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.errors import Error
 from feinsum_fuse.mappings.variants import variants
+from feinsum_fuse.model.floor import bounds
 from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.tuning.candidate import Candidate
 from feinsum_fuse.tuning.space import Space
+from feinsum_fuse.tuning.task import floor_of
 
 from .spaces import product, space
 
@@ -79,3 +81,15 @@ def test_a_space_may_be_limited_to_some_decisions() -> None:
         for made in (limited.drawn(random), limited.mutated(first, random)):
             changed = {name.split(" of ")[0] for name, option in made.decisions.items() if first.decisions.get(name, option) != option}
             assert changed <= {"down", "vectors"}
+
+
+def test_a_floor_counts_no_work_that_a_mask_may_skip() -> None:
+    def floor(line: str) -> tuple[float, float]:
+        spec = product()
+        assert spec.arch is not None and spec.opencl is not None
+        made = Space(ff.cascade([line], sizes={"M": 64, "N": 64, "K": 4096}), spec.arch, spec.opencl, ANY_DEVICE).families
+        plain = made[""].spec
+        return floor_of(plain), bounds(plain).latency
+
+    whole, masked = floor("Z[m, n] = A[m, k] * B[k, n]"), floor("Z[m, n] = where(n <= m, A[m, k] * B[k, n], 0)")
+    assert whole[0] == whole[1] == masked[1] > masked[0] > 0
