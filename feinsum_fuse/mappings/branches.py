@@ -148,6 +148,8 @@ MOST_VECTORS = 4
 """Vectors of a register tile along the lanes."""
 LOADED = 0.5
 """What a load of an operand costs beside multiply-adds, which wait for few of them."""
+CUT = 0.5
+"""What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 FAR_VECTORS = 8
@@ -269,20 +271,22 @@ class OwnLoops:
         return vectors * self.width, down
 
     def _usual_down(self, vectors: int, second: str) -> int:
-        """As many as there are accumulators for: a divisor of the loop's length if there is one nearly as large, else in equal parts."""
-        length = self.tiles[second]
+        """Rows of a register tile of so many vectors."""
         registers = self.branch.plan.target.vector_registers
         room = min(self.accumulators, registers - vectors - 1)  # beside the vectors of one operand and a number of the other
-        most = min(length, max(1, room // vectors))
-        divisor = next((n for n in range(most, most * 2 // 3, -1) if length % n == 0), None)
-        return divisor or -(-length // -(-length // most))
+        most = min(self.tiles[second], max(1, room // vectors))
+        return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
+
+    def _beside(self, vectors: int, down: int, second: str) -> float:
+        """What a multiply-add costs more than itself: its share of loads, and of tiles that are cut at the end of the loop."""
+        length = self.tiles[second]
+        return LOADED * (vectors + down) / (vectors * down) + (CUT / -(-length // down) if length % down else 0)
 
     def _cost(self, vectors: int, along: str, second: str | None) -> tuple[float, int]:
-        """Multiply-adds of an iteration of the reductions, in vectors, those beyond the end and what loads cost beside them included."""
-        down = self._usual_down(vectors, second) if second is not None else 1
+        """Multiply-adds of an iteration of the reductions, in vectors, those beyond the end and what costs beside them included."""
         tiles = -(-self.tiles[along] // (vectors * self.width))
-        loads = (vectors + down) / (vectors * down) if second is not None else 0.0
-        return tiles * vectors * (1 + LOADED * loads), -vectors
+        beside = self._beside(vectors, self._usual_down(vectors, second), second) if second is not None else 0.0
+        return tiles * vectors * (1 + beside), -vectors
 
     def _order(self, loops: list[str]) -> list[str]:
         return list(self._permuted("order", loops))

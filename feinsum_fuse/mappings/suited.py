@@ -36,6 +36,10 @@ PANEL_BYTES = 512 << 10
 """Bytes of 32 columns of an operand, more than which no group packs."""
 USED = 64
 """How many times at least an element of a packed operand is used."""
+TURNED = 4
+"""The same of one whose columns do not lie together: whatever reads it as it lies takes its lanes one by one."""
+TURNED_BYTES = 32 << 10
+"""Bytes of an operand that are worth a copy: a first-level cache holds less."""
 SCATTERED_BYTES = 128 << 10
 """Bytes of an operand from which on its rows lie on more pages than a core finds at once."""
 MOST_FACTORS = 8
@@ -54,9 +58,8 @@ def suited(cascade: Cascade) -> Cascade:
     for einsum in cascade.einsums:
         split = _split(cascade, einsum)
         cascade = split.apply(cascade) if split is not None else cascade
-    for einsum in cascade.einsums:
-        for packing in _packings(cascade, einsum):
-            cascade = packing.apply(cascade)
+    for packing in [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum)]:
+        cascade = packing.apply(cascade)
     return cascade
 
 
@@ -93,31 +96,42 @@ def _halved(cascade: Cascade, einsum: Einsum) -> Triangle | None:
 
 
 def _packings(cascade: Cascade, einsum: Einsum) -> list[Pack]:
-    """Which operands of this Einsum to pack: what lies along the output's rows into panels, the others along the reductions."""
-    sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
-    accesses = einsum.operands
+    """Which operands of this Einsum to pack: what has the output's columns so that they lie together, the others along the reductions."""
     columns = einsum.output.indices[-1].bare if einsum.output.indices else None
-    if not einsum.has_injective_output or einsum.is_recurrence or columns is None or len(accesses) < 2:
+    if columns is None or not _stands_alone(cascade, einsum):
         return []
-    if not einsum.reduction_variables or any(index.bare is None for access in accesses for index in access.indices):
+    if sum(columns in access.variables for access in einsum.operands) != 1:
         return []
+    sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     found: list[Pack] = []
-    for position, access in enumerate(accesses):
+    for position, access in enumerate(einsum.operands):
         variables = access.variables
-        if einsum.box_points < USED * prod(sizes[v] for v in variables) or len(set(variables)) < len(access.indices):
-            continue
-        width = np.dtype(cascade.tensors[access.tensor].dtype).itemsize
-        reduced = [v for v in variables if v not in einsum.output_variables]
+        elements = prod(sizes[v] for v in variables)
+        size = elements * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
+        used = einsum.box_points // elements
         kept = [v for v in einsum.output_variables if v in variables and v != columns]
+        reduced = [v for v in variables if v not in einsum.output_variables]
         if columns not in variables:
-            if reduced and variables[-1] not in reduced and prod(sizes[v] for v in variables) * width >= SCATTERED_BYTES:
+            if reduced and variables[-1] not in reduced and size >= SCATTERED_BYTES and used >= USED:
                 found.insert(0, Pack(einsum.name, position, (*kept, *reduced)))
-            continue
-        panel = prod(sizes[v] for v in reduced) * width * 2 * LEAST_ROWS
-        if not kept and sizes[columns] >= PANELS and SCATTERED_BYTES // 16 <= panel <= PANEL_BYTES:
+        elif kept:
+            if variables[-1] != columns and size >= TURNED_BYTES and used >= TURNED:
+                found.append(Pack(einsum.name, position, (*kept, *reduced, columns)))
+        elif sizes[columns] >= PANELS and used >= USED and TURNED_BYTES <= size <= sizes[columns] // (2 * LEAST_ROWS) * PANEL_BYTES:
             found.append(Pack(einsum.name, position, (*reduced, columns)))
-    shared = [access for access in accesses if columns in access.variables]
-    return found if len(shared) == 1 else []
+    return found
+
+
+def _stands_alone(cascade: Cascade, einsum: Einsum) -> bool:
+    """Whether this is a product of plain inputs, and no other reduction in the cascade wants its rows, or those of what is made of it."""
+    if not einsum.has_injective_output or einsum.is_recurrence or len(einsum.operands) < 2 or not einsum.reduction_variables:
+        return False
+    if any(index.bare is None for access in einsum.operands for index in access.indices):
+        return False
+    if any(len(set(access.variables)) < len(access.indices) for access in einsum.operands):
+        return False
+    reducing = [other for other in cascade.einsums if other is einsum or other.reduction_variables]
+    return not any(access.tensor in cascade.intermediates for other in reducing for access in other.operands)
 
 
 def _split(cascade: Cascade, einsum: Einsum) -> SplitReduction | None:
