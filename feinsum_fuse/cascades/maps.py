@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from pymbolic import primitives as p
 from pymbolic import var
-from pymbolic.mapper import IdentityMapper
+from pymbolic.mapper import CombineMapper, IdentityMapper
 from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.typing import Expression
 
@@ -30,11 +31,56 @@ def variables_in(expression: Expression) -> frozenset[str]:
     return frozenset(cast(p.Variable, variable).name for variable in found)
 
 
+MOST_OPERATIONS = 20_000
+"""Of a map when all composed functions are written out: what walks over them, writes or evaluates them takes half a second for so many."""
+DEEP = 4
+"""Calls inside one another beyond which it is worth counting."""
+
+
+class _Written(CombineMapper):  # type: ignore[misc]
+    """How many operations, names and numbers an expression has when composed functions are written out; each may use an argument often."""
+
+    def combine(self, values: Iterable[int]) -> int:
+        return 1 + sum(values)
+
+    def map_constant(self, expr: object) -> int:
+        return 1
+
+    def map_variable(self, expr: p.Variable) -> int:
+        return 1
+
+    def map_call(self, expr: p.Call) -> int:
+        arguments = [self.rec(argument) for argument in expr.parameters]
+        composed = FUNCTIONS[expr.function.name].composed
+        if composed is None:
+            return int(self.combine(arguments))
+        names = [p.Variable(operand_name(k)) for k in range(len(arguments))]
+        return int(_Replaced(dict(zip((name.name for name in names), arguments, strict=True)))(composed(*names)))
+
+
+class _Replaced(_Written):
+    """The same for an expression whose variables stand for others of these sizes."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+    def map_variable(self, expr: p.Variable) -> int:
+        return self.sizes.get(expr.name, 1)
+
+
 class _Primitive(IdentityMapper):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = self.deepest = 0
+
     def map_call(self, expr: p.Call) -> Expression:
         name = expr.function.name if isinstance(expr.function, p.Variable) else str(expr.function)
-        arguments = tuple(self.rec(argument) for argument in expr.parameters)
         function = FUNCTIONS.get(name)
+        self.depth += 1
+        self.deepest = max(self.deepest, self.depth)
+        arguments = tuple(self.rec(argument) for argument in expr.parameters)
+        self.depth -= 1
         if function is None:
             raise CascadeError(f"there is no function {name}", hint=f"Known are {', '.join(FUNCTIONS)}.")
         if function.is_associative and len(arguments) > 1:
@@ -60,9 +106,16 @@ class _Primitive(IdentityMapper):  # type: ignore[misc]
 def primitive(expression: Expression) -> Expression:
     """An equal expression that calls functions that are not composed of others only, with two arguments of min and max.
 
-    Raises :class:`CascadeError` for a function that is not in the table.
+    Raises :class:`CascadeError` for a function that is not in the table, and for more than :data:`MOST_OPERATIONS` operations.
     """
-    return _Primitive()(expression)
+    mapper = _Primitive()
+    written = mapper(expression)
+    if mapper.deepest > DEEP and (count := _Written()(expression)) > MOST_OPERATIONS:
+        raise CascadeError(
+            f"a map has {count} operations when its functions are written out, more than {MOST_OPERATIONS}",
+            hint="Give what is inside a name of its own: let an Einsum compute it.",
+        )
+    return written
 
 
 class _Fractional(DependencyMapper):  # type: ignore[misc]

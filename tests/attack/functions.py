@@ -218,6 +218,7 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("Cascade.online", attention.online, ("W",), {}, 0.5),
         Function("Cascade.split_reduction", chain.split_reduction, ("T", "k", 2), {}, 1),
         Function("Cascade.triangle", chain.triangle, ("G", "a", "b"), {}, 0.5),
+        Function("Cascade.pack", chain.pack, ("T", 1, ["n", "k"]), {}, 0.5),
         Function("Cascade.batch", chain.batch, ("T", "Y"), {}, 0.5),
         Function("Cascade.unbatch", chain.unbatch, ("T",), {}, 0.5),
         Function("Cascade.canonical", chain.canonical, (), {"maps": False}, 0.2),

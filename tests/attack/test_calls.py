@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import random
+import types
 from pathlib import Path
 
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.archive.facts.fact import Fact
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.matching.match import Match
+from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.mapper.curves import Curve
+from feinsum_fuse.mapper.result import Result
+from feinsum_fuse.schedule.schedule import Schedule
 from tests.attack.calls import Ending, function_call, verb_call
 from tests.attack.functions import functions
 from tests.sweeps import SEED, SLOW, sweep_size
@@ -24,6 +34,20 @@ def judge(endings: list[Ending]) -> None:
     shown = "\n\n".join(f"{ending.call}\n{ending.foreign}" for ending in foreign[:20])
     assert not foreign, f"{len(foreign)} of {len(endings)} calls, seed {SEED}:\n{shown}"
     assert sum(ending.passed for ending in endings) >= LEAST_PASSED * len(endings)
+
+
+RETURNED = (Cascade, Curve, Fact, Match, Program, Result, Schedule, Spec)
+"""Classes of what public functions return, whose methods take something."""
+MADE_INSIDE = ("of", "leading_to")
+"""Class methods by which this package makes its own values."""
+
+
+def takes(what: object, name: str) -> bool:
+    """Whether a member of a class is a public method to which something is given."""
+    function = getattr(what, "__func__", what)
+    if name.startswith("_") or name in MADE_INSIDE or not isinstance(function, types.FunctionType):
+        return False
+    return len(inspect.signature(function).parameters) > 1
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -45,4 +69,5 @@ def test_verbs(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_public_function_is_called(tmp_path: Path) -> None:
     called = {function.name.split()[0] for function in functions(tmp_path)}
     public = {name for name in ff.__all__ if not isinstance(getattr(ff, name), type)}
+    public |= {f"{kind.__name__}.{name}" for kind in RETURNED for name, what in vars(kind).items() if takes(what, name)}
     assert not public - called, "a public function is missing in tests/attack/functions.py"

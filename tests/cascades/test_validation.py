@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from constantdict import constantdict
 from pymbolic import var
@@ -61,3 +62,18 @@ def test_good_ones_pass() -> None:
 def test_what_is_no_array() -> None:
     with pytest.raises(ff.CascadeError, match="A is no array"):
         GOOD.reference(A=[["x"] * 3] * 4, B=[[1.0] * 5] * 3)
+
+
+@pytest.mark.parametrize("function", ["gelu", "silu", "sign"])
+def test_functions_inside_one_another_that_are_written_out_are_bounded(function: str) -> None:
+    """Each uses its argument twice or more, so that forty of them would be 10 ** 12 operations."""
+    made = [ff.cascade([f"Z[m] = {f'{function}(' * depth}A[m]{')' * depth}"], sizes={"M": 3}) for depth in (6, 30)]
+    assert made[0].key
+    with pytest.raises(ff.CascadeError, match=r"a map has \d+ operations when its functions are written out, more than 20000\n  Give"):
+        assert made[1].key
+
+
+def test_deep_maps_that_use_their_arguments_once_are_taken() -> None:
+    cascade = ff.cascade([f"Z[m] = {'sigmoid(' * 30}A[m]{')' * 30}"], sizes={"M": 3})
+    assert cascade.key
+    np.testing.assert_allclose(cascade.reference(A=[0.0, 0.0, 0.0])["Z"], 0.6590460684, rtol=1e-6)
