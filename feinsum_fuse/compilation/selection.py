@@ -30,7 +30,7 @@ from ..device.program.building import lowered
 from ..device.program.origin import ChosenBy, Origin
 from ..device.program.program import Program
 from ..device.timing.outcome import KernelError
-from ..device.timing.turns import medians
+from ..device.timing.turns import least
 from ..errors import ArchiveError, Error, LoweringError, MatchError, ScheduleError
 from ..formats.opencl import OpenCL, level_of
 from ..formats.reading.building import spec as spec_of
@@ -224,7 +224,7 @@ def _first_that_runs(ways: Sequence[Way], options: BuildOptions) -> Program:
         try:
             return made(way, options)
         except (KernelError, LoweringError, ScheduleError) as error:
-            reasons.append(f"{way.origin}: {error.message}")
+            reasons.append(f"{way.origin.name}: {error.message}")
     last = ways[-1]
     return made(replace(last, origin=replace(last.origin, reasons=(*last.origin.reasons, *reasons))), options)
 
@@ -239,14 +239,14 @@ def _faster(ways: Sequence[Way], options: BuildOptions) -> Program:
         except (KernelError, LoweringError, ScheduleError) as error:
             if way is ways[-1] and not programs:
                 raise
-            reasons.append(f"{way.origin}: {error.message}")
+            reasons.append(f"{way.origin.name}: {error.message}")
     if len(programs) > 1:
         with Stage("timing in turns", options.progress):
-            times = medians([program.runner for program in programs], programs[0].example.inputs)
+            times = least([program.runner for program in programs], programs[0].example.inputs)
         best = int(np.argmin(times))
         for place, (program, taken) in enumerate(zip(programs, times, strict=True)):
             if place != best:
-                reasons.append(f"{program.origin}: takes {taken / times[best]:.3g} times as long")
+                reasons.append(f"{program.origin.name}: takes {taken / times[best]:.3g} times as long")
         programs = [programs[best]]
     chosen = programs[0]
     return replace(chosen, origin=replace(chosen.origin, reasons=(*chosen.origin.reasons, *reasons)))

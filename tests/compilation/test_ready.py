@@ -61,6 +61,7 @@ def test_a_new_process_needs_nothing_heavy(tmp_path: Path) -> None:
     assert sums == [420.0, 420.0, 420.0] and heavy == [] and is_kept
 
 
+@pytest.mark.usefixtures("no_programs")
 def test_nothing_is_built_twice_under_any_name(made: list[ChosenBy]) -> None:
     first = ff.compile(EINSUMS, sizes=SIZES)
     a, b = np.ones((5, 3), "float32"), np.ones((3, 4), "float32")
@@ -102,9 +103,9 @@ def test_other_archives_have_other_programs(tmp_path: Path) -> None:
     assert ff.compile(EINSUMS, sizes=SIZES, url=tmp_path / "a.sqlite").origin.by is ChosenBy.default
 
 
-def test_a_damaged_entry_is_made_anew(programs: Path, made: list[ChosenBy]) -> None:
+def test_a_damaged_entry_is_made_anew(no_programs: Path, made: list[ChosenBy]) -> None:
     ff.compile(EINSUMS, sizes=SIZES)
-    for file in programs.iterdir():
+    for file in no_programs.iterdir():
         file.write_text(file.read_text()[:-9])
     assert not ff.compile(EINSUMS, sizes=SIZES).origin.is_kept
     assert len(made) == 2

@@ -17,22 +17,14 @@ from feinsum_fuse.compilation import selection
 from feinsum_fuse.device.calibration.device_file import default_file
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.program.building import PLAIN, build
-from feinsum_fuse.device.program.kept import FOLDER
 from feinsum_fuse.device.program.origin import ChosenBy
 from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.device.timing import turns
 from feinsum_fuse.errors import ArchiveError, MatchError, SearchError
 from tests.sweeps import SLOW
 from tests.tuning.spaces import DEVICE_FILE
 
 SIZES = {"M": 160, "N": 64, "K": 48}
-
-
-@pytest.fixture(autouse=True)
-def programs(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for this module: who is chosen does not depend on who was built."""
-    folder = tmp_path_factory.getbasetemp() / "programs-of-choices"
-    monkeypatch.setenv(FOLDER, str(folder))
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +45,18 @@ def check(program: Program) -> None:
     np.testing.assert_allclose(program(A=a, B=b)["Z"], a @ b)
 
 
-def test_a_slower_fact_never_wins(cascade: Cascade, slow_facts: Path) -> None:
+def test_a_slower_fact_never_wins(cascade: Cascade, slow_facts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "least", lambda runners, inputs: (2.0, 1.0))
     program = ff.compile(cascade, url=slow_facts)
     assert program.origin.by is ChosenBy.default
     assert any("a recorded fact" in reason and "times as long" in reason for reason in program.origin.reasons)
     check(program)
 
 
-def test_a_fact_that_lies_about_its_time_never_wins(cascade: Cascade, slow_facts: Path, tmp_path: Path) -> None:
+def test_a_fact_that_lies_about_its_time_never_wins(
+    cascade: Cascade, slow_facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "least", lambda runners, inputs: (2.0, 1.0))
     lines = tmp_path / "facts.jsonl"
     (line,) = export_facts(slow_facts)
     data = json.loads(line)
@@ -79,10 +75,18 @@ def test_a_fact_on_record_beside_the_default_mapping_needs_no_race(
     other = ff.measure(build(cascade, PLAIN, find_device("portable")), repeats=2)
     ff.record(dataclasses.replace(usual, samples_ns=tuple(10 * ns for ns in other.samples_ns)), url=url)
     ff.record(other, url=url)
-    monkeypatch.setattr(selection, "medians", lambda *_: pytest.fail("what is on record was measured again"))
+    monkeypatch.setattr(selection, "least", lambda *_: pytest.fail("what is on record was measured again"))
     program = ff.compile(cascade, url=url)
     assert program.origin.by is ChosenBy.fact and program.schedule == PLAIN and not program.origin.reasons
     check(program)
+
+
+def test_programs_are_compared_by_their_least_times(cascade: Cascade) -> None:
+    program = ff.compile(cascade)
+    first, second = turns.least([program.runner, program.runner], program.example.inputs)
+    assert first > 0 and second > 0
+    once = turns.turns([program.runner], program.example.inputs, rounds=25, budget_s=0.0)
+    assert [len(times) for times in once] == [1]
 
 
 def test_a_fact_that_fails_is_passed_over(cascade: Cascade, slow_facts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +143,7 @@ def test_the_models_choice_has_to_win_too(cascade: Cascade, monkeypatch: pytest.
     spec = ff.compile(cascade).spec
     assert spec is not None
     for times, by in (((1.0, 2.0), ChosenBy.model), ((2.0, 1.0), ChosenBy.default)):
-        monkeypatch.setattr(selection, "medians", lambda *_, times=times: times)
+        monkeypatch.setattr(selection, "least", lambda *_, times=times: times)
         program = ff.compile(cascade)
         assert program.origin.by is by and program.origin.reasons
         check(program)

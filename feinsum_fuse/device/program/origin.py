@@ -30,7 +30,11 @@ class Origin:
     is_kept: bool = False
     """Whether the executable was on disk, verified when it was made, and nothing had to be generated."""
 
+    @property
+    def name(self) -> str:
+        """In words, on one line."""
+        return f"{self.by}: {self.detail}" if self.detail else str(self.by)
+
     def __str__(self) -> str:
-        head = f"{self.by}: {self.detail}" if self.detail else str(self.by)
-        lines = [head, *(f"not taken: {reason}" for reason in self.reasons)]
+        lines = [self.name, *(f"not taken: {reason}" for reason in self.reasons)]
         return "\n".join([*lines, "kept from before"] if self.is_kept else lines)
