@@ -153,6 +153,10 @@ class Measuring:
 
     def _load(self, ones: Sequence[Measured], timeout_s: float) -> None:
         verdicts = self._processes.load([Loading(m.number, m.prepared.executable, m.cascade.tolerance()) for m in ones], timeout_s)
+        hung = [one for one in ones if verdicts[one.number].outcome is Outcome.timeout]
+        if hung and self._first is None:
+            # Nothing is known to run yet, such as the default mapping: a busy machine, or a runtime that stands still once, ends no search.
+            verdicts |= self._processes.load([Loading(m.number, m.prepared.executable, m.cascade.tolerance()) for m in hung[:1]], timeout_s)
         for one in ones:
             one.verdict = verdicts[one.number]
 

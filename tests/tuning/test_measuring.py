@@ -94,3 +94,16 @@ def test_failures_are_verdicts() -> None:
     measuring, found = measured(Fake(0.0), [[2.0], [-1.0, 13.0, 1.5]])
     assert [one.verdict.outcome for one in found] == [Outcome.ok, Outcome.build_failed, Outcome.crashed, Outcome.ok]
     assert measuring.fastest is found[3]
+
+
+def test_the_first_program_that_hangs_is_tried_once_more() -> None:
+    class HangsOnce(Fake):
+        def load(self, jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]:
+            hangs = not self.built
+            verdicts = super().load(jobs, timeout_s)
+            return {key: Verdict(Outcome.timeout, "launch") for key in verdicts} if hangs else verdicts
+
+    fake = HangsOnce(0.0)
+    _, found = measured(fake, [[2.0, 3.0]])
+    assert [one.verdict.outcome for one in found] == [Outcome.ok, Outcome.timeout]
+    assert fake.built == [2.0, 3.0, 2.0]
