@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import loopy as lp
 import numpy as np
 import pytest
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 import feinsum_fuse as ff
+from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.archive.key.recognition import recognised
 from feinsum_fuse.cascades.matching.match import match
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target_of
+from feinsum_fuse.mappings.default_mapping import default_schedule
+from tests.archive.samples import measurement
+from tests.cascades.randomness import largest_error, run
 
 
 def test_instructions_that_are_einsums_alone_and_not_together_are_left_out() -> None:
@@ -55,3 +62,23 @@ def test_what_is_said_of_an_instruction_takes_no_longer_in_a_long_kernel(monkeyp
     kernel = lp.make_kernel([*domains, "{[m] : 0 <= m < 8}"], texts, [*arrays, rows], lang_version=(2018, 2))
     assert len(recognised(kernel).instructions) == count - 1
     assert sum(sizes) <= 10 * count
+
+
+def test_rows_in_one_nest_take_the_fact_of_a_batch(tmp_path: Path) -> None:
+    """The rows share loops in the kernel; the fact is about Einsums with loops of their own."""
+    texts = [f"o{k}[e,i] = sum(j, J[e]*M[i,j]*u{k}[e,j])  {{id=row{k}}}" for k in range(2)]
+    arrays = {"J": (50,), "M": (6, 6), **{f"{name}{k}": (50, 6) for name in "uo" for k in range(2)}}
+    arguments = [lp.GlobalArg(name, np.float64, shape=shape) for name, shape in arrays.items()]
+    kernel = lp.make_kernel("{[e,i,j] : 0 <= e < 50 and 0 <= i,j < 6}", texts, arguments, lang_version=(2018, 2))
+    rows = [[ff.array("J", (50,), np.float64), ff.array("M", (6, 6), np.float64), ff.array(f"u{k}", (50, 6), np.float64)] for k in range(2)]
+    batch = ff.batched_einsum("e,ij,ej->ei", rows)
+    device, url = find_device("portable"), f"sqlite:///{tmp_path / 'facts.db'}"
+    schedule = default_schedule(batch, target_of(DeviceInfo.of(device)))
+    ff.record(measurement(batch, schedule, device=DeviceInfo.of(device)), url=url)
+    fact = ff.retrieve(kernel, device, url=url)
+    assert (fact.found, fact.instructions) == (Fit.exact, ("row0", "row1"))
+    applied = fact.apply(kernel)
+    given = {name: np.random.default_rng(7).random(shape) for name, shape in arrays.items() if name[0] != "o"}
+    results = run(applied, **given)
+    for k in range(2):
+        assert largest_error(results[f"o{k}"], np.einsum("e,ij,ej->ei", given["J"], given["M"], given[f"u{k}"])) < 1e-13
