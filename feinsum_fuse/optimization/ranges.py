@@ -33,6 +33,7 @@ from ..errors import DeviceError, Error, LoweringError, MatchError
 from ..mappings.default_mapping import default_schedule
 from ..progress import Hook, Stage
 from ..schedule.schedule import Schedule
+from ..schedule.steps.explicate import Explicate
 from ..tuning.tuner import tune as tuned_program
 from .race import SEED
 
@@ -45,6 +46,8 @@ TURNS_S = 0.25
 """Seconds of all candidates together at one point after which it is timed no more."""
 MOST_KEPT = 64
 """Lengths for which a program stands ready; others take its place, and cost a millisecond when they come again."""
+LONGER = 4
+"""Times the largest lengths, for which a mapping is chosen where none of those for shorter ones serves a range."""
 CHECKED_POINTS = 1 << 24
 """Points of iteration spaces up to which a kernel is verified at a length."""
 
@@ -242,8 +245,13 @@ class _Range:
         """What is chosen at the points, each once, as far as it serves other lengths; and why others do not."""
         parts: dict[str, RangePart] = {}
         reasons: list[str] = []
-        for sizes in places:
-            schedule = self._schedule(sizes, seconds, progress)
+        longer = tuple(LONGER * high + 1 for _, high in self.ranges.values())
+        chosen = [lambda sizes=sizes: self._schedule(sizes, seconds, progress) for sizes in places]
+        # Where a length is short its whole axis may be a tile, which no symbolic length can be: one is chosen for a long one, too.
+        for choose in (*chosen, lambda: self._schedule(longer, 0.0, progress), lambda: Schedule((Explicate(),))):
+            if parts and choose not in chosen:
+                break
+            schedule = choose()
             if schedule.to_json() in parts:
                 continue
             try:
