@@ -49,6 +49,14 @@ def test_it_goes_on_wherever_it_was_stopped(tmp_path: Path) -> None:
             assert not {f"{loops} fused loops" for loops in range(kept[-1]["done"] + 1)} & {stage.name for stage in resumed.log}
 
 
+def test_what_is_taken_at_once_is_kept(tmp_path: Path) -> None:
+    """A search that is over before it has begun leaves its first mapping to the next."""
+    file = tmp_path / "state"
+    first = ff.search(CHAIN, seconds=1e-9, resume=str(file))
+    log = ff.search(CHAIN, resume=str(file)).log
+    assert (log[0].name, log[0].incumbent) == ("resumed", first.value)
+
+
 def test_a_search_that_had_ended_has_no_stage_left(tmp_path: Path) -> None:
     first = ff.search(CHAIN, resume=str(tmp_path / "state"))
     again = ff.search(CHAIN, resume=str(tmp_path / "state"))

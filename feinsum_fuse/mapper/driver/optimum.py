@@ -180,7 +180,7 @@ class Optimum:
         self.session.budget.deadline = math.inf
         with contextlib.suppress(*STOPS):
             if self._try(self.problem.at_once(1 if self.goal.objective == "latency" else 0), math.inf):
-                self.session.report("first mapping", self.floor, self.value)
+                self._report("first mapping")
             else:
                 self.begin()
 
