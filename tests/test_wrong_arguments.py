@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import feinsum_fuse as ff
@@ -54,6 +55,13 @@ CALLS: dict[str, Callable[[], object]] = {
     "calibrate a number": lambda: ff.calibrate(3),  # type: ignore[arg-type]
     "compile for a number": lambda: ff.compile(ff.loads(WORKLOAD % 3), device=3),  # type: ignore[arg-type]
     "einsum of nothing": lambda: ff.einsum(),
+    "einsum of two outputs": lambda: ff.einsum("mk,kn->m,n", [[1.0]], [[1.0]]),
+    "measure for a text": lambda: ff.measure(ff.loads(WORKLOAD % 3), timeout_s="\u202e"),  # type: ignore[arg-type]
+    "contract by a number": lambda: plain(3).contract("Z", optimize=3),  # type: ignore[arg-type]
+    "a triangle of lists": lambda: plain(3).triangle("Z", [], []),  # type: ignore[arg-type]
+    "a mapping saved to a number": lambda: ff.loads(WORKLOAD % 3).save_mapping(3),  # type: ignore[arg-type]
+    "a shape that takes for ever to print": lambda: ff.array("A", np.broadcast_to(np.float32(1), (2**20, 2**20))),  # type: ignore[arg-type]
+    "an argument with other axes": lambda: ff.match(plain(3).kernel()).reference(A="text"),
 }
 
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyopencl as cl
 
+from ...arguments import HOOK, SECONDS, expect
 from ...cascades.reading.reader import cascade as cascade_of
 from ...codegen.executable import Argument, Executable, Launch
-from ...errors import LoweringError, MappingError, ScheduleError, UnsupportedTypeError
+from ...errors import DeviceError, LoweringError, MappingError, ScheduleError, UnsupportedTypeError
 from ...progress import Hook, Stage
 from ..calibration.caches import caches
 from ..catalogue import DeviceInfo, find_device
@@ -185,6 +186,8 @@ def measure_together(
     each sample. ``reference_bytes``: memory for the reference, as for ``ff.compile``. ``progress`` is told of stages. Raises
     :class:`~feinsum_fuse.errors.DeviceError` for a device that does not exist and for times too short to be measured cold.
     """
+    expect(timeout_s, SECONDS, "timeout_s", DeviceError)
+    expect(progress, HOOK, "progress", DeviceError)
     if device is None:
         device = next((item.device for item in items if isinstance(item, Program)), None)
     chosen = device if isinstance(device, cl.Device) else find_device(device)
