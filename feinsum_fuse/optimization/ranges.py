@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import loopy as lp
 import numpy as np
@@ -246,9 +247,9 @@ class _Range:
         parts: dict[str, RangePart] = {}
         reasons: list[str] = []
         longer = tuple(LONGER * high + 1 for _, high in self.ranges.values())
-        chosen = [lambda sizes=sizes: self._schedule(sizes, seconds, progress) for sizes in places]
+        chosen = [partial(self._schedule, sizes, seconds, progress) for sizes in places]
         # Where a length is short its whole axis may be a tile, which no symbolic length can be: one is chosen for a long one, too.
-        for choose in (*chosen, lambda: self._schedule(longer, 0.0, progress), lambda: Schedule((Explicate(),))):
+        for choose in (*chosen, partial(self._schedule, longer, 0.0, progress), partial(Schedule, (Explicate(),))):
             if parts and choose not in chosen:
                 break
             schedule = choose()
