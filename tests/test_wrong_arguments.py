@@ -35,6 +35,12 @@ def plain(size: object) -> ff.Cascade:
     return ff.cascade(["Z[m] = A[m]"], sizes={"M": size}, dtypes={"All": "float32"})  # type: ignore[dict-item]
 
 
+def circle() -> list[object]:
+    made: list[object] = []
+    made.append(made)
+    return made
+
+
 CALLS: dict[str, Callable[[], object]] = {
     **{f"a size: {name}": lambda text=text: ff.cascade(ff.loads(WORKLOAD % text)) for name, text in TEXTS.items()},
     "a variable beyond float64": lambda: ff.loads("{% set M = M|default(3) %}" + WORKLOAD % "{{M}}", variables={"M": 10**400}),
@@ -61,6 +67,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "a triangle of lists": lambda: plain(3).triangle("Z", [], []),  # type: ignore[arg-type]
     "a mapping saved to a number": lambda: ff.loads(WORKLOAD % 3).save_mapping(3),  # type: ignore[arg-type]
     "a shape that takes for ever to print": lambda: ff.array("A", np.broadcast_to(np.float32(1), (2**20, 2**20))),  # type: ignore[arg-type]
+    "a variable in itself": lambda: ff.loads(WORKLOAD % 3, variables={"x": circle()}),
+    "an Einsum of other things": lambda: ff.cascade([{"A": object()}]),
+    "half a character in a database's name": lambda: ff.einsum("i,i->", [1.0], [2.0], url="a\ud800.sqlite3"),
     "an argument with other axes": lambda: ff.match(plain(3).kernel()).reference(A="text"),
 }
 

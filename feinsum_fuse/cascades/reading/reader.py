@@ -171,7 +171,11 @@ def _from_strings(
     if not {"All", "Tensors", "Other"} & bits.keys():
         bits |= {"Other": 32} if bits else {"All": 32}
     document = {"workload": {"rank_sizes": numbers, "bits_per_value": bits, "einsums": list(einsums)}}
-    result = _from_workload(loads(json.dumps(document)).workload, dtypes, accumulate)
+    try:
+        text = json.dumps(document)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CascadeError(f"an Einsum is no text and no mapping of plain values: {error}") from None
+    result = _from_workload(loads(text).workload, dtypes, accumulate)
     return _with_symbols(result, {number: symbol for symbol, number in stand_ins.items()}) if stand_ins else result
 
 

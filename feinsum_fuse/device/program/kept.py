@@ -179,7 +179,7 @@ def kept_programs() -> KeptPrograms:
 
 def key_of(request: str, device: cl.Device) -> str:
     """The name of an entry: what was asked for, on this device, by what generates code here."""
-    return hashlib.sha256("\0".join((request, _identity(device), _makers())).encode()).hexdigest()
+    return hashlib.sha256("\0".join((request, _identity(device), _makers())).encode(errors="surrogatepass")).hexdigest()
 
 
 @functools.cache

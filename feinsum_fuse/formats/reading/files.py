@@ -98,7 +98,10 @@ class Loader:
     """One load: its variables, the budget of its templates, the folders that it may read, and the files included so far."""
 
     def __init__(self, variables: Mapping[str, object], folders: Sequence[Path]) -> None:
-        self.variables = {name: _plain(name, value) for name, value in variables.items()}
+        try:
+            self.variables = {name: _plain(name, value) for name, value in variables.items()}
+        except RecursionError:
+            raise SpecError("A template variable is nested without end, or too deep.") from None
         self.folders = [folder.resolve() for folder in folders]
         self.budget = RenderingBudget()
         self.loaded: dict[str, Value] = {}
