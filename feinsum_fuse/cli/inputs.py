@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..formats.spec import Spec
 
 _TOP_KEY = r"^{}\s*:"
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_TEMPLATES = {"{{": "}}", "{%": "%}"}
 _TEMPLATE_WORDS = {"and", "assert", "default", "do", "elif", "else", "endfor", "endif", "endmacro", "endset", "false", "for", "if", "in"}
 _TEMPLATE_WORDS |= {"int", "is", "join", "length", "list", "loop", "macro", "max", "min", "not", "or", "range", "round", "set", "true"}
 """What stands in templates and is no variable of the user's."""
@@ -43,13 +43,25 @@ def _beginning(file: Path) -> str:
         return stream.read(MAX_FILE + 1)
 
 
+def _templates(text: str) -> Iterator[str]:
+    """What stands in double braces and statements; a text is walked over once, however many of them are not closed."""
+    for begin, end in _TEMPLATES.items():
+        start = text.find(begin)
+        while start >= 0 and (stop := text.find(end, start)) >= 0:
+            yield text[start:stop]
+            start = text.find(begin, stop)
+
+
 def check_variables(files: Sequence[Path], names: Iterable[str]) -> None:
     """Refuse a template variable that no file has, since a misspelt one would change nothing and say nothing.
 
     Files that include others may pass it on: then nothing is said. Raises :class:`~feinsum_fuse.errors.SpecError`.
     """
+    names = list(names)
+    if not names:
+        return
     texts = [_beginning(file) for file in files if file.is_file()]
-    templates = " ".join(match[0] for text in texts for match in _TEMPLATE.finditer(text))
+    templates = " ".join(part for text in texts for part in _templates(text))
     known = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", templates))
     if len(texts) < len(files) or "include" in templates or any("!include" in text for text in texts):
         return

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -220,3 +221,13 @@ def test_a_database_whose_driver_is_missing(invoke: Invoke, folder: Path, monkey
 
 def test_import_of_no_file(invoke: Invoke, folder: Path) -> None:
     _fails(invoke, "importing ...\nerror: cannot read facts.jsonl: No such file or directory\n", "db", "import", "facts.jsonl")
+
+
+@pytest.mark.parametrize("braces", ["{{", "{%"])
+def test_many_templates_that_are_not_closed_are_read_over_once(braces: str, invoke: Invoke, folder: Path) -> None:
+    """Each looked for its end to the end of the file: minutes for the longest file that is read."""
+    (folder / "braces.yaml").write_text(braces * 50_000)
+    start = time.process_time()
+    ended = invoke("check", folder / "braces.yaml", "--set", "M=4")
+    assert ended.code == 1
+    assert time.process_time() - start < 20
