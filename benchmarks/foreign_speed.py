@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tune", type=float, metavar="SECONDS")
     parser.add_argument("--data", type=Path, default=DATA)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = DeviceInfo.of(find_device("portable"))
     data = json.loads(given.data.read_text(encoding="utf-8")) if given.data.exists() else {}

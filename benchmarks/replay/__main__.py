@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=100.0, help="of measuring, for each table")
     parser.add_argument("--processes", type=int, default=2, help="that write and build kernels")
     parser.add_argument("--seeds", type=int, default=20)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     for name in given.names or TABLES:
         if given.stage == "measure":
