@@ -188,7 +188,9 @@ class _Text:
         """What each of several loops that run as one is at."""
 
     def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
-        """The nodes of one body, with a barrier wherever groups or work-items exchange data; says which memories those are in."""
+        """The nodes of one body, with a barrier wherever groups or work-items exchange data; says in which memories what was exchanged may
+        still be read at the end.
+        """
         done: list[Node] = []
         starts = kernel_starts(self.nest) if root else ()
         fences: frozenset[str] = frozenset()
@@ -202,7 +204,7 @@ class _Text:
                 fences |= memories
                 done = []
             if isinstance(node, For):
-                self.loop(node, above)
+                fences |= self.loop(node, above)
             else:
                 self.statement(node, above)
             done.append(node)
@@ -226,14 +228,15 @@ class _Text:
         memories = frozenset(memory_of(self.nest, s) for s in exchanged(self.nest, spread, (node,)))
         return frozenset(memory for memory in memories if not MEMORIES[memory].is_hidden_from("local.0"))
 
-    def loop(self, loop: For, above: tuple[str, ...]) -> None:
+    def loop(self, loop: For, above: tuple[str, ...]) -> frozenset[str]:
+        """A loop and what is in it; says what :meth:`block` says."""
         if loop.binding == "vector":
             for node in loop.body:
                 if isinstance(node, Statement):
                     self.vector(node, loop, above)
                 else:
                     self.transposed(loop, node, above)
-            return
+            return frozenset()
         loop = self._one_of(fused_chain(loop)) if loop.fused else self._limited_first(loop)
         derived = tuple(limit for limit in loop.limits if self.digits.keys() & set(limit.variables))
         if derived:
@@ -273,6 +276,8 @@ class _Text:
         if fences and loop.extent != 1 and loop.binding in {"loop", "unroll"}:
             # What the next iteration overwrites has been read by all.
             self.barrier("local", fences, (*above, loop.name))
+            return frozenset()
+        return fences
 
     def _uneven(self, loop: For) -> tuple[Affine, ...]:
         """The limits by which a loop runs longer on one work-item than on another."""
