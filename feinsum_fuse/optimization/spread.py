@@ -15,6 +15,7 @@ from ..cascades.matching.preparation.draft import dependencies
 from ..device.catalogue import DeviceInfo
 from ..errors import LoweringError
 from ..schedule.kernel.spreading import spread_out
+from ..schedule.kernel.surroundings import entrypoint
 
 MANY_POINTS = 1 << 28
 """Points of a kernel that one work-item may take a second for: such kernels are not run whole to see what groups make of them."""
@@ -27,7 +28,7 @@ def spread_kernel(kernel: lp.TranslationUnit, matched: Match, device: DeviceInfo
     :class:`~feinsum_fuse.errors.LoweringError` where there is more in the kernel than that, symbolic lengths, many points, or parallel
     loops already; and :class:`~feinsum_fuse.device.timing.outcome.KernelError` for a kernel that computes something else.
     """
-    entry = kernel.default_entrypoint
+    entry = entrypoint(kernel)
     if any(iname.tags_of_type(HardwareConcurrentTag) for iname in entry.inames.values()):
         raise LoweringError("its loops are bound to the device already")
     if set(matched.instructions) != set(entry.id_to_insn) or matched.cascade.size_parameters:

@@ -50,10 +50,10 @@ TEXTS: tuple[object, ...] = (
         "/",
         "/dev/null",
     ),
-    *("sqlite://", "nonsense://x", "postgresql://127.0.0.1:1/x", "/proc/self/mem", "/dev/null/nowhere/x.yaml", ".", "..", "~", "é😀", "%s%n{0}"),
+    *("sqlite://", "nonsense://x", "postgresql://127.0.0.1:1/x", "/proc/self/mem", "/dev/null/x", ".", "..", "~", "é😀", "%s%n{0}"),
 )
 OTHERS: tuple[object, ...] = (
-    *(None, ..., NotImplemented, b"", b"bytes", bytearray(b"x"), Path(), Path("/dev/null/nowhere"), object(), object, int, len, print, random),
+    *(None, ..., NotImplemented, b"", b"bytes", bytearray(b"x"), Path(), Path("/dev/null/x"), object(), object, int, len, print, random),
     *(
         [],
         (),

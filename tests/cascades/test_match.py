@@ -411,7 +411,6 @@ def test_what_others_write_between_two_readers_is_no_one_tensor() -> None:
 
 
 PER_ITERATION = {
-    "a number": ("s", "s", ""),
     "an element of the next iteration": ("w[m]", "w[3-m]", " w:4"),
     "one element": ("w[m]", "w[0]", " w:4"),
 }
@@ -424,9 +423,17 @@ def test_what_an_iteration_overwrites_is_no_tensor(name: str, factor: str) -> No
     read, written, argument = PER_ITERATION[name]
     rule = f"s_(m) := {factor}{read}" if "m" in read else f"s_() := {factor}{read}"
     text = f"A_(m,k) := A[m,k]\n{rule}\n{written} = row[m] {{id=s}}\nC[m] = sum(k, {rule.partition(' ')[0]}*A_(m,k)) {{id=C,dep=s}}"
-    t_unit = kernel("{[m,k] : 0 <= m < 4 and 0 <= k < 3}", text.replace("s = row", "<> s = row"), f"A:4,3 row:4{argument} | C:4")
+    t_unit = kernel("{[m,k] : 0 <= m < 4 and 0 <= k < 3}", text, f"A:4,3 row:4{argument} | C:4")
     with pytest.raises(ff.MatchError, match="in the loop m, in which s writes it for other iterations"):
         match(t_unit, ["C"])
+
+
+@pytest.mark.parametrize("factor", ["", "2*"])
+def test_a_number_of_each_iteration_is_what_it_was_given(factor: str) -> None:
+    text = f"A_(m,k) := A[m,k]\ns_() := {factor}s\n<> s = row[m] {{id=s}}\nC[m] = sum(k, s_()*A_(m,k)) {{id=C,dep=s}}"
+    matched = match(kernel("{[m,k] : 0 <= m < 4 and 0 <= k < 3}", text, "A:4,3 row:4 | C:4"), ["C"])
+    scale = f"{factor.replace('*', ' * ')}row[m]"
+    assert matched.cascade.key == ff.cascade([f"C[m] = {scale} * A[m, k]"], sizes={"M": 4, "K": 3}, dtypes={"All": "float64"}).key
 
 
 def test_what_an_iteration_writes_for_itself_is_a_tensor() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.device.program import program
+from feinsum_fuse.device.program import building
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from tests.cli.conftest import Invoke
 from tests.cli.files import write
@@ -59,7 +59,7 @@ def test_a_kernel_that_fails_is_not_exported(invoke: Invoke, files: list[str], m
     def fail(executable: object, *_: object, **__: object) -> None:
         raise KernelError(Outcome.wrong_result, "verify", "Z differs", executable)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(program, "run_isolated", fail)
+    monkeypatch.setattr(building, "run_isolated", fail)
     ended = invoke("export", *files, "-o", "out")
     assert (ended.code, Path("out").exists()) == (3, False)
     assert "wrong_result in stage verify: Z differs" in ended.err

@@ -11,7 +11,7 @@ import pytest
 
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device, target
-from feinsum_fuse.device.program import program
+from feinsum_fuse.device.program import building
 from feinsum_fuse.device.timing import harness
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from feinsum_fuse.errors import ArchiveError
@@ -109,7 +109,7 @@ def test_a_tile_that_no_device_holds_is_rejected_and_the_others_go_on(
 ) -> None:
     found = target(find_device())
     small = replace(found, limits=replace(found.limits, local_bytes=1 << 14))
-    monkeypatch.setattr(program, "target", lambda _: small)
+    monkeypatch.setattr(building, "target", lambda _: small)
     monkeypatch.chdir(tmp_path)
     bindings = "opencl: {memories: {Main: global, Buffer: local}}\n"
     workload, arch, mapping = write(tmp_path, arch=ARCH.replace("size: 256", "size: inf") + bindings)
