@@ -71,9 +71,9 @@ def test_it_finds_fast_candidates_sooner_than_chance(small: Space) -> None:
                 continue
         return best(found)
 
-    ours = [best(searched(small, seed, 30)) for seed in range(3)]
-    assert np.median(ours) <= np.median([drawn(seed) for seed in range(9)])
-    assert np.median(ours) <= 1.5e-3
+    ours = [best(searched(small, seed, 30)) for seed in range(2)]
+    assert max(ours) <= np.median([drawn(seed) for seed in range(9)])
+    assert max(ours) <= 1.5e-3
 
 
 def test_what_the_model_refuses_is_never_proposed(small: Space) -> None:
