@@ -84,10 +84,11 @@ def _known(spec: Spec, device: cl.Device, url: str | None) -> list[Fact]:
     import feinsum_fuse as ff
 
     from ..archive.facts.question import Fit
+    from ..device.catalogue import target
     from ..mappings.suited import suited
 
     given = ff.cascade(spec)
-    taken = suited(given)
+    taken = suited(given, target(device))
     facts = list(ff.query(spec, device, url=url))
     if taken is not given:
         after = f"of the workload after {', '.join(map(str, taken.rewritings))}"

@@ -152,8 +152,8 @@ def with_mapping(spec: Spec, device: str | cl.Device | None, *, rewriting: bool 
     from ..mappings.suited import suited
 
     given = cascade(spec)
-    taken = suited(given) if rewriting else given
     chosen = find_device(device) if device is None or isinstance(device, str) else device
+    taken = suited(given, target(chosen)) if rewriting else given
     try:
         default = default_spec(taken, opencl=spec.opencl, target=fitted(target(chosen), spec), progress=passing)
     except LoweringError as error:

@@ -68,7 +68,7 @@ def selected(asked: object, options: BuildOptions) -> Chosen:
     cascade = what if isinstance(what, Cascade) else cascade_of(what)
     if why := _is_bound(what, cascade):
         return Chosen(made(replace(usual, origin=Origin(ChosenBy.default, why)), options), None)
-    forms = tuple(dict.fromkeys((cascade, usual.cascade, suited(cascade))))
+    forms = tuple(dict.fromkeys((cascade, usual.cascade, suited(cascade, target(options.device)))))
     with Stage("asking the archive", options.progress):
         fact, doubt = _known(forms, options)
     knowledge = _knowledge(forms, options)

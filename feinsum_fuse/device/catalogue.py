@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import resource
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import DeviceLimits, Quirks, Target
+from .calibration.caches import own_caches
 from .names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .vectors import vector_registers
@@ -50,9 +52,7 @@ class DeviceInfo:
         platform = device.platform
         twins = [other for other in platform.get_devices() if other.name.strip() == device.name.strip()]
         kind = next((name for name, bit in KINDS.items() if device.type & bit), "other")
-        units = int(device.max_compute_units)
-        if kind == "cpu" and hasattr(os, "sched_getaffinity"):
-            units = min(units, len(os.sched_getaffinity(0)))
+        units = units_of(device)
         return cls(
             platform=platform.name.strip(),
             name=device.name.strip(),
@@ -78,6 +78,14 @@ class DeviceInfo:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.kind}, {self.units} units) on {self.platform}, driver {self.driver}"
+
+
+def units_of(device: cl.Device) -> int:
+    """The compute units of a device that this process may use."""
+    units = int(device.max_compute_units)
+    if device.type & cl.device_type.CPU and hasattr(os, "sched_getaffinity"):
+        units = min(units, len(os.sched_getaffinity(0)))
+    return units
 
 
 KINDS = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU, "accelerator": cl.device_type.ACCELERATOR}
@@ -128,11 +136,16 @@ def target(device: cl.Device) -> Target:
     """What kernels for this device are written for: limits, vectors that its compiler writes for, what OpenCL says of memory, quirks."""
     is_gpu = bool(device.type & cl.device_type.GPU)
     vectors = vector_registers(device)
+    nearest, own = own_caches(device) or (Target.nearest_cache_bytes, Target.core_cache_bytes)
     return Target(
         limits=_limits(device),
         vector_bytes=vectors.size,
         vector_registers=vectors.count,
         line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
+        nearest_cache_bytes=nearest,
+        core_cache_bytes=own,
+        page_bytes=mmap.PAGESIZE,
+        units=units_of(device),
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),
@@ -144,7 +157,7 @@ def target_of(info: DeviceInfo) -> Target:
     try:
         return target(device_of(info))
     except DeviceError:
-        return Target(limits=DeviceLimits(local_bytes=info.local_bytes), quirks=quirks_of(info.platform))
+        return Target(limits=DeviceLimits(local_bytes=info.local_bytes), units=info.units, quirks=quirks_of(info.platform))
 
 
 def quirks_of(platform: str) -> Quirks:

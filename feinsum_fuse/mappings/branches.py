@@ -20,8 +20,6 @@ from .segments import LEAST_ROWS, Rows, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
-GROUPS = 16
-"""So many groups are enough for the cores to share the work evenly."""
 GROUP_POINTS = 1 << 16
 """Below this many points a group does not pay for its start."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
@@ -87,10 +85,10 @@ class Branch:
 
     def _tile(self) -> Choice[int]:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
-        extent = self.segment.extent(self.rows)
+        extent, groups = self.segment.extent(self.rows), self.plan.target.groups
         wanted = max(COMMON_TILE, GROUP_POINTS * extent // max(1, self.segment.points))
         problems = prod(map(self.segment.extent, self.segment.batches))
-        wanted = min(wanted, max(LEAST_ROWS, extent * min(problems, GROUPS) // GROUPS))
+        wanted = min(wanted, max(LEAST_ROWS, extent * min(problems, groups) // groups))
         usual = 1 << (wanted * 4 // 3).bit_length() - 1
         held = self.segment.row_bytes(self.rows)
         if held:
@@ -146,8 +144,6 @@ def _variables(rows: Rows) -> str | constantdict[str, str]:
 
 MOST_VECTORS = 4
 """Vectors of a register tile along the lanes."""
-LOADED = 0.5
-"""What a load of an operand costs beside multiply-adds, which wait for few of them."""
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions."""
 MOST_INSTANCES = 64
@@ -156,10 +152,10 @@ FAR_VECTORS = 8
 """Rows of more vectors lie on different pages sooner than a tile of them is read."""
 REUSE = 4
 """A copy pays if what is copied is used by this many register tiles."""
-NEAR_BYTES = 16 << 10
-"""Bytes of a copied tile: half of the smallest first-level cache that processors with vectors have."""
-CORE_BYTES = 256 << 10
-"""Bytes of operands that register tiles of a group read again: half of what a core's cache holds."""
+NEAR = 2
+"""A copied tile fills the first-level cache to one part of so many."""
+CORE = 4
+"""Operands that register tiles of a group read again fill a core's own cache to one part of so many."""
 BLOCKS = (32, 64, 128, 256, 512)
 MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
@@ -186,6 +182,7 @@ class OwnLoops:
         self.width = 1 if self.sums else self.lanes
         self.most = MOST_INSTANCES // self.lanes if self.sums else MOST_INSTANCES
         registers = branch.plan.target.vector_registers  # those that hold no sums hold operands
+        self.core_bytes = branch.plan.target.core_cache_bytes // CORE
         self.accumulators = min(registers // 2 if self.sums else registers * 3 // 4, self.most)
 
     def nodes(self) -> list[Node]:
@@ -280,7 +277,7 @@ class OwnLoops:
     def _beside(self, vectors: int, down: int, second: str) -> float:
         """What a multiply-add costs more than itself: its share of loads, and of tiles that are cut at the end of the loop."""
         length = self.tiles[second]
-        return LOADED * (vectors + down) / (vectors * down) + (CUT / -(-length // down) if length % down else 0)
+        return self.branch.plan.target.load_cost * (vectors + down) / (vectors * down) + (CUT / -(-length // down) if length % down else 0)
 
     def _cost(self, vectors: int, along: str, second: str | None) -> tuple[float, int]:
         """Multiply-adds of an iteration of the reductions, in vectors, those beyond the end and what costs beside them included."""
@@ -350,7 +347,7 @@ class OwnLoops:
     def _copied_near(self, gathered: Sequence[str]) -> int:
         """Iterations of the reductions that a copied tile is for: what a first-level cache holds; if it has more rows, a core's cache."""
         plan = self.branch.plan
-        room = min(CORE_BYTES, plan.target.limits.local_bytes // 2) if gathered else NEAR_BYTES
+        room = min(self.core_bytes, plan.target.limits.local_bytes // 2) if gathered else plan.target.nearest_cache_bytes // NEAR
         return max(1, room // (2 * plan.target.vector_bytes * prod(self.tiles[v] for v in gathered)))
 
     def _kept_near(self, tile: Mapping[str | None, int]) -> int:
@@ -366,7 +363,7 @@ class OwnLoops:
             near = tile if second not in shared else {}
             step += prod(near.get(v, self.tiles[v]) for v in access.variables if v not in self.reductions)
         step *= np.dtype(self.einsum.accumulate).itemsize
-        return 1 << (CORE_BYTES // step).bit_length() - 1 if 0 < step <= CORE_BYTES else 0
+        return 1 << (self.core_bytes // step).bit_length() - 1 if 0 < step <= self.core_bytes else 0
 
     def _accumulator(self) -> list[Node]:
         """Where sums are held."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,7 +95,7 @@ def fitted(target: Target, spec: Spec) -> Target:
     """
     if spec.arch is None or CALIBRATED not in spec.arch.variables:
         return target
-    known, lane = spec.arch.variables, Components.of(spec).lane
+    known, lane, caches = spec.arch.variables, Components.of(spec).lane, _own_caches(spec)
     if lane is None or on_items(spec.opencl):
         return target
     return dataclasses.replace(
@@ -102,7 +103,29 @@ def fitted(target: Target, spec: Spec) -> Target:
         vector_bytes=lane.size * np.dtype("float32").itemsize,
         vector_registers=int(known.get("vector_registers", target.vector_registers)),
         line_bytes=int(known.get("line_bytes", target.line_bytes)),
+        load_cost=_load_cost(known, lane.size) or target.load_cost,
+        nearest_cache_bytes=caches[-1] if caches else target.nearest_cache_bytes,
+        core_cache_bytes=max(caches, default=target.core_cache_bytes),
     )
+
+
+def _own_caches(spec: Spec) -> list[int]:
+    """Bytes of the caches that a core has for itself, the nearest last: those below the groups."""
+    assert spec.arch is not None
+    bindings, (unit, *_) = Bindings(spec), [leaf.name for leaf in spec.arch.components if isinstance(leaf, ComputeUnit)]
+    found: list[int] = []
+    below = False
+    for leaf in spec.arch.path(unit):
+        if below and isinstance(leaf, Memory) and bindings.memory(leaf.name) == "cache" and isinstance(leaf.size, int | float):
+            found.append(int(leaf.size) // 8)
+        below = below or any(bindings.dimension(leaf.name, fanout.name) == "group.0" for fanout in leaf.spatial)
+    return found
+
+
+def _load_cost(known: Mapping[str, float], lanes: int) -> float | None:
+    """What a load of a vector costs beside multiply-adds: half of the time of what a load and one of them take, the rest is waiting."""
+    loads, rate = known.get("load_seconds"), known.get(CALIBRATED)
+    return min(1.0, loads * rate / lanes / 2) if loads and rate else None
 
 
 def default_architecture(opencl: OpenCL | None, target: Target) -> tuple[Arch, OpenCL]:

@@ -44,8 +44,8 @@ KINDS = constantdict(
     }
 )
 """Kind of decision -> what is decided, in the order in which decisions are taken."""
-BUDGET = 512 << 10
-"""Bytes of tiles in a group, which should stay in the cache that belongs to a core."""
+BUDGET = 0.5
+"""Of a core's own cache what a group's tiles may fill, so that they stay there beside what is read once."""
 SHORT_ROW = 8
 """Work-items along shorter rows would be too few; they go along the longest axis instead."""
 VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32"})
@@ -109,7 +109,7 @@ class Family:
         return Plan(self.components, self.target, width, budget, groups, sums)
 
     def _budget(self) -> Choice[int]:
-        usual = min(BUDGET, self.target.limits.local_bytes * 3 // 4)
+        usual = min(int(BUDGET * self.target.core_cache_bytes), self.target.limits.local_bytes * 3 // 4)
         return Choice.of("budget", "", usual, (usual // 4, 0, usual // 8))
 
     def _width(self) -> Choice[int]:

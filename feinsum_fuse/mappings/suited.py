@@ -19,7 +19,8 @@ from ..cascades.rewriting.split_reduction import SplitReduction
 from ..cascades.rewriting.triangle import Triangle, symmetries
 from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
-from .branches import GROUP_POINTS, GROUPS
+from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
+from .branches import GROUP_POINTS
 from .segments import LEAST_ROWS
 
 SAVED = 4
@@ -30,35 +31,34 @@ SIDE = 128
 """The least side of a square of which half is computed: it takes a few tiles along each, since those on the diagonal are computed whole."""
 MIRRORED = 64
 """How many times an element must be added to at least, so that writing, reading and mirroring it once more is cheaper than half of that."""
-PANELS = 384
-"""Columns of an output from which on groups take some of them each, and pack what they read of an operand: 16 groups of 24."""
-PANEL_BYTES = 512 << 10
-"""Bytes of 32 columns of an operand, more than which no group packs."""
+PANELS = LEAST_GROUPS * 3 * LEAST_ROWS // 2
+"""Columns of an output from which on groups take some of them each, and pack what they read of an operand: half as many again as is the
+least that a group takes."""
+PANEL = 2
+"""Twice the least columns of an operand that a group packs fill a core's own cache to one part of so many at the most."""
 USED = 64
 """How many times at least an element of a packed operand is used."""
 TURNED = 4
 """The same of one whose columns do not lie together: whatever reads it as it lies takes its lanes one by one."""
-TURNED_BYTES = 32 << 10
-"""Bytes of an operand that are worth a copy: a first-level cache holds less."""
-SCATTERED_BYTES = 128 << 10
-"""Bytes of an operand from which on its rows lie on more pages than a core finds at once."""
+PAGES = 32
+"""Pages that every core with vectors finds at once: rows of a larger operand lie on more."""
 MOST_FACTORS = 8
 """Best orders of more factors take longer to find than they save."""
 
 
-def suited(cascade: Cascade) -> Cascade:
-    """The cascade, rewritten; the same where nothing is to be gained, and where sizes are symbolic."""
+def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
+    """The cascade, rewritten for a target's cores and caches; the same where nothing is to be gained, and where sizes are symbolic."""
     if cascade.size_parameters or any(isinstance(rewriting, Online) for rewriting in cascade.rewritings):
         return cascade
     for einsum in cascade.einsums:
         cascade = _contracted(cascade, einsum)
     for einsum in cascade.einsums:
-        half = _halved(cascade, einsum)
+        half = _halved(cascade, einsum, target)
         cascade = half.apply(cascade) if half is not None else cascade
     for einsum in cascade.einsums:
-        split = _split(cascade, einsum)
+        split = _split(cascade, einsum, target.groups)
         cascade = split.apply(cascade) if split is not None else cascade
-    for packing in [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum)]:
+    for packing in [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum, target)]:
         cascade = packing.apply(cascade)
     return cascade
 
@@ -76,7 +76,7 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
     return after if FEWER * steps <= einsum.box_points else cascade
 
 
-def _halved(cascade: Cascade, einsum: Einsum) -> Triangle | None:
+def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None:
     """Which half of this Einsum's output to compute, if that gains something."""
     outputs = prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
     if einsum.box_points < MIRRORED * outputs:
@@ -86,16 +86,16 @@ def _halved(cascade: Cascade, einsum: Einsum) -> Triangle | None:
         return None
     half = Triangle(einsum.name, *max(found)[1])
     columns = einsum.output.indices[-1].bare
-    if not any(packing.variables[-1] == columns for packing in _packings(cascade, einsum)):
+    if not any(packing.variables[-1] == columns for packing in _packings(cascade, einsum, target)):
         return half
     after = half.apply(cascade)
-    if _split(after, after.einsums[cascade.einsums.index(einsum)]) is not None:
+    if _split(after, after.einsums[cascade.einsums.index(einsum)], target.groups) is not None:
         return half
     # Groups take columns. Loops end early and do not start late, so that the rows below the diagonal are those to be left out.
     return Triangle(half.einsum, half.second, half.first)
 
 
-def _packings(cascade: Cascade, einsum: Einsum) -> list[Pack]:
+def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     """Which operands of this Einsum to pack: what has the output's columns so that they lie together, the others along the reductions."""
     columns = einsum.output.indices[-1].bare if einsum.output.indices else None
     if columns is None or not _stands_alone(cascade, einsum):
@@ -103,6 +103,7 @@ def _packings(cascade: Cascade, einsum: Einsum) -> list[Pack]:
     if sum(columns in access.variables for access in einsum.operands) != 1:
         return []
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
+    nearest, panel = target.nearest_cache_bytes, target.core_cache_bytes // PANEL
     found: list[Pack] = []
     for position, access in enumerate(einsum.operands):
         variables = access.variables
@@ -112,12 +113,12 @@ def _packings(cascade: Cascade, einsum: Einsum) -> list[Pack]:
         kept = [v for v in einsum.output_variables if v in variables and v != columns]
         reduced = [v for v in variables if v not in einsum.output_variables]
         if columns not in variables:
-            if reduced and variables[-1] not in reduced and size >= SCATTERED_BYTES and used >= USED:
+            if reduced and variables[-1] not in reduced and size >= PAGES * target.page_bytes and used >= USED:
                 found.insert(0, Pack(einsum.name, position, (*kept, *reduced)))
         elif kept:
-            if variables[-1] != columns and size >= TURNED_BYTES and used >= TURNED:
+            if variables[-1] != columns and size >= nearest and used >= TURNED:
                 found.append(Pack(einsum.name, position, (*kept, *reduced, columns)))
-        elif sizes[columns] >= PANELS and used >= USED and TURNED_BYTES <= size <= sizes[columns] // (2 * LEAST_ROWS) * PANEL_BYTES:
+        elif sizes[columns] >= PANELS and used >= USED and nearest <= size <= sizes[columns] // (2 * LEAST_ROWS) * panel:
             found.append(Pack(einsum.name, position, (*reduced, columns)))
     return found
 
@@ -134,19 +135,19 @@ def _stands_alone(cascade: Cascade, einsum: Einsum) -> bool:
     return not any(access.tensor in cascade.intermediates for other in reducing for access in other.operands)
 
 
-def _split(cascade: Cascade, einsum: Einsum) -> SplitReduction | None:
+def _split(cascade: Cascade, einsum: Einsum, most: int) -> SplitReduction | None:
     """How to split this Einsum's longest reduction, if that gains something."""
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
-    reduced = [v for v in einsum.reduction_variables if sizes[v] >= GROUPS]
-    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < GROUPS * GROUP_POINTS:
+    reduced = [v for v in einsum.reduction_variables if sizes[v] >= most]
+    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < most * GROUP_POINTS:
         return None
     variable = max(reduced, key=lambda v: sizes[v])
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
     row = max(einsum.output_variables, key=lambda v: sizes[v], default=None)
-    groups = min(GROUPS, -(-sizes[row] // LEAST_ROWS)) if row is not None else 1
-    if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, GROUPS) + 2 * GROUPS * outputs):
-        return SplitReduction(einsum.name, variable, GROUPS)
-    for parts in (GROUPS, -(-GROUPS // groups)) if groups < GROUPS else ():
+    groups = min(most, -(-sizes[row] // LEAST_ROWS)) if row is not None else 1
+    if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
+        return SplitReduction(einsum.name, variable, most)
+    for parts in (most, -(-most // groups)) if groups < most else ():
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
             return SplitReduction(einsum.name, variable, parts)
     return None

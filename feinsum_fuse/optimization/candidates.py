@@ -111,7 +111,7 @@ class OptimizationRequest:
     def _defaults(self) -> Iterator[Contender]:
         """The default mapping of the cascade as it is, and as it is rewritten first."""
         yield Contender(How.choice, "", lambda: self._by_default(self.matched.cascade))
-        if (better := suited(self.matched.cascade)).rewritings:
+        if (better := suited(self.matched.cascade, target_of(self.device))).rewritings:
             detail = f"rewritten by {', '.join(map(str, better.rewritings))}"
             yield Contender(How.choice, detail, lambda: self._by_default(better))
 

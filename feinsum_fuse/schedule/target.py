@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+LEAST_GROUPS = 16
+"""Work-groups that share large work also where there are few cores, which others may be using, too."""
+GROUPS_A_UNIT = 4
+
 
 @dataclass(frozen=True)
 class DeviceLimits:
@@ -80,13 +84,28 @@ class Target:
     widest_vector: int = 16
     """Lanes of the longest vectors that the language has; 1 where kernels are better written in scalars."""
     vector_registers: int = 16
+    load_cost: float = 0.5
+    """What the load of a vector costs beside multiply-adds, which wait for few of them; in multiply-adds."""
     line_bytes: int = 64
     """Of a line of the cache, as memory is read and written."""
+    nearest_cache_bytes: int = 32 << 10
+    """Of a core's first data cache."""
+    core_cache_bytes: int = 1 << 20
+    """Of the largest cache that a core has for itself."""
+    page_bytes: int = 4096
+    """Of a page of memory, as the system hands it out."""
+    units: int = 1
+    """Cores that run work-groups side by side."""
     shares_host_memory: bool = False
     """Whether the device reads the host's arrays where they lie."""
     group_parts: tuple[int, int] = (1, 1)
     """Work-groups that the runtime hands to a thread at once, for each thread there is: while few are left, and while many are."""
     quirks: Quirks = field(default_factory=Quirks)
+
+    @property
+    def groups(self) -> int:
+        """Work-groups that are enough for the cores to share the work evenly: the last to end is a quarter of a core's work at the most."""
+        return max(LEAST_GROUPS, GROUPS_A_UNIT * self.units)
 
     def lanes(self, dtype: str) -> int:
         """How many elements of a NumPy type one vector register holds, of what the language can name; at least 1."""

@@ -40,7 +40,7 @@ class Space:
         """
         self.families: dict[str, Family] = {}
         self._kinds = kinds
-        for variant in variants(cascade) if kinds is None else (cascade,):
+        for variant in variants(cascade, target) if kinds is None else (cascade,):
             spec = _spec(variant, arch, opencl)
             name = ", ".join(map(str, variant.rewritings[len(cascade.rewritings) :]))
             self.families[name] = Family(spec, fitted(target, spec), variant.outputs)

@@ -11,6 +11,7 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device import catalogue
+from feinsum_fuse.device.calibration.caches import caches
 from feinsum_fuse.device.catalogue import DeviceInfo, device_of, find_device
 from feinsum_fuse.device.runtime import runtimes
 from feinsum_fuse.errors import DeviceError
@@ -23,6 +24,13 @@ def test_default_is_pocl() -> None:
 @pytest.mark.parametrize("name", ["portable", "POCL", "pthread"])
 def test_device_by_part_of_a_name(name: str) -> None:
     assert find_device(name) == find_device()
+
+
+def test_targets_have_the_caches_and_cores_that_there_are() -> None:
+    device = find_device()
+    found, own = catalogue.target(device), [cache.size for cache in caches(device) if not cache.shared]
+    assert found.units == DeviceInfo.of(device).units
+    assert not own or (found.nearest_cache_bytes, found.core_cache_bytes) == (own[-1], max(own))
 
 
 def test_unknown_device_lists_what_exists() -> None:

@@ -9,6 +9,7 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.choices import Drawn, Given, Noted, sweep
 from feinsum_fuse.mappings.components import fitted
@@ -145,5 +146,12 @@ def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
     assert nominal.arch is not None
     measured = nominal.replace(arch=replace(nominal.arch, variables=nominal.arch.variables.set("multiply_adds_float32", 1e11)))
     assert fitted(ANY_DEVICE, measured).vector_bytes == 64
+    assert nominal.opencl is not None
+    actions = next(leaf.actions for leaf in nominal.arch.components if isinstance(leaf, Memory))
+    tiles = [Memory(name=name, size=8.0 * size, actions=actions) for name, size in (("L2", 3 << 20), ("L1", 48 << 10))]
+    arch = replace(measured.arch, nodes=(*nominal.arch.nodes[:2], *tiles, *nominal.arch.nodes[2:]))
+    bound = replace(nominal.opencl, memories=nominal.opencl.memories.update({"L2": "cache", "L1": "cache"}))
+    cached = fitted(ANY_DEVICE, nominal.replace(arch=arch, opencl=bound))
+    assert (cached.core_cache_bytes, cached.nearest_cache_bytes) == (3 << 20, 48 << 10)
     wide = {str(spec.mapping).count("in tiles of 16\n") > 0 for spec in random_mappings(measured, 8, seed=1)}
     assert True in wide

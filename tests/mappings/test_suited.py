@@ -14,6 +14,7 @@ from feinsum_fuse.cascades.sequence import Rewriting
 from feinsum_fuse.formats.mapping import Compute, Sequential, Spatial
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.schedule.target import Target
 from tests.cascades.randomness import random_inputs
 
 LONG = 1 << 21
@@ -117,3 +118,18 @@ def test_compile_splits(length: int) -> None:
     program = ff.compile(ff.spec(ff.cascade(["Z[o] = A[k] * B[k]"], sizes={"O": 1, "K": length})))
     assert program.cascade.rewritings or "Z_part" in program.cascade.intermediates
     assert program.output_shapes == {"Z": (1,)}
+
+
+def test_limits_are_the_targets() -> None:
+    """More cores share a reduction in more parts; what is packed depends on the caches and pages that there are."""
+    tall = ff.cascade(["Z[m, n] = A[k, m] * B[k, n]"], sizes={"M": 32, "N": 48, "K": LONG})
+    assert [r.parts for r in suited(tall, Target(units=32)).rewritings if isinstance(r, SplitReduction)] == [128]
+    turned = ff.cascade(["Z[a, b, c] = A[d, c, a] * B[b, d]"], sizes={"A": 24, "B": 12, "C": 30, "D": 20})
+    assert suited(turned).rewritings
+    assert not suited(turned, Target(nearest_cache_bytes=64 << 10)).rewritings
+    wide = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes={"M": 2048, "N": 384, "K": 6000})
+    packed = [any(isinstance(r, Pack) for r in suited(wide, Target(core_cache_bytes=size << 20)).rewritings) for size in (1, 4)]
+    assert packed == [False, True]
+    rows = ff.cascade(["Z[m, n] = A[k, m] * B[k, n]"], sizes={"M": 128, "N": 256, "K": 512})
+    assert suited(rows).rewritings
+    assert not suited(rows, Target(page_bytes=64 << 10)).rewritings

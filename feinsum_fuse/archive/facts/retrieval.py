@@ -20,6 +20,7 @@ from ...arguments import COUNT, HOOK, NOTHING, TEXT, expect
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...cascades.matching.rewritten import rewritten_match
+from ...device.catalogue import target_of
 from ...device.timing.measurement import Measurement
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, MatchError, ScheduleError
@@ -119,7 +120,7 @@ def _best_of_variants(asked: Question, url: Url | None, progress: Hook | None) -
     """The best fact about what a kernel was matched to, or about that as it may be rewritten; the former of two that fit as well."""
     facts = [_best(asked, url, progress)]
     assert asked.matched is not None
-    for cascade in variants(asked.cascade) if len(asked.cascade.einsums) <= MOST_REWRITTEN else ():
+    for cascade in variants(asked.cascade, target_of(asked.device)) if len(asked.cascade.einsums) <= MOST_REWRITTEN else ():
         if cascade.rewritings == asked.cascade.rewritings:
             continue
         try:

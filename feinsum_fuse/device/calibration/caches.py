@@ -36,6 +36,12 @@ def caches(device: cl.Device) -> tuple[Cache, ...]:
     return tuple(sorted(found, key=lambda cache: -cache.level))
 
 
+def own_caches(device: cl.Device) -> tuple[int, int] | None:
+    """Bytes of a core's first data cache, and of the largest that it has for itself; ``None`` where nobody says."""
+    sizes = [cache.size for cache in caches(device) if not cache.shared and cache.size]
+    return (sizes[-1], max(sizes)) if sizes else None
+
+
 def line_bytes(device: cl.Device) -> int:
     """The line of the nearest cache; that of the neutral target where nobody says."""
     return next((cache.line for cache in reversed(caches(device))), Target.line_bytes)

@@ -141,7 +141,7 @@ def lowered(spec: Spec, device: cl.Device, progress: Hook | None = None) -> tupl
     if spec.mapping is not None:
         return spec, lower(spec, target=found, progress=progress)
     try:
-        mapped = default_spec(suited(cascade_of(spec)), opencl=spec.opencl, target=fitted(found, spec), progress=progress)
+        mapped = default_spec(suited(cascade_of(spec), found), opencl=spec.opencl, target=fitted(found, spec), progress=progress)
         return mapped, lower(mapped, target=found, progress=progress)
     except LoweringError:
         return spec, PLAIN
