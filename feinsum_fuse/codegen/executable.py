@@ -66,12 +66,16 @@ class Argument:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel of the program on a grid; sizes count work-items, ``arguments`` are names in the kernel's order."""
+    """One kernel of the program on a grid; sizes count work-items, ``arguments`` are names in the kernel's order.
+
+    ``writes`` names those that it writes, in that order; it is empty where nobody knows.
+    """
 
     kernel: Word
     global_size: Annotated[tuple[Count, ...], FEW]
     local_size: Annotated[tuple[Count, ...], FEW]
     arguments: tuple[Word, ...]
+    writes: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Executable:
     @property
     def source_hash(self) -> str:
         """SHA-256 of source, options and launches, in hexadecimal: what was built and how it is run."""
-        launches = json.dumps([dataclasses.asdict(launch) for launch in self.launches], sort_keys=True)
+        launches = json.dumps([{k: v for k, v in dataclasses.asdict(x).items() if k != "writes"} for x in self.launches], sort_keys=True)
         return hashlib.sha256("\0".join([self.source, *self.options, launches]).encode()).hexdigest()
 
     def argument(self, name: str) -> Argument:
@@ -115,13 +119,17 @@ class Executable:
     def renamed(self, names: Mapping[str, str]) -> Executable:
         """The same program with arguments called otherwise; names that are missing stay. The source passes arguments by position."""
         arguments = tuple(dataclasses.replace(a, name=names.get(a.name, a.name)) for a in self.arguments)
-        launches = tuple(dataclasses.replace(x, arguments=tuple(names.get(a, a) for a in x.arguments)) for x in self.launches)
+        launches = tuple(
+            dataclasses.replace(x, arguments=tuple(names.get(a, a) for a in x.arguments), writes=tuple(names.get(a, a) for a in x.writes))
+            for x in self.launches
+        )
         vectors = tuple((names.get(name, name), lanes) for name, lanes in self.vectors)
         return dataclasses.replace(self, arguments=arguments, launches=launches, vectors=vectors)
 
     def to_json(self) -> str:
         """JSON text; :meth:`from_json` gives back an equal value."""
         data = dataclasses.asdict(self)
+        data["launches"] = [{name: value for name, value in launch.items() if value or name != "writes"} for launch in data["launches"]]
         return json.dumps({name: value for name, value in data.items() if value or name != "vectors"}, sort_keys=True)
 
     @classmethod

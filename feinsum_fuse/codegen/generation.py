@@ -148,8 +148,10 @@ def _launches(kernel: LoopKernel, t_unit: TranslationUnit, sizes: Mapping[str, i
             counts = tuple(_number(size, item.kernel_name, sizes) for size in groups) or (1,)
             rank = max(len(local), len(counts))
             local, counts = (x + (1,) * (rank - len(x)) for x in (local, counts))
-            names = tuple(get_subkernel_arg_info(kernel, item.kernel_name).passed_names)
-            result.append(Launch(item.kernel_name, tuple(a * b for a, b in zip(local, counts, strict=True)), local, names))
+            told = get_subkernel_arg_info(kernel, item.kernel_name)
+            names = tuple(told.passed_names)
+            writes = tuple(name for name in names if name in told.written_names)
+            result.append(Launch(item.kernel_name, tuple(a * b for a, b in zip(local, counts, strict=True)), local, names, writes))
         elif isinstance(item, ReturnFromKernel):
             depth -= 1
     return tuple(result)

@@ -5,6 +5,7 @@ A companion program shows what a fused one never writes: it has every tensor in 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from constantdict import constantdict
 from ...cascades.cascade import Cascade
 from ...cascades.names import chosen_names
 from ...cascades.reading.reader import cascade as cascade_of
+from ...cascades.rewriting.constants import by_constants
 from ...codegen.executable import Executable
 from ...codegen.generation import executable
 from ...codegen.half import check_types
@@ -25,7 +27,7 @@ from ...formats.opencl import FanoutKind, MemoryKind, OpenCL
 from ...formats.workload import WorkloadEinsum
 from ...lowering import lower
 from ...mappings.components import fitted
-from ...mappings.default_mapping import default_spec
+from ...mappings.default_mapping import default_space, default_spec
 from ...mappings.suited import suited
 from ...progress import Hook, Stage
 from ...schedule.schedule import Schedule
@@ -129,6 +131,22 @@ class Recipe:
         if self.spec is None:
             raise DeviceError("tiles inside this kernel cannot be seen: it was not made from a Spec")
         return build(self.cascade, unfused_schedule(self.spec, target(self.device)), self.device, spec=self.spec)
+
+
+    def apart(self, constants: Collection[str]) -> tuple[Program, Program] | None:
+        """The Einsums that depend on these inputs alone and run inside kernels with others, and the rest, each by its default mapping.
+
+        ``None`` where whole kernels compute all that depends on the inputs alone.
+        """
+        passed = {argument.name for argument in self.executable.arguments}
+        cut = by_constants(self.cascade, constants)
+        if cut is None or {einsum.output.tensor for einsum in cut[0].einsums} <= passed:
+            return None
+        made = []
+        for part in cut:
+            spec, schedule = lowered(default_space(part, target=target(self.device)), self.device)
+            made.append(build(cascade_of(spec), schedule, self.device, spec=spec, timeout_s=self.timeout_s))
+        return made[0], made[1]
 
 
 def lowered(spec: Spec, device: cl.Device, progress: Hook | None = None) -> tuple[Spec, Schedule]:

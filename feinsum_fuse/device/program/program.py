@@ -19,6 +19,7 @@ from ...codegen.executable import Executable
 from ...errors import DeviceError
 from .export import export
 from .origin import Origin
+from .packed import Halves, PackedProgram, halves
 from .runner import Array, Runner
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Making(Protocol):
 
     @property
     def companion(self) -> Program: ...
+
+    def apart(self, constants: Collection[str]) -> tuple[Program, Program] | None: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,6 +163,25 @@ class Program:
             shown = self.companion.runner(given, None, hidden)
             results |= {tensor: shown[tensor] for tensor in hidden}
         return results
+
+    def pack(self, arrays: Mapping[str, Array] | None = None, /, **named: Array) -> PackedProgram:
+        """Give some inputs once: ``packed = program.pack(W=w)``, then ``packed(X=x)`` as often as there are other arrays.
+
+        What depends on these inputs alone is computed now: whole kernels where there are such, and Einsums out of kernels that they share
+        with others, which makes a second program. The result holds copies, and says how long packing took. Raises
+        :class:`~feinsum_fuse.errors.DeviceError` that names the tensor for what is no input, or has another shape or element type.
+        """
+        given = {**(arrays or {}), **named}
+        if not given:
+            raise DeviceError("nothing was given to be packed", hint=f"This program reads {', '.join(self.input_shapes)}.")
+        self.runner.check_some(given)
+        apart = self.making.apart(given)
+        if apart is not None:
+            return PackedProgram.of(Halves(apart[0].runner, apart[1].runner), given)
+        first, rest = halves(self.executable, given)
+        runners = [Runner(part, self.device, self.runner) if part is not None else None for part in (first, rest)]
+        assert runners[1] is not None
+        return PackedProgram.of(Halves(runners[0], runners[1]), given)
 
     def _hidden(self, outputs: Collection[str]) -> list[str]:
         """Those of these tensors that exist only inside the kernel."""

@@ -80,6 +80,11 @@ class Runner:
         self._places: dict[int, _Place] = {}
         self._lock = threading.Lock()
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """What a caller must give."""
+        return tuple(self._inputs)
+
     def place(self, queue: cl.CommandQueue) -> _Place:
         """The program on this queue, built there on first use."""
         found = self._places.get(queue.int_ptr)
@@ -116,15 +121,24 @@ class Runner:
                 raise DeviceError(f"there is no memory for the results: {error}") from error
         return {**results, **(out or {})}
 
-    def _check(self, arrays: Mapping[str, Array], out: Mapping[str, Array], outputs: Collection[str]) -> None:
-        for name in self._inputs:
-            if name not in arrays:
-                raise DeviceError(f"input {name} is missing", hint=f"This program reads {', '.join(self._inputs)}.")
+    def check_some(self, arrays: Mapping[str, Array]) -> None:
+        """Raise :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is no input, or of the wrong type or shape."""
+        self._check_known(arrays)
+        for name, array in as_arrays(arrays).items():
+            check_array(self._inputs[name], array, self._strides[name])
+
+    def _check_known(self, arrays: Collection[str]) -> None:
         for name in arrays:
             if name not in self._inputs:
                 close = difflib.get_close_matches(name, self._inputs, 1)
                 hint = f"Did you mean {close[0]}?" if close else f"This program reads {', '.join(self._inputs)}."
                 raise DeviceError(f"this program has no input {name}", hint=hint)
+
+    def _check(self, arrays: Mapping[str, Array], out: Mapping[str, Array], outputs: Collection[str]) -> None:
+        for name in self._inputs:
+            if name not in arrays:
+                raise DeviceError(f"input {name} is missing", hint=f"This program reads {', '.join(self._inputs)}.")
+        self._check_known(arrays)
         for name in (*out, *outputs):
             if name not in self._written:
                 hint = f"Written to global memory: {', '.join(self._written)}."
