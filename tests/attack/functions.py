@@ -236,4 +236,5 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("Fact.apply", ff.retrieve(first, HERE, url).apply, (kernels[0],), {"instructions": ["Z"]}, 0.1),
         Function("Program.export", _called(lambda: program().export), (str(folder / "exported"),), {"name": "program"}, 0.5),
         Function("Program", _called(program), (), _arrays(first), 2),
+        Function("Program.pack", _called(lambda: program().pack), (), _arrays(first), 1),
     )

@@ -91,6 +91,8 @@ def test_device_arrays(program: Program) -> None:
         ({"Z": np.zeros((24, 32), np.float32)}, "this program has no input Z"),
         ({"V": np.zeros((7, 31), np.float32)}, r"V has shape \(7, 31\), expected \(7, 32\)"),
         ({"V": np.zeros((7, 32))}, "V has element type float64, expected float32"),
+        ({1: np.zeros(3)}, "this program has no input 1"),
+        ([1], "arrays are given by their tensors' names, not as a value of type list"),
         ({"V": "text"}, "V is a str, expected a NumPy or pyopencl array"),
     ],
 )

@@ -9,12 +9,22 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
+from ...arguments import described
 from ...codegen.executable import Argument
 from ...errors import DeviceError
 
 Array: TypeAlias = "np.ndarray | cla.Array"
 HOST = 1
 """DLPack's number for memory of the host (``kDLCPU``)."""
+
+
+def joined(arrays: Mapping[str, Array] | None, named: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Arrays that were given by a mapping from names, or under their names; :class:`~feinsum_fuse.errors.DeviceError` for other things."""
+    if arrays is None:
+        return named
+    if not isinstance(arrays, Mapping):
+        raise DeviceError(f"arrays are given by their tensors' names, not as {described(arrays)}", hint="Such as program(A=a).")
+    return {**arrays, **named} if named else arrays
 
 
 def as_arrays(given: Mapping[str, object]) -> dict[str, Array]:

@@ -13,7 +13,7 @@ import pyopencl.array as cla
 
 from ...codegen.executable import Executable, Launch, Role
 from ...errors import DeviceError
-from .arguments import as_arrays
+from .arguments import as_arrays, joined
 from .runner import Array, Runner
 
 
@@ -123,7 +123,7 @@ class PackedProgram:
 
         Raises :class:`~feinsum_fuse.errors.DeviceError` that names the tensor for arguments that do not fit, or that were packed.
         """
-        given = {**(arrays or {}), **named}
+        given = joined(arrays, named)
         for name in given:
             if name in self.constants:
                 raise DeviceError(f"{name} was packed and cannot be given again", hint=f"Pack the program anew with another {name}.")

@@ -17,6 +17,7 @@ import pyopencl as cl
 from ...arguments import PATH, TEXT, expect
 from ...codegen.executable import Executable
 from ...errors import DeviceError
+from .arguments import joined
 from .export import export
 from .origin import Origin
 from .packed import Halves, PackedProgram, halves
@@ -156,7 +157,7 @@ class Program:
         kernel are computed by a second, unfused program, which is compiled when they are first asked for. Raises
         :class:`~feinsum_fuse.errors.DeviceError` that names the tensor for arguments that do not fit.
         """
-        given = {**(arrays or {}), **named} if named else arrays or {}
+        given = joined(arrays, named)
         hidden = self._hidden(outputs) if outputs else []
         results = self.runner(given, out, [tensor for tensor in outputs if tensor not in hidden])
         if hidden:
@@ -171,7 +172,7 @@ class Program:
         with others, which makes a second program. The result holds copies, and says how long packing took. Raises
         :class:`~feinsum_fuse.errors.DeviceError` that names the tensor for what is no input, or has another shape or element type.
         """
-        given = {**(arrays or {}), **named}
+        given = joined(arrays, named)
         if not given:
             raise DeviceError("nothing was given to be packed", hint=f"This program reads {', '.join(self.input_shapes)}.")
         self.runner.check_some(given)

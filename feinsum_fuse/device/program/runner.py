@@ -130,7 +130,7 @@ class Runner:
     def _check_known(self, arrays: Collection[str]) -> None:
         for name in arrays:
             if name not in self._inputs:
-                close = difflib.get_close_matches(name, self._inputs, 1)
+                close = difflib.get_close_matches(str(name), self._inputs, 1)
                 hint = f"Did you mean {close[0]}?" if close else f"This program reads {', '.join(self._inputs)}."
                 raise DeviceError(f"this program has no input {name}", hint=hint)
 
