@@ -1,7 +1,7 @@
 # Everything starts from Python 3.11 or later, make and gcc; `make demo` and `make test` create .venv themselves.
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow doc lint clean
+.PHONY: demo test test-slow doc lint clean wheels gpu
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,6 +25,14 @@ lint: $(VENV)/installed-test
 doc: $(VENV)/installed-doc
 	$(BIN)/sphinx-build -W --keep-going -q -b html doc doc/_build/html
 	@echo "doc/_build/html/index.html"
+
+# The kit for a machine with a GPU, in build/gpu-kit: copy that folder there, and run python3 gpu.py in it. WHEELS_PYTHON=3.12: its Python.
+wheels: $(VENV)/installed
+	$(BIN)/python -m kit.make $(if $(WHEELS_PYTHON),--python $(WHEELS_PYTHON)) $(KIT_OPTIONS)
+
+gpu:
+	@test -d build/gpu-kit || $(MAKE) wheels
+	python3 build/gpu-kit/gpu.py $(GPU_OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info doc/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

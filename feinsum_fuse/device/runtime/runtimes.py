@@ -2,8 +2,9 @@
 
 The loader (ocl-icd, shipped inside pyopencl's wheel) finds drivers through ``*.icd`` files in ``OCL_ICD_VENDORS`` or
 ``/etc/OpenCL/vendors``, and PoCL's wheel through ``PYOPENCL_HOME`` besides. Intel's CPU runtime from the package index brings an ``.icd``
-whose path does not exist, and containers often hold NVIDIA's driver without one; for these we write a directory of our own. This must
-happen before the first OpenCL call of the process, not before pyopencl is imported: the loader reads the environment on that call.
+whose path does not exist, and containers often hold a vendor's driver without one (:mod:`~feinsum_fuse.device.runtime.vendors`); for these
+we write a directory of our own. This must happen before the first OpenCL call of the process, not before pyopencl is imported: the loader
+reads the environment on that call.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import platformdirs
 from ... import cache_folder
 from ...errors import DeviceError
 from ...whole_file import write_whole
+from . import vendors
 
 VENDORS = "OCL_ICD_VENDORS"
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
@@ -44,16 +46,7 @@ def intel_library() -> Path | None:
 
 def nvidia_library(name: str = NVIDIA) -> Path | None:
     """NVIDIA's OpenCL driver (or another library of it), if it lies in a directory where the system looks for libraries."""
-    directories = [
-        *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")),
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/lib64",
-        "/usr/lib",
-        "/usr/local/nvidia/lib64",
-        "/usr/lib/wsl/lib",
-    ]
-    return next((path for path in (Path(d) / name for d in directories) if path.exists()), None)
+    return vendors.library(vendors.VENDORS[0], name)
 
 
 def missing_part(platform: str) -> str:
@@ -81,7 +74,8 @@ def without_device() -> str:
 def unannounced(announced: dict[str, str]) -> dict[str, str]:
     """File name -> content of the ``.icd`` files to add to those already ``announced`` (file name -> content)."""
     present = {Path(text.strip()).name for text in announced.values() if _loadable(text.strip())}
-    libraries = {"feinsum-fuse-intel.icd": intel_library(), "feinsum-fuse-nvidia.icd": nvidia_library()}
+    libraries = {"feinsum-fuse-intel.icd": intel_library()}
+    libraries |= {vendor.icd: vendors.library(vendor) for vendor in vendors.VENDORS}
     return {name: f"{path}\n" for name, path in libraries.items() if path is not None and path.name not in present}
 
 

@@ -1,0 +1,71 @@
+"""What is missing for a vendor's GPU is named: its driver's library, what that needs, the kernel's driver, or permission."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from feinsum_fuse.device.runtime import vendors
+from feinsum_fuse.device.runtime.vendors import VENDORS, Vendor, complaints
+
+NVIDIA, AMD, INTEL = VENDORS
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine's buses, nodes and libraries, with nothing in them."""
+    for name, at in (("PCI", "pci"), ("NODES", "dev")):
+        (tmp_path / at).mkdir()
+        monkeypatch.setattr(vendors, name, tmp_path / at)
+    (tmp_path / "lib").mkdir()
+    monkeypatch.setattr(vendors, "system_folders", lambda: iter([tmp_path / "lib"]))
+    return tmp_path
+
+
+def plug(machine: Path, vendor: Vendor, kind: str = "0x030200") -> None:
+    device = machine / "pci" / "0000:01:00.0"
+    device.mkdir(exist_ok=True)
+    (device / "class").write_text(f"{kind}\n")
+    (device / "vendor").write_text(f"{vendor.pci}\n")
+
+
+def test_a_machine_without_a_gpu_lacks_nothing(machine: Path) -> None:
+    assert list(complaints([])) == []
+    plug(machine, NVIDIA, kind="0x020000")  # a network card
+    assert list(complaints([])) == []
+
+
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
+def test_each_missing_thing_is_named(machine: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    plug(machine, vendor)
+    if vendors.library(vendor) is not None:
+        pytest.skip("the driver is installed here")
+    assert list(complaints([f"{vendor.platform} of some version"])) == []
+    (text,) = complaints(["Portable Computing Language"])
+    assert text.startswith(f"{vendor.name}'s GPU is in this machine") and vendor.library in text and text.endswith(vendor.advice)
+    library = machine / "lib" / vendor.library
+    library.write_text("no library")
+    (text,) = complaints([])
+    assert f"{library} cannot be loaded: " in text and ("invalid ELF header" in text or "file too short" in text)
+    monkeypatch.setattr(vendors, "loading_fault", lambda _: "")
+    (text,) = complaints([])
+    assert "the kernel's driver is not loaded" in text
+    node = machine / "dev" / vendor.nodes[0].replace("[0-9]*", "0").replace("*", "128")
+    node.parent.mkdir(exist_ok=True)
+    node.touch()
+    (text,) = complaints([])
+    assert "lists no device" in text and all(part in text for part in vendor.parts if vendors.library(vendor, part) is None)
+
+
+def test_a_driver_s_node_tells_of_a_gpu_where_the_bus_is_hidden(machine: Path) -> None:
+    (machine / "dev" / "kfd").touch()
+    (text,) = complaints([])
+    assert text.startswith("AMD's GPU")
+
+
+def test_a_library_that_loads_has_no_fault(tmp_path: Path) -> None:
+    import _ctypes
+
+    assert vendors.loading_fault(Path(_ctypes.__file__)) == ""
+    assert "cannot open shared object file" in vendors.loading_fault(tmp_path / "libnothing.so")
