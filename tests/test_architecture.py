@@ -15,7 +15,7 @@ MOST_MODULES = 12
 ORDER = (
     *("cache_folder", "errors", "arguments", "executors", "progress", "whole_file", "field_types", "formats", "cascades", "schedule"),
     *("codegen", "lowering", "mappings", "model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext"),
-    *("numpy_einsum", "report", "survey", "cli"),
+    *("numpy_einsum", "report", "survey", "pages", "cli"),
 )
 """Each imports those before it only."""
 TAGS = frozenset({"Compute", "Split", "Toll"})

@@ -25,8 +25,10 @@ HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified Open
 Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong, 130 interrupted.
 """
 
-VERBS = ("check", "show", "predict", "explain", "map", "tune", "run", "compare", "export", "calibrate", "survey", "devices", "db")
-FOLDERS = {"show": "kernels", "explain": "kernels", "export": "kernels", "map": "searches", "tune": "searches"}
+VERBS = (
+    *("check", "show", "predict", "explain", "map", "tune", "run", "compare", "report", "export", "calibrate", "survey", "devices", "db"),
+)
+FOLDERS = {"show": "kernels", "explain": "kernels", "export": "kernels", "report": "kernels", "map": "searches", "tune": "searches"}
 """Verb -> the folder in which it is, if not here."""
 
 app = typer.Typer(

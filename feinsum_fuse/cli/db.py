@@ -67,7 +67,7 @@ def best(
     check_variables(files, given)
     spec = ff.load(*files, variables=given, progress=passing)
     with Stage("looking up", progress):
-        facts = _known(spec, find_device(device), url)[:limit]
+        facts = known_facts(spec, find_device(device), url)[:limit]
     if as_json:
         emit_json([_fact_data(fact) for fact in facts])
         return
@@ -79,7 +79,7 @@ def best(
         emit(f"\n{facts[0].schedule}")
 
 
-def _known(spec: Spec, device: cl.Device, url: str | None) -> list[Fact]:
+def known_facts(spec: Spec, device: cl.Device, url: str | None) -> list[Fact]:
     """Facts about the workload, and about the one that its default mapping is of."""
     import feinsum_fuse as ff
 

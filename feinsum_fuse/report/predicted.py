@@ -11,18 +11,18 @@ from constantdict import constantdict
 
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import expanded
-from ..formats.arch import Action, Memory
+from ..formats.arch import Memory
 from ..formats.opencl import CACHE_KINDS, MAIN_KINDS
 from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
 from ..lowering.binding import Bindings
-from ..model.accelforge.component import actions_per_value, bits_per_value, localised
 from ..model.accelforge.estimate import Estimate, estimate
 from ..model.evaluation import predict
 from ..model.floor import bounds
 from ..model.hardware.launches import launch_seconds
 from ..model.kernel.machine import Machine
 from ..model.prediction import Key, Prediction
+from .bytes_moved import bytes_moved
 
 LAUNCHES = "launches"
 """What starting kernels and work-groups is called among the things that time goes into."""
@@ -147,19 +147,6 @@ def _with_room(prediction: Prediction, spec: Spec, held: Estimate) -> Prediction
 def _intermediate_bytes(spec: Spec, cascade: Cascade, prediction: Prediction) -> float:
     assert spec.arch is not None
     bindings = Bindings(spec)
-    total = 0.0
-    for einsum in spec.workload.einsums:
-        for leaf in spec.arch.components:
-            if not isinstance(leaf, Memory) or bindings.memory(leaf.name) not in MAIN_KINDS:
-                continue
-            memory = localised(spec, einsum, leaf)
-            assert isinstance(memory, Memory)
-            for access in einsum.tensor_accesses:
-                if access.name not in cascade.intermediates:
-                    continue
-                width = bits_per_value(memory, access.name, access.bits_per_value)
-                for name in ("read", "write"):
-                    count = prediction.actions[einsum.name, memory.name, access.name, name]
-                    scale = actions_per_value(memory, memory.action(name) or Action(name), access.name, access.bits_per_value)
-                    total += count / (scale * memory.actions_scale) * width / 8 if count else 0.0
-    return total
+    main = {leaf.name for leaf in spec.arch.components if isinstance(leaf, Memory) and bindings.memory(leaf.name) in MAIN_KINDS}
+    moved = bytes_moved(spec, prediction).items()
+    return sum(count for (_, component, tensor, _), count in moved if component in main and tensor in cascade.intermediates)

@@ -31,6 +31,7 @@ LINES: tuple[tuple[float, str], ...] = (
     (2, "db import facts.jsonl --url new.sqlite3"),
     (0.3, f"map {FILE} --objective energy --seconds 1"),
     (0.02, f"tune {FILE} --seconds 1 --measurements 1"),
+    (0.2, f"report {FILE} --no-run -o page.html --url facts.sqlite3"),
     (0.1, f"export {FILE} --name program -o program"),
     (0.5, f"predict {FILE} --sweep M=4..8"),
     (1, "--help"),

@@ -58,7 +58,7 @@ class _Tree:
         return len(self.shapes) * (ROW + GAP) + below
 
 
-def _iterations(loop: Temporal, current: dict[str, dict[str, int]]) -> int | None:
+def iterations(loop: Temporal, current: dict[str, dict[str, int]]) -> int | None:
     """How often the loop runs, if all Einsums agree; the tiles of those below it shrink."""
     counts = set()
     for einsum, tiles in current.items():
@@ -71,23 +71,24 @@ def _iterations(loop: Temporal, current: dict[str, dict[str, int]]) -> int | Non
 
 def _loop_label(loop: Temporal, current: dict[str, dict[str, int]]) -> str:
     names = loop.rank_variable if isinstance(loop.rank_variable, str) else ",".join(dict.fromkeys(loop.rank_variable.values()))
-    count = _iterations(loop, current)
+    count = iterations(loop, current)
     space = f"S-{loop.name or loop.component}-" if isinstance(loop, Spatial) else ""
     return f"{space}for {names}{f' in [0..{count})' if count else ''} shape={loop.tile_shape}"
 
 
-def _einsums_below(nodes: Sequence[Node]) -> set[str]:
+def einsums_below(nodes: Sequence[Node]) -> set[str]:
+    """The Einsums that are computed at or below some nodes."""
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, Compute):
             found.add(node.einsum)
         elif isinstance(node, Sequential | Nested):
-            found |= _einsums_below(node.nodes)
+            found |= einsums_below(node.nodes)
     return found
 
 
 def _tree(nodes: Sequence[Node], tiles: dict[str, dict[str, int]]) -> _Tree:
-    below = _einsums_below(nodes)
+    below = einsums_below(nodes)
     current = {einsum: dict(sizes) for einsum, sizes in tiles.items() if einsum in below}
     result = _Tree([])
     for node in nodes:

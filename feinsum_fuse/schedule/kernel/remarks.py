@@ -95,9 +95,14 @@ def remark(nest: Nest, loop: For) -> str:
     """Which part of which rank variable a loop is, for example ``m in tiles of 64 (Matmul1, Matmul2)``."""
     variables = list(dict.fromkeys(ref.variable for ref in loop.refs))
     einsums = ", ".join(dict.fromkeys(ref.einsum for ref in loop.refs))
-    size = next((v.coefficients[loop.name] for _, s in statements((loop,)) for v in s.values.values() if loop.name in v.variables), 1)
+    size = step_of(loop)
     tiles = f" in tiles of {size}" if size > 1 else ""
     return f"{' and '.join(variables)}{tiles} ({einsums})"
+
+
+def step_of(loop: For) -> int:
+    """The elements of its rank variables that an iteration of a loop steps over."""
+    return next((v.coefficients[loop.name] for _, s in statements((loop,)) for v in s.values.values() if loop.name in v.variables), 1)
 
 
 _MOVES = {

@@ -1,0 +1,125 @@
+"""Charts by Matplotlib: SVG and PNG are the same picture."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import textwrap
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import Error
+from ..formats.language.caps import shortened
+from .chart import Chart, ChartAxis, Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+SIZE = (7.6, 4.2)
+"""Inches."""
+SHARE = 0.8
+"""Of the room between two categories that bars take."""
+WIDE = 80
+"""Characters of a line of a title."""
+NAME = 36
+"""Characters of a name that are shown; tables have all of them."""
+LONG = 14
+"""Characters of a category from which on its name is written aslant."""
+
+
+def picture(chart: Chart, form: Literal["svg", "png"] = "svg") -> bytes:
+    """The chart as a file's content; the same bytes for the same chart. Raises :class:`~feinsum_fuse.errors.Error` without Matplotlib."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise Error("pictures need Matplotlib", hint="Install the extra: pip install 'feinsum_fuse[report]'.") from error
+    # A name may have dollars, and a page's reader may search for a text in its pictures.
+    with mpl.rc_context({"text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": chart.key, "font.size": 9}):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        _draw(chart, figure)
+        content = io.BytesIO()
+        figure.savefig(content, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+    return content.getvalue()
+
+
+def embedded(chart: Chart) -> str:
+    """The SVG as a ``data:`` URL: in an image no script runs, and its names are its own."""
+    return "data:image/svg+xml;base64," + base64.b64encode(picture(chart)).decode("ascii")
+
+
+def _draw(chart: Chart, figure: Figure) -> None:
+    axes = figure.add_subplot()
+    axes.set_title(textwrap.fill(shortened(chart.title, 2 * WIDE), WIDE), fontsize=10)
+    axes.set_xlabel(chart.x.label)
+    axes.set_ylabel(chart.y.label)
+    if chart.x.log:
+        axes.set_xscale("log")
+    if chart.y.log:
+        axes.set_yscale("log")
+    axes.grid(visible=True, color="#e4e4e4", linewidth=0.6)
+    axes.set_axisbelow(True)
+    bars = [series for series in chart.series if series.kind == "bars"]
+    standing = [0.0] * len(chart.x.categories)
+    for place, series in enumerate(chart.series):
+        if series.kind == "bars":
+            _bars(axes, chart, series, chart.colour(place), bars.index(series), len(bars), standing)
+        else:
+            _marks(axes, series, chart.colour(place))
+    if chart.x.categories:
+        axes.set_xlim(-0.5, len(chart.x.categories) - 0.5)
+    _ticks(axes.xaxis, chart.x)
+    _ticks(axes.yaxis, chart.y)
+    if len(chart.series) > 1:
+        figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+
+
+def _bars(axes: Axes, chart: Chart, series: Series, colour: str, number: int, count: int, standing: list[float]) -> None:
+    width = SHARE if chart.stacked else SHARE / count
+    shift = 0.0 if chart.stacked else (number - (count - 1) / 2) * width
+    heights = [y if math.isfinite(y) else 0.0 for y in series.y]
+    bottoms = [standing[round(x)] for x in series.x] if chart.stacked else [0.0] * len(heights)
+    axes.bar([x + shift for x in series.x], heights, width, bottom=bottoms, color=colour, label=shortened(series.name, NAME))
+    if chart.stacked:
+        for x, height in zip(series.x, heights, strict=True):
+            standing[round(x)] += height
+
+
+def _marks(axes: Axes, series: Series, colour: str) -> None:
+    if series.kind == "points":
+        x, y = _arms(series.x, series.x_range), _arms(series.y, series.y_range)
+        name = shortened(series.name, NAME)
+        axes.errorbar(series.x, series.y, y, x, fmt="o", markersize=5, color=colour, capsize=2, elinewidth=0.9, label=name)
+        return
+    style = "steps-post" if series.kind == "steps" else "default"
+    dashes = "--" if series.dashed else "-"
+    axes.plot(series.x, series.y, dashes, drawstyle=style, color=colour, linewidth=1.4, label=shortened(series.name, NAME))
+
+
+def _arms(middle: tuple[float, ...], ranges: tuple[tuple[float, float], ...]) -> list[list[float]] | None:
+    """How far the bars of an error reach down and up; ``None`` for none."""
+    if not ranges:
+        return None
+    pairs = list(zip(middle, ranges, strict=True))
+    return [[max(0.0, at - low) for at, (low, _) in pairs], [max(0.0, high - at) for at, (_, high) in pairs]]
+
+
+def _ticks(axis: Axis, what: ChartAxis) -> None:
+    """Names, or numbers with the prefix of their unit."""
+    from matplotlib.ticker import EngFormatter, NullFormatter
+
+    if what.categories:
+        names = [shortened(name, NAME) for name in what.categories]
+        aslant = max(map(len, names)) * len(names) > 5 * LONG
+        axis.set_ticks(range(len(names)), names, rotation=30 if aslant else 0, ha="right" if aslant else "center")
+        return
+    if what.unit == "%":
+        return
+    axis.set_major_formatter(EngFormatter(unit=what.unit))
+    low, high = axis.get_view_interval()
+    if what.log and high > 30 * low > 0:
+        axis.set_minor_formatter(NullFormatter())
+    elif what.log:
+        axis.set_minor_formatter(EngFormatter(unit=what.unit))
