@@ -14,7 +14,7 @@ from ..schedule.kernel.remarks import remark, step_of
 from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import Target
 from ..schedule.tree.nest import For, Nest, walk
-from .tree import Column, LoopKey, TreeNode
+from .tree import TreeColumn, LoopKey, TreeNode
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Mark:
 class Marks:
     """The links between a tree and a text; ``key`` begins every name."""
 
-    def __init__(self, key: str, tree: Column, shown: Listing) -> None:
+    def __init__(self, key: str, tree: TreeColumn, shown: Listing) -> None:
         self.key = key
         self._lines = [line.loops for line in shown.lines]
         self._nodes: dict[int, str] = {}
@@ -105,7 +105,7 @@ class Marks:
         return " ".join(sorted(self._words[loop] for loop in loops if loop in self._words))
 
 
-def _nodes(tree: Column) -> Iterator[TreeNode]:
+def _nodes(tree: TreeColumn) -> Iterator[TreeNode]:
     yield from tree.nodes
     for branch in tree.branches:
         yield from _nodes(branch)

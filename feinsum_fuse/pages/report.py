@@ -25,7 +25,7 @@ from .listing import Listing, Marks, listing
 from .picture import embedded
 from .rendering import environment, plotly, policy, text
 from .subject import Case, Course
-from .tree import Column, annotated
+from .tree import TreeColumn, annotated
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class ShownCase:
     """A mapping in a page."""
 
     case: Case
-    tree: Column
+    tree: TreeColumn
     listing: Listing
     marks: Marks
     charts: Sequence[ShownChart]

@@ -37,11 +37,11 @@ class TreeNode:
 
 
 @dataclass(frozen=True)
-class Column:
+class TreeColumn:
     """Nodes one inside the other, then branches side by side."""
 
     nodes: tuple[TreeNode, ...]
-    branches: tuple[Column, ...] = ()
+    branches: tuple[TreeColumn, ...] = ()
 
 
 @dataclass
@@ -52,12 +52,12 @@ class _Builder:
     prediction: Prediction | None
     moved: Mapping[Move, float] = field(default_factory=dict)
 
-    def column(self, nodes: Sequence[Node], tiles: Mapping[str, Mapping[str, int]], runs: float) -> Column:
+    def column(self, nodes: Sequence[Node], tiles: Mapping[str, Mapping[str, int]], runs: float) -> TreeColumn:
         """The nodes with tiles as large as what is above leaves them; ``runs``: how often they run."""
         below = einsums_below(nodes)
         current = {einsum: dict(sizes) for einsum, sizes in tiles.items() if einsum in below}
         shown: list[TreeNode] = []
-        branches: list[Column] = []
+        branches: list[TreeColumn] = []
         flat = [inner for node in nodes for inner in (node.nodes if isinstance(node, Nested) else (node,))]
         if any(isinstance(node, Nested) for node in flat):
             return self.column(flat, tiles, runs)
@@ -71,7 +71,7 @@ class _Builder:
                 runs *= trips or math.nan
             else:
                 shown.append(self._leaf(node, current, runs))
-        return Column(tuple(shown), tuple(branches))
+        return TreeColumn(tuple(shown), tuple(branches))
 
     def _loop(self, node: Temporal, current: dict[str, dict[str, int]], runs: float) -> tuple[TreeNode, int | None]:
         pairs = ((einsum, node.variable(einsum)) for einsum in current)
@@ -115,7 +115,7 @@ class _Builder:
         return 0.0 if self.prediction is None else self.prediction.occupancy.entries.get((einsum, component, tensor), 0.0)
 
 
-def annotated(spec: Spec, prediction: Prediction | None) -> Column:
+def annotated(spec: Spec, prediction: Prediction | None) -> TreeColumn:
     """The LoopTree of a Spec. ``prediction`` is of this very Spec, as the model sees it; without one, trip counts stand alone."""
     assert spec.mapping is not None
     tiles = {einsum.name: dict(einsum.bounds) for einsum in spec.workload.einsums}
