@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 settle()
 
 if TYPE_CHECKING:
+    from .archive.facts.forgetting import forget
     from .archive.facts.recording import record
     from .archive.facts.retrieval import query, retrieve
     from .cascades.matching.match import match
@@ -81,6 +82,7 @@ __all__ = [
     "einsum",
     "explain",
     "explore",
+    "forget",
     "load",
     "loads",
     "lower",
@@ -111,6 +113,7 @@ _MODULES = {
     "einsum": "numpy_einsum",
     "explain": "report.explanation",
     "explore": "mapper.exploration",
+    "forget": "archive.facts.forgetting",
     "load": "formats.reading.load",
     "loads": "formats.reading.load",
     "lower": "lowering",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .facts.fact import Fact
+    from .facts.forgetting import Forgotten, forget, remember
     from .facts.question import Fit
     from .facts.record import FactId, FactKey, Record
     from .facts.recording import record
@@ -23,20 +24,24 @@ __all__ = [
     "FactId",
     "FactKey",
     "Fit",
+    "Forgotten",
     "Merge",
     "Record",
     "export_facts",
+    "forget",
     "history",
     "import_facts",
     "merge",
     "migrate",
     "query",
     "record",
+    "remember",
     "retrieve",
 ]
 
 _MODULES = {
     "facts.fact": ("Fact",),
+    "facts.forgetting": ("Forgotten", "forget", "remember"),
     "facts.question": ("Fit",),
     "facts.record": ("FactId", "FactKey", "Record"),
     "facts.recording": ("record",),

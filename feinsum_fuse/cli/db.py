@@ -1,4 +1,4 @@
-"""``db``: what is recorded; summaries, the best known schedule of a workload, and facts as text."""
+"""``db``: what is recorded; summaries, the best known schedule of a workload, facts as text, and forgetting one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..archive.facts.fact import Fact
     from ..formats.spec import Spec
 
-command = typer.Typer(help="What is recorded: stats, best, export, import.", no_args_is_help=True, rich_markup_mode=None)
+command = typer.Typer(help="What is recorded: stats, best, export, import, forget.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @command.command()
@@ -160,4 +160,21 @@ def import_(
     from ..archive.text.lines import import_facts
 
     merged = import_facts(file, url, progress=progress)
-    emit_json({"added": merged.added, "present": merged.present}) if as_json else emit(merged)
+    emit_json(dataclasses.asdict(merged)) if as_json else emit(merged)
+
+
+@command.command()
+def forget(
+    fact: Annotated[str, typer.Argument(metavar="ID", help="The fact's identifier as `db best` shows it, or how that begins.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Let a fact that ships with the package, or a file's, be answered again.")] = False,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a fact be answered no more: one that was recorded is deleted, one that ships with the package is passed over from now on."""
+    from ..archive.facts.forgetting import forget, remember
+
+    done = remember(fact, url) if undo else forget(fact, url)
+    if as_json:
+        emit_json(dataclasses.asdict(done))
+    else:
+        emit(f"{'remembered' if undo else 'forgotten'}: {done}")

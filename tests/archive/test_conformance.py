@@ -17,7 +17,7 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
 import feinsum_fuse as ff
-from feinsum_fuse.archive import Fit, export_facts, import_facts, merge, migrate, query, record, retrieve
+from feinsum_fuse.archive import Fit, export_facts, forget, import_facts, merge, migrate, query, record, remember, retrieve
 from feinsum_fuse.archive.facts.recording import insert_all, record_from
 from feinsum_fuse.archive.facts.retrieval import history
 from feinsum_fuse.archive.key.identity import identify
@@ -116,6 +116,46 @@ def test_facts_move_between_databases(new_url: Callable[[], str], tmp_path: Path
     assert list(export_facts(second)) == lines
 
 
+def test_a_forgotten_fact_is_gone_for_good_and_others_stay(url: str, tmp_path: Path) -> None:
+    """Neither questions nor histories answer it, and a file that holds it does not bring it back, until it is remembered."""
+    bad, good = (record(measurement(median_ns=time), url=url) for time in (1.0, 7.0))
+    file = tmp_path / "facts.jsonl"
+    file.write_text("\n".join(export_facts(url)))
+    structure = identify(product()).structure
+    before = schema.digest_of_facts(url, [structure])
+    done = forget(bad, url)
+    assert (done.fact, done.source) == (bad, str(locate(url)))
+    assert "median 1 ns" in str(done)
+    assert schema.digest_of_facts(url, [structure]) != before
+    assert [fact.known.id for fact in query(product(), HERE, url=url)] == [good]
+    assert retrieve(product(), HERE, url=url).known.id == good
+    assert [known.median for known in history(measurement(), url=url)] == [pytest.approx(7e-9)]
+    assert str(import_facts(file, url)) == "0 facts added, 1 was there already, 1 left out as forgotten"
+    for again in (bad, bad[:10]):
+        with pytest.raises(ArchiveError, match=f"fact {bad} is forgotten already"):
+            forget(again, url)
+    assert remember(bad, url).fact == bad
+    assert str(import_facts(file, url)) == "1 fact added, 1 was there already"
+
+
+def test_what_names_no_fact_is_not_forgotten(url: str) -> None:
+    facts = [record(measurement(median_ns=time), url=url) for time in range(1, 20)]
+    common = next(first for first in (fact[0] for fact in facts) if sum(fact.startswith(first) for fact in facts) > 1)
+    for name, message in ((common, "facts begin with"), ("0" * 32, "no fact begins with"), ("%", "no identifier"), ("", "no identifier")):
+        with pytest.raises(ArchiveError, match=message):
+            forget(name, url)
+    with pytest.raises(ArchiveError, match="no fact begins with"):
+        remember(facts[0], url)
+    assert len(query(product(), HERE, url=url)) == len(facts)
+
+
+def test_a_damaged_fact_can_be_forgotten(url: str) -> None:
+    fact = record(measurement(), url=url)
+    execute(url, "UPDATE measurements SET document = '{'")
+    assert "damaged" in str(forget(fact[:8], url))
+    assert query(product(), HERE, url=url) == ()
+
+
 def test_schemas_of_other_versions_and_other_peoples_tables(new_url: Callable[[], str]) -> None:
     newer, older, foreign = new_url(), new_url(), new_url()
     for url in (newer, older):
@@ -125,7 +165,8 @@ def test_schemas_of_other_versions_and_other_peoples_tables(new_url: Callable[[]
         with pytest.raises(ArchiveError, match="its schema is 9999, newer than"):
             use()
     columns = ("mapping", "applicable", "origin")
-    execute(older, *(f"ALTER TABLE measurements DROP COLUMN {name}" for name in columns), "UPDATE alembic_version SET version_num = '0001'")
+    older_tables = ["DROP TABLE forgotten", *(f"ALTER TABLE measurements DROP COLUMN {name}" for name in columns)]
+    execute(older, *older_tables, "UPDATE alembic_version SET version_num = '0001'")
     if locate(older).file is None:
         for use in (lambda: query(product(), HERE, url=older), lambda: record(measurement(), url=older)):
             with pytest.raises(ArchiveError, match=r"older than .*\n.*migrate with its URL"):

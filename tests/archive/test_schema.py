@@ -156,6 +156,7 @@ def test_an_older_schema_is_migrated_after_a_backup(address: Address, tmp_path: 
         connection.execute("ALTER TABLE measurements DROP COLUMN mapping")
         connection.execute("ALTER TABLE measurements DROP COLUMN applicable")
         connection.execute("ALTER TABLE measurements DROP COLUMN origin")
+        connection.execute("DROP TABLE forgotten")
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     before = trace(tmp_path)
     assert list(export_facts(address.file)) == lines

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.archive import export_facts, import_facts, query, record, retrieve
+from feinsum_fuse.archive import export_facts, forget, import_facts, query, record, remember, retrieve
 from feinsum_fuse.archive.facts import shipped
 from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.archive.facts.record import Record
@@ -67,6 +67,18 @@ def test_shipped_facts_are_found_without_a_database(one_shipped: Path, tmp_path:
     assert (fact.found, fact.source) == (Fit.exact, "shipped with feinsum_fuse")
     assert fact.schedule == tiled()
     assert not url.exists()
+
+
+def test_a_shipped_fact_can_be_masked(one_shipped: Path, tmp_path: Path) -> None:
+    """In the database of whoever forgets it, and there alone."""
+    url, other = tmp_path / "facts.sqlite3", tmp_path / "other.sqlite3"
+    fact = retrieve(product(), HERE, url).known.id
+    assert str(forget(fact[:12], url)) == f"fact {fact} (shipped with feinsum_fuse)"
+    assert not retrieve(product(), HERE, url)
+    assert retrieve(product(), HERE, other).known.id == fact
+    assert str(import_facts(one_shipped, url)) == "0 facts added, 0 were there already, 1 left out as forgotten"
+    assert remember(fact, url).source == "shipped with feinsum_fuse"
+    assert retrieve(product(), HERE, url).known.id == fact
 
 
 def test_the_users_facts_lie_above(one_shipped: Path, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from ..tables.rows import CascadeRow, MeasurementRow
 from ..tables.schema import ask
 from ..tables.storage import record_of
 from .fact import Fact
+from .forgetting import forgotten_among
 from .near_misses import near_misses
 from .question import SHIPPED, Answer, Askable, Fit, Question, Trust, about_match, question
 from .record import FactKey, Record
@@ -180,8 +181,10 @@ def _own_records(structure: str, url: Url | None) -> list[tuple[Record, str]]:
 
 
 def _records(structure: str, url: Url | None) -> list[tuple[Record, str]]:
-    """All records of a structure with where each was found: the user's database, and beneath it what ships with the package."""
-    beneath = {record.id: (record, SHIPPED) for record in shipped_records(structure)}
+    """All records of a structure with where each was found: the user's database, and beneath it what ships and was not forgotten."""
+    shipped = shipped_records(structure)
+    forgotten = forgotten_among([record.id for record in shipped], url)
+    beneath = {record.id: (record, SHIPPED) for record in shipped if record.id not in forgotten}
     return list({**beneath, **{record.id: (record, source) for record, source in _own_records(structure, url)}}.values())
 
 

@@ -7,9 +7,11 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from ..text.lines import read_facts
-from .record import Record
+from .record import FactId, Record
 
 PACKAGE = "feinsum_fuse.database"
+ID_LENGTH = 32
+"""Of a :data:`~.record.FactId`."""
 
 
 def shipped_files() -> tuple[Traversable, ...]:
@@ -36,6 +38,19 @@ def shipped_records(structure: str) -> tuple[Record, ...]:
     for name, text in _texts():
         lines = (line if f'"structure":"{structure}"' in line else "" for line in text.splitlines())
         found += read_facts(lines, name, skip_unknown_steps=True)
+    return tuple(found)
+
+
+def shipped_facts(prefix: str) -> tuple[FactId, ...]:
+    """The identifiers of shipped facts that begin so."""
+    begin = f'"fact":"{prefix}'
+    found = []
+    for _, text in _texts():
+        place = text.find(begin)
+        while place >= 0:
+            start = place + len('"fact":"')
+            found.append(FactId(text[start : start + ID_LENGTH]))
+            place = text.find(begin, start)
     return tuple(found)
 
 

@@ -55,7 +55,7 @@ class Stamp:
 def digest_of_facts(address: str, structures: Sequence[str]) -> str | None:
     """A hash of which facts a SQLite file holds of these structures; ``None`` if that cannot be seen without waiting or writing.
 
-    Facts are added and never changed, so equal hashes mean that the archive answers as before.
+    Facts are added, forgotten and never changed, so equal hashes mean that the archive answers as before.
     """
     file = os.path.expanduser(address)
     if "://" in address:
@@ -74,11 +74,12 @@ def digest_of_facts(address: str, structures: Sequence[str]) -> str | None:
     try:
         with closing(sqlite3.connect(f"file:{quote(os.fsencode(file))}?{mode}", uri=True, timeout=WAIT_S)) as connection:
             facts = connection.execute(query, tuple(structures)).fetchall()
+            forgotten = connection.execute("SELECT fact FROM forgotten").fetchall()
     except sqlite3.Error:
         return None
-    return hash_of(fact for (fact,) in facts) if Stamp.of(address) == before else None
+    return hash_of((fact for (fact,) in facts), (fact for (fact,) in forgotten)) if Stamp.of(address) == before else None
 
 
-def hash_of(facts: Iterable[str]) -> str:
-    """Of facts by their identifiers, in any order."""
-    return hashlib.sha256("\n".join(sorted(facts)).encode()).hexdigest()
+def hash_of(facts: Iterable[str] = (), forgotten: Iterable[str] = ()) -> str:
+    """Of facts, and of forgotten ones, by their identifiers, in any order."""
+    return hashlib.sha256("\n".join([*sorted(facts), *(f"-{fact}" for fact in sorted(forgotten))]).encode()).hexdigest()

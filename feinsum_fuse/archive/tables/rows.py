@@ -1,4 +1,5 @@
 """The tables of an archive. A fact is a row of ``measurements`` with what it refers to; rows are added and never changed.
+Those of a fact that is to be forgotten are deleted, but for what other facts share.
 
 Rows that many facts share are found by ``digest``, the SHA-256 of their ``document``.
 """
@@ -142,3 +143,12 @@ class PredictionRow(Base):
     document: Mapped[LongText]
 
     measurement: Mapped[MeasurementRow] = relationship(back_populates="prediction")
+
+
+class ForgottenRow(Base):
+    """A fact that is not to be answered any more, wherever it comes from: one that ships with the package, or is imported again."""
+
+    __tablename__ = "forgotten"
+
+    fact: Mapped[ShortText] = mapped_column(unique=True)
+    date: Mapped[str] = mapped_column(Storable(40))

@@ -13,11 +13,11 @@ from ...errors import ArchiveError
 from .address import Address, Url, locate
 from .database import back_up, copy_in_memory, read, reporting, write
 from .place import hash_of
-from .rows import CascadeRow, MeasurementRow
+from .rows import CascadeRow, ForgottenRow, MeasurementRow
 from .server import lock_tables
 
 T = TypeVar("T")
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """All versions of the schema, oldest first; the last is what this package reads and writes."""
 
 _VERSION_TABLE = "alembic_version"
@@ -136,8 +136,10 @@ def ask(address: Address, question: Callable[[Connection], T]) -> T | None:
 
 def digest_of_facts(url: Url | None, structures: Sequence[str]) -> str:
     """:func:`~feinsum_fuse.archive.tables.place.digest_of_facts` of any database, a server's too; as :func:`ask`, it may wait."""
-    query = select(MeasurementRow.fact).join(CascadeRow).where(CascadeRow.structure.in_(structures))
-    return hash_of(ask(locate(url), lambda connection: list(connection.scalars(query))) or ())
+    known = select(MeasurementRow.fact).join(CascadeRow).where(CascadeRow.structure.in_(structures))
+    forgotten = select(ForgottenRow.fact)
+    facts = ask(locate(url), lambda connection: (list(connection.scalars(known)), list(connection.scalars(forgotten))))
+    return hash_of(*(facts or ()))
 
 
 def _too_old(address: Address, found: str | None) -> ArchiveError:

@@ -31,7 +31,7 @@ from ...progress import Hook, Stage
 from ..facts.record import FactId, Record
 from ..facts.recording import record_from
 from ..tables.address import Url, locate
-from ..tables.rows import MeasurementRow
+from ..tables.rows import ForgottenRow, MeasurementRow
 from ..tables.schema import ask, tell
 from ..tables.storage import compact, insert, record_of, schedule_from_text, schedule_to_text
 from .cascade_text import CascadeText, cascade_of, cascade_to_json
@@ -131,10 +131,13 @@ class Merge:
     added: int
     present: int
     """Facts that were there already."""
+    forgotten: int = 0
+    """Facts that were left out, since they had been forgotten."""
 
     def __str__(self) -> str:
         facts, were = "fact" if self.added == 1 else "facts", "was" if self.present == 1 else "were"
-        return f"{self.added} {facts} added, {self.present} {were} there already"
+        left = f", {self.forgotten} left out as forgotten" if self.forgotten else ""
+        return f"{self.added} {facts} added, {self.present} {were} there already{left}"
 
 
 def export_facts(url: Url | None = None, *, progress: Hook | None = None) -> Iterator[str]:
@@ -258,18 +261,20 @@ def merge(records: Iterable[Record], url: Url | None = None, *, progress: Hook |
         expect(record, instance("a record", Record), "each fact", ArchiveError)
 
     def add(connection: Connection) -> Merge:
-        added = 0
+        added = present = 0
+        forgotten = set(connection.scalars(select(ForgottenRow.fact)))
         with Session(connection) as session, Stage("storing facts", progress, len(wanted)) as storing:
             for record in wanted:
                 known = session.scalar(select(MeasurementRow).where(MeasurementRow.fact == record.id))
-                if known is None:
+                if known is None and record.id not in forgotten:
                     insert(session, record)
                     added += 1
-                elif not _same(record_of(known), record):
+                elif known is not None and not _same(record_of(known), record):
                     raise ArchiveError(
                         f"fact {record.id} is in the database with another content", hint="one of the two was edited; remove it"
                     )
+                present += known is not None
                 storing.advance()
-        return Merge(added, len(wanted) - added)
+        return Merge(added, present, len(wanted) - added - present)
 
     return tell(locate(url), add)
