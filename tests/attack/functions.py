@@ -187,6 +187,7 @@ def functions(folder: Path) -> Sequence[Function]:
         Function("predict", ff.predict, (some,), {"cold": False}, 2),
         Function("predict_many", ff.predict_many, (whole, {(1,): np.array([1, 2, 4])}), {}, 3),
         Function("query", ff.query, (cascade, HERE), {"limit": 3, "outcome": "ok", "url": url}, 2),
+        Function("forget", ff.forget, ("0",), {"url": url}, 0.5),
         Function("record", ff.record, (made,), {"prediction": None, "url": url}, 0.5),
         Function("retrieve", ff.retrieve, (OneOf((*cascades, kernels[0], plain)), HERE), {"url": url}, 2),
         Function("optimize", ff.optimize, (OneOf(kernels), HERE), {"url": url}, 0.1),
