@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..archive.facts.fact import Fact
     from ..formats.spec import Spec
 
-command = typer.Typer(help="What is recorded: stats, best, export, import, forget.", no_args_is_help=True, rich_markup_mode=None)
+command = typer.Typer(help="What is recorded: stats, best, export, import, forget, serve.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @command.command()
@@ -178,3 +178,22 @@ def forget(
         emit_json(dataclasses.asdict(done))
     else:
         emit(f"{'remembered' if undo else 'forgotten'}: {done}")
+
+
+@command.command()
+def serve(
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Listen there. Default: for this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", min=1, max=65535, help="Where a browser finds it.")] = 8180,
+    url: UrlOption = None,
+) -> None:
+    """Show an archive in a browser until interrupted: search, facts with their history and kernel, two side by side, failures, export.
+
+    It only reads. Needs the extra serve.
+    """
+    from ..archive.tables.address import locate
+    from ..pages.browser.application import is_loopback, serve
+
+    if not is_loopback(host):
+        note(f"warning: whoever reaches {host} can read this archive")
+    note(f"{locate(url)} on http://{f'[{host}]' if ':' in host else host}:{port}/ until Ctrl-C")
+    serve(url, host, port)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
+import math
 from collections.abc import Sequence
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
+from ..device.timing.measurement import time_text
 
 
 @cache
@@ -18,8 +21,14 @@ def environment() -> Environment:
     found = Environment(
         loader=PackageLoader("feinsum_fuse.pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    found.filters["seconds"] = seconds
     found.globals["style"] = Markup(text("page.css"))
     return found
+
+
+def seconds(value: float) -> str:
+    """A time in a table; a dash where there is none."""
+    return time_text(value) if math.isfinite(value) else "-"
 
 
 @cache
