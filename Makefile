@@ -1,7 +1,7 @@
 # Everything starts from Python 3.11 or later, make and gcc; `make demo` and `make test` create .venv themselves.
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow doc lint clean wheels gpu
+.PHONY: demo test test-slow browser doc lint clean wheels gpu
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,12 +11,24 @@ PYTHON ?=
 demo: $(VENV)/installed
 	@$(BIN)/feinsum-fuse run --calibrate $(addprefix examples/three_matmuls/,workload.yaml mapping_unfused.yaml mapping_fused.yaml)
 
-test: lint
+test: lint browser
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-test-slow: lint
+test-slow: lint browser
 	@echo "seed $${FEINSUM_FUSE_SEED:-20261}, commit $$(git rev-parse HEAD 2>/dev/null || echo unknown)"
 	FEINSUM_FUSE_SLOW=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+# Chromium for the tests of pages: Debian's package, installed where that can be done. Without it these tests are skipped, and say so.
+browser:
+	@for name in chromium chromium-browser google-chrome $$FEINSUM_FUSE_BROWSER; do \
+	    if command -v "$$name" >/dev/null; then exit 0; fi; \
+	done; \
+	if [ "$$(id -u 2>/dev/null)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing chromium for the tests of pages"; \
+	    if timeout 300 sh -c 'apt-get update && apt-get install -y chromium' >/dev/null 2>&1 </dev/null; then exit 0; fi; \
+	fi; \
+	echo "no browser: the tests of pages in one are skipped. Install chromium (Debian: apt-get install chromium)," >&2; \
+	echo "or name one: FEINSUM_FUSE_BROWSER=/path/to/chromium make test" >&2
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .

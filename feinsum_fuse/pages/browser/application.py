@@ -106,6 +106,10 @@ def _add_pages(app: Flask, archive: Browsed) -> None:
 
         return Response(lines(), mimetype="application/jsonl", headers={"Content-Disposition": 'attachment; filename="facts.jsonl"'})
 
+    @app.get("/favicon.ico")
+    def _icon() -> Response:
+        return Response(status=204)
+
     @app.get("/page.css")
     def _style() -> Response:
         return Response(text("page.css"), mimetype="text/css", headers={"Cache-Control": "max-age=3600"})

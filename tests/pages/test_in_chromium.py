@@ -1,0 +1,112 @@
+"""Pages in a real browser: nothing complains, hover and keyboard work, filters filter, and a hostile archive runs no script."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("flask", reason="the extra serve is not installed")
+
+from werkzeug.serving import make_server
+
+from feinsum_fuse.archive import record
+from feinsum_fuse.pages.browser.application import application
+from feinsum_fuse.pages.report import page as written
+from tests.archive.samples import measurement, product, tiled
+from tests.pages.chromium import browser, watched
+from tests.pages.hostile import NAMES
+from tests.pages.test_report import matvecs, reported
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a report in whose names are scripts."""
+    root = Path(__file__).resolve().parents[2]
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(written(reported(matvecs(root), labels=(" ".join(NAMES),), title=NAMES[0])))
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an archive with a hostile message."""
+    place = str(tmp_path_factory.mktemp("archive") / "facts.sqlite3")
+    for factor in (4, 8):
+        record(measurement(product(), tiled(factor=factor), median_ns=1e3 * factor), url=place)
+    record(dataclasses.replace(measurement(outcome="crashed"), message=" ".join(NAMES)), url=place)
+    server = make_server("127.0.0.1", 0, application(place), threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+
+
+def test_a_report_is_drawn_and_answers_pointer_and_keyboard(chromium: Browser, report: str) -> None:
+    page = chromium.new_page()
+    complaints = watched(page)
+    page.goto(report)
+    page.wait_for_selector("figure.live .js-plotly-plot")
+    assert page.locator("figure.live").count() == page.locator("figure").count()
+    assert not page.locator("figure img").first.is_visible()
+    loop = page.locator(".node.loop").first
+    more = page.locator(".node.storage .more").first
+    assert not more.is_visible()
+    page.locator(".node.storage").first.hover()
+    assert more.is_visible()
+    loop.focus()
+    assert page.locator("code.chosen").count() >= 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.node, .listing') !== null")
+    page.emulate_media(media="print")
+    assert page.locator("figure img").first.is_visible() and more.is_visible()
+    assert complaints == []
+    page.close()
+
+
+def test_a_report_without_scripts_has_pictures_and_links(chromium: Browser, report: str) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report)
+    assert page.locator("figure img").first.is_visible()
+    link = page.locator(".node a").first
+    line = link.get_attribute("href")
+    link.click()
+    assert page.url.endswith(line or "-") and page.locator(f"{line}:target").count() == 1
+    context.close()
+
+
+def test_an_archive_is_filtered_compared_and_runs_no_script(chromium: Browser, served: str) -> None:
+    page = chromium.new_page()
+    complaints = watched(page)
+    page.goto(served)
+    assert page.locator("tbody tr").count() == 3
+    page.get_by_label("Outcome").select_option("ok")
+    page.get_by_role("button", name="Search").click()
+    assert page.locator("tbody tr").count() == 2
+    for box in page.locator("input[type=checkbox]").all():
+        box.check()
+    page.get_by_role("button", name="Compare two").click()
+    assert page.locator("tr.differs").count() > 2
+    page.get_by_role("link", name="Failures by kind").click()
+    assert NAMES[0] in page.locator("tbody").inner_text()
+    page.locator("tbody a").first.click()
+    page.locator("tbody a").first.click()
+    page.wait_for_load_state("load")
+    assert page.locator("img").evaluate("image => image.complete && image.naturalWidth > 0")
+    assert complaints == []
+    page.close()
