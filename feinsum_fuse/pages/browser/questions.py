@@ -134,7 +134,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Choices:
+class HeldKinds:
     """What an archive holds, to choose from."""
 
     devices: tuple[str, ...] = ()
@@ -175,16 +175,16 @@ class Browsed:
 
         return ask(self.address, question) or Listed((), 0)
 
-    def choices(self) -> Choices:
+    def choices(self) -> HeldKinds:
         """The devices and structures of the archive."""
 
-        def question(connection: Connection) -> Choices:
+        def question(connection: Connection) -> HeldKinds:
             devices = connection.scalars(select(DeviceRow.identity).distinct().order_by(DeviceRow.identity))
             first = select(func.min(CascadeRow.id)).group_by(CascadeRow.structure)
             kinds = connection.execute(select(CascadeRow.structure, CascadeRow.document).where(CascadeRow.id.in_(first)).limit(500))
-            return Choices(tuple(devices), tuple((row.structure, cascade_label(row.document)) for row in kinds))
+            return HeldKinds(tuple(devices), tuple((row.structure, cascade_label(row.document)) for row in kinds))
 
-        return ask(self.address, question) or Choices()
+        return ask(self.address, question) or HeldKinds()
 
     def failures(self) -> tuple[FailureKind, ...]:
         """Failed facts by outcome, stage and device, the most frequent first."""
