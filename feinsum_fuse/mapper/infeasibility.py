@@ -14,7 +14,7 @@ from ..formats.arch import Memory, TensorRules, Toll
 from .budget import Budget
 from .einsum.constraint_counts import constraint_counts, tile_counts, without
 from .einsum.space import levels
-from .einsum.tables import Tables
+from .enumeration.tables import Tables
 from .errors import UnprovedError, UnsearchedError
 from .joining.joins import Joins
 from .joining.structures import Structures

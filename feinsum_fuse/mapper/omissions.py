@@ -12,8 +12,8 @@ from ..formats.arch import Network
 from ..model.accelforge.terms import FULL, PARTIAL
 from ..model.quantity import Array
 from .einsum.space import EinsumSpace
-from .einsum.tables import Tables
 from .einsum.tile_table import EXHAUSTIVE
+from .enumeration.tables import Tables
 from .problem import Problem
 
 INEXPRESSIBLE = "mappings that hold a tensor of several Einsums above a loop that these share, for one of them alone"

@@ -21,14 +21,14 @@ from ..model.accelforge.latency import component_latency
 from ..model.accelforge.terms import Terms
 from ..model.quantity import Array
 from .budget import Budget
-from .einsum.block import Limit
 from .einsum.choices import Choices, Placed
 from .einsum.constraint_counts import constraint_counts
-from .einsum.prefixes import Fusible
 from .einsum.space import EinsumSpace, homes
 from .einsum.spreads import first_spread, spreads
-from .einsum.tables import BEAM, PROMISING, Homes, Tables
 from .einsum.tile_table import EXHAUSTIVE
+from .enumeration.block import Limit
+from .enumeration.prefixes import Fusible
+from .enumeration.tables import BEAM, PROMISING, Homes, Tables
 from .errors import NoMappingError, UnsearchedError
 from .joining.lifetimes import Floors, Lifetimes, NamedHomes
 from .joining.structures import Additive, Piece

@@ -11,9 +11,9 @@ from constantdict import constantdict
 from ..formats.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from ..formats.workload import Workload
 from ..model.accelforge.terms import Integers
-from .einsum.block import PartialMapping
-from .einsum.prefixes import sinking
 from .einsum.space import EinsumSpace
+from .enumeration.block import PartialMapping
+from .enumeration.prefixes import sinking
 from .joining.joins import Part
 
 

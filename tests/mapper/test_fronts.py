@@ -10,7 +10,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.mapper import NoMappingError, SearchProgress, UnprovedError, UnsearchedError
 from feinsum_fuse.mapper.budget import Budget
-from feinsum_fuse.mapper.einsum import tables
+from feinsum_fuse.mapper.enumeration import tables
 from feinsum_fuse.mapper.stocks import processes
 
 from .specs import arch, compute, memory, spec, two_memories, workload

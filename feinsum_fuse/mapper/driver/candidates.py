@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.quantity import Array
-from ..einsum.block import Limit
-from ..einsum.pareto import SLACK
+from ..enumeration.block import Limit
+from ..enumeration.pareto import SLACK
 from ..joining.joins import Joins, Part
 from ..joining.structures import Structures
 from ..options import Objective

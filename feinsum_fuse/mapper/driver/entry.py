@@ -11,7 +11,7 @@ from ...formats.spec import Spec, expect_spec
 from ...progress import Hook
 from ...schedule.target import DeviceLimits
 from ..device import for_device
-from ..einsum.pareto import SLACK
+from ..enumeration.pareto import SLACK
 from ..errors import UnsearchedError
 from ..omissions import INEXPRESSIBLE, Omissions
 from ..options import MAX_ROWS, Objective, Options

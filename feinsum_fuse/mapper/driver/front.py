@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...model.quantity import Array
-from ..einsum.pareto import SLACK, undominated
+from ..enumeration.pareto import SLACK, undominated
 from ..errors import LateError, NoMappingError
 from ..infeasibility import infeasible
 from ..omissions import INEXPRESSIBLE, Omissions

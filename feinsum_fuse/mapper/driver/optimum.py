@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..einsum.pareto import SLACK
+from ..enumeration.pareto import SLACK
 from ..errors import LateError, NoMappingError, UnprovedError
 from ..infeasibility import infeasible
 from ..omissions import Omissions

@@ -1,1 +1,1 @@
-"""The mapspace of one Einsum: storage choices, chains of tile vectors, tables of partial mappings."""
+"""The mapspace of one Einsum: storage choices, ways in space, tiles, constraints, and what each holder costs."""

@@ -13,7 +13,7 @@ from ...model.accelforge.terms import Integers
 from ...model.accelforge.tile import values
 from ...model.quantity import Array
 from ..budget import Budget
-from ..einsum.pareto import undominated
+from ..enumeration.pareto import undominated
 from .carry import Carry, LiveTensor
 from .lifetimes import Lifetimes
 from .structures import Boundary, Edge, Living, Piece, Structures, tile_number

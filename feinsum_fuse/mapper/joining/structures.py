@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
-from ..einsum.block import TableBlock
-from ..einsum.heads import heads
+from ..enumeration.block import TableBlock
+from ..enumeration.heads import heads
 from .lifetimes import Lifetimes, rank_of, variable_of
 
 Additive = Literal["own", "all", "all but heads"]

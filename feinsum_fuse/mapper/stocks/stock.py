@@ -11,10 +11,10 @@ import numpy as np
 
 from ...formats.arch import DEFAULT_TOTAL_LATENCY
 from ...model.quantity import Array
-from ..einsum.block import Limit, Packed, TableBlock
-from ..einsum.pareto import SLACK
 from ..einsum.space import EinsumSpace
-from ..einsum.tables import Homes, Tables
+from ..enumeration.block import Limit, Packed, TableBlock
+from ..enumeration.pareto import SLACK
+from ..enumeration.tables import Homes, Tables
 from .processes import answers
 from .store import Store
 

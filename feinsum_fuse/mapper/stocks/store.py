@@ -17,12 +17,12 @@ import numpy as np
 
 from ...errors import SearchError
 from ...whole_file import replacing
-from ..einsum.block import Packed
-from ..einsum.prefixes import Frame, Held
+from ..enumeration.block import Packed
+from ..enumeration.prefixes import Frame, Held
 
 MOST_BYTES = 1 << 30
 """What a folder holds; beyond it the files that were used longest ago go."""
-SOURCES = ("mapper/einsum/*.py", "mapper/stocks/*.py", "mapper/merging.py", "model/accelforge/*.py")
+SOURCES = ("mapper/einsum/*.py", "mapper/enumeration/*.py", "mapper/stocks/*.py", "mapper/merging.py", "model/accelforge/*.py")
 """The code that tables depend on."""
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
 

@@ -17,10 +17,10 @@ from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link
 from ...model.quantity import Array
 from ..budget import Budget
-from .choices import Placed
+from ..einsum.choices import Placed
+from ..einsum.rules import Order, ordered
+from ..einsum.space import EinsumSpace, levels, objectives
 from .pareto import SLACK, numbered, undominated
-from .rules import Order, ordered
-from .space import EinsumSpace, levels, objectives
 
 Index = NDArray[np.intp] | Integers
 Holder = tuple[int, int]

@@ -10,12 +10,12 @@ import numpy as np
 
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
+from ..einsum.choices import Placed
+from ..einsum.space import EinsumSpace
 from ..merging import Merging
 from .chain import PlacedHolder
-from .choices import Placed
 from .pareto import SLACK
 from .prefixes import Frame, Held
-from .space import EinsumSpace
 
 Limit = tuple[float, float]
 """The most energy (J) and latency (s) of one instance."""

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
 from ..budget import Budget
+from ..einsum.choices import Placed
+from ..einsum.space import EinsumSpace, homes, objectives
 from ..errors import LateError, UnprovedError
 from ..options import Options
 from .block import Limit, Packed, TableBlock
 from .chain import Chains, Rows, Spare, Starts, Trace, within
-from .choices import Placed
 from .heads import head_first
 from .pareto import SLACK, numbered, undominated
 from .prefixes import NOWHERE, Frame, Fusible, Held, Prefix, allowed, frames, placements, prefix, spare_places
-from .space import EinsumSpace, homes, objectives
 
 Homes = tuple[int, ...]
 """Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""

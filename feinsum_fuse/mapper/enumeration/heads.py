@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.accelforge.terms import FULL, Integers
+from ..einsum.space import BATCH, HEAD, EinsumSpace
 from .prefixes import Frame
-from .space import BATCH, HEAD, EinsumSpace
 
 OPERANDS = 3
 """Tensors of a product: in an Einsum of fewer, a batch indexes all of them by accident."""

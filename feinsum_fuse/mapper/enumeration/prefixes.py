@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.terms import FULL, PARTIAL, Integers
 from ...model.quantity import Array
+from ..einsum.choices import Placed
+from ..einsum.rules import ordered
+from ..einsum.space import EinsumSpace
 from .chain import Spare
-from .choices import Placed
-from .rules import ordered
-from .space import EinsumSpace
 
 NOWHERE = -1
 """The home of a tensor that lives inside its chain."""
