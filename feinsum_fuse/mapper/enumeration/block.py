@@ -13,9 +13,9 @@ from ...model.quantity import Array
 from ..einsum.choices import Placed
 from ..einsum.space import EinsumSpace
 from ..merging import Merging
-from .chain import PlacedHolder
 from .pareto import SLACK
 from .prefixes import Frame, Held
+from .rows import PlacedHolder
 
 Limit = tuple[float, float]
 """The most energy (J) and latency (s) of one instance."""

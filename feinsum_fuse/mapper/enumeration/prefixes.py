@@ -14,7 +14,7 @@ from ...model.quantity import Array
 from ..einsum.choices import Placed
 from ..einsum.rules import ordered
 from ..einsum.space import EinsumSpace
-from .chain import Spare
+from .rows import Spare
 
 NOWHERE = -1
 """The home of a tensor that lives inside its chain."""

@@ -18,10 +18,11 @@ from ..einsum.space import EinsumSpace, homes, objectives
 from ..errors import LateError, UnprovedError
 from ..options import Options
 from .block import Limit, Packed, TableBlock
-from .chain import Chains, Rows, Spare, Starts, Trace, within
+from .chain import Chains, within
 from .heads import head_first
 from .pareto import SLACK, numbered, undominated
 from .prefixes import NOWHERE, Frame, Fusible, Held, Prefix, allowed, frames, placements, prefix, spare_places
+from .rows import Rows, Spare, Starts, Trace
 
 Homes = tuple[int, ...]
 """Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""
