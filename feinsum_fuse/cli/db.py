@@ -125,6 +125,7 @@ def _fact_data(fact: Fact) -> dict[str, object]:
         "median_s": known.measurement.median,
         "date": known.measurement.provenance.date,
         "device": str(known.device),
+        "function": None if known.function is None else {"name": known.function.name, "version": known.function.version},
         "schedule": None if fact.schedule is None else json.loads(fact.schedule.to_json()),
     }
 

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from ..archive.tables.address import Url
     from ..cascades.cascade import Cascade
     from ..formats.spec import Spec
+    from ..schedule.function import Transform
+    from ..schedule.schedule import Schedule
 
     File: TypeAlias = str | os.PathLike[str]
     Computation: TypeAlias = Spec | Cascade | lp.TranslationUnit | File | Sequence[File]
 
 BY_NAME = mapping("a mapping from names", TEXT, ANYTHING) | NOTHING
+BY = Kind("a schedule or a function", lambda value: value is None or isinstance(value, str) or callable(value) or hasattr(value, "steps"))
 TUNE = Kind("a truth value or a number of seconds", lambda value: isinstance(value, bool) or SECONDS.holds(value))
 
 
@@ -40,6 +43,7 @@ TUNE = Kind("a truth value or a number of seconds", lambda value: isinstance(val
     dtypes=BY_NAME,
     variables=BY_NAME,
     tune=TUNE,
+    by=BY,
     timeout_s=SECONDS | NOTHING,
     progress=HOOK,
 )
@@ -51,6 +55,7 @@ def compile(
     dtypes: Mapping[str, str] | None = None,
     variables: Mapping[str, object] | None = None,
     tune: bool | float = False,
+    by: Schedule | Transform | str | None = None,
     url: Url | None = None,
     timeout_s: float | None = None,
     reference_bytes: int | None = None,
@@ -62,9 +67,13 @@ def compile(
     them), a file or a list of them (``variables`` as ``ff.load`` takes them). A kernel is matched first; the program takes its arrays,
     row-major, by name.
 
-    How it runs is decided by the first of these that has something to say: a mapping that was given; with ``tune``, a search that measures
-    (``True``, or so many seconds); the best fact recorded at ``url`` or shipped, if it beats the default mapping here; the model of a
-    calibrated device, within a second of search; the rules of the default mapping. ``program.origin`` says which, and why not others.
+    ``by`` is a transformation of the caller's own: a :class:`~feinsum_fuse.schedule.schedule.Schedule`, or a function from loopy kernel to
+    loopy kernel (or its name, ``module:function``), which is given the kernel, or the cascade's own, and leaves its arguments as they are.
+    Nothing else is considered then, and what is measured and recorded is called by the function's name and version.
+
+    Without, how it runs is decided by the first of these that has something to say: a mapping that was given; with ``tune``, a search that
+    measures (``True``, or so many seconds); the best fact recorded at ``url`` or shipped, if it beats the default mapping here; the model
+    of a calibrated device, within a second of search; the rules of the default mapping. ``program.origin`` says which, and why not others.
 
     What this machine has chosen and built before is found on disk. ``device`` is a device or a part of its name (default: PoCL);
     ``progress`` is told of stages. ``reference_bytes``: memory for the float64 reference, which is computed in parts where it does not
@@ -75,13 +84,19 @@ def compile(
     text = written(what, sizes, dtypes, variables)
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     request = text.request if text is not None else None
-    if tune is False and (known := find(request, chosen, url)) is not None:
+    if by is None and tune is False and (known := find(request, chosen, url)) is not None:
         return known.program
     from .making import BuildOptions
     from .selection import selected, tuned
 
     options = BuildOptions(chosen, url, timeout_s, reference_bytes, progress)
     asked = what if text is None else text.read()
+    if by is not None:
+        from .by_hand import by_hand
+
+        if tune is not False:
+            raise SpecError("a program is tuned, or made by a transformation that is given (by), not both")
+        return by_hand(asked, by, options)
     if tune is not False:
         return tuned(asked, options, None if tune is True else float(tune))
     found = selected(asked, options)

@@ -22,7 +22,6 @@ from ..archive.facts.retrieval import query, retrieve
 from ..archive.key.identity import identify
 from ..archive.tables.place import text_of
 from ..cascades.cascade import Cascade
-from ..cascades.matching.match import match
 from ..cascades.reading.reader import cascade as cascade_of
 from ..device.calibration.device_file import default_file
 from ..device.catalogue import target
@@ -31,7 +30,7 @@ from ..device.program.origin import ChosenBy, Origin
 from ..device.program.program import Program
 from ..device.timing.outcome import KernelError
 from ..device.timing.turns import least
-from ..errors import ArchiveError, Error, LoweringError, MatchError, ScheduleError
+from ..errors import ArchiveError, Error, LoweringError, ScheduleError
 from ..formats.opencl import OpenCL, level_of
 from ..formats.reading.building import spec as spec_of
 from ..formats.spec import Spec, expect_spec
@@ -41,6 +40,7 @@ from ..mappings.suited import suited
 from ..progress import Stage
 from ..tuning.model_choice import predictions
 from ..tuning.tuner import tune
+from .by_hand import matched_arrays
 from .knowledge import Knowledge
 from .making import BuildOptions, Way, made
 from .ready import Chosen
@@ -98,13 +98,7 @@ def _computation(asked: object, options: BuildOptions) -> Spec | Cascade:
         return asked
     if not isinstance(asked, lp.TranslationUnit):
         return expect_spec(asked)
-    matched = match(asked, progress=options.progress)
-    if matched.computed:
-        raise MatchError(
-            f"the kernel computes {', '.join(matched.computed)} on the way in, which a program of arrays cannot take",
-            hint="ff.optimize(kernel, device) gives a loopy kernel with the same arguments.",
-        )
-    return matched.cascade
+    return matched_arrays(asked, options.progress).cascade
 
 
 def _usual(what: Spec | Cascade, options: BuildOptions) -> Way:

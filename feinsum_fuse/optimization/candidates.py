@@ -24,6 +24,7 @@ from ..mappings.suited import suited
 from ..model.kernel.kernel_time import nest_time
 from ..model.kernel.machine import Machine
 from ..progress import Hook
+from ..schedule.function import FunctionName, KernelFunction
 from ..schedule.kernel.tagging import tagged
 from ..schedule.schedule import Schedule
 from ..tuning.tuner import tune
@@ -64,6 +65,8 @@ class OptimizationRequest:
     seconds: float = 0.0
     """To tune for; 0: not at all."""
     progress: Hook | None = None
+    functions: Mapping[FunctionName, KernelFunction] = field(default_factory=dict)
+    """Those by which the caller allows kernels to be made."""
     reasons: list[str] = field(default_factory=list)
     """Why there are no more candidates."""
 
@@ -76,6 +79,11 @@ class OptimizationRequest:
             yield from self._tuned()
 
     def _facts(self) -> Iterator[Contender]:
+        if self.functions:
+            handed = [function.transform for function in self.functions.values()]
+            found = retrieve(self.kernel, self.device, self.url, functions=handed)
+            if found.function is not None:
+                yield Contender(How.fact, str(found.function.name), functools.partial(found.apply, self.kernel), found, found.is_near)
         fact = retrieve(self.kernel, self.device, self.url)
         if not fact:
             self.reasons.append(fact.detail)

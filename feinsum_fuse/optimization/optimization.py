@@ -13,6 +13,7 @@ from ..archive.tables.address import Url
 from ..arguments import FLAG, HOOK, SECONDS, expect
 from ..errors import Error, MatchError
 from ..progress import Hook, Stage
+from ..schedule.function import functions_by_name
 from .candidates import Contender, OptimizationRequest
 from .optimized import How, Optimized
 from .race import Times, times
@@ -29,6 +30,7 @@ def optimize(
     tune: bool = False,
     seconds: float = 60.0,
     own: Callable[[], lp.TranslationUnit] | None = None,
+    functions: Iterable[Callable[[lp.TranslationUnit], lp.TranslationUnit] | str] = (),
     url: Url | None = None,
     progress: Hook | None = None,
 ) -> Optimized:
@@ -42,12 +44,14 @@ def optimize(
     a fact that loses to the default mapping is not. What is not legal, does not agree or is slower is named in ``reasons``. A fact from
     sizes far away (``Fact.is_near``) of which nothing says that it is fast here is tried where the default mapping fails. ``own``
     gives the kernel by the caller's own transformation, which takes part in the race, unverified, and is the answer where there is no
-    other. ``progress`` is told of stages. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
+    other. A fact by one of ``functions``, as for ``retrieve``, takes part too. ``progress`` is told of
+    stages. Raises :class:`~feinsum_fuse.errors.MatchError` for what is no loopy kernel.
     """
     expect(progress, HOOK, "progress", MatchError)
     expect(tune, FLAG, "tune", MatchError)
     expect(seconds, SECONDS, "seconds", MatchError)
     info = described(device)
+    allowed = functions_by_name(functions)
     try:
         with Stage("matching", progress):
             matched = recognised(kernel)
@@ -56,7 +60,7 @@ def optimize(
             raise
         return _fallback(kernel, own, [error.message])
     sizes = {matched.names.sizes[name]: TRIAL_SIZE for name in matched.cascade.size_parameters}
-    asked = OptimizationRequest(kernel, matched, info, sizes, url, seconds if tune else 0.0, progress)
+    asked = OptimizationRequest(kernel, matched, info, sizes, url, seconds if tune else 0.0, progress, allowed)
     with Stage("applying and verifying candidates", progress) as applying:
         made = _made(asked.candidates(), asked.reasons, applying)
     if not made:

@@ -99,3 +99,7 @@ class ApplicabilityError(ScheduleError):
 
 class NormalFormError(ScheduleError):
     """A kernel that is not in normal form where a step needs one, or an inconsistent one."""
+
+
+class FunctionError(ScheduleError):
+    """A transformation by a Python function that cannot be named, fails, or changes what it may not."""

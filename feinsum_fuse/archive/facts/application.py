@@ -23,9 +23,10 @@ from ...device.checking.verification import verify
 from ...device.runtime.isolation import RunResult, run_isolated
 from ...device.timing.outcome import KernelError, Outcome
 from ...errors import ArchiveError, LoweringError, ScheduleError
+from ...schedule.function import KernelFunction
 from ...schedule.schedule import Schedule
 from ..key.device_identity import device_identity
-from ..key.recognition import matching
+from ..key.recognition import matching, recognised
 from .proofs import kept_proofs
 from .question import Answer, Question, about_match, require_legal
 from .record import Record
@@ -106,13 +107,39 @@ def apply_schedule(
     return transformed
 
 
-def require_same_kernel(transformed: lp.TranslationUnit, kernel: lp.TranslationUnit, matched: Match, device: DeviceInfo) -> None:
-    """Raise :class:`~feinsum_fuse.device.timing.outcome.KernelError` if a kernel that no schedule made computes something else."""
-    target = target_of(device)
-    old, new = executable(kernel, target=target), executable(transformed, target=target)
+def apply_function(record: Record, function: KernelFunction, kernel: lp.TranslationUnit, device: DeviceInfo) -> lp.TranslationUnit:
+    """The caller's own kernel after the function that made the record's, verified on a device.
+
+    The whole kernel is handed to it. Raises as :func:`apply_record`, and :class:`~feinsum_fuse.schedule.errors.FunctionError` where the
+    function fails or changes arguments.
+    """
+    matched = recognised(kernel)
+    asked = about_match(matched, device)
+    if asked.answer(record) is None:
+        hint = "retrieve a fact for this very kernel: retrieve(kernel, device, functions=[...]).apply(kernel)"
+        raise ArchiveError("the fact is about a cascade of another structure, other element types or other strides", hint=hint)
+    transformed = function.apply(kernel)
+    require_same_kernel(transformed, kernel, matched, device, _sizes_to_try(matched, asked, record.key.sizes))
+    return transformed
+
+
+def require_same_kernel(
+    transformed: lp.TranslationUnit,
+    kernel: lp.TranslationUnit,
+    matched: Match,
+    device: DeviceInfo,
+    sizes: Mapping[str, int] | None = None,
+) -> None:
+    """Raise :class:`~feinsum_fuse.device.timing.outcome.KernelError` if a kernel that no schedule made computes something else.
+
+    ``sizes`` at which that is tried for symbolic ones, by argument.
+    """
+    target, numbers = target_of(device), sizes or {}
+    given = at_sizes(kernel, numbers)
+    old, new = executable(given, target=target), executable(at_sizes(transformed, numbers), target=target)
     proof = (old.source_hash, new.source_hash, device_identity(device))
     if proof not in _verified:
-        _require_same(old, new, TrialData.of(kernel, old, SEED), matched, device, {})
+        _require_same(old, new, TrialData.of(given, old, SEED), matched, device, numbers)
         _verified.add(proof)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import ArchiveError
-from .application import apply_record
+from .application import apply_function, apply_record
 from .question import Answer, Fit, Question, Trust, size_distance, trust_in
 from .record import Record
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...device.catalogue import DeviceInfo
     from ...device.timing.measurement import Measurement
     from ...model.prediction import Prediction
+    from ...schedule.function import KernelFunction
     from ...schedule.schedule import Schedule
 
 NEAR = 2.0
@@ -44,11 +45,13 @@ class Fact:
     """The instructions of the kernel that was asked about, if it was one."""
     rewritings: tuple[Rewriting, ...] = ()
     """What the cascade that was asked about is rewritten by first: the record is about the rewritten one."""
+    function: KernelFunction | None = None
+    """The function that made the kernel (``known.function`` is what it is called), if the asker handed it over."""
 
     @classmethod
     def of(cls, answer: Answer, asked: Question) -> Fact:
         """The answer to a question."""
-        given = answer.record, answer.schedule, answer.source, answer.sizes, asked.instructions, asked.rewritings
+        given = answer.record, answer.schedule, answer.source, answer.sizes, asked.instructions, asked.rewritings, answer.function
         detail = "; ".join(filter(None, (*(f"rewritten by {one}" for one in asked.rewritings), answer.detail)))
         return cls(answer.found, detail, asked.device, *given)
 
@@ -97,13 +100,24 @@ class Fact:
 
         ``instructions`` are the ids of the instructions that the fact is about, by default those that it was retrieved for.
         """
+        if self.known.function is not None:
+            return self._by_function(kernel, instructions)
         named = (instructions,) if isinstance(instructions, str) else instructions
         chosen = self.instructions if named is None else tuple(named)
         return apply_record(self.known, kernel, self.device, chosen, self.rewritings)
+
+    def _by_function(self, kernel: lp.TranslationUnit, instructions: Iterable[str] | None) -> lp.TranslationUnit:
+        if self.function is None:
+            hint = "Hand it over: retrieve(kernel, device, functions=[function])."
+            raise ArchiveError(f"the fact's kernel was made by {self.known.function}, which runs where it is allowed alone", hint=hint)
+        if instructions is not None:
+            raise ArchiveError(f"{self.function.name} transforms whole kernels, not single instructions")
+        return apply_function(self.known, self.function, kernel, self.device)
 
     def __repr__(self) -> str:
         if self.record is None:
             return f"nothing known: {self.detail}"
         measurement = self.record.measurement
         trust = f", {self.trust} from {self.record.origin}" if self.record.origin else ""
-        return f"{self.found}{f' ({self.detail})' if self.detail else ''}{trust}: {measurement}"
+        by = f", by {self.record.function}" if self.record.function is not None else ""
+        return f"{self.found}{f' ({self.detail})' if self.detail else ''}{trust}{by}: {measurement}"

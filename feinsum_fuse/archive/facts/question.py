@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeAlias
@@ -21,6 +23,7 @@ from ...device.catalogue import DeviceInfo, target_of
 from ...errors import ArchiveError
 from ...formats.spec import Spec
 from ...schedule.errors import ApplicabilityError
+from ...schedule.function import FunctionName, KernelFunction
 from ...schedule.kernel.surroundings import apart
 from ...schedule.kernel.tagging import tagged
 from ...schedule.schedule import Schedule
@@ -80,6 +83,13 @@ class Answer:
     schedule: Schedule | None
     sizes: tuple[int | None, ...]
     """The lengths that were asked about, in the order of the record's; ``None`` where they are symbolic."""
+    function: KernelFunction | None = None
+    """The function that made the kernel, if the asker handed it over."""
+
+    @property
+    def can_be_applied(self) -> bool:
+        """Whether there is something to apply."""
+        return self.schedule is not None or self.function is not None
 
     @property
     def trust(self) -> Trust:
@@ -113,6 +123,10 @@ class Question:
     """What a kernel was matched to, if that was asked about."""
     rewritings: tuple[Rewriting, ...] = ()
     """What was done to the cascade that was matched before it was asked about."""
+    given: lp.TranslationUnit | None = None
+    """The caller's own kernel, if that was asked about as a whole."""
+    functions: Mapping[FunctionName, KernelFunction] = field(default_factory=dict)
+    """Those that the asker allows to be run."""
 
     @cached_property
     def kernel(self) -> lp.TranslationUnit:
@@ -147,10 +161,16 @@ class Question:
         found = Fit.device_family if not same_device else Fit.exact if exact_sizes else Fit.nearest_sizes
         detail = "; ".join(filter(None, (_size_detail(nearest, record), "" if same_device else f"recorded on {record.device}")))
         schedule = None if record.schedule is None else renamed_schedule(record.schedule, nearest.renaming.inverse())
-        return Answer(record, source, found, detail, distance, schedule, nearest.shape.sizes)
+        function = self.functions.get(record.function) if record.function is not None else None
+        return Answer(record, source, found, detail, distance, schedule, nearest.shape.sizes, function)
 
     def require(self, answer: Answer) -> None:
-        """Raise a :class:`~feinsum_fuse.errors.ScheduleError` unless the schedule is legal here, in this kernel and at these sizes."""
+        """Raise a :class:`~feinsum_fuse.errors.ScheduleError` unless the schedule is legal here, in this kernel and at these sizes.
+
+        A function is run on the kernel: it says itself where it can be.
+        """
+        if answer.function is not None:
+            answer.function.apply(self.kernel if self.given is None else self.given)
         if answer.schedule is not None and answer.schedule.steps:
             if answer.found is not Fit.exact:
                 answer.require_applicable()
@@ -180,21 +200,22 @@ def _size_detail(identity: Identity, record: Record) -> str:
     return f"recorded at {', '.join(differing)}" if differing else ""
 
 
-def question(x: Askable, device: Device) -> Question:
+def question(x: Askable, device: Device, functions: Mapping[FunctionName, KernelFunction] | None = None) -> Question:
     """The question about a cascade, a Spec's cascade, or the cascade that a loopy kernel is matched to.
 
     Raises :class:`~feinsum_fuse.errors.MatchError` for a kernel that is none.
     """
     info = described(device)
+    allowed = functions or {}
     if isinstance(x, lp.TranslationUnit):
-        return about_match(recognised(x), info)
+        return dataclasses.replace(about_match(recognised(x), info), given=x, functions=allowed)
     if isinstance(x, Match):
         return Question(x.cascade, identify(x.cascade), info)
     if isinstance(x, Spec):
         x = cascade_of(x)
     if not isinstance(x, Cascade):
         raise ArchiveError(f"a {type(x).__name__} cannot be looked up", hint="give a cascade, a Spec or a loopy kernel")
-    return Question(x, identify(x), info)
+    return Question(x, identify(x), info, functions=allowed)
 
 
 def about_match(matched: Match, info: DeviceInfo, rewritings: tuple[Rewriting, ...] = ()) -> Question:

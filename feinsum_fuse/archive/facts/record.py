@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...device.catalogue import DeviceInfo
     from ...device.timing.measurement import Measurement
     from ...model.prediction import Prediction
+    from ...schedule.function import FunctionName
     from ...schedule.schedule import Schedule
 
 FactId = NewType("FactId", str)
@@ -49,7 +50,7 @@ class Record:
     """The cascade's hash with maps and sizes."""
     cascade: Cascade
     schedule: Schedule | None
-    """``None`` if the mapping was rejected before there was one."""
+    """``None`` if the mapping was rejected before there was one, or if a function made the kernel."""
     measurement: Measurement
     prediction: Prediction | None = None
     mapping: str = ""
@@ -57,6 +58,9 @@ class Record:
     applicable: str = ""
     """The sizes for which the schedule is legal: an ISL set over lengths in the order of ``key.sizes``; empty where a fact
     was recorded before such sets were."""
+
+    function: FunctionName | None = None
+    """The Python function that made the kernel; only whoever hands it over can apply the fact."""
 
     origin: str = field(default="", compare=False)
     """The file from which it was imported; empty for what was measured by whoever keeps the database, or ships with the package."""

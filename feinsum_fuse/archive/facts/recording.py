@@ -20,6 +20,7 @@ from ...errors import ArchiveError, Error
 from ...formats.writing.writer import mapping_text
 from ...lowering import lower
 from ...model.prediction import Prediction
+from ...schedule.function import FunctionName
 from ...schedule.schedule import Schedule
 from ..key.applicability import covers
 from ..key.device_identity import device_identity
@@ -87,12 +88,12 @@ def record_from(
     arguments = tuple(dataclasses.replace(argument, name=renaming.tensors[argument.name]) for argument in arguments)
     message, label = storable(measurement.message), storable(measurement.label)
     stored = dataclasses.replace(measurement, arguments=arguments, error=error, message=message, label=label, subject=None)
-    key = key_from(identity, measurement, schedule)
+    key = key_from(identity, measurement, schedule if subject.function is None else subject.function)
     identifier = fact or FactId(uuid.uuid4().hex)
     named = renamed_cascade(cascade, renaming)
     if applicable and not covers(applicable, key.sizes):
         raise ArchiveError(f"the sizes {list(key.sizes)} that were measured lie outside the set {applicable!r} that is said to hold them")
-    made = Record(identifier, key, cascade.key, named, schedule, stored, prediction, mapping, applicable)
+    made = Record(identifier, key, cascade.key, named, schedule, stored, prediction, mapping, applicable, subject.function)
     return dataclasses.replace(made, applicable=made.applicable_sizes)
 
 
@@ -106,7 +107,7 @@ def canonical_names(identity: Identity, schedule: Schedule | None) -> Renaming:
     return identity.least(lambda renaming: schedule_to_text(renamed_schedule(schedule, renaming)))
 
 
-def key_from(identity: Identity, measurement: Measurement, schedule: Schedule | None) -> FactKey:
+def key_from(identity: Identity, measurement: Measurement, schedule: Schedule | FunctionName | None) -> FactKey:
     """The key of a fact about a cascade of known sizes."""
     sizes = tuple(size for size in identity.shape.sizes if size is not None)
     device = device_identity(measurement.provenance.device)
@@ -117,6 +118,8 @@ def key_from(identity: Identity, measurement: Measurement, schedule: Schedule | 
 
 def _schedule_of(subject: Subject) -> Schedule | None:
     """The schedule that ran; for a Spec whose kernel failed, the one that its mapping lowers to, if it does."""
+    if subject.function is not None:
+        return None
     if subject.schedule is not None or subject.spec is None or subject.spec.mapping is None:
         return subject.schedule
     try:

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import loopy as lp
 from sqlalchemy import Connection, select
@@ -26,6 +26,7 @@ from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, MatchError, ScheduleError
 from ...mappings.variants import variants
 from ...progress import Hook, Stage
+from ...schedule.function import functions_by_name
 from ..key.device_identity import Device, described
 from ..key.recognition import parts
 from ..tables.address import Url, locate
@@ -55,6 +56,7 @@ def query(
     *,
     limit: int | None = None,
     outcome: str | None = "ok",
+    functions: Iterable[Callable[[lp.TranslationUnit], lp.TranslationUnit] | str] = (),
     url: Url | None = None,
     progress: Hook | None = None,
 ) -> tuple[Fact, ...]:
@@ -62,6 +64,7 @@ def query(
 
     First those of the same sizes on the same device, then the same structure at other sizes (nearest first), then devices of the same
     family; among equals warm before cold, then by median time (failures: newest first). ``outcome`` filters; ``None`` gives all.
+    Facts about kernels that a function made are among them; those of ``functions``, as for :func:`retrieve`, can be applied.
     Facts that ship with the package lie beneath those of the database at ``url``. Reads only; an empty tuple if nothing is known.
     ``progress`` is told of each fact that was compared with ``x``.
     """
@@ -72,13 +75,20 @@ def query(
         raise ArchiveError(f"{outcome!r} is no outcome", hint=f"There are {', '.join(Outcome)}; None stands for all.")
     if limit is not None and limit < 0:
         raise ArchiveError(f"a limit of {limit} facts makes no sense")
-    asked = question(x, device)
+    asked = question(x, device, functions_by_name(functions))
     answers = [answer for answer in _answers(asked, url, progress) if outcome is None or answer.record.measurement.outcome == outcome]
     answers.sort(key=lambda answer: (answer.rank, _order(answer.record)))
     return tuple(Fact.of(answer, asked) for answer in answers[:limit])
 
 
-def retrieve(x: Askable, device: Device, url: Url | None = None, *, progress: Hook | None = None) -> Fact:
+def retrieve(
+    x: Askable,
+    device: Device,
+    url: Url | None = None,
+    *,
+    functions: Iterable[Callable[[lp.TranslationUnit], lp.TranslationUnit] | str] = (),
+    progress: Hook | None = None,
+) -> Fact:
     """The best known schedule that applies to ``x`` on ``device``; the fact says how it was found, and may be ``nothing``.
 
     Schedules are compared by the median of their medians at equal sizes on equal devices. One whose latest measurement there was wrong,
@@ -86,17 +96,21 @@ def retrieve(x: Askable, device: Device, url: Url | None = None, *, progress: Ho
     with the package, at the same sizes; it says nothing about schedules that were measured here, and is passed over if its times are
     impossible. At sizes or on a device other than recorded, a schedule must be legal for ``x``. Reads only.
 
+    A kernel that a Python function made is answered where the caller allows it: ``functions`` holds the function, or its name
+    ``module:function``, which is imported then. Others are passed over and named.
+
     Of a kernel the fact may be about the cascade as it is rewritten (:mod:`feinsum_fuse.mappings.variants`), and says so. If nothing is
     known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
     ``progress`` is told of each fact that was compared with ``x``, and of the parts of a kernel that were asked about.
     """
     expect(progress, HOOK, "progress", ArchiveError)
+    allowed = functions_by_name(functions)
     if not isinstance(x, lp.TranslationUnit):
-        return _best(question(x, device), url, progress)
+        return _best(question(x, device, allowed), url, progress)
     info, failure = described(device), None
     best: Fact | None = None
     try:
-        best = _best_of_variants(question(x, info), url, progress)
+        best = _best_of_variants(question(x, info, allowed), url, progress)
     except MatchError as error:
         failure = error
     if best:
@@ -148,6 +162,9 @@ def _best(asked: Question, url: Url | None, progress: Hook | None) -> Fact:
             continue
         return Fact.of(best, asked)
     known = sum(len(answers) for answers in groups.values())
+    names = {a.record.function for answers in groups.values() for a in answers if a.record.function is not None and a.function is None}
+    if names:
+        refused += f"; made by {', '.join(map(str, sorted(names)))}, which the caller has not handed over (functions=[...])"
     if known:
         detail = f"of {known} facts about this structure, none has a schedule that applies{refused}"
     else:
@@ -233,7 +250,7 @@ def _trusted(answers: list[Answer]) -> bool:
     """Whether there is a time, and no fault after it."""
     times = [answer.record.measurement.provenance.date for answer in answers if answer.record.measurement.outcome is Outcome.ok]
     faults = [answer.record.measurement.provenance.date for answer in answers if answer.record.measurement.outcome in FAULTS]
-    return bool(times) and all(max(times) > fault for fault in faults) and answers[0].schedule is not None
+    return bool(times) and all(max(times) > fault for fault in faults) and answers[0].can_be_applied
 
 
 def _rating(answers: list[Answer]) -> tuple[bool, bool, float, Answer]:

@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 
 from ...device.timing.measurement import Measurement
 from ...errors import ArchiveError, Error, ScheduleError
+from ...formats.validation.adapter import Adapter, StrictModel
 from ...model.prediction import Prediction
+from ...schedule.function import FunctionLocation, FunctionName, FunctionVersion
 from ...schedule.schedule import Schedule
 from ..facts.record import FactId, FactKey, Record
 from ..key.device_identity import device_family, device_identity
@@ -23,18 +25,39 @@ Row = TypeVar("Row", bound=SharedRow)
 NO_SCHEDULE = "null"
 
 
+class FunctionText(StrictModel):
+    """The name of a function as it is stored."""
+
+    function: FunctionLocation
+    version: FunctionVersion
+
+    def name_of(self) -> FunctionName:
+        """The name."""
+        return FunctionName(self.function, self.version)
+
+
+_FUNCTIONS: Adapter[FunctionText] = Adapter(FunctionText, "function", ScheduleError)
+
+
 def compact(data: object) -> str:
     """JSON on one line, the same for equal data."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
-def schedule_to_text(schedule: Schedule | None) -> str:
-    """The document of a schedule, on one line."""
+def schedule_to_text(schedule: Schedule | FunctionName | None) -> str:
+    """The document of a schedule, or of the name of a function that stands for one, on one line."""
+    if isinstance(schedule, FunctionName):
+        return compact({"function": schedule.name, "version": schedule.version})
     return NO_SCHEDULE if schedule is None else compact([step.to_json() for step in schedule.steps])
 
 
-def schedule_from_text(text: str) -> Schedule | None:
-    """The inverse of :func:`schedule_to_text`; :class:`~feinsum_fuse.errors.ScheduleError` for steps that this version does not know."""
+def schedule_from_text(text: str) -> Schedule | FunctionName | None:
+    """The inverse of :func:`schedule_to_text`; nothing is imported.
+
+    Raises :class:`~feinsum_fuse.errors.ScheduleError` for steps that this version does not know.
+    """
+    if text.startswith("{"):
+        return _FUNCTIONS.read(text).name_of()
     return None if text == NO_SCHEDULE else Schedule.from_json(text)
 
 
@@ -48,7 +71,7 @@ def insert(session: Session, record: Record) -> None:
         fact=record.id,
         cascade=_shared(session, CascadeRow(key=record.cascade_key, structure=record.key.structure), cascade_to_json(record.cascade)),
         device=_shared(session, DeviceRow(identity=device_identity(info), family=device_family(info)), compact(device)),
-        schedule=_shared(session, ScheduleRow(), schedule_to_text(record.schedule)),
+        schedule=_shared(session, ScheduleRow(), schedule_to_text(record.function or record.schedule)),
         provenance=_shared(session, ProvenanceRow(), compact(provenance)),
         sizes=compact(record.key.sizes),
         dtypes=compact(record.key.dtypes),
@@ -139,15 +162,17 @@ def record_of(row: MeasurementRow) -> Record:
 
 
 def _record_of(row: MeasurementRow) -> Record:
+    made_by = schedule_from_text(row.schedule.document)
     return Record(
         FactId(row.fact),
         key_of(row),
         row.cascade.key,
         cascade_from_json(row.cascade.document),
-        schedule_from_text(row.schedule.document),
+        made_by if isinstance(made_by, Schedule) else None,
         measurement_of(row),
         None if row.prediction is None else Prediction.from_json(row.prediction.document),
         row.mapping,
         row.applicable,
+        made_by if isinstance(made_by, FunctionName) else None,
         row.origin,
     )

@@ -28,12 +28,13 @@ from ...errors import ArchiveError, Error, Location, ScheduleError
 from ...formats.validation.adapter import Adapter, StrictModel
 from ...model.prediction import PredictionText
 from ...progress import Hook, Stage
+from ...schedule.schedule import Schedule
 from ..facts.record import FactId, Record
 from ..facts.recording import record_from
 from ..tables.address import Url, locate
 from ..tables.rows import ForgottenRow, MeasurementRow
 from ..tables.schema import ask, tell
-from ..tables.storage import compact, insert, record_of, schedule_from_text, schedule_to_text
+from ..tables.storage import FunctionText, compact, insert, record_of, schedule_to_text
 from .cascade_text import CascadeText, cascade_of, cascade_to_json
 
 LONGEST_LINE = 16 << 20
@@ -63,7 +64,7 @@ class FactLine(StrictModel):
     structure: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     """The hash of the cascade's structure, by which lines can be picked out of a file; an import computes it anew."""
     cascade: CascadeText
-    schedule: Annotated[list[dict[str, JsonValue]], Field(max_length=100_000)] | None
+    schedule: Annotated[list[dict[str, JsonValue]], Field(max_length=100_000)] | FunctionText | None
     measurement: MeasurementText
     prediction: PredictionLine | None
     mapping: Annotated[str, StringConstraints(max_length=100_000)] = ""
@@ -82,7 +83,7 @@ def line_of(record: Record) -> str:
             "fact": record.id,
             "structure": record.key.structure,
             "cascade": json.loads(cascade_to_json(record.cascade)),
-            "schedule": json.loads(schedule_to_text(record.schedule)),
+            "schedule": json.loads(schedule_to_text(record.function or record.schedule)),
             "measurement": json.loads(record.measurement.to_json()),
             "prediction": None if record.prediction is None else _finite(PredictionLine.of(record.prediction).model_dump(by_alias=True)),
             "mapping": record.mapping,
@@ -95,10 +96,12 @@ def record_from_line(line: FactLine) -> Record:
     """The record in a line, its keys computed anew; an :class:`~feinsum_fuse.errors.Error` or ``ValueError`` if its parts do not fit."""
     if len(line.cascade.einsums) > MOST_EINSUMS:
         raise ArchiveError(f"it has {len(line.cascade.einsums)} Einsums, more than {MOST_EINSUMS}")
-    _check_schedule(line.schedule or [])
-    schedule = schedule_from_text(json.dumps(line.schedule))
+    function = line.schedule.name_of() if isinstance(line.schedule, FunctionText) else None
+    steps = line.schedule if isinstance(line.schedule, list) else None
+    _check_schedule(steps or [])
+    schedule = None if steps is None else Schedule.from_json(json.dumps(steps))
     prediction = None if line.prediction is None else line.prediction.prediction()
-    measurement = dataclasses.replace(line.measurement, subject=Subject(cascade_of(line.cascade), schedule))
+    measurement = dataclasses.replace(line.measurement, subject=Subject(cascade_of(line.cascade), schedule, function=function))
     return record_from(measurement, prediction, FactId(line.fact), line.mapping, line.applicable)
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from loopy import TranslationUnit
 
     from ...formats.spec import Spec
+    from ...schedule.function import FunctionName
     from ...schedule.target import Target
 
 
@@ -100,6 +101,11 @@ class Recipe:
     """The workload with its mapping, if the schedule comes from one."""
     timeout_s: float = TIMEOUT
     reference_bytes: int | None = None
+
+    @property
+    def function(self) -> FunctionName | None:
+        """What the Python function is called that made the kernel, if one did and no schedule."""
+        return None
 
     @cached_property
     def kernel(self) -> TranslationUnit:
@@ -185,10 +191,14 @@ def build(
     :class:`~feinsum_fuse.device.timing.outcome.KernelError`, which carries the :class:`~feinsum_fuse.device.timing.outcome.Outcome`, for a
     kernel that fails or computes something else within ``timeout_s`` seconds.
     """
-    recipe = Recipe(cascade, schedule, device, spec, timeout_s, reference_bytes)
+    return finished(Recipe(cascade, schedule, device, spec, timeout_s, reference_bytes), origin, progress)
+
+
+def finished(recipe: Recipe, origin: Origin, progress: Hook | None = None) -> Program:
+    """The program of a recipe, built and verified once in a child process; raises as :func:`build`."""
     with Stage("generating OpenCL C", progress):
         generated = recipe.executable
-    check_types(generated.arguments, device)
+    check_types(generated.arguments, recipe.device)
     with Stage("computing the reference", progress):
         try:
             _ = recipe.example
@@ -198,4 +208,4 @@ def build(
         result = recipe.first_run
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, result.message, generated)
-    return Program(generated, device, origin, lambda: recipe)
+    return Program(generated, recipe.device, origin, lambda: recipe)

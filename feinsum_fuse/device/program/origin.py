@@ -16,6 +16,8 @@ class ChosenBy(StrEnum):
     default = "the default mapping"
     schedule = "a given schedule"
     """For whoever builds a cascade by a schedule of their own."""
+    function = "a given function"
+    """By which a caller transforms loopy kernels."""
 
 
 @dataclass(frozen=True)

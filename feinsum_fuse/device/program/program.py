@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ...cascades.cascade import Cascade
     from ...formats.spec import Spec
+    from ...schedule.function import FunctionName
     from ...schedule.schedule import Schedule
     from ..checking.example import Example
     from ..runtime.isolation import RunResult
@@ -44,6 +45,9 @@ class Making(Protocol):
 
     @property
     def spec(self) -> Spec | None: ...
+
+    @property
+    def function(self) -> FunctionName | None: ...
 
     @property
     def kernel(self) -> TranslationUnit: ...
@@ -95,6 +99,11 @@ class Program:
     def spec(self) -> Spec | None:
         """The workload with its mapping, if the schedule comes from one."""
         return self.making.spec
+
+    @property
+    def function(self) -> FunctionName | None:
+        """What the Python function is called that made the kernel, if one did and no schedule."""
+        return self.making.function
 
     @property
     def kernel(self) -> TranslationUnit:

@@ -219,7 +219,7 @@ def _attempt(
     if isinstance(item, HostFunction):
         return item
     if isinstance(item, Program):
-        device, subject = item.device, Subject(item.cascade, item.schedule, item.spec)
+        device, subject = item.device, _subject(item)
     else:
         subject = Subject(cascade_of(item), None, item)
     info = DeviceInfo.of(device)
@@ -260,8 +260,13 @@ def _judged(attempt: BoundProgram | HostFunction, samples: Samples) -> Measureme
         error=worst.error if worst else None,
         tolerance=worst.tolerance if worst else None,
         arguments=program.executable.arguments,
-        subject=Subject(program.cascade, program.schedule, program.spec),
+        subject=_subject(program),
     )
+
+
+def _subject(program: Program) -> Subject:
+    function = program.function
+    return Subject(program.cascade, program.schedule if function is None else None, program.spec, function)
 
 
 def _host() -> DeviceInfo:

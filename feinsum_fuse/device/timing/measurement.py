@@ -25,6 +25,7 @@ from .timing import CacheState
 if TYPE_CHECKING:
     from ...cascades.cascade import Cascade
     from ...formats.spec import Spec
+    from ...schedule.function import FunctionName
     from ...schedule.schedule import Schedule
 
 HARNESS = 2
@@ -75,6 +76,8 @@ class Subject:
     cascade: Cascade
     schedule: Schedule | None = None
     spec: Spec | None = None
+    function: FunctionName | None = None
+    """What made the kernel where no schedule did."""
 
 
 @dataclass(frozen=True, repr=False)
