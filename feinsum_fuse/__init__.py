@@ -22,6 +22,7 @@ from .errors import (
     ScheduleError,
     SearchError,
     SpecError,
+    TransformError,
     UnsupportedTypeError,
 )
 from .progress import Progress
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .numpy_einsum import einsum
     from .optimization.optimization import optimize
     from .optimization.ranges import optimize_range
+    from .patterns.registry import transforms_for
     from .report.explanation import explain
     from .schedule.tree.blocks import blocks
     from .tuning.tuner import tune
@@ -69,6 +71,7 @@ __all__ = [
     "ScheduleError",
     "SearchError",
     "SpecError",
+    "TransformError",
     "UnsupportedTypeError",
     "array",
     "batched_einsum",
@@ -97,6 +100,7 @@ __all__ = [
     "retrieve",
     "search",
     "spec",
+    "transforms_for",
     "tune",
 ]
 
@@ -128,6 +132,7 @@ _MODULES = {
     "retrieve": "archive.facts.retrieval",
     "search": "mapper.driver",
     "spec": "formats.reading.building",
+    "transforms_for": "patterns.registry",
     "tune": "tuning.tuner",
 }
 """Public name -> the module that defines it."""

@@ -101,6 +101,10 @@ class SearchError(Error):
     """A search for a mapping that cannot be made, or whose result contradicts the model."""
 
 
+class TransformError(Error):
+    """A transform of the catalogue that does not apply, or parameters that it does not take."""
+
+
 class SpecWarning(UserWarning):
     """Something in a user's file is accepted and has no effect, or another one than it may seem."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,20 @@ settings.register_profile(
     "feinsum_fuse", deadline=None, derandomize=not SLOW, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("feinsum_fuse")
+
+
+def _own_catalogue() -> None:
+    """``feinsum_fuse.transforms`` is this checkout's, wherever the package that is installed has its own."""
+    spec = importlib.util.spec_from_file_location(
+        "feinsum_fuse.transforms", ROOT / "transforms" / "__init__.py", submodule_search_locations=[str(ROOT / "transforms")]
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+
+
+_own_catalogue()
 
 
 def _commit() -> str:

@@ -26,9 +26,13 @@ Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong,
 """
 
 VERBS = (
-    *("check", "show", "predict", "explain", "map", "tune", "run", "compare", "report", "export", "calibrate", "survey", "devices", "db"),
+    *("check", "show", "predict", "explain", "map", "tune", "transforms"),
+    *("run", "compare", "report", "export", "calibrate", "survey", "devices", "db"),
 )
-FOLDERS = {"show": "kernels", "explain": "kernels", "export": "kernels", "report": "kernels", "map": "searches", "tune": "searches"}
+FOLDERS = {
+    **dict.fromkeys(("show", "explain", "export", "report"), "kernels"),
+    **dict.fromkeys(("map", "tune", "transforms"), "searches"),
+}
 """Verb -> the folder in which it is, if not here."""
 
 app = typer.Typer(

@@ -1,0 +1,168 @@
+"""A transform: a function from a sketch and parameters to a sketch, with the structures that it is for."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from constantdict import constantdict
+
+from ..cascades.cascade import Cascade
+from ..errors import Error, TransformError
+from ..formats.opencl import OpenCL
+from ..formats.spec import Spec
+from ..mappings.default_mapping import default_space
+from ..mappings.family import Family
+from ..schedule.target import ANY_DEVICE, Target
+from .parameters import Domain, Value
+from .roles import Pattern, Roles
+from .sketch import Sketch
+
+Function = Callable[..., Sketch]
+Condition = Callable[[Mapping[str, Value], Target], bool]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What an engineer knows about a structure: which rewritings and decisions suit it, and what is left to be tuned."""
+
+    name: str
+    """Module and function, such as ``products.register_tiles``."""
+    patterns: tuple[Pattern, ...]
+    """One: for all Einsums like it. Several: for a run of Einsums, each like its pattern, that reads what the run wrote before."""
+    function: Function = field(repr=False)
+    parameters: constantdict[str, Domain] = field(default_factory=constantdict)
+    conditions: constantdict[str, Condition] = field(default_factory=constantdict, repr=False)
+    """What it asks of the parameters together, in words -> whether they fulfil it on a target."""
+    source: str = ""
+    """Where the idea is from."""
+
+    @property
+    def idea(self) -> str:
+        """The first paragraph of its docstring, in one line."""
+        return " ".join((self.document.split("\n\n")[0]).split())
+
+    @property
+    def document(self) -> str:
+        """Its docstring: the idea, and a figure of its tree."""
+        return inspect.getdoc(self.function) or ""
+
+    def matched(self, cascade: Cascade) -> tuple[Roles, ...]:
+        """The Einsums of the cascade that it is for; empty if it is for none."""
+        if len(self.patterns) == 1:
+            found = [Roles.of(einsum) for einsum in cascade.einsums]
+            return tuple(roles for roles in found if roles is not None and self.patterns[0].matches(roles.extents))
+        length = len(self.patterns)
+        for start in range(len(cascade.einsums) - length + 1):
+            run = [Roles.of(einsum) for einsum in cascade.einsums[start : start + length]]
+            known = tuple(roles for roles in run if roles is not None)
+            fits = all(pattern.matches(roles.extents) for pattern, roles in zip(self.patterns, known, strict=False))
+            if len(known) == length and fits and _is_chain(known):
+                return known
+        return ()
+
+    def applies_to(self, cascade: Cascade) -> bool:
+        """Whether its pattern is in the cascade, and what it rewrites can be rewritten."""
+        if not self.matched(cascade):
+            return False
+        try:
+            self.sketch(cascade)
+        except Error:
+            return False
+        return True
+
+    def values(self, cascade: Cascade) -> dict[str, tuple[Value, ...]]:
+        """Domain -> its values for this cascade, the usual one first."""
+        matched = self.matched(cascade)
+        return {name: parameter.values(matched) for name, parameter in self.parameters.items()}
+
+    def points(self, cascade: Cascade, target: Target = ANY_DEVICE) -> Iterator[dict[str, Value]]:
+        """All combinations of the parameters' values that fulfil the conditions, the usual ones first."""
+        domains = self.values(cascade)
+        for taken in itertools.product(*domains.values()):
+            point = dict(zip(domains, taken, strict=True))
+            if not self.broken(point, target):
+                yield point
+
+    def broken(self, point: Mapping[str, Value], target: Target) -> str:
+        """The first condition that these parameters do not fulfil; empty if they fulfil all."""
+        return next((text for text, holds in self.conditions.items() if not holds(point, target)), "")
+
+    def sketch(self, cascade: Cascade, target: Target = ANY_DEVICE, **parameters: Value) -> Sketch:
+        """What it makes of a cascade; parameters that are not given have their usual values.
+
+        Raises :class:`~feinsum_fuse.errors.TransformError` for a cascade that it is not for, for parameters that it does not have and for
+        values that it does not take.
+        """
+        matched = self.matched(cascade)
+        if not matched:
+            pattern = "; then ".join(map(str, self.patterns))
+            raise TransformError(f"the transform {self.name} is for other Einsums: {pattern}", hint="ff.transforms_for lists what applies.")
+        return self.function(Sketch(cascade, target, matched), **self._point(cascade, target, parameters))
+
+    def _point(self, cascade: Cascade, target: Target, given: Mapping[str, Value]) -> dict[str, Value]:
+        """The values of all parameters."""
+        domains = self.values(cascade)
+        for name, value in given.items():
+            if name not in domains:
+                hint = f"It has {', '.join(domains)}." if domains else "It has none."
+                raise TransformError(f"the transform {self.name} has no parameter {name!r:.40}", hint=hint)
+            if not any(value == known and type(value) is type(known) for known in domains[name]):
+                hint = f"It takes {', '.join(map(str, sorted(domains[name])))}."
+                raise TransformError(f"{name} of the transform {self.name} cannot be {value!r:.40} here", hint=hint)
+        if set(given) == set(domains):
+            point = dict(given)
+        else:
+            fitting = (p for p in self.points(cascade, target) if all(p[name] == value for name, value in given.items()))
+            point = next(fitting, {**{name: found[0] for name, found in domains.items()}, **given})
+        broken = self.broken(point, target)
+        if broken:
+            values = ", ".join(f"{name}={value}" for name, value in point.items())
+            raise TransformError(f"the transform {self.name} wants {broken}, which {values} do not fulfil")
+        return point
+
+    def apply(self, cascade: Cascade, target: Target = ANY_DEVICE, *, opencl: OpenCL | None = None, **parameters: Value) -> Spec:
+        """The workload, rewritten, with its mapping, on the architecture of default mappings: for ``ff.compile`` and ``ff.measure``.
+
+        ``opencl`` says what lanes are, as for ``ff.default_mapping``. Raises as :meth:`sketch`, and
+        :class:`~feinsum_fuse.errors.LoweringError` for a cascade that has no mapping.
+        """
+        sketch = self.sketch(cascade, target, **parameters)
+        family = Family(default_space(sketch.cascade, opencl, target), target, outputs=sketch.cascade.outputs)
+        return family.spec.replace(mapping=family.mapping(sketch.chooser()))
+
+
+def _is_chain(run: tuple[Roles, ...]) -> bool:
+    """Whether each Einsum but the first reads what one before it in the run wrote."""
+    written: set[str] = set()
+    for place, roles in enumerate(run):
+        if place and written.isdisjoint(access.tensor for access in roles.einsum.operands):
+            return False
+        written.add(roles.einsum.output.tensor)
+    return True
+
+
+def transform(
+    *patterns: Pattern,
+    parameters: Mapping[str, Domain] | None = None,
+    conditions: Mapping[str, Condition] | None = None,
+    source: str = "",
+) -> Callable[[Function], Transform]:
+    """Make a transform of a function from a sketch and parameters to a sketch.
+
+    ``patterns``: the Einsums it is for. ``parameters``: keyword -> its values. ``conditions``: words -> a function of the parameters and
+    the target. ``source``: where the idea is from. Raises :class:`~feinsum_fuse.errors.TransformError` for a function that
+    has no docstring, or does not take the parameters.
+    """
+
+    def decorate(function: Function) -> Transform:
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        wanted = list(inspect.signature(function).parameters)[1:]
+        if not patterns or not inspect.getdoc(function) or wanted != list(parameters or {}):
+            hint = "A transform has a pattern, a docstring, and declares its parameters in the order in which its function takes them."
+            raise TransformError(f"{name} is no transform: it takes {', '.join(wanted) or 'nothing'} beside the sketch", hint=hint)
+        return Transform(name, patterns, function, constantdict(parameters or {}), constantdict(conditions or {}), source)
+
+    return decorate

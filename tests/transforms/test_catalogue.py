@@ -1,0 +1,102 @@
+"""Every transform of the catalogue: short, documented, and right on awkward sizes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.device.catalogue import find_device, target
+from feinsum_fuse.patterns.registry import transforms
+from feinsum_fuse.patterns.transform import Transform
+
+MOST_LINES = 40
+WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
+    "product": (["Z[m,n] = A[m,k] * B[k,n]"], {"M": 37, "N": 41, "K": 53}),
+    "one row": (["Z[m,n] = A[m,k] * B[n,k]"], {"M": 1, "N": 19, "K": 131}),
+    "small products": (["Z[b,m,n] = A[b,m,k] * B[b,k,n]"], {"B": 23, "M": 5, "N": 7, "K": 3}),
+    "tall": (["Z[m,n] = A[k,m] * B[k,n]"], {"M": 3, "N": 17, "K": 211}),
+    "permuted": (["Z[a,b,c] = A[b,d,a] * B[d,c]"], {"A": 11, "B": 5, "C": 19, "D": 7}),
+    "matrix times vector": (["y[m] = A[m,k] * x[k]"], {"M": 37, "K": 53}),
+    "columns": (["y[m] = A[k,m] * x[k]"], {"M": 37, "K": 53}),
+    "row sums": (["s[m] = A[m,k]"], {"M": 7, "K": 131}),
+    "mttkrp": (["Z[i,r] = T[i,j,k] * B[j,r] * C[k,r]"], {"I": 13, "J": 11, "K": 7, "R": 9}),
+    "ttm chain": (["Z[a,b,c] = T[i,j,k] * A[a,i] * B[b,j] * C[c,k]"], {"A": 5, "B": 3, "C": 17, "I": 7, "J": 4, "K": 5}),
+    "gradient": (["O[x,e,i] = J[x,r,e] * R[r,i,j] * U[e,j]"], {"X": 3, "E": 97, "I": 10, "J": 10, "R": 3}),
+    "divergence": (["O[e,i] = J[x,r,e] * R[r,i,j] * U[x,e,j]"], {"X": 3, "E": 67, "I": 4, "J": 4, "R": 3}),
+    "mass": (["O[e,i] = J[e] * R[i,j] * U[e,j]"], {"E": 101, "I": 20, "J": 20}),
+    "face mass": (["O[e,i] = R[i,f,j] * J[f,e] * U[f,e,j]"], {"E": 83, "I": 10, "F": 4, "J": 6}),
+    "convolution": (["O[k,y,x] = W[k,c,r,s] * I[c,H:y+r,W:x+s]"], {"K": 5, "C": 3, "R": 3, "S": 3, "Y": 11, "X": 13}),
+    "two convolutions": (
+        ["T[k,p,q] = W[k,c,r,s] * I[c,H:p+r,W:q+s]", "O[l,y,x] = V[l,k,u,v] * T[k,P:y+u,Q:x+v]"],
+        {"K": 5, "C": 3, "L": 4, "R": 3, "S": 3, "U": 3, "V": 3, "P": 13, "Q": 17, "Y": 11, "X": 15},
+    ),
+    "softmax": (["P[m,p] = softmax(S[m,p], p)"], {"M": 5, "P": 37}),
+    "norm": (["V[m] = X[m,k] * X[m,k]", "Y[m,k] = X[m,k] / sqrt(V[m] + 1e-5)"], {"M": 7, "K": 29}),
+    "perceptron": (["H[m,n] = X[m,k] * V[k,n]", "G[m,n] = relu(H[m,n])", "Y[m,l] = G[m,n] * W[n,l]"], {"M": 19, "N": 23, "K": 17, "L": 13}),
+    "elementwise": (["B[m,n] = exp(A[m,n])", "C[m,n] = 2 * B[m,n] + 1"], {"M": 19, "N": 23}),
+}
+QUICK = {
+    ("permuted", "products.transposed_operands"): "float64",
+    ("tall", "products.split_reduction"): "float32",
+    ("small products", "products.batched_small"): "float64",
+    ("matrix times vector", "vectors.by_rows"): "float32",
+    ("gradient", "elements.lanes_of_elements"): "float64",
+    ("convolution", "convolutions.as_product"): "float32",
+    ("perceptron", "networks.fused_perceptron"): "float32",
+}
+"""What every run verifies; the sweep verifies all."""
+ENTRIES = list(transforms().values())
+
+
+def cascade_of(name: str, dtype: str = "float32") -> Cascade:
+    lines, sizes = WORKLOADS[name]
+    return ff.cascade(lines, sizes=sizes, dtypes={"All": dtype})
+
+
+def verify(transform: Transform, cascade: Cascade, **parameters: int) -> None:
+    """Build what a transform makes, run it, and compare with the reference."""
+    device = find_device("pocl")
+    program = ff.compile(transform.apply(cascade, target(device), **parameters), device)
+    generator = np.random.default_rng(1)
+    inputs = {name: generator.standard_normal(cascade.fixed_shape(name)).astype(cascade.tensors[name].dtype) for name in cascade.inputs}
+    expected, found = cascade.reference(**inputs), program(**inputs)
+    for tensor in cascade.outputs:
+        scale = float(np.abs(expected[tensor]).max()) or 1.0
+        np.testing.assert_allclose(np.asarray(found[tensor]) / scale, expected[tensor] / scale, atol=cascade.tolerance()[tensor])
+
+
+@pytest.mark.parametrize("transform", ENTRIES, ids=lambda t: t.name)
+def test_it_is_short_and_says_what_it_is(transform: Transform) -> None:
+    lines, _ = inspect.getsourcelines(transform.function)
+    assert len(lines) <= MOST_LINES
+    assert "::" in transform.document and len(transform.idea) > 40 and transform.source
+
+
+@pytest.mark.parametrize("transform", ENTRIES, ids=lambda t: t.name)
+def test_it_is_for_something(transform: Transform) -> None:
+    assert any(transform.applies_to(cascade_of(name)) for name in WORKLOADS)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_class_has_a_transform(name: str) -> None:
+    assert ff.transforms_for(cascade_of(name))
+
+
+@pytest.mark.parametrize(("name", "transform"), QUICK)
+def test_results_on_awkward_sizes(name: str, transform: str) -> None:
+    verify(transforms()[transform], cascade_of(name, QUICK[name, transform]))
+
+
+def test_all_results_on_awkward_sizes(slow: bool) -> None:
+    if not slow:
+        pytest.skip("a sweep: FEINSUM_FUSE_SLOW=1")
+    for name in WORKLOADS:
+        for dtype in ("float32", "float64"):
+            cascade = cascade_of(name, dtype)
+            for transform in ff.transforms_for(cascade):
+                verify(transform, cascade)

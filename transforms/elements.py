@@ -1,0 +1,88 @@
+"""Discontinuous Galerkin and finite element operators: the same small matrix for every element of a mesh."""
+
+from __future__ import annotations
+
+from feinsum_fuse.cascades.rewriting.contraction_order import best_order
+from feinsum_fuse.patterns.parameters import OneOf, Powers
+from feinsum_fuse.patterns.roles import Extents, Pattern, Roles
+from feinsum_fuse.patterns.sketch import Sketch
+from feinsum_fuse.patterns.transform import transform
+
+
+def _has_elements(extents: Extents) -> bool:
+    """Whether one index of the output is at least as long as all others together: that of the mesh's elements."""
+    free = sorted((*extents.batch, *extents.left, *extents.right), reverse=True)
+    reduced = extents.points("contracted", "summed")
+    return len(free) > 1 and free[0] >= reduced and free[0] >= free[1] * 2
+
+
+OPERATOR = Pattern(operands=(2, 4), contracted=(1, 3), window=0, where=_has_elements)
+
+
+def element(roles: Roles) -> str | None:
+    """The variable of the mesh's elements."""
+    return roles.longest("batch", "left", "right")
+
+
+@transform(
+    OPERATOR,
+    parameters={"tile": Powers(16, 1024, 64), "down": OneOf((4, 1, 2, 3, 6, 8)), "vectors": OneOf((1, 2, 3, 4))},
+    source="A. Klöckner et al., Nodal Discontinuous Galerkin Methods on Graphics Processors, J. Comput. Phys. 228(21), 2009",
+)
+def lanes_of_elements(sketch: Sketch, tile: int, down: int, vectors: int) -> Sketch:
+    """A lane is an element of the mesh: the small matrix is read as numbers that all lanes share, nothing is transposed.
+
+    ::
+
+        for tiles of elements on groups
+          for down degrees of freedom x vectors of elements     sums in registers
+            for j (and directions)
+              sum += matrix[i, j] * field[j, elements]
+    """
+    for roles in sketch.matched:
+        lane = element(roles)
+        second = max((v for v in roles.einsum.output_variables if v != lane), key=roles.length, default=None)
+        sketch = sketch.decided(roles.name, rows=lane, lane=lane, second=second, down=down, vectors=vectors)
+    return sketch.decided(tile=tile, layout=None)
+
+
+@transform(
+    OPERATOR,
+    parameters={"tile": Powers(4, 512, 32), "down": OneOf((4, 1, 2, 3, 6, 8)), "vectors": OneOf((1, 2))},
+    source="batched small products: A. Heinecke et al., LIBXSMM, SC 2016",
+)
+def lanes_of_nodes(sketch: Sketch, tile: int, down: int, vectors: int) -> Sketch:
+    """A lane is a degree of freedom of the output: for fields whose elements lie one after another.
+
+    ::
+
+        for tiles of elements on groups
+          for down elements x vectors of nodes     sums in registers
+            for j
+              sum += matrix[j, nodes] * field[element, j]
+    """
+    for roles in sketch.matched:
+        row = element(roles)
+        lane = max((v for v in roles.einsum.output_variables if v != row), key=roles.length, default=None)
+        sketch = sketch.decided(roles.name, rows=row, lane=lane, second=row, down=down, vectors=vectors)
+    return sketch.decided(tile=tile)
+
+
+@transform(
+    Pattern(operands=(3, 4), contracted=(1, 3), window=0, where=_has_elements),
+    parameters={"tile": Powers(16, 1024, 64), "down": OneOf((4, 1, 2, 3, 6, 8)), "vectors": OneOf((1, 2, 3, 4))},
+    source="K. Kulkarni and A. Klöckner, feinsum, 2023: hoisting of the geometric factors",
+)
+def factors_first(sketch: Sketch, tile: int, down: int, vectors: int) -> Sketch:
+    """The element's own factors are multiplied in a step of their own, so that the long sum has two operands; rows share one kernel.
+
+    ::
+
+        for tiles of elements on groups
+          T[.., elements] = factors * field      in local memory
+          for down nodes x vectors of elements   sums in registers
+            sum += matrix * T
+    """
+    for roles in sketch.matched:
+        sketch = sketch.rewritten(best_order(roles.einsum)).decided(rows=element(roles))
+    return sketch.decided(tile=tile, down=down, vectors=vectors)

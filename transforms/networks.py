@@ -1,0 +1,76 @@
+"""Layers of networks: attention, perceptrons, norms and elementwise chains, whose intermediates stay with the rows that they belong to."""
+
+from __future__ import annotations
+
+from feinsum_fuse.patterns.parameters import OneOf, Powers
+from feinsum_fuse.patterns.roles import Pattern
+from feinsum_fuse.patterns.sketch import Sketch
+from feinsum_fuse.patterns.transform import transform
+
+PRODUCT = Pattern(operands=(2, None), contracted=(1, None))
+REDUCED_ROW = Pattern(operands=(1, None), contracted=0, summed=(1, None), window=0)
+ELEMENTWISE = Pattern(operands=(1, None), contracted=0, summed=0, window=0)
+
+
+@transform(
+    PRODUCT,
+    ELEMENTWISE,
+    PRODUCT,
+    parameters={"tile": Powers(4, 256, 32), "down": OneOf((4, 1, 2, 6, 8)), "vectors": OneOf((2, 1, 3, 4))},
+    source="MLP fusion: FuseMax, MICRO 2024; DNNFusion, PLDI 2021",
+)
+def fused_perceptron(sketch: Sketch, tile: int, down: int, vectors: int) -> Sketch:
+    """Two layers with an activation between them: a group takes rows through all of it, and the hidden rows stay in its cache.
+
+    ::
+
+        for tiles of rows on groups
+          hidden[rows, :] = x[rows, :] * W1      in local memory
+          hidden = activation(hidden)
+          y[rows, :] = hidden * W2
+    """
+    row = sketch.matched[0].longest("left", "batch")
+    return sketch.decided(rows=(sketch.matched[0].name, row), tile=tile, down=down, vectors=vectors)
+
+
+@transform(
+    REDUCED_ROW,
+    Pattern(operands=(2, None), window=0),
+    parameters={"tile": Powers(1, 256, 16), "along": OneOf(("rows", "elements"))},
+    source="Milakov and Gimelshein, Online normalizer calculation for softmax, 2018 (the safe form, a row at a time)",
+)
+def rows_at_once(sketch: Sketch, tile: int, along: str) -> Sketch:
+    """Softmax and norms: a row is read once from memory, and every pass but the first finds it in the nearest cache.
+
+    ::
+
+        for tiles of rows on groups
+          reduce the row    lanes = elements of a row, or one row each
+          what follows, on the same row
+    """
+    roles = sketch.matched[0]
+    row = roles.longest("left", "right", "batch")
+    lane = roles.longest("summed") if along == "elements" else row
+    for one in sketch.matched:
+        known = lane if lane in one.einsum.variables else None
+        sketch = sketch.decided(one.name, lane=known, rows=(roles.name, row)) if known is not None else sketch
+    return sketch.decided(rows=(roles.name, row), tile=tile, sums=along == "elements")
+
+
+@transform(
+    ELEMENTWISE,
+    ELEMENTWISE,
+    parameters={"tile": Powers(1, 1024, 64)},
+    source="loop fusion: Kennedy and McKinley, 1993",
+)
+def elementwise_chain(sketch: Sketch, tile: int) -> Sketch:
+    """One pass over memory for a chain of elementwise steps: what lies between them stays in the nearest cache.
+
+    ::
+
+        for tiles of rows on groups
+          first step       in local memory
+          second step
+    """
+    first = sketch.matched[0]
+    return sketch.decided(rows=(first.name, first.longest("batch", "left", "right")), tile=tile)
