@@ -15,7 +15,7 @@ from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
 from .error_function import erf
-from .vector_functions import COS, ERF, EXP, MAX, MIN, SIN, TANH
+from .vector_functions import COS, ERF, EXP, LOG, MAX, MIN, SIN, TANH
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -101,7 +101,7 @@ def _composed(name: str, arity: int, composed: Callable[..., Expression], **fact
 _STEP: dict[str, Any] = {"of_integers": "same", "is_finite": True, "is_real": True, "amplification": 0.0, "cycles": (0.5, 0.5)}
 _ROWS = (
     _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, own=EXP),
-    _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)"),
+    _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)", own=LOG),
     _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="{call}({0} + (REAL) 1)"),
     _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="{call}({0} + (REAL) 1)"),
     _function("tanh", np.tanh, is_finite=True, ulps=5, probe="{call}({0})", is_probed_below_zero=True, own=TANH),

@@ -37,6 +37,30 @@ static inline VECTOR NAME(VECTOR x)
 }}"""
 """Within 2 units in the last place."""
 
+LOG = """
+static inline VECTOR NAME(VECTOR x)
+{
+  /* Numbers too small to be normal are taken times 2^23. x = 2^n (1 + f), with 1 + f from sqrt(1/2) to sqrt(2). */
+  INTS is_small = x < 1.17549435e-38f;
+  INTS bits = as_INTS(is_small ? x * 8388608.0f : x);
+  INTS n = (bits - 0x3f3504f3) >> 23;
+  VECTOR f = as_VECTOR(bits - (n << 23)) - 1.0f, square = f * f;
+  VECTOR k = as_VECTOR((is_small != 0 ? n - 23 : n) + 0x4b400000) - 12582912.0f;
+  VECTOR p = -7.636940479e-2f;
+  p = p * f + 1.276248544e-1f;
+  p = p * f - 1.315955073e-1f;
+  p = p * f + 1.420153975e-1f;
+  p = p * f - 1.662341058e-1f;
+  p = p * f + 2.000124305e-1f;
+  p = p * f - 2.500081956e-1f;
+  p = p * f + 3.333333135e-1f;
+  VECTOR y = k * 0.693145752f + (f + (square * (f * p) - 0.5f * square + k * 1.428606820e-6f));
+  y = x == 0.0f ? (VECTOR)(-INFINITY) : y;
+  y = x < 0.0f ? (VECTOR)(NAN) : y;
+  return x < INFINITY ? y : x;
+}"""
+"""Within 4 units in the last place: n ln(2) in two parts, and a polynomial."""
+
 TANH = f"""
 static inline VECTOR NAME(VECTOR x)
 {{
