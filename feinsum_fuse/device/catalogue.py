@@ -14,7 +14,7 @@ from ..arguments import described
 from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
-from ..schedule.target import DeviceLimits, Quirks, Target
+from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
 from .calibration.caches import own_caches
 from .names import DeviceNames, hint, position_of
 from .runtime import runtimes
@@ -137,10 +137,13 @@ def target(device: cl.Device) -> Target:
     is_gpu = bool(device.type & cl.device_type.GPU)
     vectors = vector_registers(device)
     nearest, own = own_caches(device) or (Target.nearest_cache_bytes, Target.core_cache_bytes)
+    steps = items_in_step(device)
     return Target(
         limits=_limits(device),
-        vector_bytes=vectors.size,
-        vector_registers=vectors.count,
+        vector_bytes=vectors.size if steps == 1 else ANY_GPU.vector_bytes,
+        widest_vector=Target.widest_vector if steps == 1 else ANY_GPU.widest_vector,
+        vector_registers=vectors.count if steps == 1 else ANY_GPU.vector_registers,
+        items_in_step=steps,
         line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
         nearest_cache_bytes=nearest,
         core_cache_bytes=own,
@@ -150,6 +153,19 @@ def target(device: cl.Device) -> Target:
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),
     )
+
+
+def items_in_step(device: cl.Device) -> int:
+    """Work-items that run in step: what a GPU says of itself, else what is usual; 1 on processors, whose lanes are those of vectors."""
+    if not device.type & cl.device_type.GPU:
+        return 1
+    for name in ("warp_size_nv", "wavefront_width_amd"):
+        try:
+            if (size := int(getattr(device, name))) > 1:
+                return size
+        except (cl.Error, AttributeError, TypeError, ValueError):
+            continue
+    return ANY_GPU.items_in_step
 
 
 def target_of(info: DeviceInfo) -> Target:

@@ -15,11 +15,13 @@ from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storag
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Axis, Components
-from .lanes import is_contiguous, lanes_of, possible_lanes
+from .lanes import SCATTERED, is_contiguous, lanes_of, possible_lanes
 from .segments import LEAST_ROWS, Rows, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
+ROWS_OF_ITEMS = 8
+"""Rows of a group at least that has lanes along its columns, where lanes are work-items: those of a register tile."""
 GROUP_POINTS = 1 << 16
 """Below this many points a group does not pay for its start."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
@@ -55,6 +57,7 @@ class Branch:
                 self._advance(batch, 1)
         self.loops = self._loops()
         self.lanes = self._lanes()
+        self.loops = [*self._columns(), *self.loops]
 
     def nodes(self) -> list[Node]:
         """Loops over other shared variables, over groups of rows, and what each Einsum does with its rows."""
@@ -78,9 +81,12 @@ class Branch:
         return [a.tensor for a in read if lane in a.variables and not is_contiguous(a, lane)]
 
     def _rows(self) -> Rows:
-        found = self.segment.rows
+        found = list(self.segment.rows)
         if not found or not self.plan.groups:
             return {}
+        if self.plan.components.on_items:
+            # What lies together is for the work-items of a group, each of which would have a row of its own.
+            found.sort(key=lambda rows: any(is_contiguous(e.output, rows[e.name]) for e in self.segment.einsums if e.output.indices))
         return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
 
     def _tile(self) -> Choice[int]:
@@ -88,13 +94,42 @@ class Branch:
         extent, groups = self.segment.extent(self.rows), self.plan.target.groups
         wanted = max(COMMON_TILE, GROUP_POINTS * extent // max(1, self.segment.points))
         problems = prod(map(self.segment.extent, self.segment.batches))
-        wanted = min(wanted, max(LEAST_ROWS, extent * min(problems, groups) // groups))
+        if self.plan.components.on_items:
+            wanted = min(wanted, max(self._least_rows(), extent * problems // groups))
+        wanted = min(wanted, max(self._least_rows(), extent * min(problems, groups) // groups))
         usual = 1 << (wanted * 4 // 3).bit_length() - 1
         held = self.segment.row_bytes(self.rows)
         if held:
-            usual = min(usual, 1 << max(LEAST_ROWS, self.plan.budget // held).bit_length() - 1)
+            usual = min(usual, 1 << max(self._least_rows(), self.plan.budget // held).bit_length() - 1)
         usual = min(extent, usual)
         return Choice.of("tile", self.name, usual, [max(1, min(extent, int(usual * factor))) for factor in FACTORS])
+
+    def _least_rows(self) -> int:
+        """Rows of a group at least."""
+        if not self.plan.components.on_items:
+            return LEAST_ROWS
+        # Work-items that add up a row together are busy with one.
+        return ROWS_OF_ITEMS if all(set(e.output_variables) - {self.rows[e.name]} for e in self.segment.einsums) else 1
+
+    def _columns(self) -> list[Node]:
+        """Groups along a second variable that all Einsums share, where lanes are work-items and rows make too few groups."""
+        if not self.rows or not self.plan.components.on_items:
+            return []
+        batches = prod(map(self.segment.extent, self.segment.batches))
+        groups, enough = -(-self.segment.extent(self.rows) // self.tile) * batches, self.plan.target.groups
+        others = [loop for loop in self.segment.loops if not loop.is_batch and loop.rows != self.rows]
+        if groups >= enough or not others:
+            return []
+        best = max(others, key=lambda loop: loop.extent)
+        along = any(self.lanes[einsum] == variable for einsum, variable in best.rows.items())
+        least = min(best.extent, self.plan.width if along else 1)
+        most = min(best.extent, least * MOST_VECTORS)
+        usual = min(most, max(least, best.extent * groups // enough // least * least))
+        tile = self.chooser.choose(Choice.of("columns", self.name, usual, [least, most, best.extent]))
+        if tile >= best.extent:
+            return []
+        self._advance(best.rows, tile)
+        return [Temporal(_variables(best.rows), tile)]
 
     def _loops(self) -> list[Node]:
         """The shared loops."""
@@ -122,8 +157,10 @@ class Branch:
 
     def _lanes(self) -> dict[str, str | None]:
         """Einsum -> the rank variable of its lanes."""
+        # Work-items that run in step and do not write neighbours wait for a line each.
+        scattered = float(self.plan.width) if self.plan.components.on_items else SCATTERED
         best: dict[str, str | None] = lanes_of(
-            self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums
+            self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums, scattered=scattered
         ).chosen
         if self.plan.width == 1:
             return best
@@ -312,7 +349,9 @@ class OwnLoops:
 
     def _packed(self, second: str | None) -> tuple[str, ...]:
         """Operands whose vectors are used again along the register tile's other variable, and lie far apart or not in lanes' order."""
-        if second is None or self.lane is None or self.tiles[second] < REUSE * self.accumulators // 2:
+        if second is None or self.lane is None:
+            return ()
+        if not self.components.on_items and self.tiles[second] < REUSE * self.accumulators // 2:
             return ()
         written = self.branch.segment.written
         found = [a.tensor for a in self.einsum.operands if second not in a.variables and a.tensor not in written and self._is_far(a)]
@@ -332,6 +371,8 @@ class OwnLoops:
         """Whether an operand has lanes that are no neighbours, or vectors with long rows between them."""
         if self.lane is None or self.lane not in access.variables:
             return False
+        if self.components.on_items:
+            return not is_contiguous(access, self.lane)  # neighbours that do not lie together are read one by one
         row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1]
         return not is_contiguous(access, self.lane) or row > FAR_VECTORS * self.width
 
@@ -339,10 +380,19 @@ class OwnLoops:
         """The longest reduction cut, by default so that what is read again stays near: a copied tile, or what register tiles share."""
         longest = max(self.reductions, key=lambda v: self.tiles[v])
         rest = prod(self.tiles[v] for v in self.reductions if v != longest)
-        near = self._copied_near(gathered) if copies else self._kept_near(tile)
-        usual = max(1, near // rest) if near and self.tiles[longest] * rest > 2 * near else None
+        if self.components.on_items:
+            # Sums stay in registers, from block to block they go through memory: blocks are for copies that do not fit at once.
+            near, roomy = (self._copied_local(next(iter(tile.values()))), 1) if copies else (0, 1)
+        else:
+            near, roomy = self._copied_near(gathered) if copies else self._kept_near(tile), 2
+        usual = max(1, near // rest) if near and self.tiles[longest] * rest > roomy * near else None
         block = self.choose(Choice.of("block", self.einsum.name, usual, [None, *(n for n in BLOCKS if n < self.tiles[longest])]))
         return self._cut(longest, block) if block is not None else []
+
+    def _copied_local(self, across: int) -> int:
+        """Iterations of the reductions whose operands fit half of the local memory, for so many columns; a power of two."""
+        row = across * np.dtype(self.einsum.accumulate).itemsize
+        return 1 << max(1, self.branch.plan.target.limits.local_bytes // 2 // row).bit_length() - 1
 
     def _copied_near(self, gathered: Sequence[str]) -> int:
         """Iterations of the reductions that a copied tile is for: what a first-level cache holds; if it has more rows, a core's cache."""

@@ -21,6 +21,8 @@ CORES = 2
 """Groups that stand side by side in the default architecture. Lowering makes more groups of the loop above, for any number of cores."""
 ITEMS = 64
 """Work-items of a group at most, where lanes are work-items: two or more that run in step fill any device, and neighbours are coalesced."""
+MOST_GROUPS = 1 << 16
+"""Groups that stand side by side there, where lanes are work-items: all that there are, since the device takes them as units fall idle."""
 CALIBRATED = "multiply_adds_float32"
 """A variable of each architecture that was measured, and of no other."""
 
@@ -131,16 +133,17 @@ def _load_cost(known: Mapping[str, float], lanes: int) -> float | None:
 def default_architecture(opencl: OpenCL | None, target: Target) -> tuple[Arch, OpenCL]:
     """Main memory, cores with a scratchpad, registers and lanes; and what they are on the device.
 
-    Of ``opencl`` only what lanes are is looked at. Energies and rates are 1: ``ff.calibrate`` measures those of a device.
+    Of ``opencl`` only what lanes are is looked at; where it does not say, the target decides. Energies and rates are 1: ``ff.calibrate``
+    measures those of a device.
     """
-    items = on_items(opencl)
+    items = on_items(opencl) if opencl is not None and opencl.fanouts else target.lanes_are_items
     arch = Arch(
         (
             _memory("MainMemory"),
-            Container(name="Core", spatial=(Fanout("core", CORES),)),
+            Container(name="Core", spatial=(Fanout("core", MOST_GROUPS if items else CORES),)),
             _memory("Scratchpad"),
             _memory("Register"),
-            Container(name="Lane", spatial=(Fanout("lane", ITEMS if items else target.widest_vector),)),
+            Container(name="Lane", spatial=(Fanout("lane", items_of(target) if items else target.widest_vector),)),
             ComputeUnit(name="MAC", actions=(Action("compute", energy=1.0, throughput=1.0),)),
         )
     )
@@ -149,6 +152,11 @@ def default_architecture(opencl: OpenCL | None, target: Target) -> tuple[Arch, O
         fanouts=constantdict({"Core": "group.0", "Lane": "local.0" if items else "vector"}),
     )
     return arch, bindings
+
+
+def items_of(target: Target) -> int:
+    """Work-items of a group at most, where lanes are work-items."""
+    return min(max(ITEMS, 2 * target.items_in_step), target.limits.max_work_group_size)
 
 
 def _memory(name: str) -> Memory:

@@ -28,6 +28,7 @@ KINDS = constantdict(
         "sums": "whether lanes may run along reductions",
         "rows": "the rank variables of fused Einsums that a common loop runs over",
         "tile": "iterations of that loop in a group",
+        "columns": "where lanes are work-items: iterations of a second common loop in a group",
         "layout": "whether all fused Einsums have their lanes along the common rows",
         "lane": "the rank variable of an Einsum whose iterations are lanes",
         "second": "the rank variable that makes a register tile of the lanes",
@@ -105,7 +106,7 @@ class Family:
         width = chooser.choose(self._width())
         budget = chooser.choose(self._budget())
         groups = chooser.choose(Choice("groups", "", (True, False)))
-        sums = width > 1 and not self.components.on_items and chooser.choose(Choice("sums", "", (True, False)))
+        sums = width > 1 and chooser.choose(Choice("sums", "", (True, False)))
         return Plan(self.components, self.target, width, budget, groups, sums)
 
     def _budget(self) -> Choice[int]:

@@ -22,20 +22,20 @@ class Lanes:
     cost: float
 
 
-def lanes_of(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool) -> Lanes:
+def lanes_of(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool, scattered: float = SCATTERED) -> Lanes:
     """The cheaper of two ways: each Einsum along its own best variable, or all of them along the rows that they share.
 
-    ``sums``: whether an Einsum's best variable may be one that it reduces.
+    ``sums``: whether an Einsum's best variable may be one that it reduces. ``scattered``: what writing an element costs that lies alone.
     """
-    ways = [_own(segment, rows, tile, width, sums=sums)]
+    ways = [_own(segment, rows, tile, width, sums=sums, scattered=scattered)]
     if width > 1 and tile >= width and rows:
         along = {e.name: rows[e.name] for e in segment.einsums}
-        cost = sum(cost_of(segment, e, along[e.name], rows, tile, width, together=True) for e in segment.einsums)
+        cost = sum(cost_of(segment, e, along[e.name], rows, tile, width, scattered, together=True) for e in segment.einsums)
         ways.append(Lanes({**along}, cost))
     return min(ways, key=lambda way: way.cost)
 
 
-def _own(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool) -> Lanes:
+def _own(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool, scattered: float) -> Lanes:
     chosen: dict[str, str | None] = {}
     total = 0.0
     for einsum in segment.einsums:
@@ -44,14 +44,16 @@ def _own(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool) -> 
             size = einsum.sizes[variable]
             bound = tile if variable == rows.get(einsum.name) else size
             if width > 1 and isinstance(bound, int) and bound >= width:
-                costs.append((cost_of(segment, einsum, variable, rows, tile, width, together=False), variable))
+                costs.append((cost_of(segment, einsum, variable, rows, tile, width, scattered, together=False), variable))
         cost, best = min(costs, key=lambda pair: pair[0])
         chosen[einsum.name] = best
         total += cost
     return Lanes(chosen, total)
 
 
-def cost_of(segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, width: int, *, together: bool) -> float:
+def cost_of(
+    segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, width: int, scattered: float, *, together: bool
+) -> float:
     """Vector operations, with whole vectors where the length does not divide, and the elements that are moved one by one.
 
     Along a reduction each output has a vector of partial results, whose lanes are combined one by one at the end. ``together``: all Einsums
@@ -68,7 +70,7 @@ def cost_of(segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, 
     if lane not in einsum.output_variables:
         return cost + MOVED * width * _outputs(einsum)
     if not is_contiguous(einsum.output, lane) and not (together and einsum.output.tensor in segment.keeps):
-        cost += SCATTERED * _outputs(einsum)
+        cost += scattered * _outputs(einsum)
     return cost
 
 

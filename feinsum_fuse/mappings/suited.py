@@ -56,8 +56,10 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
         half = _halved(cascade, einsum, target)
         cascade = half.apply(cascade) if half is not None else cascade
     for einsum in cascade.einsums:
-        split = _split(cascade, einsum, target.groups)
+        split = _split(cascade, einsum, target)
         cascade = split.apply(cascade) if split is not None else cascade
+    if target.lanes_are_items:
+        return cascade  # packing is for vectors and pages: work-items read neighbouring columns as they lie
     for packing in [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum, target)]:
         cascade = packing.apply(cascade)
     return cascade
@@ -89,7 +91,7 @@ def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None
     if not any(packing.variables[-1] == columns for packing in _packings(cascade, einsum, target)):
         return half
     after = half.apply(cascade)
-    if _split(after, after.einsums[cascade.einsums.index(einsum)], target.groups) is not None:
+    if _split(after, after.einsums[cascade.einsums.index(einsum)], target) is not None:
         return half
     # Groups take columns. Loops end early and do not start late, so that the rows below the diagonal are those to be left out.
     return Triangle(half.einsum, half.second, half.first)
@@ -135,8 +137,9 @@ def _stands_alone(cascade: Cascade, einsum: Einsum) -> bool:
     return not any(access.tensor in cascade.intermediates for other in reducing for access in other.operands)
 
 
-def _split(cascade: Cascade, einsum: Einsum, most: int) -> SplitReduction | None:
+def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction | None:
     """How to split this Einsum's longest reduction, if that gains something."""
+    most = target.groups
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     reduced = [v for v in einsum.reduction_variables if sizes[v] >= most]
     if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < most * GROUP_POINTS:
@@ -144,7 +147,8 @@ def _split(cascade: Cascade, einsum: Einsum, most: int) -> SplitReduction | None
     variable = max(reduced, key=lambda v: sizes[v])
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
     row = max(einsum.output_variables, key=lambda v: sizes[v], default=None)
-    groups = min(most, -(-sizes[row] // LEAST_ROWS)) if row is not None else 1
+    least = 1 if target.lanes_are_items else LEAST_ROWS  # the work-items of a group add up a row together
+    groups = min(most, -(-sizes[row] // least)) if row is not None else 1
     if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
         return SplitReduction(einsum.name, variable, most)
     for parts in (most, -(-most // groups)) if groups < most else ():

@@ -98,6 +98,8 @@ class Target:
     """Cores that run work-groups side by side."""
     shares_host_memory: bool = False
     """Whether the device reads the host's arrays where they lie."""
+    items_in_step: int = 1
+    """Work-items that run in step (a warp, a wavefront): their accesses to neighbouring elements are one. 1 on processors."""
     group_parts: tuple[int, int] = (1, 1)
     """Work-groups that the runtime hands to a thread at once, for each thread there is: while few are left, and while many are."""
     quirks: Quirks = field(default_factory=Quirks)
@@ -106,6 +108,11 @@ class Target:
     def groups(self) -> int:
         """Work-groups that are enough for the cores to share the work evenly: the last to end is a quarter of a core's work at the most."""
         return max(LEAST_GROUPS, GROUPS_A_UNIT * self.units)
+
+    @property
+    def lanes_are_items(self) -> bool:
+        """Whether the lanes of a mapping are work-items, and not elements of vectors."""
+        return self.items_in_step > 1
 
     def lanes(self, dtype: str) -> int:
         """How many elements of a NumPy type one vector register holds, of what the language can name; at least 1."""
@@ -134,4 +141,19 @@ ANY_DEVICE = Target(quirks=POCL)
 Its kernels are right on every device known that takes groups so large: 4,096 work-items, 1 MiB of local memory and 6 MiB of private memory.
 Those are limits beyond which PoCL dies of a segmentation fault instead of reporting an error: it keeps private arrays on the 8 MiB stack of
 the thread that runs a group, and 2 MiB are left for the rest. Vectors of 32 bytes in 16 registers, lines of 64 bytes, memory of its own.
+"""
+
+ANY_GPU = Target(
+    limits=DeviceLimits(256, (256, 256, 64), 32 << 10, 256 << 10),
+    vector_bytes=16,
+    widest_vector=4,
+    vector_registers=64,
+    line_bytes=128,
+    units=64,
+    items_in_step=32,
+)
+"""A GPU of which nothing more is known: groups of 256 work-items, 32 KiB of local memory (what OpenCL 1.2 asks of a full profile), 256
+registers of 4 bytes for each work-item, loads of 16 bytes, lines of 128 bytes, 64 units.
+
+Of the registers a quarter is taken for sums, so that four times as many work-items stand by while others wait for memory.
 """

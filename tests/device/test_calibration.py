@@ -94,8 +94,8 @@ def test_device_whose_work_items_fill_the_lanes(monkeypatch: pytest.MonkeyPatch)
     spec = session.spec()
     assert spec.arch is not None and spec.opencl is not None
     names = [component.name for component in spec.arch.components]
-    assert names[-5:] == ["Scratchpad", "WorkItem", "Register", "Lane", "MAC"]
-    assert dict(spec.opencl.fanouts) == {"Core": "group.0", "WorkItem": "local.0", "Lane": "vector"}
+    assert names[-4:] == ["Scratchpad", "Register", "Lane", "MAC"]
+    assert dict(spec.opencl.fanouts) == {"Core": "group.0", "Lane": "local.0"}
     mac = spec.arch.component("MAC").actions[0].throughput
     assert mac == pytest.approx(spec.arch.variables["multiply_adds_float32"] / 16)
 

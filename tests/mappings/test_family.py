@@ -16,7 +16,7 @@ from feinsum_fuse.mappings.components import fitted
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
 from feinsum_fuse.mappings.family import KINDS, Family
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.schedule.target import ANY_DEVICE, DeviceLimits
+from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, DeviceLimits
 from tests.generators.workloads import KINDS as WORKLOADS
 
 WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
@@ -54,7 +54,9 @@ def test_every_kind_is_met() -> None:
     assert lanes.opencl is not None
     none = lanes.replace(opencl=replace(lanes.opencl, fanouts=constantdict({"Core": "group.0"})))
     turned = default_space(ff.cascade(["Z[m, n] = A[n, m]"], sizes=dict.fromkeys("MN", 64)))
-    families = (Family(lanes), Family(none), Family(turned), family())
+    few = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=dict.fromkeys("MNK", 256))  # rows make too few groups for a GPU
+    items = Family(default_space(few, target=ANY_GPU), ANY_GPU)
+    families = (Family(lanes), Family(none), Family(turned), family(), items)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
     assert {choice.kind for choice in drawn} == set(KINDS)
 

@@ -48,7 +48,8 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, prog
     """The architecture of a device as measured now, with its ``opencl`` key and an empty workload.
 
     MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
-    (local memory), Register (private memory), the fanout Lane, and MAC; on others than CPUs the fanout WorkItem above Register.
+    (local memory), Register (private memory), the fanout Lane, and MAC. On others than CPUs lanes are work-items, which hold registers
+    together.
     Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
     ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``line_bytes``, ``vector_registers``, the
     ``..._seconds`` of one core's operations (:mod:`feinsum_fuse.device.calibration.core_probes`), rates by type, and with ``quick=False``
@@ -167,16 +168,14 @@ class _Session:
         own = [self.memory(cache.name, 8.0 * cache.size, shared=False) for cache in self.levels if not cache.shared]
         nodes += [*own, _scratchpad(device, own)]
         fanouts: dict[str, FanoutKind] = {"Core": "group.0"}
-        if bench.group > 1:
-            nodes.append(Container(name="WorkItem", spatial=(Fanout("item", bench.group),)))
-            fanouts["WorkItem"] = "local.0"
         nodes.append(Memory(name="Register", size=8.0 * target(device).limits.private_bytes, actions=_free("Register")))
-        nodes.append(Container(name="Lane", spatial=(Fanout("lane", bench.lanes),)))
-        fanouts["Lane"] = "vector"
+        nodes.append(Container(name="Lane", spatial=(Fanout("lane", bench.lanes * bench.group),)))
+        fanouts["Lane"] = "local.0" if bench.group > 1 else "vector"
         variables = self.variables()
         rate = variables["multiply_adds_float32"] / (bench.lanes * bench.group)
         nodes.append(Compute(name="MAC", actions=(Action("compute", energy=ENERGY["MAC"], throughput=rate),)))
-        memories: dict[str, MemoryKind] = {"MainMemory": "global", "Scratchpad": "local", "Register": "private"}
+        registers: MemoryKind = "distributed" if bench.group > 1 else "private"
+        memories: dict[str, MemoryKind] = {"MainMemory": "global", "Scratchpad": "local", "Register": registers}
         memories.update({cache.name: "cache" for cache in self.levels})
         opencl = OpenCL(memories=constantdict(memories), fanouts=constantdict(fanouts))
         return Spec(Workload(()), arch=Arch(tuple(nodes), constantdict(variables)), opencl=opencl)

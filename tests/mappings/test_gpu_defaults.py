@@ -1,0 +1,105 @@
+"""Default mappings for GPUs, described by their figures alone: work-items as lanes, coalesced, within limits, with groups for all units.
+
+No GPU is needed: kernels are looked at for the described one, and run on PoCL with the same mapping.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.lowering.lowering import lower
+from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.schedule.kernel.coalescing import ItemAccess, item_accesses
+from feinsum_fuse.schedule.target import ANY_GPU, DeviceLimits, Target
+from tests.sweeps import SLOW
+
+from .test_default_mapping import cases
+
+WIDE = dataclasses.replace(ANY_GPU, limits=DeviceLimits(1024, (1024, 1024, 64), 48 << 10, 1024 << 10), units=128)
+NARROW = dataclasses.replace(ANY_GPU, units=2, items_in_step=16, limits=DeviceLimits(128, (128, 128, 64), 16 << 10, 128 << 10))
+WORKLOADS = ("attention", "dg_divergence", "matrix_vector", "product", "softmax", "three_products")
+QUICK = {"row sums", "transpose", "batched", "attention"}
+
+
+def workload(root: Path, name: str, target: Target, size: int) -> Cascade:
+    return suited(ff.cascade(ff.load(root / "kit" / "workloads" / f"{name}.yaml", variables={"SIZE": size})), target)
+
+
+def kernel(cascade: Cascade, target: Target) -> tuple[Executable, tuple[ItemAccess, ...]]:
+    """The text for a device that is only described, and how its work-items reach memory."""
+    unit = lower(default_spec(cascade, target=target), target=target).apply(cascade.kernel(), target=target)
+    return executable(unit, target=target), item_accesses(unit, target)
+
+
+@pytest.mark.parametrize("target", [WIDE, NARROW] if SLOW else [WIDE], ids=["wide", "narrow"] if SLOW else ["wide"])
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_kernels_are_fit_for_gpus(root: Path, name: str, target: Target) -> None:
+    """Work-items everywhere, neighbours that read and write neighbours or one element, and groups for every unit."""
+    made, accesses = kernel(workload(root, name, target, 512), target)
+    for launch in made.launches:
+        items = launch.local_size[0]
+        assert target.items_in_step <= items <= target.limits.max_work_group_size
+        groups = 1
+        for whole, part in zip(launch.global_size, launch.local_size, strict=True):
+            groups *= whole // part
+        assert groups >= target.units, launch
+    assert accesses and [access for access in accesses if not access.is_coalesced] == []
+    assert {access.array for access in accesses} >= {array.name for array in made.arguments if array.role == "output"}
+
+
+def test_sums_of_a_product_stay_in_registers(root: Path) -> None:
+    """No barrier, since no work-item needs anything of another one; the output is written once."""
+    made, accesses = kernel(workload(root, "product", WIDE, 512), WIDE)
+    assert "barrier" not in made.source and "__local" not in made.source
+    assert [access.array for access in accesses if access.is_write] == ["Z"]
+    assert not any(access.array == "Z" for access in accesses if not access.is_write)
+
+
+def test_a_processor_s_mappings_are_its_own(root: Path) -> None:
+    cascade = ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": 64, "N": 64, "K": 64})
+    assert default_spec(cascade).opencl != default_spec(cascade, target=ANY_GPU).opencl
+    assert "local.0" in set(default_spec(cascade, target=ANY_GPU).opencl.fanouts.values())  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "cascade"), [(n, c) for n, c in cases() if SLOW or n in QUICK], ids=[n for n, _ in cases() if SLOW or n in QUICK]
+)
+def test_mappings_for_gpus_compute_the_same(name: str, cascade: Cascade) -> None:
+    """On PoCL, by the mapping for the described device; compiling verifies."""
+    program = ff.compile(default_spec(suited(cascade, NARROW), target=NARROW), "Portable")
+    assert set(program.output_shapes) == set(cascade.outputs), name
+
+
+def test_the_page_s_example_runs(root: Path) -> None:
+    text = (root / "doc" / "gpu.rst").read_text()
+    block = text.split(".. code-block:: python\n\n")[1].split("\n\nBy default")[0]
+    exec(textwrap.dedent(block), {})
+
+
+def test_strides_between_work_items_are_seen() -> None:
+    """A transposition by a mapping that does not care: work-items along the rows write a line each."""
+    text = """
+workload: {bits_per_value: {All: 32}, rank_sizes: {M: 64, N: 64}, einsums: ["Z[n,m] = A[m,n]"]}
+mapping:
+  nodes:
+  - !Storage {component: MainMemory, tensors: [A, Z]}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Temporal {rank_variable: n, tile_shape: 32}
+  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}
+  - !Compute {einsum: Z, component: MAC}
+"""
+    arch = default_spec(ff.cascade(["Z[m] = A[m]"], sizes={"M": 64}), target=ANY_GPU)
+    spec = ff.loads(text).replace(arch=arch.arch, opencl=arch.opencl)
+    unit = lower(spec, target=ANY_GPU).apply(ff.cascade(spec).kernel(), target=ANY_GPU)
+    read, write = sorted(item_accesses(unit, ANY_GPU), key=lambda access: access.is_write)
+    assert (read.array, read.lines, read.least, read.is_coalesced) == ("A", 1, 1, True)
+    assert (write.array, write.lines, write.least, write.is_coalesced) == ("Z", 32, 1, False)
