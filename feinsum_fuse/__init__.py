@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .optimization.optimization import optimize
     from .optimization.ranges import optimize_range
     from .patterns.registry import transforms_for
+    from .raising.raising import raise_mapping
     from .report.explanation import explain
     from .schedule.tree.blocks import blocks
     from .tuning.tuner import tune
@@ -96,6 +97,7 @@ __all__ = [
     "predict",
     "predict_many",
     "query",
+    "raise_mapping",
     "record",
     "retrieve",
     "search",
@@ -128,6 +130,7 @@ _MODULES = {
     "predict": "model.evaluation",
     "predict_many": "model.evaluation",
     "query": "archive.facts.retrieval",
+    "raise_mapping": "raising.raising",
     "record": "archive.facts.recording",
     "retrieve": "archive.facts.retrieval",
     "search": "mapper.driver",

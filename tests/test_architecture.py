@@ -14,7 +14,7 @@ MOST_MODULES = 12
 """More of them in one folder, its ``__init__`` not counted, and it should have folders itself."""
 ORDER = (
     *("cache_folder", "errors", "arguments", "executors", "progress", "whole_file", "field_types", "formats", "cascades", "schedule"),
-    *("codegen", "lowering", "mappings", "patterns"),
+    *("codegen", "lowering", "raising", "mappings", "patterns"),
     *("model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext"),
     *("numpy_einsum", "report", "survey", "pages", "cli"),
 )

@@ -57,7 +57,7 @@ from ..sequence import EinsumSequence
 from ..terms import Access, Einsum, Size, SizeParam
 from ..validation import validate
 from .callables import loopy_operation, registered
-from .tags import EinsumTag, RankVariableTag, TensorTag
+from .tags import CascadeTag, EinsumTag, RankVariableTag, TensorTag
 from .typed_map import Reads, cast_to, number, typed_map
 
 _IS_INAME = "="
@@ -172,7 +172,8 @@ def base_kernel(cascade: EinsumSequence) -> lp.TranslationUnit:
     for a type.
     """
     validate(cascade)
-    return Builder(cascade, chosen_names(cascade)).build()
+    t_unit = Builder(cascade, chosen_names(cascade)).build()
+    return t_unit.with_kernel(t_unit.default_entrypoint.tagged(CascadeTag(cascade)))
 
 
 def affine_expression(index: Affine) -> Expression:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytools.tag import Tag, tag_dataclass
+from pytools.tag import Tag, UniqueTag, tag_dataclass
 
 if TYPE_CHECKING:
     from pytools.persistent_dict import Hash, KeyBuilder
+
+    from ..sequence import EinsumSequence
 
 
 class KeptTag(Tag):  # type: ignore[misc]
@@ -39,6 +41,13 @@ class TensorTag(KeptTag):
     """On an array: it holds this tensor of the cascade."""
 
     tensor: str
+
+
+@tag_dataclass
+class CascadeTag(KeptTag, UniqueTag):  # type: ignore[misc]
+    """On a kernel: it computes this cascade, under names that :func:`feinsum_fuse.cascades.names.chosen_names` gives."""
+
+    cascade: EinsumSequence
 
 
 @tag_dataclass

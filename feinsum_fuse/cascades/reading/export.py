@@ -12,6 +12,7 @@ from ...formats.language.reductions import ADD
 from ...formats.opencl import OpenCL
 from ...formats.workload import Operation, TensorAccess, Workload, WorkloadEinsum
 from ..maps import product_of
+from ..rewriting.online import Online
 from ..sequence import EinsumSequence
 from ..terms import Access, Einsum, SizeParam
 
@@ -35,6 +36,7 @@ def workload(cascade: EinsumSequence) -> Workload:
         bits = np.dtype(cascade.tensors[old.tensor].dtype).itemsize * 8
         return TensorAccess(old.tensor, constantdict(projection), output, bits_per_value=bits)
 
+    online = {rewriting.maximum(cascade) for rewriting in cascade.rewritings if isinstance(rewriting, Online)}
     einsums = []
     for einsum in cascade.einsums:
         names = {v: variables[einsum.name, v] for v in einsum.variables}
@@ -42,7 +44,7 @@ def workload(cascade: EinsumSequence) -> Workload:
         constraints = [f"0 <= {v} < {size}" for v, size in bounds.items()]
         constraints += [f"{guard.renamed(names)} >= 0" for guard in einsum.guards]
         accesses = [access(einsum, operand, False) for operand in einsum.operands] + [access(einsum, einsum.output, True)]
-        operation = Operation(_map(einsum, names), ADD.name if einsum.is_copy else einsum.reduce, einsum.populate)
+        operation = Operation(_map(einsum, names), ADD.name if einsum.is_copy else einsum.reduce, einsum.populate, einsum.name in online)
         einsums.append(
             WorkloadEinsum(
                 *(einsum.name, tuple(accesses), operation, einsum.is_copy),

@@ -1,0 +1,121 @@
+"""``ff.raise_mapping``: the LoopTree of a kernel that exists."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from difflib import unified_diff
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ..arguments import NOTHING, checked, instance
+from ..cascades.cascade import Cascade
+from ..cascades.kernel.tags import CascadeTag
+from ..errors import Error, MatchError, SpecWarning
+from ..formats.reading.building import spec as spec_of
+from ..formats.spec import Spec
+from ..lowering.lowering import Lowering
+from ..progress import Stage
+from ..schedule.kernel.naming import final_form
+from ..schedule.kernel.surroundings import entrypoint
+from ..schedule.kernel.tagging import NormalFormTag
+from ..schedule.target import ANY_DEVICE, Target
+from ..schedule.tree.nest import LoopRef, Nest, pretty
+from .components import Machinery
+from .paths import Hoists, paths_of, ways_out
+from .tree import TreeMaker
+
+if TYPE_CHECKING:
+    import loopy as lp
+
+TRIES = 64
+"""Places of loops over work-items that are tried."""
+
+
+@checked(MatchError, onto=instance("a Spec", Spec) | NOTHING, target=instance("a Target", Target))
+def raise_mapping(kernel: lp.TranslationUnit, onto: Spec | None = None, *, target: Target = ANY_DEVICE) -> Spec:
+    """The Spec whose LoopTree a scheduled kernel is: ``ff.lower`` of it gives the same kernel.
+
+    ``kernel``: what :meth:`~feinsum_fuse.schedule.schedule.Schedule.apply` made of ``cascade.kernel()``, such as ``program.kernel``.
+    ``onto``: a Spec whose architecture and ``opencl`` key the tree is to name, as ``ff.calibrate`` writes them; without one, all memories
+    and axes of OpenCL, with rates of 1. ``target``: what the kernel was lowered for.
+
+    What lowering adds by itself is in no node: loops over private tiles that are written out, partial results of parallel reductions,
+    loops that end early at a mask. Hardware caches make no code, so that none holds anything. The tree is lowered again before it is
+    returned. Raises :class:`MatchError` for a kernel that is no schedule's, or whose tree would become another kernel, with the first line
+    that differs.
+    """
+    found = entrypoint(kernel)
+    carried = next(iter(found.tags_of_type(NormalFormTag)), None)
+    origin = next(iter(found.tags_of_type(CascadeTag)), None)
+    if carried is None or origin is None:
+        lacks = "was not scheduled" if carried is None else "was not made from a cascade"
+        raise MatchError(f"The kernel {found.name} {lacks}, so that it does not say what its loops are.", hint="Give program.kernel.")
+    given = origin.cascade
+    cascade = Cascade(given.einsums, given.tensors, given.outputs, given.rewritings)
+    machinery = Machinery.neutral() if onto is None else Machinery.of(onto)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpecWarning)
+        return Raising(carried.nest, carried.final, cascade, machinery, target).spec()
+
+
+@dataclasses.dataclass(frozen=True)
+class Raising:
+    """One kernel's way back to a LoopTree."""
+
+    nest: Nest
+    final: Nest
+    cascade: Cascade
+    machinery: Machinery
+    target: Target
+
+    def spec(self) -> Spec:
+        """The first tree that lowers to this nest. A nest does not say where loops over work-items stood that lowering moved inwards."""
+        reasons: list[str] = []
+        for hoists in islice(ways_out(paths_of(self.nest, self.cascade)), TRIES):
+            try:
+                spec, remade = self._at(hoists)
+            except Error as error:
+                reasons.append(error.message)
+                continue
+            difference = next(_differences(self.final, remade), None)
+            if difference is None:
+                return spec
+            reasons.append(f"the nearest tree lowers to another kernel, which has {difference}")
+        raise MatchError(f"No LoopTree is known that lowers to this kernel: {reasons[0]}.")
+
+    def _at(self, hoists: Hoists) -> tuple[Spec, Nest]:
+        """The tree with loops over work-items in these places, and what it lowers to."""
+        written_out: set[LoopRef] = set()
+        while True:
+            mapping = TreeMaker(self.nest, self.cascade, self.machinery, written_out, hoists).mapping()
+            spec = spec_of(self.cascade, self.machinery.arch, mapping, self.machinery.opencl)
+            lowering = Lowering(spec, self.cascade.outputs)
+            with Stage("lowering", None) as stage:
+                again = lowering.schedule(self.target, stage).nest(lowering.start.kernel)
+            wanted, done = _unrolled(self.nest), _unrolled(again)
+            wrong = {ref.einsum for ref in wanted ^ done}
+            explicit = {ref for ref in wanted if ref.einsum in wrong}
+            if explicit <= written_out:
+                return spec, final_form(again, lowering.start.kernel.default_entrypoint)
+            written_out |= explicit
+
+
+def _unrolled(nest: Nest) -> set[LoopRef]:
+    return {ref for loop in nest.all_loops if loop.binding == "unroll" for ref in loop.refs}
+
+
+def _differences(wanted: Nest, found: Nest) -> Iterator[str]:
+    """The lines in which two nests differ; ``+`` is what the second has."""
+    lines = unified_diff(_text(wanted), _text(found), lineterm="", n=0)
+    yield from (line for line in lines if line[0] in "+-" and line[:3] not in {"+++", "---"})
+
+
+def _text(nest: Nest) -> list[str]:
+    """All that a kernel is written from: its tiles, and its loops and statements without what the loops are parts of."""
+    tiles = [
+        f"{t.name}: {t.tensor} in {t.memory} memory, {list(t.shape)} {t.dtype}, axes {t.axes}, padding {t.padding}, {t.lanes} lanes"
+        for t in nest.tiles.values()
+    ]
+    return [*sorted(tiles), *(line.partition("  # ")[0] for line in pretty(nest.body))]

@@ -1,0 +1,188 @@
+"""From a nest to the LoopTree that lowers to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from itertools import groupby
+
+from ..cascades.cascade import Cascade
+from ..formats.mapping import Compute, Mapping, Nested, Node, Sequential, Storage, Temporal
+from ..formats.relevance import Relevance, relevance, sunk, window
+from ..formats.workload import TensorAccess
+from ..lowering.branch import accesses_of
+from ..schedule.tree.nest import LoopRef, Nest
+from .components import Machinery
+from .paths import EinsumPath, Hoists, hoisted, loop_node, paths_of, rest_of
+from .tiles import HeldTile, held_tiles, order_of
+
+
+class TreeMaker:
+    """Writes the LoopTree of one nest."""
+
+    def __init__(self, nest: Nest, cascade: Cascade, machinery: Machinery, written_out: Collection[LoopRef], hoists: Hoists) -> None:
+        self.cascade = cascade
+        self.machinery = machinery
+        self.written_out = written_out
+        self.in_space: set[str] = set()
+        """Loops in time that stand as loops in space, which run one after another: a reservation does not sink past them."""
+        paths = paths_of(nest, cascade)
+        tiles = held_tiles(nest, paths, hoists)
+        self.accesses = {einsum.name: accesses_of(einsum, cascade.workload) for einsum in cascade.einsums}
+        self.paths = self._with_copies([hoisted(path, hoists) for path in paths])
+        self.tiles = [dataclasses.replace(tile, tensor=self._called(tile)) for tile in tiles]
+
+    def mapping(self) -> Mapping:
+        """The whole tree: what is not an intermediate in tiles is held in main memory."""
+        shrunk = {tile.tensor for tile in self.tiles if tile.is_backing}
+        whole = tuple(tensor for tensor in self.cascade.tensors if tensor not in shrunk)
+        root = Storage(whole, self.machinery.memory("global"))
+        return Mapping((root, *self.below(self.paths, 0, self.tiles)))
+
+    def _with_copies(self, paths: list[EinsumPath]) -> list[EinsumPath]:
+        """The paths with those of copies that are aliases, which the nest does not have: each after what writes its source."""
+        for einsum in self.cascade.einsums:
+            if einsum.name not in {path.einsum for path in paths}:
+                source = einsum.operands[0].tensor
+                writers = [i + 1 for i, path in enumerate(paths) if self.cascade.einsum(path.einsum).output.tensor == source]
+                paths.insert(writers[0] if writers else 0, EinsumPath(einsum.name, (), paths[0].statement))
+        return paths
+
+    def _called(self, tile: HeldTile) -> str:
+        """What the users of a tile call the tensor in it: a copy that is an alias has another name."""
+        (user, *_) = tile.users
+        names = [tile.tensor]
+        for einsum in self.cascade.einsums:
+            if einsum.is_copy and einsum.operands[0].tensor in names:
+                names.append(einsum.output.tensor)
+        return next((name for name in names if self._touches(user, name)), tile.tensor)
+
+    def below(self, paths: Sequence[EinsumPath], depth: int, tiles: Sequence[HeldTile]) -> list[Node]:
+        """The nodes below so many loops, down to the Compute nodes of these Einsums."""
+        nodes: list[Node] = []
+        waiting = list(tiles)
+        while True:
+            groups = [list(group) for _, group in groupby(paths, key=lambda path: path.names[depth : depth + 1] or (path.einsum,))]
+            if len(groups) > 1:
+                return [*nodes, *self._branches(groups, depth, waiting)]
+            held = [tile for tile in order_of(waiting) if tile.depth <= depth]
+            waiting = [tile for tile in waiting if tile.depth > depth]
+            nodes += self._storages(held, paths, depth, waiting)
+            if depth == len(paths[0].loops):
+                (path,) = paths
+                return [*nodes, *rest_of(path, self.cascade), Compute(path.einsum, self.machinery.unit)]
+            node = loop_node(paths, depth, self.machinery, self.written_out, self.in_space)
+            nodes += [node] if node is not None else []
+            depth += 1
+
+    def _branches(self, groups: Sequence[list[EinsumPath]], depth: int, waiting: Sequence[HeldTile]) -> list[Node]:
+        """Branches one after another; what some of them share is held above them."""
+        names = [{path.einsum for path in group} for group in groups]
+        inside = [[tile for tile in waiting if tile.users <= members] for members in names]
+        above = [tile for tile in order_of(waiting) if not any(tile in tiles for tiles in inside)]
+        everybody = [path for group in groups for path in group]
+        for tile in above:
+            first, last = self._span(tile, names)
+            others = [path for path in everybody if path.einsum not in tile.users and self._touches(path.einsum, tile.tensor)]
+            if others and (first, last) != (0, len(groups) - 1):
+                part = [path for group in groups[first : last + 1] for path in group]
+                members = {path.einsum for path in part}
+                own = self.below(part, depth, [t for t in waiting if t.users <= members])
+                rest = [t for t in waiting if not t.users <= members]
+                merged = [*groups[:first], part, *groups[last + 1 :]]
+                inner = self._held_above(merged, depth, rest)
+                branches = [own if group is part else self.below(group, depth, self._of(group, rest)) for group in merged]
+                return [*inner, Sequential(tuple(Nested(tuple(nodes)) for nodes in branches))]
+        nodes = self._storages(above, everybody, depth, [], at_branches=True)
+        parts = [Nested(tuple(self.below(group, depth, tiles))) for group, tiles in zip(groups, inside, strict=True)]
+        return [*nodes, Sequential(tuple(parts))]
+
+    def _held_above(self, groups: Sequence[list[EinsumPath]], depth: int, tiles: Sequence[HeldTile]) -> list[Node]:
+        everybody = [path for group in groups for path in group]
+        above = [tile for tile in order_of(tiles) if not any(tile in self._of(group, tiles) for group in groups)]
+        return self._storages(above, everybody, depth, [], at_branches=True)
+
+    @staticmethod
+    def _of(group: Sequence[EinsumPath], tiles: Sequence[HeldTile]) -> list[HeldTile]:
+        names = {path.einsum for path in group}
+        return [tile for tile in tiles if tile.users <= names]
+
+    @staticmethod
+    def _span(tile: HeldTile, names: Sequence[set[str]]) -> tuple[int, int]:
+        met = [position for position, members in enumerate(names) if tile.users & members]
+        return met[0], met[-1]
+
+    def _touches(self, einsum: str, tensor: str) -> bool:
+        return any(access.name == tensor for access in self.accesses[einsum])
+
+    def _storages(
+        self, held: Sequence[HeldTile], paths: Sequence[EinsumPath], depth: int, waiting: list[HeldTile], *, at_branches: bool = False
+    ) -> list[Node]:
+        """Nodes for tiles at this depth, with one more where a reservation would sink past a loop below it."""
+        nodes: list[Node] = [Storage((tile.tensor,), self.machinery.memory(tile.kind)) for tile in held]
+        for position, tile in enumerate(held):
+            users = [path for path in paths if path.einsum in tile.users]
+            later = held[position + 1 :]
+            sinking = [p for p in users if not any(self._touches(p.einsum, o.tensor) for o in later) and self._landing(p, tile, depth)]
+            if tile.is_backing or not sinking:
+                continue
+            if (loop := self._idle_loop(sinking, tile, depth)) is not None:
+                nodes.append(loop)
+                continue
+            stop = next((t for t in order_of(waiting) if self._lands(t, paths, depth) and self._touches(sinking[0].einsum, t.tensor)), None)
+            if stop is not None:
+                waiting.remove(stop)
+                nodes.append(Storage((stop.tensor,), self.machinery.memory(stop.kind)))
+                break
+            if self.machinery.has("loop") and not at_branches:
+                self.in_space.add(sinking[0].loops[depth].name)
+                break
+            if (tensor := self._plain_tensor(sinking[0])) is not None:
+                nodes.append(Storage((tensor,), self.machinery.memory("global")))
+                break
+        return nodes
+
+    def _landing(self, path: EinsumPath, tile: HeldTile, depth: int) -> int:
+        """How many loops a Storage of the tile at a depth sinks past, if nothing else is held below."""
+        access = window(self.accesses[path.einsum], tile.tensor)
+        return sunk(self._kinds(path, access, depth))
+
+    def _kinds(self, path: EinsumPath, access: TensorAccess, depth: int) -> list[Relevance]:
+        kinds = []
+        for loop in path.loops[depth:]:
+            ref = path.ref(loop)
+            if ref is None:
+                continue
+            plain = loop.binding == "loop" or (loop.binding == "unroll" and ref not in self.written_out)
+            kinds.append(relevance(access, ref.variable) if plain else Relevance.NONE)
+        return kinds
+
+    def _lands(self, tile: HeldTile, paths: Sequence[EinsumPath], depth: int) -> bool:
+        """Whether a Storage of this tile at a depth is realised where the tile is."""
+        users = [path for path in paths if path.einsum in tile.users]
+        return not tile.is_backing and all(self._landing(path, tile, depth) == tile.depth - depth for path in users)
+
+    def _idle_loop(self, paths: Sequence[EinsumPath], tile: HeldTile, depth: int) -> Temporal | None:
+        """A loop of one iteration, which holds up a reservation, over a rank variable that does not index the tensor."""
+        for variable in self.cascade.einsum(paths[0].einsum).variables:
+            irrelevant = all(
+                variable in self.cascade.einsum(p.einsum).sizes
+                and relevance(window(self.accesses[p.einsum], tile.tensor), variable) is Relevance.NONE
+                for p in paths
+            )
+            tiles = {self._current(path, variable, depth) for path in paths}
+            if irrelevant and tiles == {1}:
+                return Temporal(variable, 1)
+        return None
+
+    def _current(self, path: EinsumPath, variable: str, depth: int) -> int:
+        """The tile of a rank variable below so many loops."""
+        found = [path.tile(loop) for loop in path.loops[:depth] if (ref := path.ref(loop)) is not None and ref.variable == variable]
+        size = self.cascade.einsum(path.einsum).sizes[variable]
+        assert isinstance(size, int)
+        return found[-1] if found else size
+
+    def _plain_tensor(self, path: EinsumPath) -> str | None:
+        """A tensor of the Einsum that is in main memory only."""
+        tiled = {tile.tensor for tile in self.tiles}
+        return next((access.name for access in self.accesses[path.einsum] if access.name not in tiled), None)
