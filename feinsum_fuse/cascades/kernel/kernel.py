@@ -173,7 +173,9 @@ def base_kernel(cascade: EinsumSequence) -> lp.TranslationUnit:
     """
     validate(cascade)
     t_unit = Builder(cascade, chosen_names(cascade)).build()
-    return t_unit.with_kernel(t_unit.default_entrypoint.tagged(CascadeTag(cascade)))
+    # loopy pickles kernels: what a cascade has computed of itself stays here.
+    plain = EinsumSequence(cascade.einsums, cascade.tensors, cascade.outputs, cascade.rewritings)
+    return t_unit.with_kernel(t_unit.default_entrypoint.tagged(CascadeTag(plain)))
 
 
 def affine_expression(index: Affine) -> Expression:
