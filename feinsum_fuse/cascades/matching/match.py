@@ -31,11 +31,13 @@ from ...formats.integer_sets import integer_set, value_on, within
 from ...progress import Hook, Stage
 from ..cascade import Cascade
 from ..element_types import checked, computing_type
+from ..kernel.tags import RankVariableTag
 from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names
 from ..reference.jumps import has_jumps, leanings
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Refusal
+from .fixed_axes import without_fixed_axes
 from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import TypedKernel
@@ -310,13 +312,26 @@ class _Matching:
         return Match(cascade, names, prepared, computed, self.instructions, rewritings)
 
     def read(self, name: str, written: set[str]) -> Instruction:
-        """One instruction; a condition around its value is a part of the map unless reads would leave their arrays without it."""
+        """One instruction; a condition around its value is a part of the map unless reads would leave their arrays without it, or it fixes
+        an axis that is written."""
         insn = self.kernel.id_to_insn[name]
         if is_conditional(insn, self.source):
             found = read_instruction(self.source, insn, written)
-            if all(self.is_inside(found, read) for read in found.operands.reads):
+            if all(self.is_inside(found, read) for read in found.operands.reads) and not self.fixes_axes(insn, written):
                 return found
         return read_instruction(self.source, insn, written, guarded=True)
+
+    def fixes_axes(self, insn: lp.InstructionBase, written: set[str]) -> bool:
+        """Whether a condition around a value says at which index of an axis it is written."""
+        try:
+            found = read_instruction(self.source, insn, written, guarded=True)
+        except (Refusal, CascadeError):
+            return False
+        return without_fixed_axes(found, self.ranks()) is not found
+
+    def ranks(self) -> frozenset[str]:
+        """The loops that are said to be rank variables."""
+        return frozenset(name for name, iname in self.kernel.inames.items() if iname.tags_of_type(RankVariableTag))
 
     def is_inside(self, found: Instruction, read: Element | Computed) -> bool:
         """Whether all points read elements that an array has, as far as its declaration says."""
@@ -336,9 +351,10 @@ class _Matching:
         return any(array in reads for insn, reads in self.draft.reads.items() if insn not in self.found)
 
     def einsum(self, found: Instruction) -> Einsum:
-        output = Access(found.array, found.indices)
-        self.add_tensor(found.array, tuple(found.sizes[v] for v in output.variables), is_written=True)
+        self.add_tensor(found.array, tuple(found.sizes[v] for index in found.indices for v in index.variables), is_written=True)
         self.produced.add(found.array)
+        found = without_fixed_axes(found, self.ranks())
+        output = Access(found.array, found.indices)
         operands = tuple(self.operand(found, read) for read in found.operands.reads)
         order = dict.fromkeys((*output.variables, *(v for operand in operands for v in operand.variables), *found.sizes))
         result = Einsum(
