@@ -19,7 +19,7 @@ from ..formats.reading.files import read_text
 from ..formats.reading.load import loads
 from ..formats.spec import Spec
 from ..formats.validation.adapter import Adapter, StrictModel
-from ..formats.writing.presentation import table, yaml
+from ..formats.writing.presentation import InNotebooks, table, yaml
 from ..model.evaluation import predict
 from ..model.prediction import Prediction
 from ..whole_file import write_whole
@@ -87,7 +87,7 @@ class SearchStage:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(InNotebooks):
     """The best mapping, or a front, with what is proved of it."""
 
     objective: str

@@ -16,6 +16,8 @@ from ..formats.arch import Memory
 from ..formats.mapping import Temporal
 from ..formats.spec import Spec, expect_spec
 from ..progress import Hook, Stage
+from .accelforge.component import area
+from .accelforge.energy import instances
 from .accelforge.estimate import Estimate, estimate
 from .floor import bounds
 from .hardware.incore import core_term
@@ -106,6 +108,7 @@ def _prediction(spec: Spec, result: Estimate) -> Prediction:
         return Figures(axes, {key: _number(figure) for key, figure in entries})
 
     full = (einsums, components, tensors, actions)
+    count_of = instances(arch, own=False)
     dynamic, leaked = _number(result.dynamic_energy), _number(result.leakage)
     return Prediction(
         energy=dynamic + leaked,
@@ -126,6 +129,7 @@ def _prediction(spec: Spec, result: Estimate) -> Prediction:
         sizes=table((components,), (((leaf.name,), leaf.size) for leaf in arch.components if isinstance(leaf, Memory))),
         usage=table((einsums, components, dimensions), (((name, *key), n) for name, item in items for key, n in item.usage.items())),
         n_instances=spec.workload.n_instances,
+        area={leaf.name: area(leaf) * count_of[leaf.name] for leaf in arch.components if leaf.area},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, Field, model_validator
@@ -16,7 +16,8 @@ from ..field_types import Bounded, Word
 from ..formats.language.caps import shortened
 from ..formats.language.expressions import nearest
 from ..formats.validation.adapter import Adapter, StrictModel
-from ..formats.writing.presentation import table
+from ..formats.writing.presentation import InNotebooks, table
+from .breakdown import Breakdown
 
 Key = tuple[str | None, ...]
 
@@ -77,7 +78,7 @@ class Figures(Mapping[Any, float]):
 
 
 @dataclass(frozen=True, repr=False)
-class Prediction:
+class Prediction(InNotebooks):
     """What the model says of a spec; all instances together. Units: J, s, bits."""
 
     energy: float
@@ -109,6 +110,8 @@ class Prediction:
     """Of the kernel model, s: one in ten kernels of this kind (:mod:`~feinsum_fuse.model.kernel.interval`) was faster; else 0."""
     latency_high: float = 0.0
     """One in ten was slower than this."""
+    area: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """Component -> m^2 of all of its instances, where the architecture says it; no part of the JSON."""
 
     @property
     def energy_delay_product(self) -> float:
@@ -131,6 +134,60 @@ class Prediction:
             if str(einsum) not in best or seconds > best[str(einsum)][0]:
                 best[str(einsum)] = (seconds, str(component))
         return {einsum: component for einsum, (_, component) in best.items()}
+
+    @property
+    def per_component(self) -> Breakdown:
+        """Component -> energy and what of it leaked, seconds that it is busy, most bits in use and their share of its size, the largest
+        fraction of its fanouts in use, and area where the architecture has it."""
+        spent, leaked = self.action_energy.totals("component"), self.leak_energy.totals("component")
+        busy = self.component_latency.totals("component")
+        used: dict[tuple[str | None, str | None], float] = {}
+        for (einsum, component, _), fraction in self.usage.entries.items():
+            used[einsum, component] = used.get((einsum, component), 1.0) * fraction
+        names = dict.fromkeys(str(name) for name in (*spent, *leaked, *busy, *self.area))
+        rows: dict[str, dict[str, float]] = {}
+        for name in names:
+            bits, size = self.peak.entries.get((name,), 0.0), self.sizes.entries.get((name,), 0.0)
+            dynamic, leak = spent.get(name, 0.0), leaked.get(name, 0.0)
+            fractions = [fraction for (_, component), fraction in used.items() if component == name]
+            rows[name] = {
+                "energy": dynamic + leak, "leaked": leak, "busy": busy.get(name, 0.0), "peak": bits,
+                "of its size": bits / size if size else 0.0, "usage": max(fractions, default=1.0), "area": self.area.get(name, 0.0),
+            }  # fmt: skip
+        units = {"energy": "J", "leaked": "J", "busy": "s", "peak": "bit", "of its size": "", "usage": "", "area": "m^2"}
+        return Breakdown("component", units, rows)
+
+    @property
+    def per_einsum(self) -> Breakdown:
+        """Einsum -> energy and what of it leaked, seconds, and points of its iteration space."""
+        spent, leaked, seconds = self.action_energy.totals("einsum"), self.leak_energy.totals("einsum"), self.einsum_latency
+        rows = {
+            name: {
+                "energy": spent.get(name, 0.0) + leaked.get(name, 0.0), "leaked": leaked.get(name, 0.0), "latency": seconds.get(name, 0.0),
+                "computes": points,
+            }
+            for name, points in self.computes.items()
+        }  # fmt: skip
+        return Breakdown("einsum", {"energy": "J", "leaked": "J", "latency": "s", "computes": ""}, rows)
+
+    @property
+    def per_tensor(self) -> Breakdown:
+        """Tensor -> energy of its actions, and how many they are; computations, which move none, are left out."""
+        spent, counts = self.action_energy.totals("tensor"), self.actions.totals("tensor")
+        rows = {name: {"energy": spent.get(name, 0.0), "actions": count} for name, count in counts.items() if name is not None}
+        return Breakdown("tensor", {"energy": "J", "actions": ""}, rows)
+
+    @property
+    def per_compute(self) -> Breakdown:
+        """Einsum, and ``all`` together -> energy and seconds for each point of the iteration space, all instances together."""
+        rows: dict[str, dict[str, float]] = {}
+        total = math.fsum(self.computes.values()) * self.n_instances
+        if total:
+            rows["all"] = {"energy": self.energy / total, "latency": self.latency / total}
+        for name, figures in self.per_einsum.items():
+            if points := figures["computes"] * self.n_instances:
+                rows[name] = {"energy": figures["energy"] / points, "latency": figures["latency"] / points}
+        return Breakdown("einsum", {"energy": "J", "latency": "s"}, rows)
 
     def to_json(self) -> str:
         """Plain data; :meth:`from_json` reads it back to an equal prediction."""

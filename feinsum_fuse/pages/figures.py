@@ -147,11 +147,12 @@ def _speed(value: float) -> str:
 
 
 def shares(case: Case) -> Iterator[Chart]:
-    """What time and energy of a mapping go into, by component and Einsum, and what its memories hold while it runs."""
-    prediction = case.prediction
-    if prediction is None:
-        return
-    label, key = case.label, case.key
+    """Those of a mapping; none without a prediction."""
+    return shares_of(case.prediction, case.key, case.label) if case.prediction is not None else iter(())
+
+
+def shares_of(prediction: Prediction, key: str, label: str) -> Iterator[Chart]:
+    """What time and energy go into, by component and Einsum, and what the memories hold meanwhile."""
     busy = _stacked(((str(e), str(c), s) for (e, c), s in prediction.component_latency.entries.items()), 1.0)
     caption = "Components work side by side: the longest counts."
     yield _bars(f"{key}-busy", f"{label}: how long each component is busy", SECONDS, *busy, caption)

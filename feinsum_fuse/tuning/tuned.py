@@ -12,7 +12,7 @@ from ..device.program.program import Program
 from ..device.timing.measurement import Measurement, time_text
 from ..device.timing.outcome import Outcome
 from ..formats.spec import Spec
-from ..formats.writing.presentation import table
+from ..formats.writing.presentation import InNotebooks, table
 from ..formats.writing.svg import document, text
 
 SHOWN = 8
@@ -41,7 +41,7 @@ class Tried:
 
 
 @dataclass(frozen=True, repr=False)
-class Tuned:
+class Tuned(InNotebooks):
     """The fastest program that was found, never slower than the default mapping's in the turns that decided."""
 
     program: Program

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import ArchiveError
+from ...formats.writing.presentation import InNotebooks
 from .application import apply_function, apply_record
 from .question import Answer, Fit, Question, Trust, size_distance, trust_in
 from .record import Record
@@ -26,7 +27,7 @@ NEAR = 2.0
 
 
 @dataclass(frozen=True, repr=False)
-class Fact:
+class Fact(InNotebooks):
     """An answer of the archive: a record and how it was found; ``record`` is ``None``, and the fact false, if there is none."""
 
     found: Fit

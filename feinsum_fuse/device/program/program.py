@@ -17,6 +17,7 @@ import pyopencl as cl
 from ...arguments import PATH, TEXT, expect
 from ...codegen.executable import Executable
 from ...errors import DeviceError
+from ...formats.writing.presentation import InNotebooks
 from .arguments import joined
 from .export import export
 from .origin import Origin
@@ -65,7 +66,7 @@ class Making(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Program:
+class Program(InNotebooks):
     """A cascade that runs on a device, by a schedule; its first run was verified on ``example``.
 
     The executable's arguments are called by their tensors' names. ``origin`` says who chose the schedule.

@@ -18,6 +18,7 @@ from ...codegen.executable import Argument
 from ...errors import DeviceError
 from ...field_types import Bounded, Count, Finite, Nanoseconds, Word
 from ...formats.validation.adapter import Adapter, Partly
+from ...formats.writing.presentation import InNotebooks
 from ..catalogue import DeviceInfo
 from .outcome import Outcome
 from .timing import CacheState
@@ -81,7 +82,7 @@ class Subject:
 
 
 @dataclass(frozen=True, repr=False)
-class Measurement:
+class Measurement(InNotebooks):
     """Times of one program, or how it failed. A failure has no samples, and no number stands in for its time.
 
     ``samples_ns`` are host-clock times of one run in ns and ``event_ns`` the device's own; each covers ``runs_per_sample`` runs.

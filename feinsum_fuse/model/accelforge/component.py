@@ -81,3 +81,8 @@ def throughput_of(component: Component, action: Action) -> float:
 def leak_power(component: Component) -> float:
     """Watts that one component leaks, all its parallel instances together."""
     return component.leak_power * component.leak_power_scale * component.n_parallel_instances
+
+
+def area(component: Component) -> float:
+    """Square metres of one component, all its parallel instances together."""
+    return component.area * component.area_scale * component.n_parallel_instances
