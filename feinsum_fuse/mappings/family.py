@@ -18,7 +18,7 @@ from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components
 from .lanes import possible_lanes
-from .segments import segments
+from .segments import have_meeting, segments
 
 KINDS = constantdict(
     {
@@ -26,6 +26,7 @@ KINDS = constantdict(
         "budget": "bytes of intermediates that a group may hold: which Einsums are fused",
         "groups": "whether loops are bound to groups",
         "sums": "whether lanes may run along reductions",
+        "beside": "whether Einsums that read the same operand and whose results meet run side by side under common loops",
         "rows": "the rank variables of fused Einsums that a common loop runs over",
         "tile": "iterations of that loop in a group",
         "columns": "where lanes are work-items: iterations of a second common loop in a group",
@@ -79,7 +80,8 @@ class Family:
         """The tree that these decisions make; by default the rules'."""
         chooser = chooser or Rules()
         plan = self._plan(chooser)
-        parts = list(segments(self.cascade, self.spec.workload, plan.budget))
+        beside = have_meeting(self.cascade) and chooser.choose(Choice("beside", "", (True, False)))
+        parts = list(segments(self.cascade, self.spec.workload, plan.budget, beside=beside))
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)
         branches = [Branch(plan, part, chooser).nodes() for part in parts]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -170,6 +171,10 @@ class Segment:
                 return True
         return False
 
+    def is_beside(self, einsum: Einsum) -> bool:
+        """Whether an Einsum reads what one of these reads, too, and a later one reads what both write."""
+        return any(_meet(self.cascade, other, einsum) for other in self.einsums)
+
     def _reads_along(self, loop: Shared, tensor: str) -> bool:
         """Whether Einsums that read a tensor before it is written, as recurrences do, need nothing of other iterations."""
         axis = loop.axes[tensor]
@@ -251,12 +256,29 @@ def _lies_together(access: Access, variable: str) -> bool:
     return access.indices[-1].coefficients.get(variable) in (1, -1)
 
 
-def segments(cascade: Cascade, workload: Workload, budget: int) -> Iterator[Segment]:
-    """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes."""
+def have_meeting(cascade: Cascade) -> bool:
+    """Whether two Einsums read the same tensor, and another one reads what both write."""
+    return any(_meet(cascade, one, other) for one, other in combinations(cascade.einsums, 2))
+
+
+def _meet(cascade: Cascade, one: Einsum, other: Einsum) -> bool:
+    """Whether these are two such Einsums."""
+    if {access.tensor for access in one.operands}.isdisjoint(access.tensor for access in other.operands):
+        return False
+    both = {one.output.tensor, other.output.tensor}
+    return any(both <= {access.tensor for access in einsum.operands} for einsum in cascade.einsums)
+
+
+def segments(cascade: Cascade, workload: Workload, budget: int, *, beside: bool) -> Iterator[Segment]:
+    """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
+
+    ``beside``: Einsums that read the same rows of an operand run side by side, too, where what follows reads what both write.
+    """
     around = Surroundings(cascade, workload)
     segment: Segment | None = None
     for einsum in cascade.einsums:
         chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
+        chained = chained or (beside and segment is not None and segment.is_beside(einsum))
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED and not segment.is_merged_by(einsum):
             longer = segment.longer(einsum)
             rows = next(iter(longer.rows), None)

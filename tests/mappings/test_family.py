@@ -10,6 +10,7 @@ from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.arch import Memory
+from feinsum_fuse.formats.mapping import Mapping, Sequential, Spatial, Temporal
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.choices import Drawn, Given, Noted, sweep
 from feinsum_fuse.mappings.components import fitted
@@ -23,6 +24,7 @@ WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
 """Vectors of 64 bytes, as in AVX-512."""
 PRODUCT = ["Z[m, n] = A[m, k] * B[k, n]"]
 CHAIN = ["T[m, n] = A[m, k] * B[k, n]", "Z[m, l] = T[m, n] * C[n, l]"]
+GATED = ["A[m, n] = X[m, k] * V[k, n]", "B[m, n] = X[m, k] * W[k, n]", "Z[m, n] = silu(A[m, n]) * B[m, n]"]
 SIZES = {"M": 512, "N": 256, "K": 640}
 
 
@@ -56,7 +58,7 @@ def test_every_kind_is_met() -> None:
     turned = default_space(ff.cascade(["Z[m, n] = A[n, m]"], sizes=dict.fromkeys("MN", 64)))
     few = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=dict.fromkeys("MNK", 256))  # rows make too few groups for a GPU
     items = Family(default_space(few, target=ANY_GPU), ANY_GPU)
-    families = (Family(lanes), Family(none), Family(turned), family(), items)
+    families = (Family(lanes), Family(none), Family(turned), family(), family(GATED), items)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
     assert {choice.kind for choice in drawn} == set(KINDS)
 
@@ -157,3 +159,19 @@ def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
     assert (cached.core_cache_bytes, cached.nearest_cache_bytes) == (3 << 20, 48 << 10)
     wide = {str(spec.mapping).count("in tiles of 16\n") > 0 for spec in random_mappings(measured, 8, seed=1)}
     assert True in wide
+
+
+@pytest.mark.parametrize(("lines", "parts"), [(GATED, 1), (GATED[:2], 2), ([GATED[0], GATED[1].replace("X", "Y"), GATED[2]], 2)])
+def test_einsums_that_share_an_operand_and_meet(lines: list[str], parts: int) -> None:
+    """They run under common loops, unless it is decided otherwise; others do not, and there is nothing to decide."""
+    family = Family(default_space(ff.cascade(lines, sizes={"M": 2048, "N": 48, "K": 40})))
+
+    def kernels(mapping: Mapping) -> int:
+        last = mapping.nodes[-1]
+        return len(last.nodes) if isinstance(last, Sequential) and not any(isinstance(n, Temporal | Spatial) for n in mapping.nodes) else 1
+
+    assert kernels(family.mapping()) == parts
+    assert ("beside" in {choice.kind for choice in family.choices()}) == (parts == 1)
+    if parts == 1:
+        assert kernels(family.mapping(Given({"beside": False}))) == 2
+        assert ff.compile(family.spec.replace(mapping=family.mapping())).output_shapes == {"Z": (2048, 48)}
