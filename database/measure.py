@@ -7,7 +7,6 @@ a shipped fact gives the very source that was measured.
 from __future__ import annotations
 
 import dataclasses
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ import feinsum_fuse as ff
 from feinsum_fuse.archive.facts.record import Record
 from feinsum_fuse.archive.facts.recording import canonical_names, record_from
 from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
-from feinsum_fuse.archive.text.lines import lines_of, read_facts
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import POCL, DeviceInfo, find_device, target
 from feinsum_fuse.device.program.building import build
@@ -34,6 +32,7 @@ from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
 from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite
 from feinsum_fuse.schedule.steps.vector_steps import Vectorize
 from feinsum_fuse.schedule.tree.nest import LoopRef
+from feinsum_fuse.standard.making import facts_file, merged
 
 FOLDER = Path(__file__).resolve().parent
 EXAMPLES = FOLDER.parent / "examples"
@@ -141,27 +140,12 @@ def attempt(cascade: Cascade, schedule: Schedule, device: cl.Device) -> Measurem
     return min(found, key=lambda measurement: measurement.interference or 0.0)
 
 
-def file_of(info: DeviceInfo) -> Path:
-    """The file of a device's facts."""
-    name = re.sub(r"[^a-z0-9]+", "-", f"{info.platform} {info.name} {info.units} units".lower()).strip("-")
-    return FOLDER / f"{name}.jsonl"
-
-
-def merged(path: Path, new: Record) -> None:
-    """Put a record into a file, in place of an older one with the same key."""
-    known = list(read_facts(path.read_text(encoding="utf-8").splitlines(), path.name)) if path.exists() else []
-    kept = [record for record in known if record.key != new.key]
-    scratch = path.with_suffix(".new")
-    scratch.write_text("".join(f"{line}\n" for line in lines_of([*kept, new])), encoding="utf-8")
-    scratch.replace(path)
-
-
 def main(name: str | None) -> None:
     """Measure, and put each record into the device's file as soon as it is there."""
     device = find_device(name)
-    path = file_of(DeviceInfo.of(device))
+    path = facts_file(FOLDER, DeviceInfo.of(device))
     for record in measured(device):
-        merged(path, record)
+        merged(path, [record])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ ORDER = (
     *("cache_folder", "errors", "arguments", "executors", "progress", "whole_file", "field_types", "formats", "cascades", "schedule"),
     *("codegen", "lowering", "raising", "mappings", "patterns"),
     *("model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext"),
-    *("numpy_einsum", "report", "survey", "pages", "cli"),
+    *("numpy_einsum", "report", "survey", "standard", "pages", "cli"),
 )
 """Each imports those before it only."""
 TAGS = frozenset({"Compute", "Split", "Toll"})

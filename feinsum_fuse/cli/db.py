@@ -12,7 +12,7 @@ import typer
 
 from ..progress import Stage
 from ..whole_file import write_whole
-from .console import emit, emit_json, note, passing, progress, table
+from .console import check_places, emit, emit_json, note, passing, progress, table
 from .inputs import check_variables
 from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..archive.facts.fact import Fact
     from ..formats.spec import Spec
 
-command = typer.Typer(help="What is recorded: stats, best, export, import, forget, serve.", no_args_is_help=True, rich_markup_mode=None)
+_ABOUT = "What is recorded: stats, best, export, import, forget, make, serve."
+command = typer.Typer(help=_ABOUT, no_args_is_help=True, rich_markup_mode=None)
 
 
 @command.command()
@@ -126,6 +127,7 @@ def _fact_data(fact: Fact) -> dict[str, object]:
         "date": known.measurement.provenance.date,
         "device": str(known.device),
         "function": None if known.function is None else {"name": known.function.name, "version": known.function.version},
+        "best_at": [list(sizes) for sizes in fact.best_at],
         "schedule": None if fact.schedule is None else json.loads(fact.schedule.to_json()),
     }
 
@@ -198,3 +200,46 @@ def serve(
         note(f"warning: whoever reaches {host} can read this archive")
     note(f"{locate(url)} on http://{f'[{host}]' if ':' in host else host}:{port}/ until Ctrl-C")
     serve(url, host, port)
+
+
+@command.command()
+def make(
+    workloads: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORKLOAD]...", help="Workloads by name, family or pattern (`mass*`). Default: all.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the device's file is, or is to be.")] = Path(),
+    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Of search for each workload.")] = 60.0,
+    measurements: Annotated[int, typer.Option("--measurements", min=1, help="Candidates to measure for each workload.")] = 60,
+    list_: Annotated[bool, typer.Option("--list", help="List the workloads, and do nothing.")] = False,
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the facts that ship, for a device: tune standard workloads, and put the fastest of each into the device's file of JSON lines.
+
+    What the file holds already is not tuned again, so that an interrupted run is taken up by the same command. All that is measured on the
+    way lies in a database beside the file. `db import` takes the file.
+    """
+    from ..device.catalogue import DeviceInfo, find_device
+    from ..standard.making import Making, facts_file
+    from ..standard.workloads import chosen
+
+    wanted = chosen(tuple(workloads or ()))
+    if list_:
+        emit_json([one.name for one in wanted]) if as_json else emit("\n".join(one.name for one in wanted))
+        return
+    found = find_device(device)
+    file = facts_file(output, DeviceInfo.of(found))
+    check_places(output, file)
+    making = Making(found, file, str(file.with_suffix(".sqlite3")), seconds, measurements, progress)
+    done = []
+    for one in making.all(wanted):
+        done.append(one)
+        if not as_json:
+            emit(one)
+    failed = [one.workload for one in done if one.message]
+    if as_json:
+        emit_json({"file": str(file), "workloads": [dataclasses.asdict(one) for one in done]})
+    else:
+        note(f"{len(done) - len(failed)} of {len(done)} workloads are in {file}")
+    if failed:
+        raise typer.Exit(3)

@@ -24,6 +24,16 @@ def prediction(latency: float = 1e-6) -> Prediction:
     return Prediction(1.0, latency, 0.5, 0.5, empty, empty, empty, empty, empty, empty, empty, sizes, empty)
 
 
+def test_a_fact_says_for_which_sizes_it_was_the_best(url: str) -> None:
+    for n, small, large in ((16, 1.0, 2.0), (32, 3.0, 2.0), (64, 4.0, 2.0)):
+        for factor, time in ((4, small), (8, large)):
+            record(measurement(product(n, n, n), tiled(factor=factor), median_ns=time), url=url)
+    found = {len(fact.best_at): fact for fact in query(product(32, 32, 32), HERE, url=url, limit=2)}
+    assert found[2].schedule == tiled(factor=8)
+    assert (found[2].best_at, found[1].best_at) == (((32, 32, 32), (64, 64, 64)), ((16, 16, 16),))
+    assert retrieve(product(40, 40, 40), HERE, url).best_at == ((32, 32, 32), (64, 64, 64))
+
+
 def test_what_was_recorded_comes_back_whole(url: str) -> None:
     made = measurement(samples=[3.0, 1.0, 2.0], label="a 'label'\n", runs_per_sample=7)
     identifier = record(made, prediction(), url=url)

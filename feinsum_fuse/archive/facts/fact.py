@@ -48,11 +48,13 @@ class Fact(InNotebooks):
     """What the cascade that was asked about is rewritten by first: the record is about the rewritten one."""
     function: KernelFunction | None = None
     """The function that made the kernel (``known.function`` is what it is called), if the asker handed it over."""
+    best_at: tuple[tuple[int, ...], ...] = ()
+    """The sizes, in the order of the record's, at which nothing else on record for its structure and device is faster."""
 
     @classmethod
-    def of(cls, answer: Answer, asked: Question) -> Fact:
+    def of(cls, answer: Answer, asked: Question, best_at: tuple[tuple[int, ...], ...] = ()) -> Fact:
         """The answer to a question."""
-        given = answer.record, answer.schedule, answer.source, answer.sizes, asked.instructions, asked.rewritings, answer.function
+        given = answer.record, answer.schedule, answer.source, answer.sizes, asked.instructions, asked.rewritings, answer.function, best_at
         detail = "; ".join(filter(None, (*(f"rewritten by {one}" for one in asked.rewritings), answer.detail)))
         return cls(answer.found, detail, asked.device, *given)
 

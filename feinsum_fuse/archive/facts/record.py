@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NewType
 
 from ...device.timing.outcome import Outcome
@@ -89,3 +91,21 @@ class Record:
 
     def __repr__(self) -> str:
         return f"Record {self.id}: {self.measurement}"
+
+
+def about(record: Record) -> FactKey:
+    """What the fact is about, whatever its sizes: its key with none."""
+    return replace(record.key, sizes=())
+
+
+def best_sizes(records: Iterable[Record]) -> dict[FactKey, tuple[tuple[int, ...], ...]]:
+    """For each schedule, by :func:`about`, the sizes at which no other of these successes is faster, by the least median of each."""
+    fastest: dict[FactKey, tuple[float, FactKey]] = {}
+    for record in records:
+        if record.measurement.outcome is Outcome.ok and record.measurement.cache_state == "warm":
+            place, mine = replace(record.key, schedule=""), (record.measurement.median, about(record))
+            fastest[place] = min(fastest.get(place, mine), mine)
+    found: dict[FactKey, list[tuple[int, ...]]] = defaultdict(list)
+    for place, (_, schedule) in fastest.items():
+        found[schedule].append(place.sizes)
+    return {schedule: tuple(sorted(sizes)) for schedule, sizes in found.items()}

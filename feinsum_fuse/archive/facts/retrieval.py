@@ -37,7 +37,7 @@ from .fact import Fact
 from .forgetting import forgotten_among
 from .near_misses import near_misses
 from .question import SHIPPED, Answer, Askable, Fit, Question, Trust, about_match, question
-from .record import FactKey, Record
+from .record import FactKey, Record, about, best_sizes
 from .recording import measurement_in, record_from
 from .shipped import shipped_records
 
@@ -76,9 +76,11 @@ def query(
     if limit is not None and limit < 0:
         raise ArchiveError(f"a limit of {limit} facts makes no sense")
     asked = question(x, device, functions_by_name(functions))
-    answers = [answer for answer in _answers(asked, url, progress) if outcome is None or answer.record.measurement.outcome == outcome]
+    known = _answers(asked, url, progress)
+    answers = [answer for answer in known if outcome is None or answer.record.measurement.outcome == outcome]
     answers.sort(key=lambda answer: (answer.rank, _order(answer.record)))
-    return tuple(Fact.of(answer, asked) for answer in answers[:limit])
+    best = best_sizes(answer.record for answer in known)
+    return tuple(Fact.of(answer, asked, best.get(about(answer.record), ())) for answer in answers[:limit])
 
 
 def retrieve(
@@ -149,7 +151,8 @@ def _best_of_variants(asked: Question, url: Url | None, progress: Hook | None) -
 def _best(asked: Question, url: Url | None, progress: Hook | None) -> Fact:
     """The best fact that answers a question."""
     groups: dict[tuple[tuple[int, float], FactKey], list[Answer]] = defaultdict(list)
-    for answer in _answers(asked, url, progress):
+    answered = _answers(asked, url, progress)
+    for answer in answered:
         groups[answer.rank, answer.record.key].append(answer)
     believed = [(rank, _believed(answers)) for (rank, _), answers in groups.items()]
     rated = [(rank, *_rating(answers)) for rank, answers in believed if _trusted(answers)]
@@ -160,7 +163,7 @@ def _best(asked: Question, url: Url | None, progress: Hook | None) -> Fact:
         except ScheduleError as error:
             refused = refused or "; " + ": ".join(filter(None, (best.detail, error.message)))
             continue
-        return Fact.of(best, asked)
+        return Fact.of(best, asked, best_sizes(answer.record for answer in answered).get(about(best.record), ()))
     known = sum(len(answers) for answers in groups.values())
     names = {a.record.function for answers in groups.values() for a in answers if a.record.function is not None and a.function is None}
     if names:

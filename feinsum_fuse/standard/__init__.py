@@ -1,0 +1,1 @@
+"""Workloads that many programs hold, and facts about them that ship."""
