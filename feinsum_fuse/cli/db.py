@@ -220,7 +220,7 @@ def make(
     way lies in a database beside the file. `db import` takes the file.
     """
     from ..device.catalogue import DeviceInfo, find_device
-    from ..standard.making import Making, facts_file
+    from ..standard.making import FactMaking, facts_file
     from ..standard.workloads import chosen
 
     wanted = chosen(tuple(workloads or ()))
@@ -230,7 +230,7 @@ def make(
     found = find_device(device)
     file = facts_file(output, DeviceInfo.of(found))
     check_places(output, file)
-    making = Making(found, file, str(file.with_suffix(".sqlite3")), seconds, measurements, progress)
+    making = FactMaking(found, file, str(file.with_suffix(".sqlite3")), seconds, measurements, progress)
     done = []
     for one in making.all(wanted):
         done.append(one)

@@ -27,7 +27,7 @@ from ..errors import ArchiveError, Error
 from ..progress import Hook
 from ..tuning.tuner import tune
 from ..whole_file import write_whole
-from .workloads import Workload
+from .workloads import StandardWorkload
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def merged(file: Path, new: Sequence[Record]) -> None:
 
 
 @dataclass(frozen=True)
-class Making:
+class FactMaking:
     """How facts are made: on a device, into a file, with all that is measured on the way in a database of its own."""
 
     device: cl.Device
@@ -88,7 +88,7 @@ class Making:
     measurements: int = 60
     progress: Hook | None = None
 
-    def all(self, wanted: Sequence[Workload]) -> Iterator[Made]:
+    def all(self, wanted: Sequence[StandardWorkload]) -> Iterator[Made]:
         """Tune them one after another; each is in the file when it is told of. Those that the file holds are not tuned again.
 
         An interrupt loses the workload at hand alone. Raises :class:`~feinsum_fuse.errors.ArchiveError` for a file that cannot be used.
@@ -97,7 +97,7 @@ class Making:
             known = self._known(workload)
             yield known if known is not None else self._made(workload)
 
-    def _known(self, workload: Workload) -> Made | None:
+    def _known(self, workload: StandardWorkload) -> Made | None:
         """What the file holds under the workload's name on this very device."""
         identity = device_identity(DeviceInfo.of(self.device))
         found = [r for r in known_facts(self.file) if r.measurement.label == workload.name and r.key.device == identity]
@@ -105,7 +105,7 @@ class Making:
             return None
         return Made(workload.name, min(record.measurement.median for record in found), 1.0, is_known=True)
 
-    def _made(self, workload: Workload) -> Made:
+    def _made(self, workload: StandardWorkload) -> Made:
         try:
             found = tune(
                 workload.cascade(), self.device, seconds=self.seconds, measurements=self.measurements, url=self.url, progress=self.progress

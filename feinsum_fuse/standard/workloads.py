@@ -25,7 +25,7 @@ VALUES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Workload:
+class StandardWorkload:
     """One of them at some sizes."""
 
     name: str
@@ -39,14 +39,13 @@ class Workload:
         return cascade(list(self.einsums), sizes=dict(self.sizes), dtypes={"All": self.dtype})
 
 
-def workloads() -> tuple[Workload, ...]:
+def workloads() -> tuple[StandardWorkload, ...]:
     """All of them, the operators first."""
-    return tuple(
-        Workload(f"{name} {dtype}", einsums, sizes, dtype) for dtype in DTYPES for name, einsums, sizes in (*_operators(), *_algebra())
-    )
+    known = (*_operators(), *_algebra())
+    return tuple(StandardWorkload(f"{name} {dtype}", einsums, sizes, dtype) for dtype in DTYPES for name, einsums, sizes in known)
 
 
-def chosen(patterns: tuple[str, ...]) -> tuple[Workload, ...]:
+def chosen(patterns: tuple[str, ...]) -> tuple[StandardWorkload, ...]:
     """Those whose names fit one of the patterns (``mass*``), all without patterns.
 
     Raises :class:`~feinsum_fuse.errors.SearchError` for a pattern that none fits.
@@ -59,7 +58,7 @@ def chosen(patterns: tuple[str, ...]) -> tuple[Workload, ...]:
     return tuple(one for one in known if not patterns or any(_fits(one, pattern) for pattern in patterns))
 
 
-def _fits(one: Workload, pattern: str) -> bool:
+def _fits(one: StandardWorkload, pattern: str) -> bool:
     return fnmatchcase(one.name, pattern) or one.name.split(" ")[0] == pattern
 
 

@@ -11,8 +11,8 @@ import feinsum_fuse as ff
 from feinsum_fuse.archive.key.identity import identify
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.errors import SearchError
-from feinsum_fuse.standard.making import Making, facts_file, known_facts
-from feinsum_fuse.standard.workloads import Workload, chosen, workloads
+from feinsum_fuse.standard.making import FactMaking, facts_file, known_facts
+from feinsum_fuse.standard.workloads import StandardWorkload, chosen, workloads
 from tests.cli.conftest import Invoke, invoke
 
 __all__ = ["invoke"]
@@ -43,10 +43,10 @@ def test_a_workload_that_there_is_not_is_named() -> None:
 def test_facts_are_made_once_and_are_found(tmp_path: Path) -> None:
     """The second run finds the first one's; what it made can be imported."""
     device = find_device("pocl")
-    small = Workload("tiny float32", ("Z[m] = A[m,k] * x[k]",), {"M": 24, "K": 16}, "float32")
-    wrong = Workload("wrong float32", ("Z[m] = A[m,k] * * x[k]",), {"M": 24, "K": 16}, "float32")
+    small = StandardWorkload("tiny float32", ("Z[m] = A[m,k] * x[k]",), {"M": 24, "K": 16}, "float32")
+    wrong = StandardWorkload("wrong float32", ("Z[m] = A[m,k] * * x[k]",), {"M": 24, "K": 16}, "float32")
     file = facts_file(tmp_path, DeviceInfo.of(device))
-    making = Making(device, file, str(tmp_path / "made.sqlite3"), seconds=1.0, measurements=1)
+    making = FactMaking(device, file, str(tmp_path / "made.sqlite3"), seconds=1.0, measurements=1)
     first, failed = making.all([small, wrong])
     assert first.seconds > 0 and not first.message and not first.is_known
     assert failed.message and "wrong float32" in str(failed)
