@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from ..errors import Error
+from ..formats.writing.amounts import prefixed
 from ..formats.writing.svg import document, text, text_width
 from ..mapper.curves import Curve
 from ..mapper.errors import NoMappingError
@@ -19,8 +20,6 @@ COLOURS = {"unfused": "#c8553d", "whole": "#d9a21b", "ffmr": "#3f7d20", "all": "
 NAMES = {"unfused": "unfused", "whole": "whole intermediates", "ffmr": "fused by FFMR", "all": "any LoopTree"}
 WIDTHS = {"unfused": 8.0, "whole": 5.5, "ffmr": 3.5, "all": 1.5}
 """Of the lines: where curves coincide, the narrower lies on the wider, and all of them are seen."""
-BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-DECIMAL = {-15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T"}
 MOST_TICKS = 9
 
 
@@ -43,11 +42,7 @@ def staircase(curves: Sequence[Curve]) -> str:
 
 def amount(value: float, unit: str) -> str:
     """A figure as text: bits by powers of two (``64 Kibit``), others by powers of ten (``2.5 µJ``)."""
-    if unit == "bit":
-        power = min(max(0, int(math.log2(value) // 10)), len(BINARY) - 1) if value >= 1 else 0
-        return f"{value / 1024**power:.3g} {BINARY[power]}{unit}"
-    power = 0 if value <= 0 else min(max(3 * math.floor(math.log10(value) / 3 + 1e-12), min(DECIMAL)), max(DECIMAL))
-    return f"{value / 10.0**power:.3g} {DECIMAL[power]}{unit}"
+    return prefixed(value, unit, binary=unit == "bit")
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping as Table
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..arch import Arch, ArchNode, Array, Fork, Hierarchical, Memory
+from ..arch import Arch, ArchNode, Array, Fork, Hierarchical, Leaf, Memory
 from ..arch import Toll as TollUnit
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from ..spec import Spec
 from ..workload import Workload
 from . import presentation
-from .svg import LINE, PADDING, box, cylinder, document, ellipse, hexagon, line, right_arrow, text, text_width
+from .amounts import prefixed
+from .layout import layered
+from .svg import LINE, PADDING, box, cylinder, document, ellipse, hexagon, legend, legend_width, line, right_arrow, route, text, text_width
 from .text_tables import einsum_text
 
 LOOP_COLOUR = "#FCC2FC"
@@ -23,6 +27,13 @@ REMARK_COLOUR = "#FFFFFF"
 TENSOR_COLOURS = ("#FFB3BA", "#BAE1FF", "#FFDFBA", "#E2C6FF", "#FFFFBA", "#C6E2E9", "#F1C0E8", "#D0F4DE", "#FFCFD2", "#CFBAF0")
 GAP = 22
 ROW = 2 * LINE
+BOX = 0.8 * ROW
+"""How high a node of a cascade is."""
+STEP = ROW + 2 * GAP
+"""From one layer of a cascade to the next."""
+TITLE = 2 * LINE
+INPUT_COLOUR = "#FFDFBA"
+OUTPUT_COLOUR = "#BAE1FF"
 
 
 @dataclass
@@ -150,9 +161,11 @@ def _draw_tree(tree: _Tree, x: float, y: float, colours: dict[str, str]) -> list
     return lines + drawn
 
 
-def _picture(tree: _Tree, title: str) -> str:
-    width, height = tree.width + 2 * GAP, tree.height + 2 * GAP
-    return document(width, height, _draw_tree(tree, width / 2, GAP, {}), title)
+def _picture(tree: _Tree, title: str, key: Sequence[tuple[str, str]]) -> str:
+    """The tree under its title, with what the colours mean."""
+    width, height = max(tree.width, legend_width(key), text_width(title)) + 2 * GAP, TITLE + tree.height + GAP
+    shapes = [text(width / 2, TITLE / 2, title), *_draw_tree(tree, width / 2, TITLE, {}), *legend(GAP, height, key)]
+    return document(width, height + ROW, shapes, title)
 
 
 @presentation.svg.register
@@ -163,9 +176,8 @@ def mapping_svg(mapping: Mapping, workload: Workload | None = None) -> str:
     """
     tiles = {einsum.name: dict(einsum.bounds) for einsum in workload.einsums} if workload else {}
     tree = _tree(mapping.nodes, tiles)
-    if mapping.title:
-        tree.shapes.insert(0, _Shape("remark", mapping.title))
-    return _picture(tree, mapping.title or "LoopTree")
+    key = (("loop", LOOP_COLOUR), ("tile in a memory", STORAGE_COLOUR), ("toll", TOLL_COLOUR), ("computation", COMPUTE_COLOUR))
+    return _picture(tree, mapping.title or "LoopTree", key)
 
 
 @presentation.svg.register
@@ -184,59 +196,90 @@ def arch_svg(arch: Arch) -> str:
                 tree.shapes += inner.shapes
                 tree.branches += inner.branches
                 return tree
-            fanouts = ", ".join(f"{f.name} x{f.fanout}" for f in node.spatial)
-            kind = "storage" if isinstance(node, Memory) else "toll" if isinstance(node, TollUnit) else "loop" if fanouts else "compute"
-            tree.shapes.append(_Shape(kind, f"{node.name} {fanouts}".strip()))
+            fallback = "loop" if node.spatial else "compute"
+            kind = "storage" if isinstance(node, Memory) else "toll" if isinstance(node, TollUnit) else fallback
+            tree.shapes.append(_Shape(kind, _component_label(node)))
         return tree
 
-    return _picture(walk(arch.nodes), "Architecture")
+    key = (("memory", STORAGE_COLOUR), ("toll", TOLL_COLOUR), ("fanout", LOOP_COLOUR), ("compute", COMPUTE_COLOUR))
+    return _picture(walk(arch.nodes), "Architecture", key)
 
 
-def _layers(workload: Workload) -> list[list[tuple[str, str]]]:
-    """Tensors and Einsums in layers, each below everything that it needs; (kind, name)."""
-    level: dict[tuple[str, str], int] = {}
-    for einsum in workload.einsums:
-        own = {access.name for access in einsum.outputs}
-        needed = [("tensor", access.name) for access in einsum.inputs if access.name not in own]
-        depth = max((level.get(item, 0) for item in needed), default=0) + 1
-        for item in needed:
-            level.setdefault(item, depth - 1)
-        level["einsum", einsum.name] = depth
-        for access in einsum.outputs:
-            level["tensor", access.name] = max(level.get(("tensor", access.name), 0), depth + 1)
-    layers: list[list[tuple[str, str]]] = [[] for _ in range(max(level.values(), default=0) + 1)]
-    for item, depth in level.items():
-        layers[depth].append(item)
-    return layers
+def _component_label(node: Leaf) -> str:
+    """Its name, fanouts, size, and how much each action does a second; rates without end are left out."""
+    parts = [f"x{f.fanout} {f.name}" for f in node.spatial]
+    if isinstance(node, Memory) and node.size < math.inf:
+        parts.append(prefixed(node.size, "bit", binary=True))
+    for action in node.actions:
+        rate = action.throughput * action.throughput_scale * node.throughput_scale * node.n_parallel_instances
+        if 0 < rate < math.inf:
+            bits = action.bits_per_action or (node.bits_per_action if isinstance(node, Memory | TollUnit) else None) or 1
+            unit = "bit/s" if isinstance(node, Memory | TollUnit) else "/s"
+            parts.append(f"{action.name} {prefixed(rate * bits, unit)}")
+    return f"{node.name}: {', '.join(parts)}" if parts else node.name
 
 
 @presentation.svg.register
 def workload_svg(workload: Workload) -> str:
-    """The cascade's data flow: Einsums as boxes with their index notation, tensors as ovals with their shapes."""
-    layers = [layer for layer in _layers(workload) if layer]
+    """The cascade's data flow: Einsums as boxes with their index notation, tensors as ovals with their shapes.
+
+    Edges pass beside what lies between their ends. A tensor that an Einsum reads and writes has a dashed edge back.
+    """
+    items = [*(("tensor", name) for name in workload.tensors), *(("einsum", e.name) for e in workload.einsums)]
+    number = {item: place for place, item in enumerate(items)}
     labels = {("tensor", t): f"{t} {' x '.join(map(str, workload.shape(t).values()))}" for t in workload.tensors}
     labels |= {("einsum", e.name): f"{e.name}: {einsum_text(e)}" for e in workload.einsums}
-    widths = [sum(text_width(labels[item]) + 3 * PADDING + GAP for item in layer) for layer in layers]
-    width = max(widths, default=100.0) + 2 * GAP
-    places: dict[tuple[str, str], tuple[float, float]] = {}
+    edges, back = _flow(workload, number)
+    widths = {item: text_width(label) + 3 * PADDING for item, label in labels.items()}
+    found = layered(len(items), edges, max(widths.values(), default=0.0) + GAP)
+
+    def at(place: tuple[float, float]) -> tuple[float, float]:
+        return place[0] + GAP, TITLE + ROW / 2 + place[1] * STEP
+
     shapes: list[str] = []
-    for depth, layer in enumerate(layers):
-        left = (width - widths[depth]) / 2
-        for item in layer:
-            own = text_width(labels[item]) + 3 * PADDING
-            x, y = left + (own + GAP) / 2, GAP + ROW / 2 + depth * (ROW + 2 * GAP)
-            left += own + GAP
-            places[item] = (x, y)
-            draw, fill = (ellipse, STORAGE_COLOUR) if item[0] == "tensor" else (box, COMPUTE_COLOUR)
-            shapes += [draw(x, y, own, ROW * 0.8, fill), text(x, y, labels[item])]
-    edges: list[str] = []
+    for item, place in number.items():
+        x, y = at(found.nodes[place])
+        draw, fill = (ellipse, _tensor_colour(workload, item[1])) if item[0] == "tensor" else (box, COMPUTE_COLOUR)
+        shapes += [draw(x, y, widths[item], BOX, fill), text(x, y, labels[item])]
+    lines = [_edge([at(found.nodes[start]), *map(at, passed), at(found.nodes[end])]) for (start, end), passed in found.routes.items()]
+    lines += [_edge([at(found.nodes[end]), at(found.nodes[start])], dashed=True) for start, end in back]
+    height = TITLE + found.layers * STEP
+    colours = (("input", INPUT_COLOUR), ("intermediate", STORAGE_COLOUR), ("output", OUTPUT_COLOUR), ("Einsum", COMPUTE_COLOUR))
+    key = legend(GAP, height, colours)
+    title = f"Cascade of {len(workload.einsums)} Einsums"
+    width = max(found.width, 460.0) + 2 * GAP
+    return document(width, height + ROW, [text(width / 2, TITLE / 2, title), *lines, *shapes, *key], title)
+
+
+def _flow(workload: Workload, number: Table[tuple[str, str], int]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """(Edges from tensors to the Einsums that read them and on to what these write, edges back to an Einsum from its own output)."""
+    edges: list[tuple[int, int]] = []
+    back: list[tuple[int, int]] = []
     for einsum in workload.einsums:
-        ex, ey = places["einsum", einsum.name]
+        own = {access.name for access in einsum.outputs}
+        here = number["einsum", einsum.name]
         for access in einsum.tensor_accesses:
-            tx, ty = places["tensor", access.name]
-            start, end = ((ex, ey + ROW * 0.4), (tx, ty - ROW * 0.4)) if access.output else ((tx, ty + ROW * 0.4), (ex, ey - ROW * 0.4))
-            edges.append(line(*start, *end, arrow=True))
-    return document(width, len(layers) * (ROW + 2 * GAP) + GAP, [*edges, *shapes], "Cascade")
+            tensor = number["tensor", access.name]
+            if access.output:
+                edges.append((here, tensor))
+            else:
+                (back if access.name in own else edges).append((tensor, here))
+    return edges, back
+
+
+def _edge(places: Sequence[tuple[float, float]], *, dashed: bool = False) -> str:
+    """From the lower side of the first place to the upper side of the last; straight down where it passes a layer."""
+    (x, y), *between, (last, end) = places
+    points = [(x, y + BOX / 2)]
+    for bend, height in between:
+        points += [(bend, height - BOX / 2), (bend, height + BOX / 2)]
+    return route([*points, (last, end - BOX / 2)], dashed=dashed)
+
+
+def _tensor_colour(workload: Workload, tensor: str) -> str:
+    if not workload.producers(tensor):
+        return INPUT_COLOUR
+    return STORAGE_COLOUR if workload.consumers(tensor) else OUTPUT_COLOUR
 
 
 @presentation.svg.register

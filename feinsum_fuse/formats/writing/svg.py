@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 FONT = 13
@@ -64,6 +64,28 @@ def line(x1: float, y1: float, x2: float, y2: float, *, arrow: bool = False) -> 
     """A straight line, with an arrow head at its end if ``arrow``."""
     head = ' marker-end="url(#arrow)"' if arrow else ""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="black"{head}/>'
+
+
+def route(points: Sequence[tuple[float, float]], *, dashed: bool = False) -> str:
+    """A line through points, with an arrow head at its end."""
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    dashes = ' stroke-dasharray="5 4"' if dashed else ""
+    return f'<polyline points="{places}" fill="none" stroke="black" marker-end="url(#arrow)"{dashes}/>'
+
+
+def legend_width(entries: Sequence[tuple[str, str]]) -> float:
+    """Pixels that a legend takes."""
+    return sum(text_width(name) + LINE + 2 * PADDING for name, _ in entries)
+
+
+def legend(x: float, y: float, entries: Sequence[tuple[str, str]]) -> list[str]:
+    """A row of (what, colour) that begins at (x, y)."""
+    drawn: list[str] = []
+    for name, fill in entries:
+        drawn.append(f'<rect class="key" x="{x:.1f}" y="{y:.1f}" width="{LINE}" height="{LINE}" fill="{fill}" stroke="black"/>')
+        drawn.append(text(x + LINE + PADDING / 2 + text_width(name) / 2, y + LINE / 2, name))
+        x += text_width(name) + LINE + 2 * PADDING
+    return drawn
 
 
 def document(width: float, height: float, shapes: Iterable[str], title: str) -> str:
