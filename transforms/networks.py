@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from feinsum_fuse.cascades.rewriting.one_pass import OnePass
 from feinsum_fuse.patterns.parameters import OneOf, Powers
 from feinsum_fuse.patterns.roles import Pattern
 from feinsum_fuse.patterns.sketch import Sketch
@@ -55,6 +56,55 @@ def rows_at_once(sketch: Sketch, tile: int, along: str) -> Sketch:
         known = lane if lane in one.einsum.variables else None
         sketch = sketch.decided(one.name, lane=known, rows=(roles.name, row)) if known is not None else sketch
     return sketch.decided(rows=(roles.name, row), tile=tile, sums=along == "elements")
+
+
+def in_parts(sketch: Sketch, parts: int) -> Sketch:
+    """The first reduction, and what depends on it, in so many parts; as it is where there are not two."""
+    roles = sketch.matched[0]
+    variable = roles.longest("summed")
+    assert variable is not None  # the pattern has one
+    count = min(parts, roles.length(variable))
+    return sketch.rewritten(OnePass(roles.name, variable, count)) if count > 1 else sketch
+
+
+@transform(
+    REDUCED_ROW,
+    Pattern(window=0),
+    parameters={"length": Powers(32, 4096, 256), "tile": Powers(1, 256, 16), "vectors": OneOf((1, 2, 4))},
+    source="Neptune, arXiv 2510.08726; RedFuser, arXiv 2603.10026; online softmax: Milakov and Gimelshein, 2018; Welford, 1962",
+)
+def one_pass(sketch: Sketch, length: int, tile: int, vectors: int) -> Sketch:
+    """Reductions that depend on one another read their input once: parts that fit the nearest cache, corrected where they meet.
+
+    ::
+
+        for tiles of rows on groups
+          for parts b                      M_part, L_part[b] by M_part[b]
+            reduce the part; reduce what depends on it
+          M from M_part; L from L_part, corrected by M
+    """
+    roles = sketch.matched[0]
+    variable, row = roles.longest("summed"), roles.longest("left", "right", "batch")
+    sketch = in_parts(sketch, -(-roles.length(variable) // length) if variable is not None else 1)
+    return sketch.decided(tile=tile, vectors=vectors, **({"rows": row} if row is not None else {}))
+
+
+@transform(
+    REDUCED_ROW,
+    Pattern(window=0),
+    parameters={"parts": Powers(2, 64, 16, "summed"), "down": OneOf((4, 1, 2, 8))},
+    source="Flash-Decoding: T. Dao et al., 2023; split keys by the general rule for cascaded reductions",
+)
+def split_keys(sketch: Sketch, parts: int, down: int) -> Sketch:
+    """Few rows and a long axis: groups take parts of the axis through all reductions, and a second kernel puts the parts together.
+
+    ::
+
+        for parts b on groups
+          M_part[b], L_part[b], O_part[b, ..]    each by its own maximum
+        M, L, O from the parts, corrected
+    """
+    return in_parts(sketch, parts).decided(down=down)
 
 
 @transform(

@@ -69,6 +69,14 @@ class Cascade(EinsumSequence):
 
         return SplitReduction(einsum, variable, parts).apply(self)
 
+    def one_pass(self, einsum: str, variable: str, parts: int) -> Cascade:
+        """The cascade with a reduction, and all that depend on it, in parts: :class:`feinsum_fuse.cascades.rewriting.one_pass.OnePass`."""
+        from .rewriting.one_pass import OnePass
+
+        for name in (einsum, variable):
+            expect(name, TEXT, "the name of an Einsum or a variable", CascadeError)
+        return OnePass(einsum, variable, parts).apply(self)
+
     def triangle(self, einsum: str, first: str, second: str) -> Cascade:
         """The cascade with half of a symmetric output computed: :class:`feinsum_fuse.cascades.rewriting.triangle.Triangle`."""
         from .rewriting.triangle import Triangle

@@ -37,6 +37,15 @@ WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
     ),
     "softmax": (["P[m,p] = softmax(S[m,p], p)"], {"M": 5, "P": 37}),
     "norm": (["V[m] = X[m,k] * X[m,k]", "Y[m,k] = X[m,k] / sqrt(V[m] + 1e-5)"], {"M": 7, "K": 29}),
+    "attention": (
+        ["S[h,m,p] = Q[h,m,e] * K[h,p,e]", "A[h,m,p] = softmax(S[h,m,p], p)", "O[h,m,f] = A[h,m,p] * V[h,p,f]"],
+        {"H": 2, "M": 5, "P": 37, "E": 7, "F": 9},
+    ),
+    "grouped attention": (
+        ["S[g,h,m,p] = Q[g,h,m,e] * K[g,p,e]", "A[g,h,m,p] = softmax(S[g,h,m,p], p)", "O[g,h,m,f] = A[g,h,m,p] * V[g,p,f]"],
+        {"G": 2, "H": 3, "M": 1, "P": 37, "E": 7, "F": 9},
+    ),
+    "variance": (["A[m] = X[m,p]", "U[m] = A[m] / 37", "B[m] = (X[m,p] - U[m]) * (X[m,p] - U[m])"], {"M": 5, "P": 37}),
     "perceptron": (["H[m,n] = X[m,k] * V[k,n]", "G[m,n] = relu(H[m,n])", "Y[m,l] = G[m,n] * W[n,l]"], {"M": 19, "N": 23, "K": 17, "L": 13}),
     "elementwise": (["B[m,n] = exp(A[m,n])", "C[m,n] = 2 * B[m,n] + 1"], {"M": 19, "N": 23}),
 }
@@ -48,6 +57,8 @@ QUICK = {
     ("gradient", "elements.lanes_of_elements"): "float64",
     ("convolution", "convolutions.as_product"): "float32",
     ("perceptron", "networks.fused_perceptron"): "float32",
+    ("grouped attention", "networks.split_keys"): "float32",
+    ("variance", "networks.one_pass"): "float64",
 }
 """What every run verifies; the sweep verifies all."""
 ENTRIES = list(transforms().values())
