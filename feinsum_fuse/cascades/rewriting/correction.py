@@ -53,7 +53,7 @@ class References:
 
 
 @dataclass(frozen=True)
-class Correction:
+class PartRule:
     """Sums, or extrema, of parts, and what the whole is made of: ``whole = reduce over parts of combined(parts)``."""
 
     locals: tuple[Expression, ...]
@@ -62,7 +62,7 @@ class Correction:
     """What each of their results is multiplied by, or, of an extremum, what is added to it."""
 
 
-def correction(expression: Expression, references: References, reduce: str) -> Correction:
+def correction(expression: Expression, references: References, reduce: str) -> PartRule:
     """The rule for this map and this reduction.
 
     A sum of ``g(x) * h(r)`` is the sum of ``g`` times ``h``; where ``h`` is an exponential it stays in the part and is corrected by
@@ -70,16 +70,16 @@ def correction(expression: Expression, references: References, reduce: str) -> C
     which ends. An extremum of ``g(x) + h(r)`` is corrected by adding ``h(new) - h(old)``. Raises :class:`CascadeError` for other maps.
     """
     if not references.depends(expression):
-        return Correction((expression,), (1 if reduce not in (MAX.name, MIN.name) else 0,))
+        return PartRule((expression,), (1 if reduce not in (MAX.name, MIN.name) else 0,))
     if reduce in (MAX.name, MIN.name):
-        return Correction((references.estimated(expression),), (_difference(expression, references),))
+        return PartRule((references.estimated(expression),), (_difference(expression, references),))
     if reduce != ADD.name:
         raise CascadeError(f"a {reduce} of {expression} has no correction", hint="Sums and extrema have.")
     try:
         local, factor = _factored(expression, references)
     except CascadeError:
         return _taylor(expression, references)
-    return Correction((local,), (factor,))
+    return PartRule((local,), (factor,))
 
 
 def _factored(expression: Expression, known: References) -> tuple[Expression, Expression]:
@@ -126,7 +126,7 @@ def _is(expression: Expression, number: int) -> bool:
     return isinstance(expression, int | float) and expression == number
 
 
-def _taylor(expression: Expression, known: References) -> Correction:
+def _taylor(expression: Expression, known: References) -> PartRule:
     """The series around the estimates, as far as it goes; Chan's update of a variance is its case of a square."""
     names = sorted(variables_in(expression) & known.old.keys())
     locals: list[Expression] = []
@@ -148,7 +148,7 @@ def _taylor(expression: Expression, known: References) -> Correction:
         divisor = math.prod(math.factorial(count) for count in order)
         locals.append(known.estimated(derivative))
         combined.append(_product([*steps, *([1.0 / divisor] if divisor > 1 else [])]))
-    return Correction(tuple(locals), tuple(combined))
+    return PartRule(tuple(locals), tuple(combined))
 
 
 def _orders(count: int) -> Iterator[tuple[int, ...]]:

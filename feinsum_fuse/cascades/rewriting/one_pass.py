@@ -18,7 +18,7 @@ from ...formats.workload import operand_name
 from ..maps import primitive, variables_in
 from ..sequence import AnyCascade, EinsumSequence
 from ..terms import Access, Einsum, Tensor
-from .correction import Correction, References, correction
+from .correction import PartRule, References, correction
 from .split_reduction import SplitReduction
 
 
@@ -150,7 +150,7 @@ class _Chain:
         self.einsums.append(self._merged(einsum, merge, part, rule, parts, operands))
         self.estimates[einsum.output.tensor] = (part.output.tensor, einsum.reduce)
 
-    def _rule(self, einsum: Einsum, part: Einsum, number: str, places: list[int]) -> Correction:
+    def _rule(self, einsum: Einsum, part: Einsum, number: str, places: list[int]) -> PartRule:
         shift = len(part.operands)
         old = {operand_name(k): self._bounded(part.operands[k].tensor, var(operand_name(k)), number) for k in places}
         new = {operand_name(k): var(operand_name(shift + k)) for k in places}
@@ -182,7 +182,7 @@ class _Chain:
         index = next(i for a in merge.operands for i in a.indices if i.bare == number)
         return Access(self.estimates[access.tensor][0], (index, *access.indices))
 
-    def _parts(self, part: Einsum, rule: Correction, number: str) -> list[Einsum | Expression]:
+    def _parts(self, part: Einsum, rule: PartRule, number: str) -> list[Einsum | Expression]:
         """For each local map the Einsum that reduces it, or how often it is counted, times what it is."""
         found: list[Einsum | Expression] = []
         for place, local in enumerate(rule.locals):
@@ -210,7 +210,7 @@ class _Chain:
         return p.Call(var("min"), (sizes[0], p.Sum((part.guards[0].constant + 1, p.Product((-step, var(number)))))))
 
     def _merged(
-        self, einsum: Einsum, merge: Einsum, part: Einsum, rule: Correction, parts: list[Einsum | Expression], operands: tuple[Access, ...]
+        self, einsum: Einsum, merge: Einsum, part: Einsum, rule: PartRule, parts: list[Einsum | Expression], operands: tuple[Access, ...]
     ) -> Einsum:
         """The parts, corrected: operands are those of the part, its results' own, and the values of what was estimated."""
         read: list[Access] = [*operands, *einsum.operands]
