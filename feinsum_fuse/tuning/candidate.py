@@ -13,6 +13,8 @@ from ..mappings.choices import Choice, Chooser, Rules
 from ..schedule.schedule import Schedule
 
 T = TypeVar("T")
+ORIGIN = "transform "
+"""What the origin of a candidate that a transform made begins with; the transform's name follows."""
 
 
 @dataclass(frozen=True)

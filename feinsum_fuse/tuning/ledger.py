@@ -40,7 +40,7 @@ class Ledger:
 
     def __init__(self, device: cl.Device, url: Url | None) -> None:
         self._device = device
-        self._url = url
+        self.url = url
         self._known: dict[str, constantdict[str, PastTrial]] = {}
 
     def known(self, candidate: Candidate, cascade: Cascade) -> PastTrial | None:
@@ -48,7 +48,7 @@ class Ledger:
         if candidate.spec.mapping is None:
             return None
         if cascade.key not in self._known:
-            facts = query(cascade, self._device, outcome=None, url=self._url)
+            facts = query(cascade, self._device, outcome=None, url=self.url)
             exact = [fact.known for fact in facts if fact.found is Fit.exact and fact.known.mapping and not fact.known.origin]
             exact.sort(key=lambda record: record.measurement.provenance.date)
             texts = {r.mapping: PastTrial(r.measurement.outcome, r.measurement.median, r.measurement.message) for r in exact}
@@ -57,7 +57,7 @@ class Ledger:
 
     def best(self, cascade: Cascade) -> Fact:
         """The best fact that applies, of whoever measured it."""
-        return retrieve(cascade, self._device, self._url)
+        return retrieve(cascade, self._device, self.url)
 
     def write(self, measurements: Sequence[Measurement]) -> None:
         """Record measurements, each for its own sizes alone: deriving others takes longer than most kernels are worth."""
@@ -65,11 +65,11 @@ class Ledger:
             record_from(m, mapping=_mapping(m), applicable=recorded_alone(_sizes(m))) for m in measurements if m.subject is not None
         )
         if records:
-            tell(locate(self._url), lambda connection: insert_all(connection, records))
+            tell(locate(self.url), lambda connection: insert_all(connection, records))
 
     def write_best(self, measurement: Measurement) -> FactId:
         """Record what others should find, for all sizes for which it is legal."""
-        return record(measurement, url=self._url)
+        return record(measurement, url=self.url)
 
 
 def _sizes(measurement: Measurement) -> tuple[int, ...]:

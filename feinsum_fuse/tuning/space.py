@@ -40,10 +40,18 @@ class Space:
         """
         self.families: dict[str, Family] = {}
         self._kinds = kinds
+        self.target = target
+        self._base, self._arch, self._opencl = cascade, arch, opencl
         for variant in variants(cascade, target) if kinds is None else (cascade,):
-            spec = _spec(variant, arch, opencl)
-            name = ", ".join(map(str, variant.rewritings[len(cascade.rewritings) :]))
-            self.families[name] = Family(spec, fitted(target, spec), variant.outputs)
+            self.including(variant)
+
+    def including(self, variant: Cascade) -> str:
+        """The name of a rewriting of the cascade, whose family belongs to the space from now on."""
+        name = ", ".join(map(str, variant.rewritings[len(self._base.rewritings) :]))
+        if name not in self.families:
+            spec = _spec(variant, self._arch, self._opencl)
+            self.families[name] = Family(spec, fitted(self.target, spec), variant.outputs)
+        return name
 
     def defaults(self) -> list[Candidate]:
         """The default mapping of each rewriting that has one; the first is what ``ff.compile`` takes."""

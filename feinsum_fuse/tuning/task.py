@@ -19,16 +19,32 @@ from ..lowering.unscheduled import unscheduled
 from ..mappings.default_mapping import default_space
 from ..model.floor import bounds
 from ..model.kernel.machine import Machine
+from ..patterns.transform import Transform
 from ..progress import Hook, Progress
 from ..schedule.steps.explicate import Explicate
 from ..schedule.tree.masks import has_masks
 from .candidate import Candidate
 from .ledger import Ledger
 from .preparation import predict_all
+from .search import Estimates, Search
+from .sketches.sketching import Sketching
+from .sketches.study import Beside, ParameterSearch, Proposing, Waiting
 from .space import Space
 
 RULED_OUT = 1.2
 """Times the best prediction among the rewritings' default mappings, from which on one is not measured before it is searched."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which transforms are sketches of a search, and whether other mappings are searched as well."""
+
+    transforms: tuple[Transform, ...] = ()
+    search: bool = True
+
+
+NO_SKETCHES = Asked()
+"""The search over all mappings alone."""
 
 
 @dataclass
@@ -49,13 +65,25 @@ class Reporter:
 class TuningTask:
     """What is searched, on what device."""
 
-    def __init__(self, cascade: Cascade, given: Spec | None, device: cl.Device, ledger: Ledger, say: Reporter, known: bool) -> None:
+    def __init__(
+        self,
+        cascade: Cascade,
+        given: Spec | None,
+        device: cl.Device,
+        ledger: Ledger,
+        say: Reporter,
+        known: bool,
+        asked: Asked = NO_SKETCHES,
+    ) -> None:
+        self.asked = asked
         self.cascade, self.given, self.device, self.ledger, self.say = cascade, given, device, ledger, say
         self.info, self.target = DeviceInfo.of(device), target(device)
         own = given if given is not None and Machine.of(given) is not None else None
         arch = own or known_device(device, say.hook)
         assert arch.arch is not None and arch.opencl is not None
         self.space = Space(cascade, arch.arch, arch.opencl, self.target)
+        self.sketching = Sketching(cascade, self.space, asked.transforms)
+        self.sketches = self.sketching.usual()
         self.floor = min(floor_of(family.spec) for family in self.space.families.values())  # a rewriting may compute less
         self.first = list(self._first(known))
 
@@ -73,8 +101,16 @@ class TuningTask:
                     continue
                 if fact and fact.schedule is not None:
                     start.append(Candidate(family.spec, name, f"fact {fact.known.id}", schedule=fact.schedule, origin="fact"))
-        self.seeds = defaults
-        return [*start, *self._worthwhile(defaults)]
+        self.seeds = [*defaults, *self.sketches]
+        return [*start, *self.sketches, *(self._worthwhile(defaults) if self.asked.search else ())]
+
+    def proposing(self, seed: int, estimates: Estimates) -> Proposing:
+        """Who proposes candidates: the search over all mappings, Optuna over the parameters of transforms, or both side by side."""
+        own: Proposing = Search(self.space, seed, self.first, estimates, self.seeds)
+        if not self.asked.transforms:
+            return own
+        parameters = ParameterSearch(self.sketching, str(self.info), self.ledger.url, seed)
+        return Beside(own, parameters) if self.asked.search else Waiting(self.first, parameters)
 
     def _worthwhile(self, defaults: Sequence[Candidate]) -> list[Candidate]:
         """The defaults of rewritings that the model does not rule out, the best first."""

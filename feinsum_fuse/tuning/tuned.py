@@ -14,7 +14,10 @@ from ..device.timing.outcome import Outcome
 from ..formats.spec import Spec
 from ..formats.writing.presentation import InNotebooks, table
 from ..formats.writing.svg import document, text
+from .candidate import ORIGIN
 
+WITHIN = 1.1
+"""How many times as long as the fastest the best transform may take, before the catalogue is said to lack one."""
 SHOWN = 8
 """Candidates in the table of the fastest."""
 WIDTH, HEIGHT, MARGIN = 640.0, 320.0, 64.0
@@ -72,6 +75,16 @@ class Tuned(InNotebooks):
         """How many candidates were run, those with equal texts once."""
         return sum(not (tried.recorded or tried.equal) and tried.outcome is not Outcome.rejected for tried in self.history)
 
+    @property
+    def best_transform(self) -> tuple[str, float] | None:
+        """The transform that came nearest, and how many times as long it takes as the fastest candidate; ``None`` if none ran."""
+        timed = [(t.measured, t.origin.removeprefix(ORIGIN)) for t in self.history if t.measured and t.origin.startswith(ORIGIN)]
+        if not timed:
+            return None
+        fastest = min(tried.measured for tried in self.history if tried.measured)
+        seconds, name = min(timed)
+        return name, seconds / fastest
+
     def __repr__(self) -> str:
         spec = self.spec
         rewriting = ", ".join(map(str, self.program.cascade.rewritings))
@@ -82,6 +95,10 @@ class Tuned(InNotebooks):
         if failures or refused:
             kinds = ", ".join(sorted({str(tried.outcome) for tried in failures}))
             lines += ["", f"{len(failures)} candidates failed{f' ({kinds})' if kinds else ''}, {refused} could not be made into a kernel"]
+        nearest = self.best_transform
+        if nearest is not None:
+            remark = "no transform comes within 10 %: one is missing" if nearest[1] > WITHIN else "a transform is as good"
+            lines += ["", f"{nearest[0]} takes {nearest[1]:.2f} times as long as the fastest: {remark}"]
         if rewriting:
             lines += ["", f"rewritten by {rewriting}"]
         if spec is not None and spec.mapping is not None:

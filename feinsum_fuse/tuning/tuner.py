@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 import loopy as lp
 import pyopencl as cl
 
 from ..archive.tables.address import Url
-from ..arguments import COUNT, FLAG, HOOK, NOTHING, SECONDS, TEXT, checked, instance
+from ..arguments import COUNT, FLAG, HOOK, NOTHING, SECONDS, TEXT, checked, collection, instance
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import match
 from ..cascades.reading.reader import cascade as cascade_of
@@ -32,7 +32,8 @@ from .helpers import Helpers
 from .ledger import Ledger
 from .measuring import Measured, Measuring, Processes
 from .preparation import predict_all
-from .task import Reporter, TuningTask
+from .sketches.sketching import chosen as sketched
+from .task import Asked, Reporter, TuningTask
 from .tuned import Tuned
 from .tuning_run import TuningRun
 
@@ -52,6 +53,8 @@ FINALISTS = 4
     top=COUNT,
     resume=FLAG,
     known=FLAG,
+    transforms=FLAG | collection("names of transforms", TEXT),
+    search=FLAG,
 )
 def tune(
     what: Spec | Cascade | lp.TranslationUnit,
@@ -66,6 +69,8 @@ def tune(
     top: int = 1,
     resume: bool = False,
     known: bool = True,
+    transforms: bool | Collection[str] = False,
+    search: bool = True,
 ) -> Tuned:
     """The fastest program for a workload that ``measurements`` of candidates within ``seconds`` seconds find.
 
@@ -77,6 +82,9 @@ def tune(
     candidates, by default processes of its own; of a Dask client's workers, one that holds the resource ``opencl`` measures, too. ``top``:
     how many of the best are returned in ``finalists``. An interrupt (Ctrl-C) ends the search with the best so far.
 
+    ``transforms``: the catalogue's transforms that apply, or those with these names, are candidates as well, from which the search goes on;
+    Optuna tunes their parameters beside it (its study lies in the archive's database), or alone without ``search``.
+
     Raises :class:`~feinsum_fuse.errors.SearchError` if no candidate runs, and what reading, matching and devices raise.
     """
     if measurements < 1 or top < 1:
@@ -84,6 +92,9 @@ def tune(
     begin = time.monotonic()
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     cascade, given = _asked(what)
+    asked = Asked(sketched(cascade, transforms), search)
+    if not search and not asked.transforms:
+        raise SearchError("there is nothing to tune: no transform is asked for, or none applies, and no other mapping is searched")
     check_room(cascade, chosen)
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore")  # of mappings that nobody keeps
@@ -97,7 +108,7 @@ def tune(
             processes = stack.enter_context(RemoteProcesses(cluster, chosen, cascade, count))
         else:
             processes = stack.enter_context(MeasuringProcesses(chosen, example(cascade), count))
-        task = TuningTask(cascade, given, chosen, Ledger(chosen, url), Reporter(progress, begin, measurements), known)
+        task = TuningTask(cascade, given, chosen, Ledger(chosen, url), Reporter(progress, begin, measurements), known, asked)
         width = cluster.width if cluster else count
         run = TuningRun(task, helpers, Measuring(processes), width, begin + seconds, measurements, seed, resume)
         interrupted = run.search()

@@ -17,7 +17,6 @@ from ..executors import Executor
 from .candidate import Candidate
 from .measuring import Measured, Measuring, middle
 from .preparation import Prepared, Refused, predict_all, prepare
-from .search import Search
 from .task import TuningTask
 from .tuned import Tried
 
@@ -54,7 +53,7 @@ class TuningRun:
     run: list[Measured] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.search_state = Search(self.task.space, self.seed, self.task.first, self._predict, self.task.seeds)
+        self.search_state = self.task.proposing(self.seed, self._predict)
         self.begin = time.monotonic()
         self.spent = 0
 

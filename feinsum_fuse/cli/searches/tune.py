@@ -38,6 +38,10 @@ def command(
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="What is drawn follows from it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Take recorded times instead of measuring a candidate again.")] = False,
     known: Annotated[bool, typer.Option("--known/--no-known", help="Measure the best recorded fact beside the default mapping.")] = True,
+    transforms: Annotated[
+        bool, typer.Option("--transforms", help="Start from the catalogue's transforms as well, and let Optuna tune their parameters.")
+    ] = False,
+    search: Annotated[bool, typer.Option("--search/--no-search", help="Search other mappings, or transforms' parameters alone.")] = True,
     save: Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Write workload and best mapping as YAML, for run.")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the course of the search.")] = None,
     set_: SetOption = None,
@@ -68,6 +72,8 @@ def command(
         progress=report,
         resume=resume,
         known=known,
+        transforms=transforms,
+        search=search,
     )
     emit_json(to_data(tuned)) if as_json else emit(tuned)
     if save is not None:

@@ -1,0 +1,87 @@
+"""Transforms beside the search: sketches are candidates, Optuna tunes their parameters, and its study lies in the archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.archive.facts.retrieval import query
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.errors import SearchError, TransformError
+from feinsum_fuse.tuning.candidate import ORIGIN
+from feinsum_fuse.tuning.sketches.sketching import Sketching, chosen
+from feinsum_fuse.tuning.sketches.study import ParameterSearch
+from feinsum_fuse.tuning.tuned import Tuned
+
+from .spaces import Here, product, space
+
+NAMES = ("products.register_tiles", "products.transposed_operands")
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sketches") / "facts.sqlite3"
+
+
+@pytest.fixture(scope="module")
+def tuned(database: Path) -> Tuned:
+    return ff.tune(
+        product(), "pocl", seconds=600, measurements=5, url=str(database), executor=Here(), known=False, transforms=NAMES, search=False
+    )
+
+
+def sketching() -> Sketching:
+    cascade = ff.cascade(product())
+    return Sketching(cascade, space(), chosen(cascade, NAMES))
+
+
+def test_transforms_are_candidates(tuned: Tuned) -> None:
+    origins = [tried.origin for tried in tuned.history]
+    assert origins[0] == "default" and any(origin.startswith(ORIGIN) for origin in origins)
+    assert set(origins[1:]) <= {f"{ORIGIN}{name}" for name in NAMES}
+
+
+def test_the_best_transform_is_reported(tuned: Tuned) -> None:
+    found = tuned.best_transform
+    assert found is not None and found[0] in NAMES and found[1] >= 1
+    assert f"{found[0]} takes" in repr(tuned)
+
+
+def test_results_are_facts_and_the_study_lies_beside_them(tuned: Tuned, database: Path) -> None:
+    import optuna
+
+    facts = query(ff.cascade(product()), find_device("pocl"), outcome=None, url=str(database))
+    assert facts
+    storage = optuna.storages.RDBStorage(f"sqlite:///{database}", skip_compatibility_check=True)
+    (study,) = optuna.get_all_study_summaries(storage)
+    assert study.study_name.startswith(ff.cascade(product()).key) and study.n_trials >= 1
+
+
+def test_a_study_proposes_each_candidate_once_and_goes_on(tmp_path: Path) -> None:
+    url = str(tmp_path / "facts.sqlite3")
+    first = ParameterSearch(sketching(), "a device", url, 1)
+    proposed = first.ask(6)
+    assert len(set(proposed)) == len(proposed) == 6
+    for place, candidate in enumerate(proposed):
+        first.tell(candidate, 1.0 + place if place else None)
+    assert first.ranking == proposed[1:]
+    again = ParameterSearch(sketching(), "a device", url, 1)
+    assert len(again._study.trials) >= 6
+
+
+def test_a_rewriting_of_a_transform_joins_the_space() -> None:
+    found = sketching()
+    before = set(found.space.families)
+    candidate = found.candidate(chosen(found.cascade, ["products.transposed_operands"])[0], {})
+    assert candidate.variant in found.space.families
+    assert before <= set(found.space.families)
+
+
+def test_what_cannot_be_tuned_is_refused() -> None:
+    sums = ff.cascade(["S[m] = A[m,k]"], sizes={"M": 3, "K": 4})
+    with pytest.raises(TransformError, match="does not apply"):
+        ff.tune(sums, "pocl", transforms=["products.register_tiles"])
+    with pytest.raises(SearchError, match="nothing to tune"):
+        ff.tune(sums, "pocl", search=False)
