@@ -98,6 +98,7 @@ def test_device_whose_work_items_fill_the_lanes(monkeypatch: pytest.MonkeyPatch)
     assert dict(spec.opencl.fanouts) == {"Core": "group.0", "Lane": "local.0"}
     mac = spec.arch.component("MAC").actions[0].throughput
     assert mac == pytest.approx(spec.arch.variables["multiply_adds_float32"] / 16)
+    assert spec.arch.variables["items_at_once"] >= 16  # PoCL runs one group of a core after another
 
 
 def test_calibration_is_an_ordinary_file(calibrated: Spec) -> None:

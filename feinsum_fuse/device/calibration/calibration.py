@@ -89,6 +89,8 @@ class _Session:
         self.groups = GROUPS_A_UNIT * self.units
         self.many = 20_000
         self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
+        if self.bench.group > 1:
+            self.probes["chained_many"] = self.bench.chained(self.groups)
         if device.type & cl.device_type.CPU:
             short = Bench(device, "float32", FEW_LANES)
             self.probes |= {"few sums": short.sums(ACCUMULATORS), "more sums": short.sums(MORE_ACCUMULATORS)}
@@ -200,6 +202,10 @@ class _Session:
             "least_groups_at_once": least_groups,
             "most_groups_at_once": most_groups,
         }
+        if "chained_many" in self.probes:
+            # One group waits for its own results; so many at once are held while the first wait.
+            held = self.rate("chained_many").value / self.units / self.rate("chained").value
+            result["items_at_once"] = self.bench.group * max(1.0, held)
         if "more sums" in self.probes:
             spilled = self.rate("more sums").value < SPILLED * self.rate("few sums").value
             result["vector_registers"] = 16 if spilled else 32

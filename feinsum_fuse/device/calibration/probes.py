@@ -283,9 +283,9 @@ class Bench:
         loaded = self._loaded(_SOURCE, accumulators)
         return self.probe(loaded, "probe_mac", 1, 1, accumulators * self.lanes * self.group, self._step)
 
-    def chained(self) -> Probe:
-        """Multiply-adds that each wait for the one before, by one group."""
-        return self._probe("probe_chain", 1, 1, 4, 2 * self._step)
+    def chained(self, groups: int = 1) -> Probe:
+        """Multiply-adds that each wait for the one before, by so many groups; those of one group at once count as one."""
+        return self._probe("probe_chain", groups, 1, 4 * groups, (groups + 1) * self._step)
 
     def broadcasts(self) -> Probe:
         """Scalars loaded from the nearest memory into all lanes of a multiply-add, by one group."""

@@ -17,6 +17,7 @@ from ...schedule.tree.parallel import kernel_starts
 from .basic_blocks import BasicBlock, blocks, in_registers
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
+from .occupancy import Occupancy
 from .straight import Straight
 
 
@@ -101,7 +102,7 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
     for body in kernels:
         groups = groups_of(body)
         stretch = makespan(groups, machine.cores, machine.group_parts) * machine.cores / groups
-        parts += timing.parts(body, stretch)
+        parts += timing.parts(body, stretch, Occupancy.of(nest, body, groups, machine))
         launches += launch + group * groups
     return KernelTime(tuple(parts), launches)
 
@@ -145,17 +146,19 @@ class _Timing:
     def traffic(self) -> LineTraffic:
         return LineTraffic(self.nest, self.machine)
 
-    def parts(self, body: tuple[Node, ...], stretch: float) -> list[BlockTime]:
-        """The blocks of one kernel, of which the busiest core runs ``stretch`` times its share."""
+    def parts(self, body: tuple[Node, ...], stretch: float, items: Occupancy | None) -> list[BlockTime]:
+        """The blocks of one kernel, of which the busiest core runs ``stretch`` times its share; ``items``: of work-items as lanes."""
         found = list(blocks(self.nest, body))
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         levels = self.machine.levels
         for inner, outer in pairwise(levels):
             fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold)
         share = stretch / self.machine.cores
-        return [self._part(block, fetched, share) for block in found]
+        return [self._part(block, fetched, share, items) for block in found]
 
-    def _part(self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], share: float) -> BlockTime:
+    def _part(
+        self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], share: float, items: Occupancy | None
+    ) -> BlockTime:
         cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
         core = sum(part * straight.seconds for part, straight in cases)
         operations = sum(part * straight.issued for part, straight in cases) * block.trips * block.entries
@@ -168,11 +171,27 @@ class _Timing:
             memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * share
             if level.shared:
                 misses = max(misses, sum(f.lines * f.unforeseen for f in lines if not f.written))
+        if items is not None:
+            work = sum(part * straight.iteration for part, straight in cases) * block.trips * block.entries
+            core, misses = items.core(block, self.machine, work, core), 0.0
+            memory |= self._of_items(block, items, memory, sum(part * straight.loads for part, straight in cases), share)
         first = block.lines[0].statement
         waiting = stalled(self.machine.seconds("unforeseen"), self.machine.figure("lookahead_operations"), core, operations, misses)
         loss = self.machine.figure("overlap_loss")
         stretch = share * self.machine.cores
         return BlockTime(first.einsum, first.role, (core + waiting) * share, memory, loss, _code_figures(cases, block), moved, stretch)
+
+
+    def _of_items(
+        self, block: BasicBlock, items: Occupancy, memory: Mapping[str, float], loads: float, share: float
+    ) -> dict[str, float]:
+        """Level -> seconds where lanes are work-items: longer where too few loads are under way, and where neighbours are no neighbours."""
+        found = {name: seconds * items.starved(self.machine, name, loads) for name, seconds in memory.items()}
+        if len(self.machine.levels) > 1 and found:
+            nearest = self.machine.levels[1]
+            lines = items.scattered(self.nest, block, self.machine)
+            found[nearest.name] += lines * self.machine.figure("line_bytes") / nearest.read * share
+        return found
 
 
 def _code_figures(cases: Sequence[tuple[float, Straight]], block: BasicBlock) -> CodeFigures:

@@ -89,6 +89,11 @@ class Machine:
         return self.fanout("vector")
 
     @cached_property
+    def items(self) -> int:
+        """Work-items that the calibrated operations are of, where lanes are work-items; 1 where they are those of vectors."""
+        return self.fanout("local.0") if self.lanes == 1 else 1
+
+    @cached_property
     def unit(self) -> str:
         """The component that computes."""
         return next((leaf.name for leaf in self.arch.components if isinstance(leaf, Compute)), "")
