@@ -21,6 +21,12 @@ WIDTH = 140
 Memory = Literal["global", "local", "private"]
 
 
+def commented(text: str) -> str:
+    """A comment of one line, whatever is called in it: no name ends the line, or goes on to the next one."""
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return f"// {line}." if line.endswith(("\\", "??/")) else f"// {line}"
+
+
 class CStatement(Generable):
     """One statement; ``generate`` gives its lines."""
 
@@ -32,7 +38,7 @@ class Comment(CStatement):
     text: str
 
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:
-        yield f"// {self.text}"
+        yield commented(self.text)
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class Loop(CStatement):
 
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:
         if self.remark:
-            yield f"// {self.remark}"
+            yield commented(self.remark)
         inclusive = self.up_to_last and not is_whole_number(self.last)
         end = f"<= {written(self.last)}" if inclusive else f"< {written(shifted(self.last, 1))}"
         yield f"for ({self.type} {self.name} = {written(self.first)}; {self.name} {end}; ++{self.name})"
@@ -245,7 +251,7 @@ class Kernel(CStatement):
 
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:
         for remark in self.remarks:
-            yield f"// {remark}"
+            yield commented(remark)
         yield from self.head.generate(with_semicolon=False)
         yield "{"
         declared = next((i for i, s in enumerate(self.body) if not isinstance(s, Declaration)), len(self.body))

@@ -54,7 +54,7 @@ _SHELLS = (
 )
 _MARKS = (
     *("<b>", "</svg>", "<script>alert(1)</script>", "&amp;", "&#0;", "]]>", "<!--", "a\"b", "a'b", "a\\b", "a/*b", "a*/b"),
-    *("a//b", "a\\\nb", "'; DROP TABLE cascade; --", "\" OR 1=1", "{{ 7 * 7 }}", "{% raw %}", "{# x #}", "{0.__class__}"),
+    *("a//b", "a\\", "a??/", "a\\\nb", "'; DROP TABLE cascade; --", "\" OR 1=1", "{{ 7 * 7 }}", "{% raw %}", "{# x #}", "{0.__class__}"),
     *("%(x)s", "#define A", "??/", "R\"(x)\"", "__class__", "__import__('os')", "().__class__", "lambda: 0", "a.b", "a.b.c"),
     *(".a", "a.", "a[m]", "a(b)", "a = b", "a, b", "a:b", "A*B", "../../hole", "/etc/passwd", "C:\\x", "con", "a\tb", "a b"),
     *(" a", "a ", "a\nb", "a\rb", "a\x00b", "a\x7fb", "a\x1b[31mb", "a\x9b31mb"),

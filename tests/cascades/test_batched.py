@@ -137,3 +137,13 @@ def test_names_and_numpy_lengths_of_arrays() -> None:
             ff.array(name, (3,))
     with pytest.raises(ff.CascadeError, match="different names"):
         ff.batched_einsum("mk,kn->mn", [["A", "B"]], names=["a b"], sizes={"m": 2, "n": 3, "k": 4})
+
+
+def test_what_is_nested_too_deeply_to_be_printed_is_named_by_its_kind() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(ff.CascadeError, match="the length a list"):
+        ff.array("A", tuple(deep), "float32")  # type: ignore[arg-type]
+    with pytest.raises(ff.CascadeError, match="a list is no tensor, array or name"):
+        ff.batched_einsum("ij,j->i", [[ff.array("A", (4, 3)), [deep]]])  # type: ignore[list-item]

@@ -42,6 +42,11 @@ def test_an_axis_that_is_longer_than_its_diagonal() -> None:
     assert [dict(einsum.sizes) for einsum in found.einsums] == [{"n_T": 4, "k_T": 3}]
 
 
+def test_an_axis_that_is_longer_than_its_variable() -> None:
+    cascade = ff.cascade(["T[X:k,n] = A[Y:k,Z:k] * B[k,n]"], sizes={"X": 4, "Y": 4, "Z": 3, "K": 3, "N": 5})
+    assert match(cascade.kernel()).cascade.key == cascade.key
+
+
 def test_a_diagonal_that_another_einsum_reads() -> None:
     cascade = ff.cascade(["D[X:n,Y:n] = A[n]", "S[x] = D[x,y] * B[y]"], sizes={"N": 4, "X": 4, "Y": 4})
     assert match(cascade.kernel()).cascade.key == cascade.key

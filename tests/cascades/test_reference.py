@@ -202,3 +202,24 @@ def test_infinity_among_integers_is_their_largest(dtype: str) -> None:
 def test_what_complex_numbers_cannot_do_is_refused(text: str) -> None:
     with pytest.raises(UnsupportedTypeError, match=r"of complex numbers|compares complex numbers"):
         ff.cascade([text], {"M": 3}, {"All": "complex64"}).kernel()
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("A[m] * 2**70", [2.0**70, 2.0**71, 3 * 2.0**70]),
+        ("A[m] * 2**-1", [0.5, 1.0, 1.5]),
+        ("2**(0 - A[m])", [0.5, 0.25, 0.125]),
+        ("A[m] * 2**(70 * m)", [1.0, 2.0**71, 3 * 2.0**140]),
+        ("A[m] * 9**9**9**9", [np.inf, np.inf, np.inf]),
+        ("A[m] * 3**4", [81.0, 162.0, 243.0]),
+    ],
+)
+def test_powers_of_whole_numbers_neither_wrap_around_nor_fail(text: str, values: list[float]) -> None:
+    cascade = ff.cascade([f"Y[m] = {text}"], sizes={"M": 3}, dtypes={"All": "float64"})
+    np.testing.assert_allclose(cascade.reference(A=np.array([1.0, 2.0, 3.0]))["Y"], values, rtol=1e-14)
+
+
+def test_integers_to_a_negative_power_are_no_foreign_error() -> None:
+    cascade = ff.cascade(["Y[m] = A[m]**-1"], sizes={"M": 3}, dtypes={"All": "int32"})
+    assert cascade.reference(A=np.array([1, 2, 3]))["Y"].tolist() == [1, 0, 0]

@@ -31,6 +31,12 @@ def without_fixed_axes(found: Instruction, named: Collection[str]) -> Instructio
     return result
 
 
+def as_short(found: Instruction) -> Instruction:
+    """The instruction with loops no longer than conditions on one loop alone leave them; itself where that is already so."""
+    tight = _tightened(found.guards, found.sizes)
+    return found if tight is None else dataclasses.replace(found, sizes=tight[0], guards=tight[1])
+
+
 def _without(found: Instruction, axis: int, loop: str) -> Instruction:
     """The instruction with the value of a loop in its place; itself if conditions do not fix that, or leave nothing."""
     value = _value(loop, found.guards)

@@ -37,7 +37,7 @@ from ..names import Identifiers, Names
 from ..reference.jumps import has_jumps, leanings
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Refusal
-from .fixed_axes import without_fixed_axes
+from .fixed_axes import as_short, without_fixed_axes
 from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import TypedKernel
@@ -353,7 +353,7 @@ class _Matching:
     def einsum(self, found: Instruction) -> Einsum:
         self.add_tensor(found.array, tuple(found.sizes[v] for index in found.indices for v in index.variables), is_written=True)
         self.produced.add(found.array)
-        found = without_fixed_axes(found, self.ranks())
+        found = as_short(without_fixed_axes(found, self.ranks()))
         output = Access(found.array, found.indices)
         operands = tuple(self.operand(found, read) for read in found.operands.reads)
         order = dict.fromkeys((*output.variables, *(v for operand in operands for v in operand.variables), *found.sizes))

@@ -17,6 +17,7 @@ from pymbolic.typing import Expression
 from ...arguments import described, iterable
 from ...errors import CascadeError
 from ...formats.affine import Affine
+from ...formats.language.caps import shown
 from ...formats.workload import operand_name
 from ..cascade import Cascade
 from ..element_types import checked, computing_type, default_accumulator
@@ -60,7 +61,7 @@ def array(name: str, shape: Sequence[Length], dtype: str = "float64") -> Tensor:
         elif isinstance(length, float) and math.isinf(length):
             lengths.append(SizeParam(""))
         else:
-            raise CascadeError(f"axis {axis} of {name} has the length {length!r}", hint="Give a positive number, a name, or infinity.")
+            raise CascadeError(f"axis {axis} of {name} has the length {shown(length)}", hint="Give a positive number, a name, or infinity.")
     return Tensor(name, tuple(lengths), checked(dtype))
 
 
@@ -175,12 +176,12 @@ class _Arguments:
             if id(given) not in self.arrays:
                 self.arrays[id(given)] = (given, array(f"A{len(self.arrays)}", tuple(map(int, given.shape)), str(given.dtype)))
             return self.arrays[id(given)][1]
-        raise CascadeError(f"{given!r:.80} is no tensor, array or name")
+        raise CascadeError(f"{shown(given)} is no tensor, array or name")
 
 
 def _parsed(subscripts: str) -> tuple[list[str], str]:
     if not isinstance(subscripts, str):
-        raise CascadeError(f"{subscripts!r:.80} is no indexing expression", hint="Write one like 'mk,kn->mn'.")
+        raise CascadeError(f"{shown(subscripts)} is no indexing expression", hint="Write one like 'mk,kn->mn'.")
     text = subscripts.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
@@ -219,7 +220,7 @@ def _value(function: Rho, elements: list[p.Variable], name: str) -> Expression:
     except TypeError as error:
         raise CascadeError(f"a rho of {name} cannot be called with {len(elements)} elements: {error}") from error
     if isinstance(value, bool) or not isinstance(value, int | float | p.ExpressionNode):
-        raise CascadeError(f"a rho of {name} returns {value!r:.80}, which is no expression")
+        raise CascadeError(f"a rho of {name} returns {shown(value)}, which is no expression")
     foreign = variables_in(primitive(value)) - {element.name for element in elements} - {"inf"}
     if foreign:
         raise CascadeError(f"a rho of {name} uses {', '.join(sorted(foreign))}, which is none of its elements")

@@ -39,8 +39,14 @@ class Evaluation(EvaluationMapper):  # type: ignore[misc]
         return np.true_divide(self.rec(expr.numerator), self.rec(expr.denominator))
 
     def map_power(self, expr: p.Power) -> Any:
-        base = np.asarray(self.rec(expr.base))
-        return np.power(base, self.rec(expr.exponent))
+        base, exponent = self.rec(expr.base), self.rec(expr.exponent)
+        if not isinstance(base, int) and np.all(np.asarray(exponent) >= 0):
+            return np.power(base, exponent)
+        # NumPy's powers of integers wrap around, and refuse what is negative.
+        value = np.float_power(base, exponent)
+        if isinstance(base, int) and isinstance(exponent, int) and exponent >= 0 and abs(value) <= np.iinfo(np.int64).max:
+            return base**exponent
+        return value
 
     def map_call(self, expr: p.Call) -> Any:
         function = FUNCTIONS.get(expr.function.name)

@@ -117,6 +117,9 @@ class WorkloadReader:
                 raise self.document.error(path, f"Two Einsums are called {name}.", "Give each Einsum a name of its own.")
             if name == _RESERVED_EINSUM:
                 raise self.document.error(path, f"No Einsum can be called {name}.")
+            if not name.isprintable():
+                message = f"{name!r} cannot be the name of an Einsum: it holds a character that cannot be printed."
+                raise self.document.error(path, message, "Use letters, digits and underscores.")
             seen.add(name)
 
     def _check_sizes(self, workload: Workload, located: list[_Located], root: Path) -> None:
