@@ -115,7 +115,8 @@ def inputs(arguments: str) -> dict[str, np.ndarray]:
         if shape == "scalar":
             values[name] = np.float64(generator.random())
         elif dtype:
-            values[name] = generator.permutation(int(shape)).astype(dtype[0])
+            lengths = tuple(map(int, shape.split(",")))
+            values[name] = generator.permutation(int(np.prod(lengths))).reshape(lengths).astype(dtype[0])
         else:
             values[name] = generator.random(tuple(map(int, shape.split(","))))
     return values

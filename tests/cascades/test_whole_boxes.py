@@ -26,6 +26,14 @@ CASES = {
     "a triangle": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8 and j <= i}", "C[i, j] = exp(A[i, j])", (9, 8)),
     "a reduction of some rows": ("{[i, j, k] : 1 <= i < 9 and 0 <= j < 8 and 0 <= k < 8}", "C[i, j] = sum(k, A[i, k]*A[i-1, j])", (9, 8)),
     "a maximum of some rows": ("{[i, j, k] : 0 <= i < 9 and 0 <= j < 8 and 0 <= k <= j}", "C[i, j] = max(k, A[i, k]) {if=i<=j+1}", (9, 8)),
+    "rows written before their loop": ("{[i, j] : 2 <= i < 9 and 0 <= j < 8}", "C[i-2, j] = A[i, j]*2", (9, 8)),
+    "rows written after their loop": ("{[i, j] : 0 <= i < 7 and 0 <= j < 8}", "C[i+2, j] = A[i, j]*2", (9, 8)),
+    "a loop that starts below 0": ("{[i, j] : -3 <= i < 5 and 0 <= j < 8}", "C[i+3, j] = A[i+3, j]*2", (9, 8)),
+    "one column": ("{[i, k] : 0 <= i < 9 and 0 <= k < 8}", "C[i, 3] = sum(k, A[i, k])", (9, 8)),
+    "one element": ("{[i, k] : 0 <= i < 9 and 0 <= k < 8}", "C[2, 0] = sum((i, k), A[i, k])", (9, 8)),
+    "a triangle written at a distance": ("{[i, j] : 1 <= i < 9 and 0 <= j < 8 and j <= i}", "C[i-1, j] = A[i, j]*i", (9, 8)),
+    "a sum under a condition": ("{[i, j, k] : 0 <= i < 9 and 0 <= j, k < 8}", "C[i, j] = sum(k, A[i, k]) {if=b[j] > 0}", (9, 8)),
+    "a sum at a distance": ("{[i, j, k] : 1 <= i < 9 and 0 <= j, k < 8}", "C[i-1, j] = sum(k, A[i, k]) {if=b[j] > 0}", (9, 8)),
     "a condition on a value": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i, j] = A[i, j]*2 {if=b[j] > 0}", (9, 8)),
     "an array of truth values": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i, j] = A[i, j]*2 {if=t[j]}", (9, 8)),
     "a truth value in a sum": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i, j] = (A[i, j] if t[j] else 0.5) + t[j]", (9, 8)),
@@ -61,6 +69,39 @@ def test_what_a_condition_keeps_from_being_read_is_not_read() -> None:
     kernel = lp.make_kernel("{[i] : 0 <= i < 9}", "C[i] = A[i-1] {if=i>0}", [array("A", 8), array("C", 9)])
     with pytest.raises(ff.MatchError, match="it is guarded by i > 0"):
         ff.match(kernel)
+
+
+def test_other_instructions_in_a_shifted_loop_stay_right() -> None:
+    """They count the same loop, and are not matched."""
+    kernel = lp.make_kernel(
+        "{[i, j] : 2 <= i < 9 and 0 <= j < 8}",
+        "for i\nC[i-2, j] = A[i, j]*2 {id=first}\nB[rows[i], 0] = A[i, 0] {id=second, dep=first}\nend",
+        [array("A", 9, 8), array("C", 9, 8), array("B", 12, 8), array("rows", 9, dtype=np.int32)],
+    )
+    matched = ff.match(kernel, ["first"])
+    transformed = default_schedule(matched.cascade).apply(matched.prepared, matched.names)
+    given = {"A": np.random.default_rng(1).random((9, 8), np.float32), "rows": np.arange(9, 0, -1, dtype=np.int32)}
+    given |= {"C": np.zeros((9, 8), np.float32), "B": np.zeros((12, 8), np.float32)}
+    before, after = (
+        lp.set_options(unit, return_dict=True)(queue(), **{name: value.copy() for name, value in given.items()})[1]
+        for unit in (kernel, transformed)
+    )
+    for name in ("B", "C"):
+        np.testing.assert_allclose(after[name], before[name], rtol=1e-6)
+
+
+def test_arrays_in_vectors_are_refused_by_name() -> None:
+    arrays = [array("A", 9, 4), lp.GlobalArg("C", np.float32, shape=(9, 4), dim_tags="N0,vec")]
+    kernel = lp.make_kernel("{[i, v] : 0 <= i < 9 and 0 <= v < 4}", "C[i, v] = A[i, v]*2", arrays)
+    for ask in (ff.match, lambda unit: ff.retrieve(unit, "pocl")):
+        with pytest.raises(ff.MatchError, match="C lies in vectors or in several arrays"):
+            ask(kernel)
+
+
+def test_sums_that_wrap_before_they_are_stored_are_refused() -> None:
+    arrays = [array("A", 9, 8, dtype=np.int8), array("C", 9, dtype=np.int64)]
+    with pytest.raises(ff.MatchError, match="it adds up in int8, which wraps, what it stores as int64"):
+        ff.match(lp.make_kernel("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i] = sum(j, A[i, j])", arrays))
 
 
 def test_it_is_named_among_the_rewritings() -> None:

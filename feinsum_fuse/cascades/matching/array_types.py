@@ -8,6 +8,7 @@ from typing import Any
 import loopy as lp
 import numpy as np
 from loopy.diagnostic import LoopyError
+from loopy.kernel.array import SeparateArrayArrayDimTag, VectorArrayDimTag
 from loopy.symbolic import Reduction, SubstitutionRuleExpander, UncachedWalkMapper
 from loopy.type_inference import TypeReader
 from loopy.typing import auto
@@ -34,7 +35,10 @@ class Types:
 
     def array(self, name: str) -> str:
         """The element type of an argument or temporary variable."""
-        dtype = self.kernel.get_var_descriptor(name).dtype
+        descriptor = self.kernel.get_var_descriptor(name)
+        dtype, tags = descriptor.dtype, getattr(descriptor, "dim_tags", None) or ()
+        if any(isinstance(tag, VectorArrayDimTag | SeparateArrayArrayDimTag) for tag in tags):
+            raise Refusal(f"{name} lies in vectors or in several arrays ({', '.join(map(str, tags))}), not at strides")
         if dtype is None or not hasattr(dtype, "numpy_dtype"):
             raise Refusal(f"the element type of {name} is not known")
         return _named(dtype.numpy_dtype, name)

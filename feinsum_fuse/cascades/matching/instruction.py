@@ -26,6 +26,9 @@ from .array_types import Refusal
 from .instruction_map import MapReader, Operands, TypedKernel, nonnegative, real_number
 from .rule import affine
 
+WRAPPING = frozenset({"int8", "int16", "uint8", "uint16", "uint32"})
+"""Types whose sums C defines to wrap, or compilers do: a sum in a longer type is another one."""
+
 
 def loop_box(kernel: lp.LoopKernel, outer: Collection[str], inner: Collection[str]) -> tuple[constantdict[str, Size], tuple[Affine, ...]]:
     """Extents of all inames, and what must be >= 0 for a point to be in the domain.
@@ -192,6 +195,8 @@ def read_instruction(source: TypedKernel, insn: lp.InstructionBase, written: Col
     operands = reader.operands
     stored = types.array(array)
     accumulate = default_accumulator(stored) if value.operation is None else outermost or types.reduction(insn.id)
+    if value.operation is not None and accumulate in WRAPPING and np.dtype(stored).itemsize > np.dtype(accumulate).itemsize:
+        raise Refusal(f"it adds up in {accumulate}, which wraps, what it stores as {stored}; cast inside the reduction")
     if value.operation is None and outermost not in (None, stored):
         raise Refusal(f"it casts to {outermost} what it stores as {stored}")
     reduce, populate = _reduction(value, stored, accumulate)

@@ -150,8 +150,9 @@ def _conditions(kernel: lp.LoopKernel, outer: list[str]) -> list[Expression]:
     for constraint in domain.get_constraints():
         value = constraint_value(constraint)
         loops = value.restricted(outer)
-        alone = len(loops.terms) == 1 and abs(loops.terms[0][1]) == 1 and not constraint.is_equality()
-        is_bound = alone and (loops.terms[0][1] == -1 or not value.restricted(parameters).terms)
+        alone = len(loops.terms) == 1 and abs(loops.terms[0][1]) == 1
+        is_number = not value.restricted(parameters).terms
+        is_bound = alone and (is_number or (loops.terms[0][1] == -1 and not constraint.is_equality()))
         if loops.terms and not is_bound:
             found.append(constraint_to_cond_expr(constraint))
     return found
@@ -170,10 +171,25 @@ def _inner(
     if not inner:
         return []
     domain = kernel.get_inames_domain(frozenset((*outer, *inner))).project_out_except([*outer, *inner], [isl.dim_type.set])
-    for name in outer:
+    alone = domain.project_out_except(inner, [isl.dim_type.set])
+    is_box = _as_wide(domain, outer, inner)
+    for name in () if is_box else outer:
         place = domain.find_dim_by_name(isl.dim_type.set, name)
         domain = domain.move_dims(isl.dim_type.param, domain.dim(isl.dim_type.param), isl.dim_type.set, place, 1)
         domain = substituted(domain, name, Affine.of({own[name]: 1}, starts[name]))
+    domain = alone if is_box else domain
     for position, name in enumerate(domain.get_var_names(isl.dim_type.set)):
         domain = domain.set_dim_name(isl.dim_type.set, position, own[name])
     return [domain]
+
+
+def _as_wide(domain: isl.BasicSet, outer: list[str], inner: list[str]) -> bool:
+    """Whether the loops of reductions take the same values in each iteration of the loops around them."""
+    parts = []
+    for gone in (inner, outer):
+        part = domain
+        for name in gone:
+            place = part.find_dim_by_name(isl.dim_type.set, name)
+            part = part.eliminate(isl.dim_type.set, place, 1)
+        parts.append(part)
+    return bool(isl.Set.from_basic_set(parts[0].intersect(parts[1])).is_equal(isl.Set.from_basic_set(domain)))

@@ -18,12 +18,14 @@ from .inferred_types import with_types
 from .operands import with_rules
 from .reductions import with_own_reductions
 from .state import as_made
+from .targets import with_bare_targets
 
 REWRITINGS: tuple[Callable[[Draft], Draft], ...] = (
     as_made,
     with_types,
     with_known_bounds,
     without_private_values,
+    with_bare_targets,
     with_whole_boxes,
     with_own_reductions,
     with_rules,
