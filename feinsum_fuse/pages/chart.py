@@ -112,9 +112,10 @@ class Chart:
 
 def _axis(axis: ChartAxis) -> dict[str, object]:
     found: dict[str, object] = {"title": {"text": escape(axis.label)}, "type": "log" if axis.log else "linear", "automargin": True}
+    found["zeroline"] = False
     if axis.categories:
-        return {**found, "tickmode": "array", "tickvals": list(range(len(axis.categories))), "ticktext": list(map(escape, axis.categories)),
-            "range": [-0.5, len(axis.categories) - 0.5]}
+        names, places = list(map(escape, axis.categories)), list(range(len(axis.categories)))
+        return {**found, "tickmode": "array", "tickvals": places, "ticktext": names, "range": [-0.5, len(names) - 0.5]}
     return found if axis.unit == "%" else {**found, "tickformat": "~s", "ticksuffix": axis.unit}
 
 

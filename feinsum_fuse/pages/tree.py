@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..formats.spec import Spec
@@ -61,7 +61,7 @@ class _Builder:
         flat = [inner for node in nodes for inner in (node.nodes if isinstance(node, Nested) else (node,))]
         if any(isinstance(node, Nested) for node in flat):
             return self.column(flat, tiles, runs)
-        for node in flat:
+        for node in _together(flat):
             if isinstance(node, Sequential):
                 shown.append(TreeNode("split", node.text or SEQUENTIAL_TEXTS[type(node).__name__]))
                 branches += [self.column([child], current, runs) for child in node.nodes]
@@ -113,6 +113,18 @@ class _Builder:
 
     def _held(self, einsum: str, component: str, tensor: str) -> float:
         return 0.0 if self.prediction is None else self.prediction.occupancy.entries.get((einsum, component, tensor), 0.0)
+
+
+def _together(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with what hardware keeps in one memory at one place as one node."""
+    found: list[Node] = []
+    for node in nodes:
+        last = found[-1] if found else None
+        if isinstance(node, KeptByHardware) and isinstance(last, KeptByHardware) and node.component == last.component:
+            found[-1] = replace(last, tensors=(*last.tensors, *node.tensors))
+        else:
+            found.append(node)
+    return found
 
 
 def annotated(spec: Spec, prediction: Prediction | None) -> TreeColumn:

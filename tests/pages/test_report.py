@@ -105,7 +105,7 @@ def test_hostile_names_are_text(root: Path, light: None) -> None:
     found = Elements(page(reported(matvecs(root), labels=(name,), title=name, device=name)))
     assert found.handlers() == []
     assert len(found.of("svg")) == 1
-    assert found.inside["title"] == [name, "Cascade"] and " ".join(name.split()) in found.text
+    assert found.inside["title"] == [name, "Cascade of 2 Einsums"] and " ".join(name.split()) in found.text
     assert [item.get("type", "") for item in found.of("script")] == ["application/json", ""]
 
 
