@@ -14,6 +14,7 @@ from tests.pages.documents import Elements
 
 def test_a_page_of_mappings_that_ran(invoke: Invoke, root: Path, tmp_path: Path) -> None:
     files = [root / "examples" / "three_matmuls" / f"{name}.yaml" for name in ("workload", "mapping_fused", "mapping_unfused")]
+    files.append(root / "examples" / "cpu.yaml")
     output = tmp_path / "page.html"
     options = ("--set", "M=64", "--set", "N=16", "--repeats", 3, "--url", tmp_path / "facts.sqlite3", "--json")
     ended = invoke("report", *files, "-o", output, *options)

@@ -16,9 +16,11 @@ from werkzeug.test import TestResponse
 
 from feinsum_fuse.archive import import_facts, record
 from feinsum_fuse.pages.browser.application import HEADERS, application, is_loopback
+from tests.archive.postgres import Server
 from tests.archive.samples import HERE, measurement, product, tiled
 from tests.pages.documents import Elements
 from tests.pages.hostile import NAMES
+from tests.sweeps import SLOW
 
 ELSEWHERE = dataclasses.replace(HERE, name="pthread-other", units=8)
 
@@ -137,6 +139,25 @@ def test_another_name_for_this_machine_is_refused(client: FlaskClient) -> None:
     assert client.get("/", headers={"Host": "elsewhere.example:8180"}).status_code == 400
     assert client.get("/", headers={"Host": "127.0.0.1:8180"}).status_code == 200
     assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.1", "host")] == [True] * 3 + [False] * 3
+
+
+@pytest.mark.skipif(not SLOW, reason="runs with FEINSUM_FUSE_SLOW=1")
+def test_a_server_answers_alike() -> None:
+    server = Server()
+    try:
+        place = server.new_schema()
+        for factor in (4, 8):
+            record(measurement(product(), tiled(factor=factor)), url=place)
+        record(measurement(outcome="crashed"), url=place)
+        client = application(place).test_client()
+        assert [len(rows(client.get(f"/{query}"))) for query in ("", "?sizes=64+32", "?sizes=6", "?order=fastest", "?outcome=crashed")] == [
+            3, 3, 0, 2, 1,
+        ]  # fmt: skip
+        first, second = rows(client.get("/?order=fastest"))
+        paths = (f"/facts/{first}", f"/facts/{first}/history.svg", f"/compare?fact={first}&fact={second}", "/failures", "/export.jsonl")
+        assert [client.get(path).status_code for path in paths] == [200] * 5
+    finally:
+        server.stop("fast")
 
 
 def test_an_archive_that_is_not_there_is_empty(tmp_path: Path) -> None:
