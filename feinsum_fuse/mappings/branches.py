@@ -16,14 +16,12 @@ from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Axis, Components
 from .lanes import SCATTERED, is_contiguous, lanes_of, possible_lanes
-from .segments import LEAST_ROWS, Rows, Segment
+from .segments import GROUP_POINTS, Rows, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
 ROWS_OF_ITEMS = 8
 """Rows of a group at least that has lanes along its columns, where lanes are work-items: those of a register tile."""
-GROUP_POINTS = 1 << 16
-"""Below this many points a group does not pay for its start."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
 """Other tiles of rows, as parts of the usual one."""
 
@@ -107,7 +105,7 @@ class Branch:
     def _least_rows(self) -> int:
         """Rows of a group at least."""
         if not self.plan.components.on_items:
-            return LEAST_ROWS
+            return self.segment.least_rows(self.rows)
         # Work-items that add up a row together are busy with one.
         return ROWS_OF_ITEMS if all(set(e.output_variables) - {self.rows[e.name]} for e in self.segment.einsums) else 1
 

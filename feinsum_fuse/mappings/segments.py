@@ -72,8 +72,11 @@ Rows = dict[str, str]
 """Einsum -> the rank variable that a common loop runs over."""
 BATCH_POINTS = 4096
 """A problem of fewer points is no group of its own."""
+GROUP_POINTS = 1 << 16
+"""Below this many points a group does not pay for its start."""
 LEAST_ROWS = 16
-"""Rows of a group at least; if so many rows of intermediates do not fit the budget, Einsums are not fused."""
+"""Rows of a group at least, unless fewer are work enough and use nothing again; if so many rows of intermediates do not fit the budget,
+Einsums are not fused."""
 MOST_FUSED = 16
 """Einsums of one kernel: the time to lower and to build it grows faster than their number."""
 
@@ -239,6 +242,12 @@ class Segment:
         assert isinstance(size, int)
         return size
 
+    def least_rows(self, rows: Rows) -> int:
+        """Rows of a group at least: what is used again in the next row, a group should use so many times."""
+        reused = any(loop.reused for loop in self.loops if loop.rows == rows)
+        enough = -(-GROUP_POINTS * self.extent(rows) // max(1, self.points))
+        return LEAST_ROWS if reused else max(1, min(LEAST_ROWS, enough))
+
     def row_bytes(self, rows: Rows) -> int:
         """What one iteration's share of the kept intermediates occupies."""
         parts = self.extent(rows) * prod(map(self.extent, self.batches))
@@ -282,7 +291,8 @@ def segments(cascade: Cascade, workload: Workload, budget: int, *, beside: bool)
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED and not segment.is_merged_by(einsum):
             longer = segment.longer(einsum)
             rows = next(iter(longer.rows), None)
-            if rows is not None and longer.row_bytes(rows) * min(LEAST_ROWS, longer.extent(rows)) <= budget:
+            least = min(longer.least_rows(rows), longer.extent(rows)) if rows is not None else 0
+            if rows is not None and longer.row_bytes(rows) * least <= budget:
                 segment = longer
                 continue
         if segment is not None:

@@ -20,8 +20,7 @@ from ..cascades.rewriting.triangle import Triangle, symmetries
 from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from .branches import GROUP_POINTS
-from .segments import LEAST_ROWS
+from .segments import GROUP_POINTS, LEAST_ROWS
 
 SAVED = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""

@@ -175,3 +175,11 @@ def test_einsums_that_share_an_operand_and_meet(lines: list[str], parts: int) ->
     if parts == 1:
         assert kernels(family.mapping(Given({"beside": False}))) == 2
         assert ff.compile(family.spec.replace(mapping=family.mapping())).output_shapes == {"Z": (2048, 48)}
+
+
+@pytest.mark.parametrize(("heads", "tokens", "groups"), [(8, 4096, 1), (8, 64, 8), (40, 4096, 2)])
+def test_rows_that_are_work_enough_are_groups_of_their_own(heads: int, tokens: int, groups: int) -> None:
+    """Of the heads of a decoder nothing is used again by the next; a few tokens are too little work for a group."""
+    lines = ["S[h, p] = Q[h, e] * K[h, p, e]", "A[h, p] = softmax(S[h, p], p)", "O[h, f] = A[h, p] * V[h, p, f]"]
+    made = Family(default_space(ff.cascade(lines, sizes={"H": heads, "P": tokens, "E": 64, "F": 64}))).choices()
+    assert [choice.usual for choice in made if choice.kind == "tile"] == [groups]
