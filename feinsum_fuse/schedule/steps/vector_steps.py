@@ -15,8 +15,8 @@ from ...formats.workload import operand_name
 from ..errors import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..kernel.operations import LANES, has_vectors
 from ..step import Step
-from ..tree.loops import check_alone, find, is_reduction
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt
+from ..tree.loops import check_alone, find, is_reduction, with_body
+from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt, unless_same
 from ..tree.parallel import axes_of
 
 
@@ -199,10 +199,10 @@ def _copies_of_blocks(nest: Nest, body: tuple[Node, ...]) -> tuple[Node, ...]:
         if isinstance(node, For) and isinstance(lane, For) and _is_block(nest, node, lane):
             result.append(dataclasses.replace(node, binding="vector"))
         elif isinstance(node, For):
-            result.append(dataclasses.replace(node, body=_copies_of_blocks(nest, node.body)))
+            result.append(with_body(node, _copies_of_blocks(nest, node.body)))
         else:
             result.append(node)
-    return tuple(result)
+    return unless_same(body, result)
 
 
 def _is_block(nest: Nest, columns: For, rows: For) -> bool:
@@ -223,10 +223,10 @@ def _movers_of_blocks(nest: Nest, body: tuple[Node, ...], tile: Tile, lanes: int
         if found is not None and statement is not None:
             result.append(_by_blocks(chain, statement, *found, lanes))
         elif isinstance(node, For):
-            result.append(dataclasses.replace(node, body=_movers_of_blocks(nest, node.body, tile, lanes)))
+            result.append(with_body(node, _movers_of_blocks(nest, node.body, tile, lanes)))
         else:
             result.append(node)
-    return tuple(result)
+    return unless_same(body, result)
 
 
 def _by_blocks(chain: Sequence[For], statement: Statement, rows: For, columns: For, lanes: int) -> Node:
@@ -253,10 +253,10 @@ def _movers_of_vectors(
         if statement is not None and any(p.source == tile.name for p in (statement.target, *statement.operands)) and suits(statement):
             result.append(_by_vectors(chain, statement, tile, lanes))
         elif isinstance(node, For):
-            result.append(dataclasses.replace(node, body=_movers_of_vectors(node.body, tile, lanes, suits)))
+            result.append(with_body(node, _movers_of_vectors(node.body, tile, lanes, suits)))
         else:
             result.append(node)
-    return tuple(result)
+    return unless_same(body, result)
 
 
 def _moving(node: Node) -> tuple[list[For], Statement | None]:

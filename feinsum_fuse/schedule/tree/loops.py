@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from ...formats.affine import Affine
 from ..errors import NestOrderError, UnknownEinsumError, UnknownLoopError
 from ..step import Step
-from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, statements
+from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, walk
 
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:
@@ -141,9 +141,10 @@ def output_indices(nest: Nest, statement: Statement) -> tuple[Affine, ...]:
 
 def inside(node: Node, einsums: Sequence[str]) -> bool:
     """Whether a statement that computes one of these Einsums stands in this subtree."""
-    return any(s.einsum in einsums and s.role in {"update", "map", "combine"} for _, s in statements((node,)))
+    found = (s for s in walk((node,)) if isinstance(s, Statement))
+    return any(s.einsum in einsums and s.role in {"update", "map", "combine"} for s in found)
 
 
 def with_body(loop: For, body: tuple[Node, ...]) -> For:
-    """The loop around another body."""
-    return For(loop.name, loop.extent, body, loop.limits, loop.refs, loop.binding, loop.fused)
+    """The loop around another body; the loop itself around its own."""
+    return loop if body is loop.body else For(loop.name, loop.extent, body, loop.limits, loop.refs, loop.binding, loop.fused)

@@ -304,8 +304,12 @@ def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]]) 
             if inner is not node.body:
                 node = For(node.name, node.extent, inner, node.limits, node.refs, node.binding, node.fused)
         result.extend(change(node))
-    # What stays the same stays one object: most steps change a few nodes of many.
-    return body if len(result) == len(body) and all(map(operator.is_, result, body)) else tuple(result)
+    return unless_same(body, result)
+
+
+def unless_same(body: tuple[Node, ...], nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes; where they are those of the body, the body: most steps change a few nodes of many, and the others stay one object."""
+    return body if len(nodes) == len(body) and all(map(operator.is_, nodes, body)) else tuple(nodes)
 
 
 def substituted(body: tuple[Node, ...], values: Mapping[str, Affine]) -> tuple[Node, ...]:
