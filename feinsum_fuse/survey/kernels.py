@@ -21,6 +21,7 @@ from ..formats.reading.load import load
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
 from ..mappings.default_mapping import default_spec
+from ..schedule.target import Target
 from .session import SurveySession
 
 REPEATS = 7
@@ -31,8 +32,10 @@ LONGEST = 30.0
 """Seconds after which a kernel counts as hanging; less where the step has less."""
 ARCHITECTURE = "gpu.yaml"
 """What the examples' mappings are bound to on a device whose lanes are work-items."""
-SMALLER: tuple[dict[str, int], ...] = ({}, {"ROWS": 32}, {"ROWS": 16}, {"ROWS": 8})
-"""What the examples' mappings are told, until their tiles fit the local memory."""
+SMALLER: tuple[dict[str, int], ...] = ({}, *({"ROWS": rows, "FT": 2 * rows, "PT": rows} for rows in (64, 32, 16, 8, 4)))
+"""What the examples' mappings are told of their tiles, until these fit the local memory."""
+LANES = (64, 32, 16, 8, 4)
+"""Work-items of a group, of which the most are taken with which a mapping has tiles that fit."""
 
 
 def smoke(session: SurveySession) -> None:
@@ -75,14 +78,23 @@ Attempt = tuple[Mapping[str, object], list[Path]]
 
 
 def _examples(session: SurveySession) -> Iterator[tuple[str, list[Attempt]]]:
+    """Name of each mapping of the examples -> what to try for it."""
     folder = session.folder("examples")
     asked: dict[str, object] = dict(session.settings.variables)
+    found = list(tilings(target(session.device)))
     for mapping in sorted(folder.glob("*/mapping*.yaml")):
         workload, own = mapping.with_name("workload.yaml"), mapping.with_name("arch.yaml")
-        attempts: list[Attempt] = [({**asked, **tiles}, [workload, folder / ARCHITECTURE, mapping]) for tiles in SMALLER]
+        attempts: list[Attempt] = [({**asked, **tiles}, [workload, folder / ARCHITECTURE, mapping]) for tiles in found]
         if own.exists():
             attempts.append((asked, [workload, own, mapping]))
         yield f"{mapping.parent.name} {mapping.stem}", attempts
+
+
+def tilings(device: Target) -> Iterator[dict[str, int]]:
+    """Template variables of the examples' mappings for a device, in the order in which they are tried."""
+    for lanes in LANES if device.lanes_are_items else ():
+        yield from ({"LANES": lanes, **tiles} for tiles in SMALLER)
+    yield from SMALLER
 
 
 def _measure_all(session: SurveySession, cases: Iterable[tuple[str, list[Attempt]]]) -> None:
@@ -91,7 +103,7 @@ def _measure_all(session: SurveySession, cases: Iterable[tuple[str, list[Attempt
             session.write(label=label, outcome="left out", message="no time was left")
             continue
         try:
-            spec = _fitting(session, attempts)
+            spec = fitting(attempts, target(session.device))
             found = _measured(session, label, spec)
             if found.subject is not None and found.subject.schedule is not None:
                 record(found, url=session.journal.url)
@@ -99,12 +111,12 @@ def _measure_all(session: SurveySession, cases: Iterable[tuple[str, list[Attempt
             session.failed(label, error)
 
 
-def _fitting(session: SurveySession, attempts: list[Attempt]) -> Spec:
-    """The first that can be lowered for the device; raises what the last one raises."""
+def fitting(attempts: list[Attempt], device: Target) -> Spec:
+    """The first that can be lowered for a device; raises what the last one raises."""
     for variables, files in attempts[:-1]:
         try:
             spec = load(*files, variables=dict(variables))
-            lower(spec, target=target(session.device))
+            lower(spec, target=device)
             return spec
         except (LoweringError, ScheduleError, MappingError):
             continue

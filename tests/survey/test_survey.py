@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import tarfile
@@ -13,9 +14,13 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.archive.text.lines import import_facts
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.lowering.lowering import lower
+from feinsum_fuse.schedule.target import ANY_GPU, DeviceLimits
+from feinsum_fuse.schedule.tree.sizes import allocated
 from feinsum_fuse.survey import survey as surveying
 from feinsum_fuse.survey.accuracy import on_device
 from feinsum_fuse.survey.journal import FACTS, SurveyJournal, file_name
+from feinsum_fuse.survey.kernels import fitting, tilings
 from feinsum_fuse.survey.plan import PLAN, SurveyStep, chosen, limit
 from feinsum_fuse.survey.processes import run_process
 from feinsum_fuse.survey.session import SurveySettings, surveyed_device
@@ -23,6 +28,7 @@ from feinsum_fuse.survey.step_process import MODULES
 from feinsum_fuse.survey.summary import failures, summary
 from feinsum_fuse.survey.survey import survey
 from kit.make import fitting_trees
+from tests.sweeps import SLOW
 
 
 def python(*lines: str) -> list[str]:
@@ -167,6 +173,19 @@ def test_rates_go_by_what_components_are_bound_to(root: Path) -> None:
         mine, theirs = (arch.component(name).actions for arch in (taken.arch, known.arch))
         assert [action.throughput for action in mine] == [action.throughput for action in theirs]
     assert [leaf.name for leaf in taken.arch.components] == [leaf.name for leaf in spec.arch.components]
+
+
+def test_tiles_of_every_example_fit_48_kib(root: Path) -> None:
+    """With work-items as lanes, by the examples' GPU; the largest that fit are taken."""
+    device = dataclasses.replace(ANY_GPU, limits=DeviceLimits(1024, (1024, 1024, 64), 48 << 10, 1 << 20))
+    for mapping in sorted((root / "examples").glob("*/mapping*.yaml")):
+        if "Lane" not in mapping.read_text() or not (SLOW or mapping.stem == "mapping_fused"):
+            continue
+        files = [mapping.with_name("workload.yaml"), root / "examples" / "gpu.yaml", mapping]
+        spec = fitting([(variables, files) for variables in tilings(device)], device)
+        nest = lower(spec, target=device).nest(ff.cascade(spec).kernel())
+        tiles = allocated(nest)
+        assert sum(tiles[name] for name, tile in nest.tiles.items() if tile.memory == "local") <= 48 << 10, mapping
 
 
 def test_settings_are_read_as_they_were_written(tmp_path: Path) -> None:
