@@ -90,22 +90,9 @@ def command(
     Ctrl-C ends the search with the best mapping so far. Exit code 1 says that no mapping is legal, and why.
     """
     asked = _chosen(
-        objective=objective,
-        pareto=_axes(pareto),
-        fused=_fused(fused),
-        top=top,
-        imperfect=imperfect,
-        even=even,
-        flip=flip,
-        head_first=head_first,
-        footprint=footprint,
-        head_is_tiled_fusion=head_is_tiled_fusion,
-        jobs=jobs,
-        cache=_text(cache),
-        resume=_text(resume),
-        tolerance=tolerance,
-        seconds=seconds,
-        max_rows=max_rows,
+        objective=objective, pareto=_axes(pareto), fused=_fused(fused), top=top, imperfect=imperfect, even=even,
+        flip=flip, head_first=head_first, footprint=footprint, head_is_tiled_fusion=head_is_tiled_fusion, jobs=jobs,
+        cache=_text(cache), resume=_text(resume), tolerance=tolerance, seconds=seconds, max_rows=max_rows,
     )
     check_places(cache, svg, output, resume)
     if curve is not None and asked:
