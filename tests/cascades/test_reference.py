@@ -223,3 +223,9 @@ def test_powers_of_whole_numbers_neither_wrap_around_nor_fail(text: str, values:
 def test_integers_to_a_negative_power_are_no_foreign_error() -> None:
     cascade = ff.cascade(["Y[m] = A[m]**-1"], sizes={"M": 3}, dtypes={"All": "int32"})
     assert cascade.reference(A=np.array([1, 2, 3]))["Y"].tolist() == [1, 0, 0]
+
+
+def test_arrays_that_do_not_fit_the_memory_are_named() -> None:
+    cascade = ff.cascade(["Y[m] = A[m, k]"], sizes={"M": 3, "K": 3})
+    with pytest.raises(ff.CascadeError, match="A does not fit the memory"):
+        cascade.reference(A=np.broadcast_to(np.float64(1), (2**24, 2**24)))

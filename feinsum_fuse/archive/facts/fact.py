@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...arguments import TEXT, collection, expect, iterable
 from ...errors import ArchiveError
 from ...formats.writing.presentation import InNotebooks
 from .application import apply_function, apply_record
@@ -106,7 +107,10 @@ class Fact(InNotebooks):
         if self.known.function is not None:
             return self._by_function(kernel, instructions)
         named = (instructions,) if isinstance(instructions, str) else instructions
-        chosen = self.instructions if named is None else tuple(named)
+        if named is not None:
+            named = tuple(iterable(named, "the list of instructions", ArchiveError))
+            expect(named, collection("a list of identifiers", TEXT), "the list of instructions", ArchiveError)
+        chosen = self.instructions if named is None else named
         return apply_record(self.known, kernel, self.device, chosen, self.rewritings)
 
     def _by_function(self, kernel: lp.TranslationUnit, instructions: Iterable[str] | None) -> lp.TranslationUnit:

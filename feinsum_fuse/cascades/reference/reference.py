@@ -112,6 +112,8 @@ def _inputs(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[st
             values = given.astype(dtype).astype(_wide(dtype))
         except (TypeError, ValueError) as error:
             raise CascadeError(f"{tensor} is no array of {dtype}: {error}") from None
+        except MemoryError as error:
+            raise CascadeError(f"{tensor} does not fit the memory: {error}", hint="Give smaller arrays.") from None
         result[tensor] = np.ascontiguousarray(values).reshape(given.shape)
     return result
 
