@@ -26,6 +26,7 @@ from ..device.timing.outcome import KernelError
 from ..errors import CascadeError, LoweringError, SearchError
 from ..executors import EXECUTOR, Executor
 from ..formats.spec import Spec
+from ..patterns.transform import Transform
 from ..progress import Hook
 from .cluster.cluster import Cluster, RemoteProcesses, is_cluster
 from .helpers import Helpers
@@ -53,7 +54,7 @@ FINALISTS = 4
     top=COUNT,
     resume=FLAG,
     known=FLAG,
-    transforms=FLAG | collection("names of transforms", TEXT),
+    transforms=FLAG | collection("transforms or their names", TEXT | instance("a Transform", Transform)),
     search=FLAG,
 )
 def tune(
@@ -69,7 +70,7 @@ def tune(
     top: int = 1,
     resume: bool = False,
     known: bool = True,
-    transforms: bool | Collection[str] = False,
+    transforms: bool | Collection[str | Transform] = False,
     search: bool = True,
 ) -> Tuned:
     """The fastest program for a workload that ``measurements`` of candidates within ``seconds`` seconds find.
@@ -82,8 +83,8 @@ def tune(
     candidates, by default processes of its own; of a Dask client's workers, one that holds the resource ``opencl`` measures, too. ``top``:
     how many of the best are returned in ``finalists``. An interrupt (Ctrl-C) ends the search with the best so far.
 
-    ``transforms``: the catalogue's transforms that apply, or those with these names, are candidates as well, from which the search goes on;
-    Optuna tunes their parameters beside it (its study lies in the archive's database), or alone without ``search``.
+    ``transforms``: the catalogue's transforms that apply, or those that are given or named, are candidates as well, and the search goes on
+    from them; Optuna tunes their parameters beside it (its study lies in the archive's database), or alone without ``search``.
 
     Raises :class:`~feinsum_fuse.errors.SearchError` if no candidate runs, and what reading, matching and devices raise.
     """

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from benchmarks.catalogue import contractions, einsum_entry
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.patterns.registry import transforms
@@ -111,3 +112,36 @@ def test_all_results_on_awkward_sizes(slow: bool) -> None:
             cascade = cascade_of(name, dtype)
             for transform in ff.transforms_for(cascade):
                 verify(transform, cascade)
+
+
+def _small(name: str) -> Cascade:
+    """A contraction of the TCCG collection with lengths of two to five."""
+    subscripts = {key: text for key, text, _ in contractions(1 << 20)}[name]
+    sizes = {v: 2 + k % 4 for k, v in enumerate(sorted(set(subscripts) - set(",->")))}
+    return einsum_entry(name, "tccg", subscripts, sizes).cascade()
+
+
+def test_every_contraction_of_tccg_has_transforms() -> None:
+    names = [name for name, _, _ in contractions(1 << 20)]
+    assert len(names) == 48
+    for name in names:
+        assert {"products.register_tiles", "products.transposed_operands"} <= {one.name for one in ff.transforms_for(_small(name))}
+
+
+def test_contractions_are_scaled_to_a_size() -> None:
+    for _, subscripts, sizes in contractions(30 << 20):
+        total = 4 * sum(int(np.prod([sizes[v] for v in tensor])) for tensor in subscripts.replace("->", ",").split(","))
+        assert (20 << 20) < total <= (30 << 20)
+
+
+@pytest.mark.parametrize("name", ["tccg-3", "tccg-25"])
+def test_contractions_of_tccg_are_right(name: str) -> None:
+    verify(transforms()["products.transposed_operands"], _small(name))
+
+
+def test_all_contractions_of_tccg_are_right(slow: bool) -> None:
+    if not slow:
+        pytest.skip("a sweep: FEINSUM_FUSE_SLOW=1")
+    for name, _, _ in contractions(1 << 20):
+        for one in ff.transforms_for(_small(name)):
+            verify(one, _small(name))

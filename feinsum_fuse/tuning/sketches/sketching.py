@@ -35,14 +35,14 @@ class Sketching:
         return list(found)
 
 
-def chosen(cascade: Cascade, wanted: bool | Collection[str]) -> tuple[Transform, ...]:
-    """The transforms that are meant: all that apply, none, or those with these names.
+def chosen(cascade: Cascade, wanted: bool | Collection[str | Transform]) -> tuple[Transform, ...]:
+    """The transforms that are meant: all that apply, none, or those that are given or named.
 
     Raises :class:`~feinsum_fuse.errors.TransformError` for names that nothing has, and for a transform that does not apply.
     """
     if isinstance(wanted, bool):
         return transforms_for(cascade) if wanted else ()
-    found = tuple(map(transform_called, wanted))
+    found = tuple(one if isinstance(one, Transform) else transform_called(one) for one in wanted)
     for one in found:
         if not one.applies_to(cascade):
             raise TransformError(f"the transform {one.name} does not apply to this cascade", hint="ff.transforms_for lists what does.")

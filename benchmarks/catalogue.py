@@ -1,0 +1,179 @@
+"""``python -m benchmarks.catalogue run|report [NAMES]``: each entry of the catalogue, tuned by its transforms, against its best peer.
+
+``run`` tunes each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, takes the result and its peers in
+turns, writes one JSON file for each into ``benchmarks/catalogue_data/DEVICE``, and skips those that are there; ``report`` prints tables
+and geometric means by class. NAMES are entries or classes: ``tccg``, ``dg``, ``products``, and the kinds of the suite. Peers are those of
+the suite that can be imported. TCCG's contractions have operands and result of ``--bytes`` together, in their proportions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pyopencl as cl
+
+import feinsum_fuse as ff
+from benchmarks.suite.__main__ import folder_of, peers
+from benchmarks.suite.cases import CASES, Case
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.checking.example import example
+from feinsum_fuse.device.timing.harness import HostFunction, measure_together
+from feinsum_fuse.formats.writing.presentation import table
+
+DATA = Path(__file__).resolve().parent / "catalogue_data"
+TCCG = DATA / "tccg.txt"
+BYTES = 30 << 20
+GOALS = {"dg": 3.0, "tccg": 1.0, "batched": 1.5}
+"""Class -> the ratio to the best peer that its geometric mean is to reach."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An einsum of a class, as peers know it, at its sizes."""
+
+    case: Case
+    kind: str
+    sizes: Mapping[str, int]
+
+    def cascade(self) -> Cascade:
+        """The cascade at these sizes."""
+        lines = [line.replace("SCALE", repr(1 / self.sizes["K"])) for line in self.case.lines] if "K" in self.sizes else self.case.lines
+        return ff.cascade(list(lines), sizes=dict(self.sizes))
+
+
+def contractions(total: int) -> Iterator[tuple[str, str, dict[str, int]]]:
+    """Name, subscripts and lengths of TCCG's contractions, whose tensors have ``total`` bytes of float32 together."""
+    for line in TCCG.read_text().splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        number, tensors, lengths = (part.strip() for part in line.split(";"))
+        output, *operands = tensors.split("-")
+        given = dict(zip(sorted(set("".join(operands))), map(int, lengths.split()), strict=True))
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            share = (low + high) / 2
+            scaled = {v: max(1, round(n * share)) for v, n in given.items()}
+            low, high = (low, share) if 4 * sum(prod(scaled[v] for v in t) for t in (output, *operands)) > total else (share, high)
+        yield f"tccg-{number}", f"{','.join(operands)}->{output}", {v: max(1, round(n * low)) for v, n in given.items()}
+
+
+def einsum_entry(name: str, kind: str, subscripts: str, sizes: Mapping[str, int]) -> Entry:
+    """An entry whose peers take ``einsum`` with these subscripts; operands are called A, B, C, ..."""
+    operands, _, output = subscripts.partition("->")
+    names = [f"{chr(65 + k)}in" for k in range(operands.count(",") + 1)]
+    accesses = [f"{tensor}[{','.join(indices)}]" for tensor, indices in zip(names, operands.split(","), strict=True)]
+    line = f"Zout[{','.join(output)}] = {' * '.join(accesses)}"
+
+    def function(xp: Any, *arrays: Any) -> Any:
+        return xp.einsum(subscripts, *arrays, optimize=True) if xp.__name__ == "numpy" else xp.einsum(subscripts, *arrays)
+
+    extents = {v.upper(): n for v, n in sizes.items()}
+    return Entry(Case(name, kind, GOALS.get(kind, 1.0), (line,), lambda random: dict(extents), tuple(names), function), kind, extents)
+
+
+def entries(total: int = BYTES) -> dict[str, Entry]:
+    """All entries: the suite's workloads, DG operators of orders 1 to 4 on tetrahedra, small products, and TCCG."""
+    found = [Entry(case, case.kind, case.sizes(0)) for case in CASES]
+    for order in range(1, 5):
+        nodes, face = (order + 1) * (order + 2) * (order + 3) // 6, (order + 1) * (order + 2) // 2
+        cells = total // (4 * 8 * nodes)
+        sizes = {"e": cells, "i": nodes, "j": nodes, "r": 3, "x": 3}
+        found.append(einsum_entry(f"gradient-{order}", "dg", "xre,rij,ej->xei", sizes))
+        found.append(einsum_entry(f"divergence-{order}", "dg", "xre,rij,xej->ei", sizes))
+        found.append(einsum_entry(f"mass-{order}", "dg", "e,ij,ej->ei", {v: sizes[v] for v in "eij"}))
+        found.append(einsum_entry(f"face-mass-{order}", "dg", "ifj,fe,fej->ei", {"e": cells, "i": nodes, "f": 4, "j": face}))
+    for side in (3, 8, 16):
+        sizes = {"b": total // (12 * side * side), "m": side, "n": side, "k": side}
+        found.append(einsum_entry(f"batched-{side}", "batched", "bmk,bkn->bmn", sizes))
+    found += [einsum_entry(name, "tccg", subscripts, sizes) for name, subscripts, sizes in contractions(total)]
+    return {entry.case.name: entry for entry in found}
+
+
+def measured(entry: Entry, device: cl.Device, seconds: float) -> dict[str, Any]:
+    """What tuning finds, and its time and its peers' in turns."""
+    cascade = entry.cascade()
+    with tempfile.TemporaryDirectory() as folder:
+        url = str(Path(folder) / "facts.sqlite3")
+        found = ff.tune(cascade, device, seconds=seconds, measurements=1000, url=url, known=False, transforms=True)
+    inputs = dict(example(cascade).inputs)
+    hosts = peers(entry.case, inputs)
+    items = [found.program, *(HostFunction(name, call) for name, call in hosts.items())]
+    times = measure_together(items, device=device, labels=["tuned", *hosts])
+    nearest = found.best_transform
+    return {
+        "entry": entry.case.name,
+        "kind": entry.kind,
+        "sizes": dict(entry.sizes),
+        "transforms": [transform.name for transform in ff.transforms_for(cascade)],
+        "nearest_transform": nearest[0] if nearest else None,
+        "nearest_ratio": nearest[1] if nearest else None,
+        "measured": found.measured,
+        "floor_s": found.floor,
+        "times_s": {name: one.median for name, one in zip(["tuned", *hosts], times, strict=True)},
+        "interference": max(one.interference or 0.0 for one in times),
+    }
+
+
+def report(files: list[Path]) -> str:
+    """A row for each entry, and the geometric mean of each class."""
+    rows, ratios = [], dict[str, list[float]]()
+    for data in (json.loads(file.read_text()) for file in files):
+        others = {name: seconds for name, seconds in data["times_s"].items() if name != "tuned"}
+        if "error" in data or not others:
+            rows.append([data["entry"], data["kind"], data.get("error", "no peer"), *[""] * 5])
+            continue
+        ours, best = data["times_s"]["tuned"], min(others, key=lambda name: others[name])
+        ratios.setdefault(data["kind"], []).append(others[best] / ours)
+        near = f"{data['nearest_transform']} {data['nearest_ratio']:.2f}" if data["nearest_transform"] else "none"
+        numbers = [f"{ours * 1e3:.3g} ms", f"{others[best] / ours:.2f}", f"{data['floor_s'] / ours:.2f}", f"{data['interference']:.0%}"]
+        rows.append([data["entry"], data["kind"], f"{best} {others[best] * 1e3:.3g} ms", near, *numbers])
+    head = ["entry", "class", "best peer", "nearest transform", "tuned", "ratio", "floor", "others"]
+    lines = [table(head, rows, numbers=4), ""]
+    for kind, found in ratios.items():
+        goal = f", to reach {GOALS[kind]:g}" if kind in GOALS else ""
+        lines.append(f"{kind}: {statistics.geometric_mean(found):.2f} in the geometric mean of {len(found)}{goal}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run or report the entries that are asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.catalogue", description=__doc__)
+    parser.add_argument("stage", choices=("run", "report", "list"))
+    parser.add_argument("names", nargs="*", help="entries or classes; all of them by default")
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--bytes", type=int, default=BYTES, help="of all tensors of an entry that is not the suite's")
+    parser.add_argument("--again", action="store_true", help="also the entries that are done")
+    options = parser.parse_intermixed_args()
+    known = entries(options.bytes)
+    chosen = [e for name, e in known.items() if not options.names or name in options.names or e.kind in options.names]
+    if options.stage == "list":
+        print("\n".join(f"{e.case.name} ({e.kind}): {'; '.join(e.case.lines)}" for e in chosen))
+        return
+    device = find_device(options.device)
+    folder = DATA / folder_of(device, 0).parent.name
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{entry.case.name}.json" for entry in chosen]
+    for entry, file in zip(chosen, files, strict=True) if options.stage == "run" else ():
+        if file.exists() and not options.again:
+            continue
+        print(entry.case.name, flush=True)
+        try:
+            data = measured(entry, device, options.seconds)
+        except ff.Error as error:  # the others are still to be run
+            data = {"entry": entry.case.name, "kind": entry.kind, "error": error.message, "times_s": {}}
+        file.write_text(json.dumps(data, indent=1) + "\n")
+    print(report([file for file in files if file.exists()]))
+
+
+if __name__ == "__main__":
+    main()
