@@ -23,6 +23,7 @@ from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import ANY_DEVICE, Target
 from ..schedule.tree.nest import LoopRef, Nest, pretty
 from .components import Machinery
+from .foreign import apart, foreign_paths
 from .paths import Hoists, paths_of, ways_out
 from .tree import TreeMaker
 
@@ -37,27 +38,50 @@ TRIES = 64
 def raise_mapping(kernel: lp.TranslationUnit, onto: Spec | None = None, *, target: Target = ANY_DEVICE) -> Spec:
     """The Spec whose LoopTree a scheduled kernel is: ``ff.lower`` of it gives the same kernel.
 
-    ``kernel``: what :meth:`~feinsum_fuse.schedule.schedule.Schedule.apply` made of ``cascade.kernel()``, such as ``program.kernel``.
+    ``kernel``: what :meth:`~feinsum_fuse.schedule.schedule.Schedule.apply` made of ``cascade.kernel()``, such as ``program.kernel``; or a
+    kernel of somebody else's that ``ff.match`` recognises once its cut loops are joined: its tree has its loops, in loopy's order, and
+    all that it reads and writes in main memory.
     ``onto``: a Spec whose architecture and ``opencl`` key the tree is to name, as ``ff.calibrate`` writes them; without one, all memories
     and axes of OpenCL, with rates of 1. ``target``: what the kernel was lowered for.
 
     What lowering adds by itself is in no node: loops over private tiles that are written out, partial results of parallel reductions,
     loops that end early at a mask. Hardware caches make no code, so that none holds anything. The tree is lowered again before it is
-    returned. Raises :class:`MatchError` for a kernel that is no schedule's, or whose tree would become another kernel, with the first line
-    that differs.
+    returned. Raises :class:`MatchError` for a kernel that computes no cascade, or whose tree would become another kernel, with the reason.
     """
     found = entrypoint(kernel)
     carried = next(iter(found.tags_of_type(NormalFormTag)), None)
     origin = next(iter(found.tags_of_type(CascadeTag)), None)
-    if carried is None or origin is None:
-        lacks = "was not scheduled" if carried is None else "was not made from a cascade"
-        raise MatchError(f"The kernel {found.name} {lacks}, so that it does not say what its loops are.", hint="Give program.kernel.")
-    given = origin.cascade
-    cascade = Cascade(given.einsums, given.tensors, given.outputs, given.rewritings)
     machinery = Machinery.neutral() if onto is None else Machinery.of(onto)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SpecWarning)
+        if carried is None:
+            return _of_foreign(kernel, machinery, target)
+        if origin is None:
+            raise MatchError(f"The kernel {found.name} was not made from a cascade, and does not say what it computes.", hint=_HINT)
+        given = origin.cascade
+        cascade = Cascade(given.einsums, given.tensors, given.outputs, given.rewritings)
         return Raising(carried.nest, carried.final, cascade, machinery, target).spec()
+
+
+_HINT = "Raise program.kernel, or the kernel before the schedule was applied."
+
+
+def _of_foreign(kernel: lp.TranslationUnit, machinery: Machinery, target: Target) -> Spec:
+    """The tree of a kernel that carries no nest: its loops, shared where Einsums may share them."""
+    matched, paths = foreign_paths(kernel)
+    reasons: list[str] = []
+    for tried in (paths, list(apart(paths))):
+        try:
+            mapping = TreeMaker(tried, (), matched.cascade, machinery).mapping()
+            spec = spec_of(matched.cascade, machinery.arch, mapping, machinery.opencl)
+            lowering = Lowering(spec, matched.cascade.outputs)
+            with Stage("lowering", None) as stage:
+                lowering.schedule(target, stage)
+        except Error as error:
+            reasons.append(error.message)
+            continue
+        return spec
+    raise MatchError(f"The loops of {kernel.default_entrypoint.name} are those of no LoopTree that can be lowered: {reasons[0]}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +113,7 @@ class Raising:
         """The tree with loops over work-items in these places, and what it lowers to."""
         written_out: set[LoopRef] = set()
         while True:
-            mapping = TreeMaker(self.nest, self.cascade, self.machinery, written_out, hoists).mapping()
+            mapping = TreeMaker.of(self.nest, self.cascade, self.machinery, written_out, hoists).mapping()
             spec = spec_of(self.cascade, self.machinery.arch, mapping, self.machinery.opencl)
             lowering = Lowering(spec, self.cascade.outputs)
             with Stage("lowering", None) as stage:

@@ -20,17 +20,29 @@ from .tiles import HeldTile, held_tiles, order_of
 class TreeMaker:
     """Writes the LoopTree of one nest."""
 
-    def __init__(self, nest: Nest, cascade: Cascade, machinery: Machinery, written_out: Collection[LoopRef], hoists: Hoists) -> None:
+    def __init__(
+        self,
+        paths: Sequence[EinsumPath],
+        tiles: Sequence[HeldTile],
+        cascade: Cascade,
+        machinery: Machinery,
+        written_out: Collection[LoopRef] = frozenset(),
+    ) -> None:
         self.cascade = cascade
         self.machinery = machinery
         self.written_out = written_out
         self.in_space: set[str] = set()
         """Loops in time that stand as loops in space, which run one after another: a reservation does not sink past them."""
+        self.accesses = {einsum.name: accesses_of(einsum, cascade.workload) for einsum in cascade.einsums}
+        self.paths = self._with_copies(list(paths))
+        self.tiles = [dataclasses.replace(tile, tensor=self._called(tile)) for tile in tiles]
+
+    @classmethod
+    def of(cls, nest: Nest, cascade: Cascade, machinery: Machinery, written_out: Collection[LoopRef], hoists: Hoists) -> TreeMaker:
+        """That of a nest, with loops over work-items in these places."""
         paths = paths_of(nest, cascade)
         tiles = held_tiles(nest, paths, hoists)
-        self.accesses = {einsum.name: accesses_of(einsum, cascade.workload) for einsum in cascade.einsums}
-        self.paths = self._with_copies([hoisted(path, hoists) for path in paths])
-        self.tiles = [dataclasses.replace(tile, tensor=self._called(tile)) for tile in tiles]
+        return cls([hoisted(path, hoists) for path in paths], tiles, cascade, machinery, written_out)
 
     def mapping(self) -> Mapping:
         """The whole tree: what is not an intermediate in tiles is held in main memory."""

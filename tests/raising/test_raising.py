@@ -89,12 +89,6 @@ def test_loops_over_groups_and_work_items_come_back_where_they_stood() -> None:
     assert [node.component for node in nodes if isinstance(node, Spatial)] == ["WorkItem"]
 
 
-def test_a_kernel_of_nobody_is_refused_by_name() -> None:
-    kernel = lp.make_kernel("{[i]: 0 <= i < 8}", "y[i] = 2*x[i]", name="doubled", lang_version=(2018, 2))
-    with pytest.raises(MatchError, match="doubled"):
-        ff.raise_mapping(kernel)
-
-
 def test_a_kernel_without_an_axis_for_its_loops_is_refused(root: Path) -> None:
     spec = example(root, "matmul", "mapping_packed")
     narrow = ff.load(root / "examples" / "matmul" / "arch.yaml", root / "examples" / "matmul" / "workload.yaml")

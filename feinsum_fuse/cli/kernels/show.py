@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...schedule.schedule import Schedule
     from ...schedule.target import Target
 
-GENERATED = ("schedule", "kernel", "source", "binary", "model")
+GENERATED = ("schedule", "kernel", "raised", "source", "binary", "model")
 """The parts that need an architecture and a mapping."""
 
 
@@ -29,6 +29,7 @@ def command(
     tree: Annotated[bool, typer.Option("--tree", help="The LoopTree.")] = False,
     schedule: Annotated[bool, typer.Option("--schedule", help="The schedule, one step a line.")] = False,
     kernel: Annotated[bool, typer.Option("--kernel", help="The loopy kernel.")] = False,
+    raised: Annotated[bool, typer.Option("--raised", help="The LoopTree of that kernel, read from the kernel.")] = False,
     source: Annotated[bool, typer.Option("--source", help="The OpenCL source.")] = False,
     binary: Annotated[bool, typer.Option("--binary", help="What the innermost loops of PoCL's machine code consist of.")] = False,
     model: Annotated[bool, typer.Option("--model", help="The LoopTree as the model sees it, with the caches that hardware fills.")] = False,
@@ -48,7 +49,8 @@ def command(
     """
     import feinsum_fuse as ff
 
-    flags = {"cascade": cascade, "tree": tree, "schedule": schedule, "kernel": kernel, "source": source, "binary": binary, "model": model}
+    flags = {"cascade": cascade, "tree": tree, "schedule": schedule, "kernel": kernel, "raised": raised, "source": source}
+    flags |= {"binary": binary, "model": model}
     wanted = [name for name, flag in flags.items() if flag]
     given = variables(set_)
     check_variables(files, given)
@@ -88,7 +90,7 @@ def _parts(spec: Spec, wanted: list[str], device: str | None, upto: int | None, 
         steps = _schedule(spec, device, upto)
         if "schedule" in wanted:
             parts["schedule"] = steps
-        if {"kernel", "source"} & set(wanted):
+        if {"kernel", "raised", "source"} & set(wanted):
             parts |= _generated(spec, steps, wanted, _target(device))
         if "binary" in wanted:
             parts["binary"] = _binary(spec, steps, device)
@@ -128,6 +130,8 @@ def _generated(spec: Spec, steps: Schedule, wanted: list[str], target: Target) -
         parts: dict[str, object] = {}
         if "kernel" in wanted:
             parts["kernel"] = str(transformed)
+        if "raised" in wanted:
+            parts["raised"] = str(ff.raise_mapping(transformed, target=target).mapping)
         if "source" in wanted:
             parts["source"] = executable(transformed, target=target).source
     return parts
