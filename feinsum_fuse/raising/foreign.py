@@ -16,7 +16,7 @@ from ..errors import MatchError
 from ..formats.affine import Affine
 from ..formats.opencl import FanoutKind
 from ..schedule.tree.nest import For, LoopRef, Place, Statement
-from .joined import Joined, Part, joined
+from .joined import Joined, LoopPart, joined
 from .paths import EinsumPath
 
 
@@ -100,7 +100,7 @@ def _binding(kernel: lp.LoopKernel, iname: str) -> FanoutKind:
 
 def _path(matched: Match, whole: Joined, kernel: lp.LoopKernel, einsum: str, stack: Stack) -> EinsumPath:
     """The loops of an instruction as parts of the rank variables of its Einsum."""
-    inames = {name: Part(name, 1) for name in kernel.inames} | dict(whole.parts)
+    inames = {name: LoopPart(name, 1) for name in kernel.inames} | dict(whole.parts)
     known = {part.whole: part for part in inames.values()}
     variables: dict[str, str] = {}
     for variable in matched.cascade.einsum(einsum).variables:

@@ -18,7 +18,7 @@ from ..formats.affine import Affine, read_affine
 
 
 @dataclass(frozen=True)
-class Part:
+class LoopPart:
     """One of the loops that a loop was cut into."""
 
     whole: str
@@ -31,7 +31,7 @@ class Joined:
     """A kernel without cut loops, axes of the device and barriers, and what its loops were."""
 
     kernel: lp.TranslationUnit
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, LoopPart] = field(default_factory=dict)
     """Loop of the given kernel -> its part of a loop of this one; loops that were not cut are missing."""
 
 
@@ -40,7 +40,7 @@ def joined(t_unit: lp.TranslationUnit) -> Joined:
 
     Raises :class:`MatchError` where loops cannot be told apart.
     """
-    parts: dict[str, Part] = {}
+    parts: dict[str, LoopPart] = {}
     kernel = t_unit.default_entrypoint
     kernel = kernel.copy(
         instructions=[_unbarred(insn, kernel) for insn in kernel.instructions if not isinstance(insn, BarrierInstruction)],
@@ -51,9 +51,9 @@ def joined(t_unit: lp.TranslationUnit) -> Joined:
         outer, inner, tile = pair
         whole = _fresh(outer, kernel)
         kernel = _with_joined(kernel, outer, inner, tile, whole)
-        parts = {name: Part(whole, part.tile) if part.whole == inner else part for name, part in parts.items()}
-        parts = {name: Part(whole, part.tile * tile) if part.whole == outer else part for name, part in parts.items()}
-        parts |= {name: Part(whole, step) for name, step in ((outer, tile), (inner, 1)) if name in t_unit.default_entrypoint.inames}
+        parts = {name: LoopPart(whole, part.tile) if part.whole == inner else part for name, part in parts.items()}
+        parts = {name: LoopPart(whole, part.tile * tile) if part.whole == outer else part for name, part in parts.items()}
+        parts |= {name: LoopPart(whole, step) for name, step in ((outer, tile), (inner, 1)) if name in t_unit.default_entrypoint.inames}
     return Joined(t_unit.with_kernel(kernel), parts)
 
 
