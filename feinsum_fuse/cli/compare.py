@@ -51,6 +51,7 @@ def command(
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="The same as a PNG; needs Matplotlib (extra plot).")] = None,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="The same as a page with each mapping on hover.")] = None,
     save: Annotated[Path | None, typer.Option("--save", metavar="FOLDER", help="Write every mapping as a file for run.")] = None,
+    components: Annotated[bool, typer.Option("--by-component", help="Take each kernel apart: compute, memory, copies, cores.")] = False,
     set_: SetOption = None,
     include_dir: IncludeDirOption = None,
     device: DeviceOption = None,
@@ -65,7 +66,8 @@ def command(
     """Predict and measure every mapping in FILES, for every combination of swept variables, and random ones; say how well the model agrees.
 
     Mappings are measured in turns, ten at a time. None is dropped but by its outcome, and those are listed. Without a mapping in FILES,
-    the default one is compared, or with --random the random ones alone.
+    the default one is compared, or with --random the random ones alone. With --by-component each kernel is run whole and with one thing
+    after another taken away, beside what the kernel model says of each; nothing is recorded.
     """
     from ..device.catalogue import find_device
     from ..report.comparison import Comparison
@@ -74,6 +76,9 @@ def command(
     chosen = find_device(device)
     check_places(save, svg, png, html)
     mappings = _given(files, sweep, variables(set_), dtypes(dtype), chosen, include_dir)
+    if components:
+        _by_component(mappings, chosen, repeats, as_json)
+        return
     if random:
         mappings = _with_random(mappings, any(has_top_key(file, "mapping") for file in files), random, seed, chosen)
     if save is not None:
@@ -95,6 +100,17 @@ def command(
     troubled = tell_trouble(trials)
     if trials.failed or troubled or len(trials.rejected) == len(trials.trials):
         raise typer.Exit(3 if trials.failed else 1)
+
+
+def _by_component(mappings: Mapping[str, Spec], device: cl.Device, repeats: int, as_json: bool) -> None:
+    from ..report.components.by_component import by_component
+
+    found = {label: by_component(spec, device, repeats=repeats, progress=progress) for label, spec in mappings.items()}
+    if as_json:
+        emit_json({label: one.to_json() for label, one in found.items()})
+        return
+    for label, one in found.items():
+        emit(f"{label}\n{one}")
 
 
 def _given(

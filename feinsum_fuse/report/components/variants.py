@@ -1,0 +1,124 @@
+"""Kernels of one schedule from which one thing was taken away; they compute something else, in as many steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping
+from math import prod
+
+import numpy as np
+
+from ...formats.affine import Affine
+from ...formats.opencl import MEMORIES, level_of
+from ...schedule.tree.nest import For, Nest, Node, Place, Statement, rebuilt
+from ...schedule.tree.parallel import memory_of
+
+NEAR = 4
+"""An array that is kept near takes at most this part of the nearest cache."""
+
+
+def variants(nest: Nest, near_bytes: float) -> Iterator[tuple[str, Nest, Nest]]:
+    """What was taken away, the nest without it as it runs, and as the model is asked; nothing of a nest that does not have it.
+
+    ``near_bytes`` is the size of the nearest cache.
+    """
+    copied = copied_once(nest)
+    for what, changed, asked in (
+        ("far memory", near(nest, near_bytes / NEAR), None),
+        ("repeated copies", copied, without_repeats(nest, copied)),
+        ("other cores", on_one_core(nest), None),
+        ("further iterations", once(nest), None),
+    ):
+        if changed.body != nest.body:
+            yield what, changed, asked or changed
+
+
+def near(nest: Nest, most_bytes: float) -> Nest:
+    """Arrays in main memory are read and written in a part of ``most_bytes``, again and again: the same instructions, no lines from afar.
+
+    Of each index the innermost loops that fit stay, so that a compiler still cannot take the access out of them.
+    """
+
+    def changed(body: tuple[Node, ...], above: tuple[For, ...]) -> tuple[Node, ...]:
+        result: list[Node] = []
+        for node in body:
+            if isinstance(node, For):
+                result.append(dataclasses.replace(node, body=changed(node.body, (*above, node))))
+                continue
+            places = [_near(nest, place, above, most_bytes) for place in (node.target, *node.operands)]
+            result.append(dataclasses.replace(node, target=places[0], operands=tuple(places[1:])))
+        return tuple(result)
+
+    return nest.replace(body=changed(nest.body, ()))
+
+
+def _near(nest: Nest, place: Place, above: tuple[For, ...], most_bytes: float) -> Place:
+    """An access without the outermost loops that its array does not fit the room with."""
+    is_direct = place.source in nest.sources and nest.sources[place.source].is_direct
+    if memory_of(nest, place.source) != "global" or (place.source not in nest.tiles and not is_direct):
+        return place
+    if any(factor < 0 for index in place.indices for _, factor in index.terms):
+        return place
+    # Iterations on other cores and lanes keep elements of their own.
+    kept = {loop.name for loop in above if loop.binding not in {"loop", "unroll"}}
+    fixed = _span(place.indices, above, kept)
+    for loop in reversed(above):
+        tried = kept | {loop.name}
+        if _span(place.indices, above, tried) // fixed * np.dtype(nest.dtype_of(place.source)).itemsize > most_bytes:
+            break
+        kept = tried
+    indices = tuple(Affine(index.restricted(kept).terms, index.constant) for index in place.indices)
+    whole = all(Affine(i.terms) == Affine(old.terms) for i, old in zip(indices, place.indices, strict=True))
+    # A negative constant is made up for by the loops that are left out: the first element takes its place.
+    return place if whole else Place(place.source, tuple(Affine(index.terms, max(0, index.constant)) for index in indices))
+
+
+def _span(indices: Collection[Affine], above: tuple[For, ...], kept: Collection[str]) -> int:
+    """Elements that these loops touch; a loop of symbolic length touches too many."""
+    extents = {loop.name: loop.extent or 2**30 for loop in above}
+    return prod(Affine(index.restricted(kept).terms).extent(extents) for index in indices)
+
+
+def copied_once(nest: Nest) -> Nest:
+    """A tile that a group shares is filled by the first iteration alone of the loops in time around its copy."""
+
+    def changed(body: tuple[Node, ...], above: tuple[str, ...]) -> tuple[Node, ...]:
+        result: list[Node] = []
+        for node in body:
+            if isinstance(node, For):
+                is_in_time = node.binding == "loop" and bool(node.refs)
+                result.append(dataclasses.replace(node, body=changed(node.body, (*above, node.name) if is_in_time else above)))
+            elif node.role == "fetch" and MEMORIES[nest.tiles[node.target.source].memory].is_shared_by_items and above:
+                result.append(dataclasses.replace(node, first=tuple(dict.fromkeys((*node.first, *above)))))
+            else:
+                result.append(node)
+        return tuple(result)
+
+    return nest.replace(body=changed(nest.body, ()))
+
+
+def without_repeats(nest: Nest, copied: Nest) -> Nest:
+    """The nest without the copies that ``copied`` has once; the model counts what a condition leaves out."""
+    old, new = [s for _, s in nest.points], [s for _, s in copied.points]
+    gone = {id(a) for a, b in zip(old, new, strict=True) if a is not b and a != b}
+    return nest.replace(body=rebuilt(nest.body, lambda node: () if id(node) in gone else (node,)))
+
+
+def on_one_core(nest: Nest) -> Nest:
+    """All groups run one after another, as one."""
+    return _with_loops(nest, lambda loop: {"binding": "loop"} if level_of(loop.binding) == "group" else {})
+
+
+def once(nest: Nest) -> Nest:
+    """Every group runs one iteration of each of its loops in time: what is left is starting kernels and groups."""
+    return _with_loops(nest, lambda loop: {"extent": 1} if loop.binding in {"loop", "unroll"} else {})
+
+
+def _with_loops(nest: Nest, change: Callable[[For], Mapping[str, object]]) -> Nest:
+    def changed(node: Node) -> tuple[Node, ...]:
+        if isinstance(node, Statement):
+            return (node,)
+        fields = change(node)
+        return (dataclasses.replace(node, **fields) if fields else node,)  # type: ignore[arg-type]
+
+    return nest.replace(body=rebuilt(nest.body, changed))
