@@ -8,7 +8,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.opencl import level_of
-from feinsum_fuse.report.components.by_component import Components, Without
+from feinsum_fuse.report.components.by_component import KernelComponents, Without
 from feinsum_fuse.report.components.variants import copied_once, near, on_one_core, once, variants
 from feinsum_fuse.schedule.tree.nest import Nest
 from tests.generators.trees import random_tree
@@ -49,7 +49,7 @@ def test_what_is_not_there_is_not_taken_away() -> None:
 
 def test_where_the_two_part_is_named() -> None:
     whole = Without("nothing", 1.0, 1.0)
-    found = Components(whole, (Without("far memory", 0.5, 0.9), Without("repeated copies", 0.99, 0.98)), (0.8, 1.4), {})
+    found = KernelComponents(whole, (Without("far memory", 0.5, 0.9), Without("repeated copies", 0.99, 0.98)), (0.8, 1.4), {})
     assert found.apart == ("far memory",)
     assert "part at far memory" in str(found)
     assert json.loads(json.dumps(found.to_json()))["apart"] == ["far memory"]

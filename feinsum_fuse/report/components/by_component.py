@@ -59,7 +59,7 @@ class Without:
 
 
 @dataclass(frozen=True, repr=False)
-class Components:
+class KernelComponents:
     """One kernel, whole and with one thing after another taken away; it prints itself."""
 
     whole: Without
@@ -106,7 +106,7 @@ class Components:
 
 def by_component(
     spec: Spec, device: cl.Device | str | None = None, *, repeats: int | None = None, progress: Hook | None = None
-) -> Components:
+) -> KernelComponents:
     """A mapping's kernel on a device, whole and with one thing after another taken away: each measured, and predicted by the kernel model.
 
     Without far memory all instructions stay, and arrays are read and written within a part of the nearest cache; without copies a tile is
@@ -143,7 +143,7 @@ def by_component(
         raise ModelError(f"the kernel itself does not run: {left_out[WHOLE]}")
     seconds = _timed(ready, found, trial, repeats)
     rows = [Without(what, seconds[what], nest_time(asked[what], machine).seconds) for what in ready]
-    return Components(rows[0], tuple(rows[1:]), interval(nest_time(nest, machine), machine), left_out)
+    return KernelComponents(rows[0], tuple(rows[1:]), interval(nest_time(nest, machine), machine), left_out)
 
 
 def _runnable(cascade: Cascade, nest: Nest, device: cl.Device, trial: Example) -> Executable:
