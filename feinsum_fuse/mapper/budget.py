@@ -41,10 +41,6 @@ class Budget:
         self._interval, self._tell = seconds, tell
         self._next = time.perf_counter() + seconds
 
-    def be_silent(self) -> None:
-        """Call nothing any more."""
-        self._next = math.inf
-
     @property
     def held(self) -> int:
         """All rows that are alive."""

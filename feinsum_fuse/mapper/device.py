@@ -10,14 +10,18 @@
 - groups cannot exchange what they hold (``CrossKernelStorageError``, ``ScopeError``): below a fanout over groups no intermediate lives;
 - caches hold what the hardware puts there: no mapping says so;
 - scratchpads and registers have the bytes that the device gives a group (``LocalSizeError``, ``PrivateSizeError``): each Einsum gets an
-  equal part of them, since the tiles of one kernel lie side by side, and each work-item its own.
+  equal part of them, since the tiles of one kernel lie side by side, and each work-item its own;
+- rows of a tile are filled up to whole vectors, which the model does not count: where lanes lie along a window, a tile may take the part of
+  the bytes that leaves room for that;
+- an output that sums of variables index is computed element by element, and no loop cuts what its Einsum holds: none of that is in a
+  scratchpad or a register.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..formats.affine import Affine
 from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory, SizeConstraint, TensorRules
@@ -76,20 +80,19 @@ def _restricted(spec: Spec, arch: Arch, limits: DeviceLimits) -> Arch:
     """The architecture with the constraints of kernels."""
     assert spec.opencl is not None
     kinds, bindings = spec.opencl.memories, spec.opencl.fanouts
-    levels = {
-        (name, fanout.name): level_of(bindings.get(f"{name}.{fanout.name}", bindings.get(name, "loop")))
-        for name, spatial in arch.fanouts.items()
-        for fanout in spatial
-    }
+    fanouts = {(name, fanout.name): fanout for name, spatial in arch.fanouts.items() for fanout in spatial}
+    levels = {(name, own): level_of(bindings.get(f"{name}.{own}", bindings.get(name, "loop"))) for name, own in fanouts}
     items = _work_items(spec, arch, limits)
-    kernels = len(spec.workload.einsums)
-    bits = {"local": 8.0 * limits.local_bytes / kernels, "private": 8.0 * limits.private_bytes / math.prod(items.values()) / kernels}
+    lanes = max((_lanes(spec, fanout.fanout) for at, fanout in fanouts.items() if levels[at] == "vector"), default=1)
+    part = _filled(spec, lanes) / len(spec.workload.einsums)
+    bits = {"local": 8.0 * limits.local_bytes * part, "private": 8.0 * limits.private_bytes / math.prod(items.values()) * part}
+    uncut = sorted({tensor for einsum in spec.workload.einsums if not _is_cut(einsum) for tensor in einsum.tensors})
     below_group = False
 
     def one(node: Component | Array) -> Component | Array:
         nonlocal below_group
         if isinstance(node, Memory) and node.name in kinds:
-            node = _memory(node, kinds[node.name], below_group, bits)
+            node = _memory(node, kinds[node.name], below_group, bits, uncut)
         below_group = below_group or any(levels[node.name, fanout.name] == "group" for fanout in node.spatial)
         spatial = (
             _fanout(fanout, levels[node.name, fanout.name], items.get((node.name, fanout.name), _lanes(spec, fanout.fanout)))
@@ -116,13 +119,16 @@ def _work_items(spec: Spec, arch: Arch, limits: DeviceLimits) -> dict[tuple[str,
     return result
 
 
-def _memory(memory: Memory, kind: MemoryKind, below_group: bool, bits: Mapping[str, float]) -> Memory:
-    """A memory with what a kernel can hold in it; ``bits``: address space -> what an Einsum may take of it."""
+def _memory(memory: Memory, kind: MemoryKind, below_group: bool, bits: Mapping[str, float], uncut: Sequence[str]) -> Memory:
+    """A memory with what a kernel can hold in it; ``bits``: address space -> what an Einsum may take of it; ``uncut``: tensors that no
+    loop cuts."""
     if kind in CACHE_KINDS:
         return dataclasses.replace(memory, tensors=KEPT_OUT)
     rules = memory.tensors
     if rules == TensorRules():
         rules = TensorRules(keep="All") if kind in MAIN_KINDS else TensorRules(may_keep="All - Intermediates" if below_group else "All")
+    if uncut and kind not in MAIN_KINDS and rules.may_keep is not None:
+        rules = dataclasses.replace(rules, may_keep=f"({rules.may_keep}) - ({' | '.join(uncut)})")
     size = min(memory.size, bits.get(MEMORIES[kind].address_space, math.inf))
     return dataclasses.replace(memory, size=size, tensors=rules)
 
@@ -135,6 +141,25 @@ def _lanes(spec: Spec, most: int) -> int:
         for access in einsum.outputs
     ]
     return max(lanes for lanes in (1, *LANES) if lanes <= most and all(extent % lanes == 0 for extent in extents))
+
+
+def _filled(spec: Spec, lanes: int) -> float:
+    """The part of the bytes of tiles that is sure to hold values, where rows along a window are filled up to whole vectors.
+
+    Such a row has more values than there are lanes: at worst one more, in two vectors.
+    """
+    for einsum in spec.workload.einsums:
+        along = {v for access in einsum.outputs for v in _last(tuple(access.projection.values()))}
+        indices = [index for access in einsum.inputs for index in access.projection.values()]
+        if lanes > 1 and any(index.bare is None and along & set(index.variables) for index in indices):
+            return (lanes + 1) / (2 * lanes)
+    return 1.0
+
+
+def _is_cut(einsum: WorkloadEinsum) -> bool:
+    """Whether loops over the output's elements are loops over rank variables, each its own."""
+    factors = [index.coefficients for access in einsum.outputs for index in access.projection.values()]
+    return all(list(own.values()) == [1] for own in factors) and len({v for own in factors for v in own}) == len(factors)
 
 
 def _fanout(fanout: Fanout, level: str, most: int) -> Fanout:

@@ -18,6 +18,24 @@ WORKLOADS = {
     "transposed": workload(["Z[n,m] = A[m,k] * B[k,n]"], bits=32, M=16, K=8, N=12),
     "all summed": workload(["Z[m] = A[m,k,l] * B[k,l]"], bits=32, M=7, K=5, L=6),
 }
+WINDOWS = {
+    "depthwise": """
+workload:
+  rank_sizes: {C: 8}
+  bits_per_value: {All: 32}
+  einsums:
+  - {einsum: 'O[c, p, q] = I[c, P: p + r, Q: q + s] * F[c, r, s]',
+     iteration_space_shape: [0 <= p < 6, 0 <= q < 8, 0 <= r < 3, 0 <= s < 3]}
+""",
+    "transposed": """
+workload:
+  rank_sizes: {C: 4, K: 4}
+  bits_per_value: {All: 32}
+  einsums:
+  - {einsum: 'O[k, P: 2 * p + r] = I[c, p] * F[c, k, r]', iteration_space_shape: [0 <= p < 6, 0 <= r < 3]}
+""",
+}
+"""Windows of an input along lanes, and of an output."""
 DEVICE = """
 arch:
   nodes:

@@ -15,7 +15,7 @@ from feinsum_fuse.mapper.options import Objective
 from feinsum_fuse.schedule.target import DeviceLimits, Target
 from tests.sweeps import sweep_size
 
-from .devices import DEVICE, WORK_ITEMS, WORKLOADS
+from .devices import DEVICE, WINDOWS, WORK_ITEMS, WORKLOADS
 
 T = TypeVar("T")
 SHAPES = tuple(itertools.product((2, 8), (1 << 20, 2048), (4, 8), (None, 64)))
@@ -50,6 +50,16 @@ def test_groups_of_work_items_keep_within_the_limits(name: str, limits: DeviceLi
     spec = ff.loads(WORKLOADS[name] + WORK_ITEMS.format(cores=2, registers=2048, lanes=(1, 4)[number % 2]))
     objective: Objective = ("energy", "latency", "edp")[number % 3]  # type: ignore[assignment]
     best = spec.replace(mapping=ff.search(spec, objective, limits=limits).front[0].mapping)
+    assert len(ff.lower(best, limits=limits).steps) > 0
+
+
+@pytest.mark.parametrize("private", [32, 96, 256, 1 << 20])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_keep_within_the_limits(name: str, private: int) -> None:
+    """Their rows are filled up to whole vectors, and what writes a window is cut by no loop."""
+    limits = DeviceLimits(private_bytes=private)
+    spec = ff.loads(WINDOWS[name] + DEVICE.format(cores=8, registers=1 << 16, lanes=4))
+    best = spec.replace(mapping=ff.search(spec, "energy", limits=limits).front[0].mapping)
     assert len(ff.lower(best, limits=limits).steps) > 0
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -95,3 +98,42 @@ def test_another_process_finds_them(tmp_path: Path) -> None:
     evaluated, mapping = run.stdout.split(" ", 1)
     assert int(evaluated) < fresh.space.evaluated
     assert mapping.strip() == str(fresh.front[0].mapping).strip()
+
+
+def work(budget: Budget, seconds: float) -> float:
+    """Spend rows for so long, as tables do, and say when that ended."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        budget.spend(1)
+    return time.monotonic()
+
+
+def test_there_is_word_while_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", -1)
+    monkeypatch.setattr(processes, "GLANCE", 0.01)
+    budget = Budget(10**9)
+    said: list[int] = []
+    budget.tell_every(0.02, lambda: said.append(os.getpid()))
+    assert len(list(processes.answers([partial(work, budget, 0.3)] * 2, 2, budget))) == 2
+    assert set(said) == {os.getpid()}
+
+
+def test_others_end_with_whoever_waits_for_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also where only this process is told to stop: a hook raises, or a signal comes to it alone."""
+    monkeypatch.setattr(processes, "PATIENCE", -1)
+    monkeypatch.setattr(processes, "GLANCE", 0.01)
+    budget = Budget(10**9)
+    budget.tell_every(0.1, interrupted)
+
+    def long() -> None:
+        work(budget, 60.0)
+        (tmp_path / "finished").touch()
+
+    with pytest.raises(KeyboardInterrupt):
+        list(processes.answers([long] * 3, 2, budget))
+    assert not multiprocessing.active_children()
+    assert not (tmp_path / "finished").exists()
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt

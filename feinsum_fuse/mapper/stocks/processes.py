@@ -6,16 +6,21 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
+from functools import partial
+from multiprocessing.synchronize import Event
 from typing import TypeVar
 
 from ..budget import Budget
+from ..errors import LateError
 
 T = TypeVar("T")
 PATIENCE = 0.25
 """Seconds of work that one process does by itself: starting others costs a tenth of that."""
 _held: tuple[Sequence[Callable[[], object]], Budget] | None = None
 """In a child: all tasks, and the budget that they count on."""
+GLANCE = 0.1
+"""Seconds between two looks at the clock while others work, and of a child at whether its answer is still wanted."""
 
 
 def answers(tasks: Sequence[Callable[[], T]], jobs: int, budget: Budget) -> Generator[T, None, None]:
@@ -37,22 +42,33 @@ def answers(tasks: Sequence[Callable[[], T]], jobs: int, budget: Budget) -> Gene
 def _forked(tasks: Sequence[Callable[[], T]], jobs: int, budget: Budget) -> Generator[T, None, None]:
     """The answers of so many processes."""
     context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(tasks, budget, jobs))
+    over = context.Event()
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(tasks, budget, jobs, over))
     try:
-        for answer, evaluated in pool.map(_answer, range(len(tasks))):
+        for answer in [pool.submit(_answer, number) for number in range(len(tasks))]:
+            while not wait([answer], GLANCE).done:
+                budget.check()
+            result, evaluated = answer.result()
             budget.evaluated += evaluated
-            yield answer  # type: ignore[misc]
+            yield result  # type: ignore[misc]
     finally:
+        over.set()
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(tasks: Sequence[Callable[[], object]], budget: Budget, jobs: int) -> None:
-    """What a child inherits. An interrupt ends its task, never its waiting."""
+def _begin(tasks: Sequence[Callable[[], object]], budget: Budget, jobs: int, over: Event) -> None:
+    """What a child inherits. An interrupt ends its task, never its waiting; so does the end of what its parent waits for."""
     global _held
     _held = tasks, budget
-    budget.be_silent()
+    budget.tell_every(GLANCE, partial(_go_on, over))
     budget.max_rows = budget.held + (budget.max_rows - budget.held) // jobs
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _go_on(over: Event) -> None:
+    """:class:`LateError` where nobody waits for this process any more."""
+    if over.is_set():
+        raise LateError("The search is over.")
 
 
 def _answer(number: int) -> tuple[object, int]:
