@@ -11,6 +11,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.mapper.budget import Budget
 from feinsum_fuse.mapper.enumeration.pareto import undominated
 from feinsum_fuse.mapper.errors import LateError, UnprovedError
+from feinsum_fuse.mapper.joining import joins
 from feinsum_fuse.mapper.options import Options
 from feinsum_fuse.mapper.problem import Counted, Problem
 from feinsum_fuse.progress import Progress
@@ -111,3 +112,11 @@ def test_what_is_found_at_once_is_a_mapping_on_an_array() -> None:
     assert not result.proved
     assert result.value == ff.predict(result.best).energy
     assert next(iter(ff.predict(result.best).usage.values())) == 1.0
+
+
+@pytest.mark.parametrize("arguments", KINDS)
+def test_rows_are_joined_in_slabs_between_which_the_clock_is_read(monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]) -> None:
+    whole = ff.search(CHAIN, **arguments)
+    monkeypatch.setattr(joins, "SLAB", 5)
+    slabs = ff.search(CHAIN, **arguments)
+    assert (slabs.front, slabs.floor, slabs.proved, slabs.space) == (whole.front, whole.floor, whole.proved, whole.space)

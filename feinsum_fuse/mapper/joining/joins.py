@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,8 @@ from .structures import Boundary, Edge, Living, Piece, Structures, tile_number
 Keep = Callable[[Array], NDArray[np.bool_]]
 """Figures (rows, 2), to whether they are wanted."""
 Index = NDArray[np.intp] | NDArray[np.int64]
+SLAB = 1 << 16
+"""Pairs of rows that are joined between two looks at the clock: enough that a step of NumPy costs more than its call."""
 
 
 @dataclass
@@ -150,17 +152,15 @@ class Joins:
 
     def _merged_states(self, parts: list[tuple[Boundary, Piece, States]]) -> States:
         """The rows of one boundary that no other with the same tiles dominates: all that follows adds the same to both."""
-        number, cost, left, right = (
-            np.concatenate([getattr(s, name) for _, _, s in parts]) for name in ("number", "cost", "left", "right")
-        )
-        carry = Carry(np.concatenate([s.carry.stays for _, _, s in parts]), np.concatenate([s.carry.fullest for _, _, s in parts]))
+        whole = _stacked([states for _, _, states in parts])
+        number, cost, carry = whole.number, whole.cost, whole.carry
         source = np.concatenate([np.full(len(s), place) for place, (_, _, s) in enumerate(parts)])
         rows = np.arange(len(number))
         if self.dominance:
             columns = [*cost.T, *carry.stays.reshape(len(rows), -1).T, *carry.fullest.reshape(len(rows), -1).T]
             rows = undominated(number, columns, self.budget.check)
         before, pieces = [b for b, _, _ in parts], [p for _, p, _ in parts]
-        found = States(number[rows], cost[rows], carry.at(rows), before, pieces, source[rows], left[rows], right[rows])
+        found = States(number[rows], cost[rows], carry.at(rows), before, pieces, source[rows], whole.left[rows], whole.right[rows])
         self.budget.hold(found, len(found))
         return found
 
@@ -171,6 +171,17 @@ class Joins:
             return None
         self.budget.spend(len(left))
         self.budget.joined += len(left)
+        slabs = [slice(start, start + SLAB) for start in range(0, len(left), SLAB)]
+        parts = [part for rows in slabs if (part := self._carried(number, before, states, edge, keep, left[rows], right[rows]))]
+        if not parts:
+            return None
+        found = parts[0] if len(parts) == 1 else _stacked(parts)
+        self.budget.hold(found, len(found))
+        return found
+
+    def _carried(self, number: int, before: Boundary, states: States, edge: Edge, keep: Keep, left: Index, right: Index) -> States | None:
+        """Those of some pairs of rows that fit and are wanted; the clock is read, since pairs can be millions."""
+        self.budget.check()
         cost = states.cost[left] + edge.piece.cost[right]
         count = len(edge.after.loops)
         after = tile_number(edge.piece.block.tiles[right][:, :count], edge.after.bounds)
@@ -185,9 +196,7 @@ class Joins:
         carry, fits = states.carry.at(left).joined(edge.piece.reserved[right], residents, count, sizes)
         if not fits.any():
             return None
-        found = States(after[wanted][fits], cost[wanted][fits], carry.at(fits), left=left[fits], right=right[fits])
-        self.budget.hold(found, len(found))
-        return found
+        return States(after[wanted][fits], cost[wanted][fits], carry.at(fits), left=left[fits], right=right[fits])
 
     def _residents(self, number: int, before: Boundary, edge: Edge, rows: Index) -> list[LiveTensor]:
         """The shared tensors that are alive while an Einsum runs, and those that it touches, where their memories are tracked."""
@@ -261,6 +270,13 @@ class Joins:
             result.append(Part(states.pieces[source], int(states.right[row]), boundary))
             boundary, row = states.before[source], int(states.left[row])
         return tuple(reversed(result))
+
+
+def _stacked(parts: Sequence[States]) -> States:
+    """The rows of all parts."""
+    number, cost, left, right = (np.concatenate([getattr(s, name) for s in parts]) for name in ("number", "cost", "left", "right"))
+    carry = Carry(np.concatenate([s.carry.stays for s in parts]), np.concatenate([s.carry.fullest for s in parts]))
+    return States(number, cost, carry, left=left, right=right)
 
 
 def _merged(numbers: Integers, piece: Piece, count: int, check: Callable[[int], None]) -> tuple[Index, Index]:
