@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fast_sugiyama import from_edges
-
 Point = tuple[float, float]
 
 
@@ -29,6 +27,8 @@ def layered(count: int, edges: Sequence[tuple[int, int]], spacing: float) -> Lay
     nodes: dict[int, Point] = {}
     routes: dict[tuple[int, int], tuple[Point, ...]] = {}
     left, layers = 0.0, 1
+    from fast_sugiyama import from_edges  # compiled, for drawings alone: what draws nothing does without it
+
     for placed, width, height, lines in from_edges(list(dict.fromkeys(edges)), vertex_spacing=spacing, dummy_vertices=True):
         found = [(int(start), int(end)) for start, end in lines or ()]
         places = {int(node): (left + x + spacing / 2, round((height - y) / spacing)) for node, (x, y) in placed}
