@@ -27,7 +27,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
-from feinsum_fuse.formats.writing.presentation import table
+from feinsum_fuse.presentation import table
 
 DATA = Path(__file__).resolve().parent / "catalogue_data"
 TCCG = DATA / "tccg.txt"

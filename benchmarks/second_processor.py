@@ -12,11 +12,11 @@ import warnings
 from pathlib import Path
 
 import feinsum_fuse as ff
-from feinsum_fuse.formats.writing.presentation import table
 from feinsum_fuse.model import place_caches, predicted_seconds
 from feinsum_fuse.model.accelforge.estimate import estimate
 from feinsum_fuse.model.hardware.incore import core_term
 from feinsum_fuse.model.hardware.launches import launch_seconds
+from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
 
 DATA = Path(__file__).with_name("accuracy_data") / "xeon"

@@ -6,8 +6,8 @@ import statistics
 from dataclasses import dataclass
 from functools import cached_property
 
-from feinsum_fuse.formats.writing.presentation import table
 from feinsum_fuse.model import predicted_seconds
+from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
 
 from .cases import DEVELOPED, Device

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.formats.writing.presentation import table
 from feinsum_fuse.model.kernel.interval import kind_of
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.presentation import table
 
 from .. import accuracy
 from ..second_processor import DATA

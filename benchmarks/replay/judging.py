@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 
-from feinsum_fuse.formats.writing.presentation import table as text_table
+from feinsum_fuse.presentation import table as text_table
 
 from .searchers import Times, by_chance, by_tpe, ours
 from .tables import Model, Table

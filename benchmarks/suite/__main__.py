@@ -33,12 +33,12 @@ from feinsum_fuse.device.program.building import build, lowered
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.formats.writing.presentation import table, yaml
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.lowering.unscheduled import unscheduled
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.model.kernel.kernel_time import nest_time
 from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.presentation import table, yaml
 from feinsum_fuse.tuning.model_choice import model_choice
 from feinsum_fuse.tuning.tuned import Tried, Tuned
 

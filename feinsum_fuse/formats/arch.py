@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeVar
 
 from constantdict import constantdict
 
-from .writing import presentation
+from .. import presentation
 
 DEFAULT_TOTAL_LATENCY = "sum(a.n_calls / a.throughput for a in actions)"
 NETWORK_LATENCY = "max(max_hops * actions['hop'].latency, max_link_traffic / actions['hop'].throughput)"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from constantdict import constantdict
 
-from .writing import presentation
+from .. import presentation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from constantdict import constantdict
 
-from .writing import presentation
+from .. import presentation
 
 MemoryKind = Literal["global", "cache", "local", "private", "distributed"]
 AddressSpace = Literal["global", "local", "private"]

@@ -10,6 +10,7 @@ from typing import TypedDict, Unpack
 
 from constantdict import constantdict
 
+from .. import presentation
 from ..arguments import PATH, described, expect
 from ..errors import SpecError
 from .arch import Arch
@@ -17,7 +18,6 @@ from .mapper import MapperSettings
 from .mapping import Mapping
 from .opencl import OpenCL
 from .workload import Workload
-from .writing import presentation
 
 
 @dataclass(frozen=True)

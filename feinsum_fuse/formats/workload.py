@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from constantdict import constantdict
 
+from .. import presentation
 from .affine import Affine
 from .language.reductions import ADD
-from .writing import presentation
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression

@@ -20,8 +20,8 @@ from ..formats.arch import Action, Arch, Compute, Leaf, Memory, TensorRules
 from ..formats.language.expressions import nearest
 from ..formats.mapping import Mapping as LoopTree
 from ..formats.spec import Spec, expect_spec
-from ..formats.writing.presentation import table
 from ..model.evaluation import predict
+from ..presentation import table
 from ..progress import Hook, Stage
 from ..whole_file import write_whole
 from .driver import search

@@ -15,7 +15,7 @@ from ..executors import EXECUTOR, Executor
 from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory
 from ..formats.language.expressions import nearest
 from ..formats.spec import Spec, expect_spec
-from ..formats.writing.presentation import table
+from ..presentation import table
 from ..progress import Hook, Stage
 from .driver import search
 from .errors import NoMappingError, UnsearchedError

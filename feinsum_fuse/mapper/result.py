@@ -19,9 +19,9 @@ from ..formats.reading.files import read_text
 from ..formats.reading.load import loads
 from ..formats.spec import Spec
 from ..formats.validation.adapter import Adapter, StrictModel
-from ..formats.writing.presentation import InNotebooks, table, yaml
 from ..model.evaluation import predict
 from ..model.prediction import Prediction
+from ..presentation import InNotebooks, table, yaml
 from ..whole_file import write_whole
 from .options import gap
 from .request.flips import differing, flipped, with_einsums

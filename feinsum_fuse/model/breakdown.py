@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import ModelError
 from ..formats.language.expressions import nearest
-from ..formats.writing.presentation import InNotebooks, table
+from ..presentation import InNotebooks, table
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ from ..errors import ModelError
 from ..formats.arch import Arch, Compute, Memory, Network
 from ..formats.spec import Spec, expect_spec
 from ..formats.workload import TensorAccess, WorkloadEinsum
-from ..formats.writing.presentation import table
+from ..presentation import table
 from .accelforge.component import actions_per_value, energy_per_action, localised
 from .accelforge.einsum_nest import Holder, einsum_nest
 from .accelforge.energy import instances

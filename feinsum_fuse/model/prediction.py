@@ -16,7 +16,7 @@ from ..field_types import Bounded, Word
 from ..formats.language.caps import shortened
 from ..formats.language.expressions import nearest
 from ..formats.validation.adapter import Adapter, StrictModel
-from ..formats.writing.presentation import InNotebooks, table
+from ..presentation import InNotebooks, table
 from .breakdown import Breakdown
 
 Key = tuple[str | None, ...]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from .. import presentation
 from ..archive.facts.fact import Fact
 from ..device.program.program import Program
 from ..device.timing.measurement import Measurement, time_text
 from ..errors import Error
-from ..formats.writing import presentation
 from ..formats.writing.drawing import mapping_svg
 from ..mapper.result import Result
 from ..model.breakdown import Breakdown

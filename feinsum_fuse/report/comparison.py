@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ..device.timing.measurement import BUSY, Measurement, time_text
 from ..device.timing.outcome import Outcome
-from ..formats.writing.presentation import InNotebooks, table
+from ..presentation import InNotebooks, table
 from .agreement import Agreement
 from .predicted import Predicted
 from .trial import Trial, Trials

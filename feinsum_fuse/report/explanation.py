@@ -12,12 +12,12 @@ from ..arguments import HOOK, Kind, expect
 from ..errors import CascadeError, Error, LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.mapping import Mapping, Nested, Node, Sequential, Temporal
 from ..formats.spec import Spec
-from ..formats.writing.presentation import table
 from ..lowering.lowering import lower
 from ..lowering.unscheduled import unscheduled
 from ..model.floor import bounds
 from ..model.kernel.kernel_time import BlockTime, KernelTime, floor_lines, nest_time
 from ..model.kernel.machine import Machine
+from ..presentation import table
 from ..progress import Hook, Stage
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from html import escape
 
 from ..device.timing.measurement import time_text
-from ..formats.writing.presentation import table
 from ..formats.writing.svg import document, text
 from ..model.floor import Bounds
 from ..model.prediction import Prediction
+from ..presentation import table
 
 Value = int | float | str | bool
 WIDTH, HEIGHT, MARGIN = 640.0, 480.0, 80.0

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import pyopencl as cl
 
+from .. import presentation
 from ..archive.facts.recording import record
 from ..archive.facts.retrieval import history
 from ..archive.tables.address import Url, locate
@@ -30,7 +31,6 @@ from ..device.timing.measurement import BUSY, Measurement, time_text
 from ..device.timing.outcome import Outcome
 from ..errors import CascadeError, Error, LoweringError, ModelError
 from ..formats.spec import Spec
-from ..formats.writing import presentation
 from ..progress import Hook, Stage
 from .floors import beaten_floor
 from .operation_counts import operations

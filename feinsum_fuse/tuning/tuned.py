@@ -12,8 +12,8 @@ from ..device.program.program import Program
 from ..device.timing.measurement import Measurement, time_text
 from ..device.timing.outcome import Outcome
 from ..formats.spec import Spec
-from ..formats.writing.presentation import InNotebooks, table
 from ..formats.writing.svg import document, text
+from ..presentation import InNotebooks, table
 from .candidate import ORIGIN
 
 WITHIN = 1.1

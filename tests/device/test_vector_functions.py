@@ -69,7 +69,8 @@ def _own(name: str, lanes: int) -> str:
 @pytest.mark.parametrize("lanes", [16] if SLOW else [4, 8, 16])
 @pytest.mark.parametrize("name", LARGEST)
 def test_largest_errors(name: str, lanes: int) -> None:
-    words = {"LANES": lanes, "STRIDE": f"{STRIDE}UL", "EACH": EACH, "FUNCTION": name, "STORE": f"set_float{lanes}", "LOAD": f"get_float{lanes}"}
+    words = {"LANES": lanes, "STRIDE": f"{STRIDE}UL", "EACH": EACH, "FUNCTION": name}
+    words |= {"STORE": f"set_float{lanes}", "LOAD": f"get_float{lanes}"}
     head = "".join(f"#define {word} {meaning}\n" for word, meaning in words.items())
     queue = queue_of(find_device())
     compute, judge = (

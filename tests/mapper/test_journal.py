@@ -10,9 +10,9 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.errors import ConstraintWarning, SearchError
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.formats.writing.presentation import yaml
 from feinsum_fuse.mapper import Result
 from feinsum_fuse.mapper.errors import UnsearchedError
+from feinsum_fuse.presentation import yaml
 from feinsum_fuse.progress import Progress
 from tests.sweeps import SLOW
 

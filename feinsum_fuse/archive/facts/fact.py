@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...arguments import TEXT, collection, expect, iterable
 from ...errors import ArchiveError
-from ...formats.writing.presentation import InNotebooks
+from ...presentation import InNotebooks
 from .application import apply_function, apply_record
 from .question import Answer, Fit, Question, Trust, size_distance, trust_in
 from .record import Record

@@ -64,7 +64,7 @@ def _state(result: Result, tolerance: float) -> str:
 
 def mapping_file(result: Result, tolerance: float, flipped: Sequence[str]) -> str:
     """The best mapping as YAML, under a remark on what it is."""
-    from ...formats.writing.presentation import yaml
+    from ...presentation import yaml
 
     figure = f"{result.objective} {result.value:.9g} {UNITS[result.objective]}"
     remark = f"# input and weight have changed places in {', '.join(flipped)}\n" if flipped else ""
@@ -95,6 +95,6 @@ def data(result: Result, spec: Spec) -> dict[str, object]:
 
 
 def _found(found: Found) -> dict[str, object]:
-    from ...formats.writing.presentation import yaml
+    from ...presentation import yaml
 
     return {"energy": found.energy, "latency": found.latency, "peak": dict(found.peak), "mapping": yaml(found.mapping)}

@@ -32,14 +32,14 @@ def _data(curves: Sequence[Curve]) -> dict[str, object]:
 
 
 def _point(point: Point) -> dict[str, object]:
-    from ...formats.writing.presentation import yaml
+    from ...presentation import yaml
 
     return {"size": point.size, "traffic": point.traffic, "energy": point.energy, "mapping": yaml(point.mapping)}
 
 
 def _mapping_file(curve: Curve, point: Point) -> str:
     """A step's mapping as YAML, under a remark on what it is."""
-    from ...formats.writing.presentation import yaml
+    from ...presentation import yaml
 
     figures = f"traffic {point.traffic:.9g} bits, energy {point.energy:.9g} J, {point.size:g} bits of {curve.memory}"
     return f"# {figures} (feinsum-fuse map --curve {curve.memory})\n{yaml(point.mapping)}"

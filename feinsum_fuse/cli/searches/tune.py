@@ -105,7 +105,7 @@ def report(now: Progress) -> None:
 
 def file_text(tuned: Tuned, spec: Spec) -> str:
     """The workload with its mapping as YAML, under a remark on what it is."""
-    from ...formats.writing.presentation import yaml
+    from ...presentation import yaml
 
     remark = f"# {tuned.measurement.median * 1e3:.4g} ms on {tuned.device} (feinsum-fuse tune)"
     rewritings = ", ".join(map(str, tuned.program.cascade.rewritings))
@@ -114,7 +114,7 @@ def file_text(tuned: Tuned, spec: Spec) -> str:
 
 def to_data(tuned: Tuned) -> dict[str, object]:
     """Plain data for ``--json``; times in seconds."""
-    from ...formats.writing.presentation import yaml
+    from ...presentation import yaml
 
     return {
         "device": str(tuned.device),

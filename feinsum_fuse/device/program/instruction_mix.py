@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ... import cache_folder
 from ...codegen.executable import Executable
 from ...errors import DeviceError
-from ...formats.writing.presentation import table
+from ...presentation import table
 from ..runtime.isolation import compiled
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import pyopencl as cl
 from ...arguments import PATH, TEXT, expect
 from ...codegen.executable import Executable
 from ...errors import DeviceError
-from ...formats.writing.presentation import InNotebooks
+from ...presentation import InNotebooks
 from .arguments import joined
 from .export import export
 from .origin import Origin

@@ -18,7 +18,7 @@ from ...codegen.executable import Argument
 from ...errors import DeviceError
 from ...field_types import Bounded, Count, Finite, Nanoseconds, Word
 from ...formats.validation.adapter import Adapter, Partly
-from ...formats.writing.presentation import InNotebooks
+from ...presentation import InNotebooks
 from ..catalogue import DeviceInfo
 from .outcome import Outcome
 from .timing import CacheState

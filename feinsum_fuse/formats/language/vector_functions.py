@@ -103,7 +103,8 @@ static inline VECTOR NAME(VECTOR x)
 _TURNED = """
   /* Beyond, and where there is no number, the quarters are more than what follows tells apart. Written out: PoCL compiles loops under
      conditions that work-items disagree on wrongly. */
-  if (any(!(as_VECTOR(as_INTS(x) & 0x7fffffff) <= 1000.0f))) return EACH({function});
+  INTS beyond = !(as_VECTOR(as_INTS(x) & 0x7fffffff) <= 1000.0f);
+  if (ANY(beyond)) return EACH({function});
   /* x = n pi/2 + r, with pi/2 in four parts, of which n times one of the first three is exact. */
   VECTOR k = x * 0.636619747f + 12582912.0f;
   INTS n = as_INTS(k){shift};

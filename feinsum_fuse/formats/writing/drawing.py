@@ -7,12 +7,12 @@ from collections.abc import Mapping as Table
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ... import presentation
 from ..arch import Arch, ArchNode, Array, Fork, Hierarchical, Leaf, Memory
 from ..arch import Toll as TollUnit
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from ..spec import Spec
 from ..workload import Workload
-from . import presentation
 from .amounts import prefixed
 from .layout import layered
 from .svg import LINE, PADDING, box, cylinder, document, ellipse, hexagon, legend, legend_width, line, right_arrow, route, text, text_width

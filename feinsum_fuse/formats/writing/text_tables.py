@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ... import presentation
+from ...presentation import table
 from ..arch import Arch, ArchNode, Array, Component, Fork, Hierarchical, Memory
 from ..language.map_text import access_text, right_hand_side
 from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..opencl import OpenCL
 from ..workload import Workload, WorkloadEinsum
-from . import presentation
-from .presentation import table
 
 SEQUENTIAL_TEXTS = {"Sequential": "one after another", "Pipeline": "as a pipeline", "Split": "split"}
 

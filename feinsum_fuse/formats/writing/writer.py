@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import MISSING, fields
 
+from ... import presentation
 from ...errors import SpecError
 from ..arch import Action, Arch, ArchNode, Array, Component, Container, Fanout, Fork, Hierarchical, TensorRules
 from ..language.map_text import operand_texts, operation_fields
@@ -14,7 +15,6 @@ from ..opencl import OpenCL
 from ..sets import resolve
 from ..spec import EinsumRename, Spec
 from ..workload import TensorAccess, Workload, WorkloadEinsum
-from . import presentation
 from .yaml_text import Expression, Tagged, YamlData, yaml_text
 
 YamlBlock = dict[str, YamlData]

@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import Error, SearchError
 from ...formats.reading.files import read_text
 from ...formats.spec import Spec
-from ...formats.writing.presentation import yaml
+from ...presentation import yaml
 from ...whole_file import write_whole
 from ..options import Options
 from ..request.flips import differing

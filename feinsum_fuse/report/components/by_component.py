@@ -23,12 +23,12 @@ from ...device.timing.resident import Resident
 from ...device.timing.timing import time_together
 from ...errors import Error, ModelError, SpecWarning
 from ...formats.spec import Spec, expect_spec
-from ...formats.writing.presentation import table
 from ...lowering.lowering import lower
 from ...lowering.unscheduled import unscheduled
 from ...model.kernel.interval import interval
 from ...model.kernel.kernel_time import nest_time
 from ...model.kernel.machine import Machine
+from ...presentation import table
 from ...progress import Hook, Stage
 from ...schedule.kernel.writing import written
 from ...schedule.tree.nest import Nest

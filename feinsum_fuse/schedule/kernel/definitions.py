@@ -71,6 +71,7 @@ def own_function(function: Function, name: str, lanes: int) -> str:
     each = ", ".join(f"{function.opencl}(x.s{lane:x})" for lane in range(lanes))
     for word, meaning in (
         (f"EACH({function.opencl})", f"({vector})({each})"),
+        ("ANY(beyond)", "any(beyond)" if lanes < WIDEST else "any(beyond.lo) | any(beyond.hi)"),  # a function of OpenCL: by halves
         ("NAME", f"{name}_of"),
         ("VECTOR", vector),
         ("INTS", f"int{lanes}"),

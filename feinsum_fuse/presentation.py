@@ -8,7 +8,7 @@ from functools import singledispatch
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...errors import Error
+from .errors import Error
 
 if TYPE_CHECKING:
     from pandas import DataFrame
