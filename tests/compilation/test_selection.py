@@ -126,12 +126,12 @@ def test_an_archive_that_cannot_be_read(cascade: Cascade, tmp_path: Path, monkey
 
 
 @pytest.fixture
-def calibrated() -> Path:
-    """A device file, measured somewhere."""
+def calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A device file, measured somewhere, whatever other tests have measured here."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     file = default_file(find_device("portable"))
-    if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(DEVICE_FILE.read_text())
+    file.parent.mkdir(parents=True)
+    file.write_text(DEVICE_FILE.read_text())
     return file
 
 
