@@ -17,6 +17,7 @@ from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing import harness
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from tests.cli.conftest import Invoke
+from tests.tuning.spaces import DEVICE_FILE, WORKLOAD
 
 TILED = """\
 mapping:
@@ -149,3 +150,36 @@ def test_places_that_cannot_be_written_are_refused_before_anything_is_measured(
         assert (ended.code, ended.out, ended.err) == (1, "", f"error: cannot write {place}: {reason}\n")
     ended = invoke("compare", *files, "--save", files[0])
     assert (ended.code, ended.out, ended.err) == (1, "", f"error: cannot write into {files[0]}: it is no folder\n")
+
+
+GROUPS = """
+mapping:
+  nodes:
+  - !Storage {component: MainMemory, tensors: [A, B, Z]}
+  - !Spatial {rank_variable: m, tile_shape: 24, component: Core, name: core}
+  - !Temporal {rank_variable: k, tile_shape: 1}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Compute {einsum: Z, component: MAC}
+"""
+
+
+def test_by_component_takes_each_mapping_apart(invoke: Invoke, tmp_path: Path) -> None:
+    product, mapping = tmp_path / "product.yaml", tmp_path / "mapping_groups.yaml"
+    product.write_text(WORKLOAD)
+    mapping.write_text(GROUPS)
+    ended = invoke("compare", product, DEVICE_FILE, mapping, "--by-component", "--repeats", 2, "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    assert list(found) == ["groups"]
+    rows = {row["without"]: row for row in found["groups"]["kernels"]}
+    assert list(rows) == ["nothing", "far memory", "other cores", "further iterations"]
+    assert all(row["measured"] > 0 and row["predicted"] > 0 for row in rows.values())
+    assert set(found["groups"]["left_out"]) == {"arithmetic alone", "one cache alone"}
+    assert set(found["groups"]["apart"]) <= set(rows) - {"nothing"}
+
+
+def test_by_component_needs_an_architecture_that_was_measured(invoke: Invoke, files: list[Path]) -> None:
+    ended = invoke("compare", *files, "--by-component")
+    assert (ended.code, ended.out) == (1, "")
+    assert "this Spec is for an architecture that was not measured" in ended.err

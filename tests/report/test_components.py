@@ -55,6 +55,12 @@ def test_where_the_two_part_is_named() -> None:
     assert json.loads(json.dumps(found.to_json()))["apart"] == ["far memory"]
 
 
+def test_what_is_not_taken_apart_is_said() -> None:
+    found = KernelComponents(Without("nothing", 1.0, 1.0), (), (0.8, 1.4), {"arithmetic alone": "loads would go, too"})
+    assert str(found).endswith("\nNot taken away: arithmetic alone (loads would go, too).")
+    assert json.loads(json.dumps(found.to_json()))["left_out"] == {"arithmetic alone": "loads would go, too"}
+
+
 def test_an_architecture_that_was_not_measured_is_refused() -> None:
     from feinsum_fuse.report.components.by_component import by_component
 

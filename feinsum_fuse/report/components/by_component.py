@@ -32,7 +32,7 @@ from ...presentation import table
 from ...progress import Hook, Stage
 from ...schedule.kernel.writing import written
 from ...schedule.tree.nest import Nest
-from .variants import variants
+from .variants import TOGETHER, variants
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -112,8 +112,8 @@ def by_component(
     Without far memory all instructions stay, and arrays are read and written within a part of the nearest cache; without copies a tile is
     filled once; on one core all groups run one after another; with one iteration a group does next to nothing. The kernels are timed in
     turns, warm. They do not compute what the whole kernel does, so that each is run in a child process first. ``repeats``: samples of
-    each. Raises :class:`ModelError` without a mapping or a measured architecture, :class:`~feinsum_fuse.errors.DeviceError` for a device
-    that does not exist, and what ``ff.lower`` raises.
+    each. ``left_out`` of the result names what is not taken away by itself. Raises :class:`ModelError` without a mapping or a measured
+    architecture, :class:`~feinsum_fuse.errors.DeviceError` for a device that does not exist, and what ``ff.lower`` raises.
     """
     expect(repeats, COUNT | NOTHING, "repeats", ModelError)
     expect(progress, HOOK, "progress", ModelError)
@@ -130,7 +130,7 @@ def by_component(
     found_nests = list(variants(nest, machine.levels[0].size))
     nests = {WHOLE: nest, **{what: runs for what, runs, _ in found_nests}}
     asked = {WHOLE: nest, **{what: model for what, _, model in found_nests}}
-    left_out: dict[str, str] = {}
+    left_out = dict(TOGETHER)
     ready: dict[str, Executable] = {}
     with Stage("building kernels with one thing taken away", progress, len(nests)) as building:
         for what, one in nests.items():

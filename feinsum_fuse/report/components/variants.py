@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -15,6 +16,13 @@ from ...schedule.tree.parallel import memory_of
 
 NEAR = 4
 """An array that is kept near takes at most this part of the nearest cache."""
+TOGETHER: Mapping[str, str] = MappingProxyType(
+    {
+        "arithmetic alone": "compilers drop loads whose values nothing uses; without far memory, arithmetic and near accesses are left",
+        "one cache alone": "far memory is all that lies beyond the nearest cache",
+    }
+)
+"""What no variant takes away by itself, and why."""
 
 
 def variants(nest: Nest, near_bytes: float) -> Iterator[tuple[str, Nest, Nest]]:
