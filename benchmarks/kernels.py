@@ -48,6 +48,8 @@ class Row:
     """By the naive count, which is the same for both sides."""
     intel: Mapping[str, int] = field(default_factory=dict)
     """Variables of the mapping for 16 lanes."""
+    cached: Mapping[str, int] = field(default_factory=dict)
+    """Variables of the mapping for 8 lanes, where its tiles are smaller than a processor's caches by default."""
     targets: tuple[float, float] = (0.0, 0.0)
     """The ratio to reach on PoCL and on Intel's runtime."""
     unseen: Mapping[str, int] = field(default_factory=dict)
@@ -191,14 +193,16 @@ ROWS = (
     Row(
         *("attention, 8 x 1,024 x 64, one pass", "attention", "mapping_one_pass", {"H": 8, "M": 1024, "E": 64, "ONLINE": 1}),
         *("PyTorch, fused", torch_attention, lambda s: 4.0 * s["H"] * s["M"] ** 2 * s["E"]),
-        intel={"LANES": 16, "RM": 16, "RP": 8, "PT": 256},
+        intel={"LANES": 16, "ROWS": 64, "RM": 16, "RP": 8, "PT": 256},
+        cached={"ROWS": 64},
         targets=(0.85, 1.1),
         unseen={"H": 6, "M": 1280, "E": 80, "ONLINE": 1},
     ),
     Row(
         *("perceptron 8,192 x 256 x 1024 x 256", "perceptron", "mapping_fused", {"M": 8192, "A": 256, "F": 1024, "B": 256}),
         *("PyTorch", torch_perceptron, lambda s: 2.0 * s["M"] * s["F"] * (s["A"] + s["B"])),
-        intel={"LANES": 16, "RN": 64, "ROWS": 64, "FT": 128},
+        intel={"LANES": 16, "RN": 64, "ROWS": 64, "FT": 128, "KT": 1024},
+        cached={"ROWS": 128, "FT": 256, "KT": 1024},
         targets=(0.9, 1.3),
         unseen={"M": 6000, "A": 320, "F": 960, "B": 200},
     ),
@@ -216,7 +220,7 @@ def spec_of(row: Row, sizes: Mapping[str, int], device: cl.Device) -> Spec:
     """The row's workload at some sizes with its mapping for the device."""
     files = [EXAMPLES / row.folder / name for name in ("workload.yaml", f"{row.mapping}.yaml")]
     wide = "intel" in device.platform.name.casefold()
-    return ff.load(*files, EXAMPLES / "cpu.yaml", variables={**sizes, **(row.intel if wide else {})})
+    return ff.load(*files, EXAMPLES / "cpu.yaml", variables={**sizes, **(row.intel if wide else row.cached)})
 
 
 def program_of(row: Row, sizes: Mapping[str, int], device: cl.Device, *, default: bool) -> Program:

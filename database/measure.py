@@ -50,10 +50,15 @@ WIDE: dict[str, dict[str, int]] = {
     "attention": {"RM": 16, "RP": 8, "PT": 256},
     "matmul": {"RN": 64},
     "mttkrp": {"RJ": 4, "RN": 32},
-    "perceptron": {"RN": 64, "ROWS": 64, "FT": 128},
+    "perceptron": {"RN": 64, "ROWS": 64, "FT": 128, "KT": 256},
     "three_matmuls": {"RN": 64},
 }
 """Example -> what its mappings say about vectors of 16 elements."""
+CACHED: dict[tuple[str, str], dict[str, int]] = {
+    ("attention", "mapping_one_pass"): {"ROWS": 64},
+    ("perceptron", "mapping_fused"): {"ROWS": 128, "FT": 256, "KT": 256},
+}
+"""Example and mapping -> what it says about a processor's caches."""
 
 
 def mappings(lanes: int) -> Iterator[tuple[str, Spec]]:
@@ -64,7 +69,7 @@ def mappings(lanes: int) -> Iterator[tuple[str, Spec]]:
         for file in sorted(example.glob("mapping*.yaml")):
             for sizes in SIZES.get(example.name, ({},)):
                 label = " ".join([example.name, file.stem, *(f"{name}={size}" for name, size in sizes.items())])
-                yield label, loaded(workload, file, {**sizes, **wide})
+                yield label, loaded(workload, file, {**sizes, **CACHED.get((example.name, file.stem), {}), **wide})
 
 
 def loaded(workload: Path, mapping: Path, variables: dict[str, int]) -> Spec:

@@ -94,47 +94,47 @@ static inline float vstoreblock_local_global_float8_at(__local float *to, __glob
 #define vstoreblock_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
 
 // gid(2): h (S, X, N, L, A, O)
-// gid(1): m in tiles of 128 (S, X, N, L, A, O)
-// gid(0): m in tiles of 64 (S, X, N, L, A, O)
+// gid(1): m in tiles of 64 (S, X, N, L, A, O)
+// gid(0): m in tiles of 32 (S, X, N, L, A, O)
 __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
     __global float const *__restrict__ Q,
     __global float const *__restrict__ K,
     __global float const *__restrict__ V,
     __global float *__restrict__ O)
 {
-  int const m_start = 128 * gid(1) + 64 * gid(0);
-  __local float A_local[64 * 64];
+  int const m_start = 64 * gid(1) + 32 * gid(0);
+  __local float A_local[64 * 32];
   float8 A_private[4 * 2];
-  __local float L_local[64];
-  float8 L_private[4];
-  __local float N_local[64 * 64];
+  __local float L_local[32];
+  float8 L_private[2];
+  __local float N_local[64 * 32];
   float8 O_vector;
-  __local float Q_local[64 * 64];
-  __local float S_local[64 * 64];
+  __local float Q_local[64 * 32];
+  __local float S_local[64 * 32];
   float8 S_private[4 * 2];
-  __local float X_local[64];
-  float8 X_private[4];
-  __local float X_scale_local[64];
+  __local float X_local[32];
+  float8 X_private[2];
+  __local float X_scale_local[32];
 
   // Storage of Q: fetch e (S)
   for (int e_Q = 0; e_Q < 8; ++e_Q)
     // Storage of Q: fetch m (S)
-    for (int m_Q = 0; m_Q < 8; ++m_Q)
-      vstoreblock_local_global_float8(Q_local[512 * e_Q + 8 * m_Q], Q[65536 * gid(2) + 64 * (m_start + 8 * m_Q) + 8 * e_Q], 64, 64, 8, 8);
+    for (int m_Q = 0; m_Q < 4; ++m_Q)
+      vstoreblock_local_global_float8(Q_local[256 * e_Q + 8 * m_Q], Q[65536 * gid(2) + 64 * (m_start + 8 * m_Q) + 8 * e_Q], 32, 64, 8, 8);
   // p in tiles of 64 (S, X, N, L, A)
   for (int p_0 = 0; p_0 < 16; ++p_0)
   {
     if (p_0 > 0)
-      // m in tiles of 32 (X.before)
+      // m in tiles of 16 (X.before)
       for (int m_2 = 0; m_2 < 2; ++m_2)
         // m in tiles of 8 (X.before)
-        for (int m_3 = 0; m_3 < 4; ++m_3)
+        for (int m_3 = 0; m_3 < 2; ++m_3)
         {
-          int const at_m = 32 * m_2 + 8 * m_3;
+          int const at_m = 16 * m_2 + 8 * m_3;
           vstore_local_float8(X_scale_local[at_m], vload_local_float8(X_local[at_m]));
         }
     // m in tiles of 16 (S)
-    for (int m_2 = 0; m_2 < 4; ++m_2)
+    for (int m_2 = 0; m_2 < 2; ++m_2)
       // p in tiles of 4 (S)
       for (int p_1 = 0; p_1 < 16; ++p_1)
       {
@@ -149,7 +149,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // e (S)
         for (int e = 0; e < 64; ++e)
         {
-          int const Q_local_at = 16 * m_2 + 64 * e;
+          int const Q_local_at = 16 * m_2 + 32 * e;
           float8 const Q_local_0 = vload_local_float8(Q_local[Q_local_at]);
           int const K_at = 65536 * gid(2) + 64 * (64 * p_0 + 4 * p_1) + e;
           float const K_0 = K[K_at];
@@ -166,67 +166,59 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
           S_private[6] += Q_local_0 * K_3;
           S_private[7] += Q_local_1 * K_3;
         }
-        int const S_local_at = 16 * m_2 + 256 * p_1;
+        int const S_local_at = 16 * m_2 + 128 * p_1;
         vstore_local_float8(S_local[S_local_at], 0.125f * S_private[0]);
         vstore_local_float8(S_local[S_local_at + 8], 0.125f * S_private[1]);
-        vstore_local_float8(S_local[S_local_at + 64], 0.125f * S_private[2]);
-        vstore_local_float8(S_local[S_local_at + 72], 0.125f * S_private[3]);
-        vstore_local_float8(S_local[S_local_at + 128], 0.125f * S_private[4]);
-        vstore_local_float8(S_local[S_local_at + 136], 0.125f * S_private[5]);
-        vstore_local_float8(S_local[S_local_at + 192], 0.125f * S_private[6]);
-        vstore_local_float8(S_local[S_local_at + 200], 0.125f * S_private[7]);
+        vstore_local_float8(S_local[S_local_at + 32], 0.125f * S_private[2]);
+        vstore_local_float8(S_local[S_local_at + 40], 0.125f * S_private[3]);
+        vstore_local_float8(S_local[S_local_at + 64], 0.125f * S_private[4]);
+        vstore_local_float8(S_local[S_local_at + 72], 0.125f * S_private[5]);
+        vstore_local_float8(S_local[S_local_at + 96], 0.125f * S_private[6]);
+        vstore_local_float8(S_local[S_local_at + 104], 0.125f * S_private[7]);
       }
-    // m in tiles of 32 (X)
+    // m in tiles of 16 (X)
     for (int m_2 = 0; m_2 < 2; ++m_2)
     {
       if (p_0 == 0)
       {
         X_private[0] = splat_float8(-3.4028235e+38f);
         X_private[1] = splat_float8(-3.4028235e+38f);
-        X_private[2] = splat_float8(-3.4028235e+38f);
-        X_private[3] = splat_float8(-3.4028235e+38f);
       }
       else
       {
-        X_private[0] = vload_local_float8(X_local[32 * m_2]);
-        X_private[1] = vload_local_float8(X_local[32 * m_2 + 8]);
-        X_private[2] = vload_local_float8(X_local[32 * m_2 + 16]);
-        X_private[3] = vload_local_float8(X_local[32 * m_2 + 24]);
+        X_private[0] = vload_local_float8(X_local[16 * m_2]);
+        X_private[1] = vload_local_float8(X_local[16 * m_2 + 8]);
       }
       // p (X)
       for (int p_1 = 0; p_1 < 64; ++p_1)
       {
-        int const S_local_at = 32 * m_2 + 64 * p_1;
+        int const S_local_at = 16 * m_2 + 32 * p_1;
         X_private[0] = vmax_float8(X_private[0], vload_local_float8(S_local[S_local_at]));
         X_private[1] = vmax_float8(X_private[1], vload_local_float8(S_local[S_local_at + 8]));
-        X_private[2] = vmax_float8(X_private[2], vload_local_float8(S_local[S_local_at + 16]));
-        X_private[3] = vmax_float8(X_private[3], vload_local_float8(S_local[S_local_at + 24]));
       }
-      vstore_local_float8(X_local[32 * m_2], X_private[0]);
-      vstore_local_float8(X_local[32 * m_2 + 8], X_private[1]);
-      vstore_local_float8(X_local[32 * m_2 + 16], X_private[2]);
-      vstore_local_float8(X_local[32 * m_2 + 24], X_private[3]);
+      vstore_local_float8(X_local[16 * m_2], X_private[0]);
+      vstore_local_float8(X_local[16 * m_2 + 8], X_private[1]);
     }
     if (p_0 > 0)
     {
-      // m in tiles of 32 (X.scale)
+      // m in tiles of 16 (X.scale)
       for (int m_2 = 0; m_2 < 2; ++m_2)
         // m in tiles of 8 (X.scale)
-        for (int m_3 = 0; m_3 < 4; ++m_3)
+        for (int m_3 = 0; m_3 < 2; ++m_3)
         {
-          int const at_m = 32 * m_2 + 8 * m_3;
+          int const at_m = 16 * m_2 + 8 * m_3;
           vstore_local_float8(X_scale_local[at_m], builtinexp_float8(vload_local_float8(X_scale_local[at_m]) - vload_local_float8(X_local[at_m])));
         }
-      // m in tiles of 32 (L.rescale)
+      // m in tiles of 16 (L.rescale)
       for (int m_2 = 0; m_2 < 2; ++m_2)
         // m in tiles of 8 (L.rescale)
-        for (int m_3 = 0; m_3 < 4; ++m_3)
+        for (int m_3 = 0; m_3 < 2; ++m_3)
         {
-          int const at_m = 32 * m_2 + 8 * m_3;
+          int const at_m = 16 * m_2 + 8 * m_3;
           vstore_local_float8(L_local[at_m], vload_local_float8(L_local[at_m]) * vload_local_float8(X_scale_local[at_m]));
         }
       // m in tiles of 16 (A.rescale)
-      for (int m_2 = 0; m_2 < 4; ++m_2)
+      for (int m_2 = 0; m_2 < 2; ++m_2)
         // f in tiles of 4 (A.rescale)
         for (int f_0 = 0; f_0 < 16; ++f_0)
           // f (A.rescale)
@@ -234,55 +226,47 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
             // m in tiles of 8 (A.rescale)
             for (int m_3 = 0; m_3 < 2; ++m_3)
             {
-              int const A_local_at = 16 * m_2 + 256 * f_0 + 64 * f_1 + 8 * m_3;
+              int const A_local_at = 16 * m_2 + 128 * f_0 + 32 * f_1 + 8 * m_3;
               vstore_local_float8(A_local[A_local_at], vload_local_float8(A_local[A_local_at]) * vload_local_float8(X_scale_local[16 * m_2 + 8 * m_3]));
             }
     }
     // p (N)
     for (int p_1 = 0; p_1 < 64; ++p_1)
       // m in tiles of 8 (N)
-      for (int m_2 = 0; m_2 < 8; ++m_2)
+      for (int m_2 = 0; m_2 < 4; ++m_2)
       {
-        int const at_p_m = 64 * p_1 + 8 * m_2;
+        int const at_p_m = 32 * p_1 + 8 * m_2;
         vstore_local_float8(N_local[at_p_m], builtinexp_float8(vload_local_float8(S_local[at_p_m]) - vload_local_float8(X_local[8 * m_2])));
       }
-    // m in tiles of 32 (L)
+    // m in tiles of 16 (L)
     for (int m_2 = 0; m_2 < 2; ++m_2)
     {
       if (p_0 == 0)
       {
         L_private[0] = splat_float8(0.0f);
         L_private[1] = splat_float8(0.0f);
-        L_private[2] = splat_float8(0.0f);
-        L_private[3] = splat_float8(0.0f);
       }
       else
       {
-        L_private[0] = vload_local_float8(L_local[32 * m_2]);
-        L_private[1] = vload_local_float8(L_local[32 * m_2 + 8]);
-        L_private[2] = vload_local_float8(L_local[32 * m_2 + 16]);
-        L_private[3] = vload_local_float8(L_local[32 * m_2 + 24]);
+        L_private[0] = vload_local_float8(L_local[16 * m_2]);
+        L_private[1] = vload_local_float8(L_local[16 * m_2 + 8]);
       }
       // p (L)
       for (int p_1 = 0; p_1 < 64; ++p_1)
       {
-        int const N_local_at = 32 * m_2 + 64 * p_1;
+        int const N_local_at = 16 * m_2 + 32 * p_1;
         L_private[0] += vload_local_float8(N_local[N_local_at]);
         L_private[1] += vload_local_float8(N_local[N_local_at + 8]);
-        L_private[2] += vload_local_float8(N_local[N_local_at + 16]);
-        L_private[3] += vload_local_float8(N_local[N_local_at + 24]);
       }
-      vstore_local_float8(L_local[32 * m_2], L_private[0]);
-      vstore_local_float8(L_local[32 * m_2 + 8], L_private[1]);
-      vstore_local_float8(L_local[32 * m_2 + 16], L_private[2]);
-      vstore_local_float8(L_local[32 * m_2 + 24], L_private[3]);
+      vstore_local_float8(L_local[16 * m_2], L_private[0]);
+      vstore_local_float8(L_local[16 * m_2 + 8], L_private[1]);
     }
     // m in tiles of 16 (A)
-    for (int m_2 = 0; m_2 < 4; ++m_2)
+    for (int m_2 = 0; m_2 < 2; ++m_2)
       // f in tiles of 4 (A)
       for (int f_0 = 0; f_0 < 16; ++f_0)
       {
-        int const A_local_at = 16 * m_2 + 256 * f_0;
+        int const A_local_at = 16 * m_2 + 128 * f_0;
         if (p_0 == 0)
         {
           A_private[0] = splat_float8(0.0f);
@@ -298,17 +282,17 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         {
           A_private[0] = vload_local_float8(A_local[A_local_at]);
           A_private[1] = vload_local_float8(A_local[A_local_at + 8]);
-          A_private[2] = vload_local_float8(A_local[A_local_at + 64]);
-          A_private[3] = vload_local_float8(A_local[A_local_at + 72]);
-          A_private[4] = vload_local_float8(A_local[A_local_at + 128]);
-          A_private[5] = vload_local_float8(A_local[A_local_at + 136]);
-          A_private[6] = vload_local_float8(A_local[A_local_at + 192]);
-          A_private[7] = vload_local_float8(A_local[A_local_at + 200]);
+          A_private[2] = vload_local_float8(A_local[A_local_at + 32]);
+          A_private[3] = vload_local_float8(A_local[A_local_at + 40]);
+          A_private[4] = vload_local_float8(A_local[A_local_at + 64]);
+          A_private[5] = vload_local_float8(A_local[A_local_at + 72]);
+          A_private[6] = vload_local_float8(A_local[A_local_at + 96]);
+          A_private[7] = vload_local_float8(A_local[A_local_at + 104]);
         }
         // p (A)
         for (int p_1 = 0; p_1 < 64; ++p_1)
         {
-          int const N_local_at = 16 * m_2 + 64 * p_1;
+          int const N_local_at = 16 * m_2 + 32 * p_1;
           float8 const N_local_0 = vload_local_float8(N_local[N_local_at]);
           int const V_at = 65536 * gid(2) + 64 * (64 * p_0 + p_1) + 4 * f_0;
           float const V_0 = V[V_at];
@@ -327,20 +311,20 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         }
         vstore_local_float8(A_local[A_local_at], A_private[0]);
         vstore_local_float8(A_local[A_local_at + 8], A_private[1]);
-        vstore_local_float8(A_local[A_local_at + 64], A_private[2]);
-        vstore_local_float8(A_local[A_local_at + 72], A_private[3]);
-        vstore_local_float8(A_local[A_local_at + 128], A_private[4]);
-        vstore_local_float8(A_local[A_local_at + 136], A_private[5]);
-        vstore_local_float8(A_local[A_local_at + 192], A_private[6]);
-        vstore_local_float8(A_local[A_local_at + 200], A_private[7]);
+        vstore_local_float8(A_local[A_local_at + 32], A_private[2]);
+        vstore_local_float8(A_local[A_local_at + 40], A_private[3]);
+        vstore_local_float8(A_local[A_local_at + 64], A_private[4]);
+        vstore_local_float8(A_local[A_local_at + 72], A_private[5]);
+        vstore_local_float8(A_local[A_local_at + 96], A_private[6]);
+        vstore_local_float8(A_local[A_local_at + 104], A_private[7]);
       }
   }
   // f (O)
   for (int f = 0; f < 64; ++f)
     // m in tiles of 8 (O)
-    for (int m_2 = 0; m_2 < 8; ++m_2)
+    for (int m_2 = 0; m_2 < 4; ++m_2)
     {
-      O_vector = vdiv_float8(vload_local_float8(A_local[64 * f + 8 * m_2]), vload_local_float8(L_local[8 * m_2]));
+      O_vector = vdiv_float8(vload_local_float8(A_local[32 * f + 8 * m_2]), vload_local_float8(L_local[8 * m_2]));
       int const O_at = 65536 * gid(2) + 64 * (m_start + 8 * m_2) + f;
       O[O_at] = lane0_float8(O_vector);
       O[O_at + 64] = lane1_float8(O_vector);

@@ -8,6 +8,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.schedule.tree.sizes import allocated
 from tests.sweeps import SLOW
 
 CASES: list[tuple[str, str, dict[str, int]]] = [
@@ -37,3 +38,18 @@ def test_example_computes_what_it_says(root: Path, folder: str, mapping: str, va
     program = ff.compile(ff.load(*files, variables=variables))
     assert isinstance(program, Program)
     assert "float2" in program.source or "float8" in program.source or "float16" in program.source
+
+
+MAPPINGS = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/mapping*.yaml"))
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_default_tiles_fit_48_kib_of_local_memory(mapping: Path) -> None:
+    """All launches together, as a device's limit is checked: at the sizes that the files have."""
+    own = mapping.parent / "arch.yaml"
+    arch = own if own.exists() and "component: Core" not in mapping.read_text() else mapping.parents[1] / "gpu.yaml"
+    spec = ff.load(mapping.parent / "workload.yaml", mapping, arch)
+    nest = ff.lower(spec).nest(ff.cascade(spec).kernel())
+    sizes = {name: size for name, size in allocated(nest).items() if nest.tiles[name].memory == "local"}
+    assert sizes
+    assert sum(sizes.values()) <= 48 << 10, sizes
