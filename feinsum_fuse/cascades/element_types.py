@@ -17,6 +17,14 @@ SUPPORTED = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
 )
 
+_WRAPPING = frozenset({"int8", "int16", "uint8", "uint16", "uint32"})
+"""Types whose sums C defines to wrap, or compilers do."""
+
+
+def wraps_before(accumulate: str, stored: str) -> bool:
+    """Whether a sum in one type is another one than in the longer type that stores it, so that it may not be taken there."""
+    return accumulate in _WRAPPING and np.dtype(stored).itemsize > np.dtype(accumulate).itemsize
+
 
 def checked(dtype: str) -> str:
     """The canonical name of a supported element type; :class:`UnsupportedTypeError` otherwise."""

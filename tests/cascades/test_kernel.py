@@ -190,3 +190,16 @@ def test_what_kernels_cannot_compute_of_a_type_is_said(text: str, reason: str) -
     cascade = ff.cascade([text], sizes={"M": 4, "K": 5}, dtypes={"All": "uint32"})
     with pytest.raises(ff.UnsupportedTypeError, match=reason):
         cascade.kernel()
+
+
+@pytest.mark.parametrize(("accumulate", "stored"), [("int8", "int64"), ("int8", "float32"), ("uint32", "float64"), ("int16", "int32")])
+def test_sums_that_wrap_are_not_taken_in_a_longer_type(accumulate: str, stored: str) -> None:
+    inputs = {"A": "int8", "B": "int8", "Z": stored}
+    cascade = ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": 3, "K": 5, "N": 2}, dtypes=inputs, accumulate={"Z": accumulate})
+    with pytest.raises(ff.UnsupportedTypeError, match=f"Z adds up in {accumulate}, which wraps, what it stores as {stored}"):
+        cascade.kernel()
+
+
+def test_extrema_do_not_wrap() -> None:
+    """In whatever type they are taken."""
+    ff.cascade(["Z[m] = max(A[m,k])"], sizes={"M": 3, "K": 5}, dtypes={"A": "int8", "Z": "int64"}, accumulate={"Z": "int8"}).kernel()

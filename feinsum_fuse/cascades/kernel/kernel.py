@@ -50,7 +50,7 @@ from ...formats.affine import Affine
 from ...formats.integer_sets import basic_set, below, within
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
-from ..element_types import computing_type
+from ..element_types import computing_type, wraps_before
 from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names, chosen_names
 from ..sequence import EinsumSequence
@@ -321,6 +321,12 @@ class Builder:
             raise UnsupportedTypeError(
                 f"Einsum {einsum.name} reduces {einsum.accumulate} by {einsum.reduce}, which kernels cannot",
                 hint="Choose a signed type.",
+            )
+        stored = self.cascade.tensors[einsum.output.tensor].dtype
+        if reduction.rounds and wraps_before(einsum.accumulate, stored):
+            raise UnsupportedTypeError(
+                f"Einsum {einsum.name} adds up in {einsum.accumulate}, which wraps, what it stores as {stored}; kernels cannot",
+                hint=f"Accumulate in {stored}, or store {einsum.accumulate} and convert it by a second Einsum.",
             )
         return loopy_operation(reduction)
 

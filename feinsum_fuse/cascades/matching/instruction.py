@@ -19,15 +19,12 @@ from pymbolic.typing import Expression
 from ...formats.affine import Affine
 from ...formats.integer_sets import constraint_value, integer_set
 from ...formats.language.reductions import ADD, NONE, SYMBOLS
-from ..element_types import default_accumulator
+from ..element_types import default_accumulator, wraps_before
 from ..kernel.callables import reduction_of
 from ..terms import Size, SizeParam
 from .array_types import Refusal
 from .instruction_map import MapReader, Operands, TypedKernel, nonnegative, real_number
 from .rule import affine
-
-WRAPPING = frozenset({"int8", "int16", "uint8", "uint16", "uint32"})
-"""Types whose sums C defines to wrap, or compilers do: a sum in a longer type is another one."""
 
 
 def loop_box(kernel: lp.LoopKernel, outer: Collection[str], inner: Collection[str]) -> tuple[constantdict[str, Size], tuple[Affine, ...]]:
@@ -195,7 +192,7 @@ def read_instruction(source: TypedKernel, insn: lp.InstructionBase, written: Col
     operands = reader.operands
     stored = types.array(array)
     accumulate = default_accumulator(stored) if value.operation is None else outermost or types.reduction(insn.id)
-    if value.operation is not None and accumulate in WRAPPING and np.dtype(stored).itemsize > np.dtype(accumulate).itemsize:
+    if value.operation is not None and wraps_before(accumulate, stored):
         raise Refusal(f"it adds up in {accumulate}, which wraps, what it stores as {stored}; cast inside the reduction")
     if value.operation is None and outermost not in (None, stored):
         raise Refusal(f"it casts to {outermost} what it stores as {stored}")
