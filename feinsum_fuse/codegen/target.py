@@ -354,7 +354,11 @@ def _unrolled(state: CodeGenerationState, loop: Loop) -> CStatement:
         raise LoopyError(f"loop {name} cannot be unrolled: its bounds are no numbers")
     around = frozenset(state.implemented_domain.get_var_names(isl.dim_type.set))
     domain = kernel.get_inames_domain(name).to_set().remove_redundancies()
-    domain = kernel.cache_manager.eliminate_except(domain, around | {name}, (isl.dim_type.set,)).remove_divs()
+    for axis, variable in enumerate(domain.get_var_names(isl.dim_type.set)):
+        # Not by loopy's cache: to it, sets that differ in their variables' names alone are the same.
+        if variable not in around and variable != name:
+            domain = domain.eliminate(isl.dim_type.set, axis, 1)
+    domain = domain.remove_divs()
     slab = make_slab(kernel.get_inames_domain(name).space, name, first, last + 1)
     domain, implemented = isl.align_two(domain, state.intersect(slab.to_set()).implemented_domain)
     mapper = state.expression_to_code_mapper

@@ -40,6 +40,15 @@ def test_example_computes_what_it_says(root: Path, folder: str, mapping: str, va
     assert "float2" in program.source or "float8" in program.source or "float16" in program.source
 
 
+@pytest.mark.parametrize("variables", [{"M": 37, "RX": 32}, {"M": 75, "RX": 32, "LANES": 32}])
+def test_loops_that_differ_in_names_alone_keep_their_own_conditions(root: Path, variables: dict[str, int]) -> None:
+    """The maximum and the denominator have loops of the same bounds, written out where the last tile has fewer iterations."""
+    folder = root / "examples" / "attention"
+    files = (folder / "workload.yaml", folder / "mapping_one_pass.yaml", root / "examples" / "gpu.yaml")
+    spec = ff.load(*files, variables={"H": 2, "P": 29, "E": 5, "ROWS": 32, **variables})
+    assert ff.compile(spec, device="portable").spec == spec
+
+
 MAPPINGS = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/mapping*.yaml"))
 
 
