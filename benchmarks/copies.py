@@ -22,7 +22,8 @@ import pyopencl.array as cla
 import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.program import Program
-from feinsum_fuse.device.timing.harness import HostFunction, Interference
+from feinsum_fuse.device.timing.harness import HostFunction
+from feinsum_fuse.device.timing.machine_share import Interference
 from feinsum_fuse.device.timing.measurement import BUSY
 from feinsum_fuse.device.timing.timing import time_together
 

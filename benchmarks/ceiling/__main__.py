@@ -28,7 +28,8 @@ from feinsum_fuse.codegen.executable import Argument, Executable
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.runtime.loaded import Loaded, Value, queue_of
-from feinsum_fuse.device.timing.harness import BoundProgram, Interference
+from feinsum_fuse.device.timing.harness import BoundProgram
+from feinsum_fuse.device.timing.machine_share import Interference
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family

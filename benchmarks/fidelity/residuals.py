@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
@@ -21,6 +21,10 @@ from .measuring import seconds
 
 FEWEST = 10
 """Residuals from which on a tenth means something."""
+WANTED = 0.8
+"""The part of a left-out workload's measurements that intervals are to hold."""
+TAILS = tuple(k / 200 for k in range(2, 31))
+"""Parts of the ratios that may be left out at either end."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,32 +75,70 @@ def _of(workload: tuple[str, str], pairs: Iterable[tuple[Spec, float]]) -> Itera
         yield Residual(workload, kind_of(time, machine), measured / time.seconds)
 
 
-def tenths(ratios: list[float]) -> tuple[float, float]:
-    """The first and the last tenth."""
-    cuts = statistics.quantiles(ratios, n=10, method="inclusive")
-    return cuts[0], cuts[-1]
+def ends(ratios: Sequence[float], tail: float) -> tuple[float, float]:
+    """The ratios below and above which such a part of them lies."""
+    ordered = sorted(ratios)
+    positions = (tail * (len(ordered) - 1), (1 - tail) * (len(ordered) - 1))
+    low, high = (ordered[int(at)] + (at % 1) * (ordered[min(int(at) + 1, len(ordered) - 1)] - ordered[int(at)]) for at in positions)
+    return low, high
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """What intervals from the other workloads hold of one."""
+
+    workload: tuple[str, str]
+    count: int
+    inside: int
+    width: float
+    """Half the width, the median over its mappings."""
+
+
+def held(found: Sequence[Residual], tail: float) -> list[Held]:
+    """Each workload, with intervals from all others."""
+    result = []
+    for workload in dict.fromkeys(r.workload for r in found):
+        own = [r for r in found if r.workload == workload]
+        bounds = intervals([r for r in found if r.workload != workload], tail)
+        judged = [(r.ratio, bounds[r.kind]) for r in own if r.kind in bounds]
+        if judged:
+            inside = sum(low <= ratio <= high for ratio, (low, high) in judged)
+            result.append(Held(workload, len(judged), inside, statistics.median((high - low) / 2 for _, (low, high) in judged)))
+    return result
+
+
+def intervals(found: Sequence[Residual], tail: float) -> dict[str, tuple[float, float]]:
+    """Kind -> the ends of its ratios, for kinds with enough of them."""
+    kinds = {kind: [r.ratio for r in found if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found)}
+    return {kind: ends(ratios, tail) for kind, ratios in kinds.items() if len(ratios) >= FEWEST}
+
+
+def part_held(some: Iterable[Held]) -> float:
+    """The part of all mappings that is inside."""
+    some = list(some)
+    return sum(one.inside for one in some) / sum(one.count for one in some)
+
+
+def best_tail(found: Sequence[Residual]) -> float:
+    """The tail with which intervals from the other workloads hold the part that is wanted: workloads differ, so it is less than a tenth."""
+    return min(TAILS, key=lambda tail: abs(part_held(held(found, tail)) - WANTED))
 
 
 def report(device: Device) -> str:
-    """Kinds, and each workload with what intervals from the others hold of it."""
+    """The table of the model; each workload with what intervals from the others hold of it, whose tail the others chose, too."""
     found = residuals(device)
-    kinds = [(kind, [r.ratio for r in found if r.kind == kind]) for kind in dict.fromkeys(r.kind for r in found)]
-    figures = [(kind, len(some), *tenths(some), statistics.median(some)) for kind, some in kinds if len(some) > 1]
-    rows = [(kind, str(count), *(f"{ratio:.2f}" for ratio in ratios)) for kind, count, *ratios in figures]
-    parts = [table(("kind", "mappings", "first tenth", "last tenth", "median"), rows, numbers=4)]
-    rows, held, judged = [], 0, 0
+    tail = best_tail(found)
+    rows = []
+    for kind, (low, high) in intervals(found, tail).items():
+        ratios = [r.ratio for r in found if r.kind == kind]
+        rows.append((kind, str(len(ratios)), f"{low:.2f}", f"{high:.2f}", f"{statistics.median(ratios):.2f}"))
+    parts = [f"tails of {tail:.1%}", table(("kind", "mappings", "low", "high", "median"), rows, numbers=4)]
+    judged = []
     for workload in dict.fromkeys(r.workload for r in found):
-        inside, widths, count = 0, [], 0
-        for kind, some in kinds:
-            rest = [r.ratio for r in found if r.kind == kind and r.workload != workload]
-            own = [r.ratio for r in found if r.kind == kind and r.workload == workload]
-            if own and len(some) and len(rest) >= FEWEST:
-                low, high = tenths(rest)
-                inside += sum(low <= ratio <= high for ratio in own)
-                widths += [(high - low) / 2] * len(own)
-                count += len(own)
-        held, judged = held + inside, judged + count
-        rows.append((*workload, str(count), f"{inside / count:.0%}", f"{statistics.median(widths):.0%}"))
-    rows.append(("all", "", str(judged), f"{held / judged:.0%}", ""))
-    parts.append(table(("processor", "workload left out", "mappings", "held", "either way"), rows, numbers=3))
+        chosen = best_tail([r for r in found if r.workload != workload])
+        judged += [one for one in held(found, chosen) if one.workload == workload]
+    lines = [(*one.workload, str(one.count), f"{one.inside / one.count:.0%}", f"{one.width:.0%}") for one in judged]
+    widths = [one.width for one in judged for _ in range(one.count)]
+    lines.append(("all", "", str(len(widths)), f"{part_held(judged):.0%}", f"{statistics.median(widths):.0%}"))
+    parts.append(table(("processor", "workload left out", "mappings", "held", "either way"), lines, numbers=3))
     return "\n\n".join(parts)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..formats.spec import Spec
     from ..report.agreement import Agreement
     from ..report.comparison import Comparison, Judged
+    from ..report.components.by_model import ModelsCompared
 
 TOGETHER = 10
 """Mappings that are measured in turns, and recorded, before the next ones."""
@@ -52,6 +53,7 @@ def command(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="The same as a page with each mapping on hover.")] = None,
     save: Annotated[Path | None, typer.Option("--save", metavar="FOLDER", help="Write every mapping as a file for run.")] = None,
     components: Annotated[bool, typer.Option("--by-component", help="Take each kernel apart: compute, memory, copies, cores.")] = False,
+    models: Annotated[bool, typer.Option("--by-model", help="AccelForge's formulas, and what each further term adds, beside.")] = False,
     set_: SetOption = None,
     include_dir: IncludeDirOption = None,
     device: DeviceOption = None,
@@ -67,10 +69,13 @@ def command(
 
     Mappings are measured in turns, ten at a time. None is dropped but by its outcome, and those are listed. Without a mapping in FILES,
     the default one is compared, or with --random the random ones alone. With --by-component each kernel is run whole and with one thing
-    after another taken away, beside what the kernel model says of each; nothing is recorded.
+    after another taken away, beside what the kernel model says of each; nothing is recorded. With --by-model the times of AccelForge's
+    formulas stand beside, without and with caches, core and launches.
     """
     from ..device.catalogue import find_device
+    from ..device.timing.joules import EnergyCounters
     from ..report.comparison import Comparison
+    from ..report.components.by_model import ModelsCompared
     from ..report.trial import run
 
     chosen = find_device(device)
@@ -83,23 +88,31 @@ def command(
         mappings = _with_random(mappings, any(has_top_key(file, "mapping") for file in files), random, seed, chosen)
     if save is not None:
         _save(save, mappings)
-    trials = run(
-        mappings,
-        chosen,
-        repeats=repeats,
-        cold=cold,
-        url=url,
-        recording=record,
-        together=TOGETHER,
-        reference_bytes=reference_bytes,
-        progress=progress,
-    )
+    with EnergyCounters() as energy:
+        trials = run(
+            mappings,
+            chosen,
+            repeats=repeats,
+            cold=cold,
+            url=url,
+            recording=record,
+            together=TOGETHER,
+            reference_bytes=reference_bytes,
+            progress=progress,
+        )
     comparison = Comparison.of(trials)
-    emit_json(_data(comparison, seed if random else None)) if as_json else emit(comparison)
+    _tell(comparison, ModelsCompared.of(trials, energy.found) if models else None, seed if random else None, as_json)
     _draw(comparison, svg, png, html)
     troubled = tell_trouble(trials)
     if trials.failed or troubled or len(trials.rejected) == len(trials.trials):
         raise typer.Exit(3 if trials.failed else 1)
+
+
+def _tell(comparison: Comparison, models: ModelsCompared | None, seed: int | None, as_json: bool) -> None:
+    if as_json:
+        emit_json(_data(comparison, seed) | ({} if models is None else {"by_model": models.to_json()}))
+    else:
+        emit(comparison if models is None else f"{comparison}\n\n{models}")
 
 
 def _by_component(mappings: Mapping[str, Spec], device: cl.Device, repeats: int, as_json: bool) -> None:

@@ -86,7 +86,8 @@ def predicted_seconds(spec: Spec, *, cold: bool = False) -> float:
     if machine is not None:
         with contextlib.suppress(CascadeError, LoweringError, MappingError, ScheduleError):
             return kernel_time(spec, machine, cold=cold).seconds
-    return predict(spec, cold=cold).latency / spec.workload.n_instances + launch_seconds(spec)
+    latency = predict(spec, cold=cold).latency / spec.workload.n_instances
+    return latency + launch_seconds(spec, latency, cold=cold)
 
 
 def _number(figure: Number) -> float:

@@ -19,6 +19,9 @@ class Assumed:
     source: str
 
 
+SAMPLE_SECONDS = 2e-3
+"""A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
+
 FIGURES: dict[str, Assumed] = {
     "line_bytes": Assumed(64, "bytes of a cache line on all x86-64 and most Arm processors; calibrate writes what the system lists"),
     "vector_registers": Assumed(16, "x86-64 before AVX-512, which has 32 (Intel SDM 1, 14.1 and 15.2)"),
@@ -75,6 +78,19 @@ DIVISION = "div"
 """What a division is called beside the functions of maps, in ``arch.variables``, too."""
 DIVISION_CYCLES = (5.0, 5.0)
 """Cycles of a division of one vector, and of one scalar (Fog, Instruction tables: Zen 2); those of functions stand in their table."""
+
+
+def starting_seconds(arch: Arch, kernels: float, groups: float, working: float, *, cold: bool = False) -> float:
+    """Seconds that starting kernels and work-groups adds to one run as it is measured, of a program that works for so many seconds.
+
+    A kernel behind another costs ``warm_launch_seconds`` (``launch_seconds`` where the architecture does not say), one on an idle device
+    ``launch_seconds``. The latter is paid once in a sample: by each run of a cold one, else by as many runs together as a sample holds.
+    """
+    known = arch.variables
+    first = float(known.get("launch_seconds", 0.0))
+    behind = min(first, float(known.get("warm_launch_seconds", first)))
+    run = kernels * behind + groups * float(known.get("group_seconds", 0.0))
+    return run + (first - behind if kernels else 0.0) * (1.0 if cold else min(1.0, (working + run) / SAMPLE_SECONDS))
 
 
 def figure(arch: Arch | None, name: str) -> float:

@@ -130,6 +130,10 @@ class Comparison(InNotebooks):
         others = max((t.measurement.interference or 0.0 for t in self.trials.trials), default=0.0)
         if others > BUSY:
             lines += ["", f"This machine was busy: other processes had {others:.0%} of its processors."]
+        given = [t.measurement.provenance.cores for t in self.trials.trials if t.missing_cores]
+        if given:
+            least, count = min(one for one in given if one is not None), len(given)
+            lines += ["", f"The machine gave fewer cores than the device has, {least:.1f} at the least, while {count} of these were timed."]
         if self.trials.database:
             lines += ["", f"recorded in {self.trials.database}"]
         return "\n".join(lines)

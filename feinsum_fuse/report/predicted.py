@@ -55,6 +55,17 @@ def without_caches(spec: Spec) -> Spec:
     return dataclasses.replace(spec, opencl=dataclasses.replace(spec.opencl, memories=memories))
 
 
+def with_cores(spec: Spec, given: float) -> Spec:
+    """The Spec on a processor whose cores together do as much as ``given`` of them do alone; as it is, where it was not measured."""
+    machine = Machine.of(spec)
+    if machine is None or spec.arch is None:
+        return spec
+    alone = machine.together(1)
+    known = {key: value for key, value in spec.arch.variables.items() if not key.startswith("cores_together_")}
+    known |= {"cores_together_1": alone, f"cores_together_{machine.cores}": given * alone}
+    return spec.replace(arch=dataclasses.replace(spec.arch, variables=constantdict(known)))
+
+
 @dataclass(frozen=True)
 class Predicted:
     """A prediction of one instance of a workload; ``note`` says what it rests on."""
@@ -111,7 +122,8 @@ class Predicted:
             prediction = _with_room(predict(ran, cold=cold), spec, held)
         else:
             prediction = predict(ran, cold=cold)
-        seconds = prediction.latency / count + launch_seconds(ran)
+        seconds = prediction.latency / count
+        seconds += launch_seconds(ran, seconds, cold=cold)
         moved = _intermediate_bytes(ran, cascade, predict(without_caches(ran)))
         floor = bounds(ran, cold=cold)
         return cls(prediction, seconds, moved / count, floor.latency / count, count, floor.bottleneck)

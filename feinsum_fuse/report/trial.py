@@ -27,15 +27,17 @@ from ..device.checking.array_traffic import intermediate_bytes
 from ..device.checking.example import example
 from ..device.checking.room import check_room
 from ..device.timing.harness import HostFunction, measure_together
-from ..device.timing.measurement import BUSY, Measurement, time_text
+from ..device.timing.measurement import BUSY, Measurement, fewer_cores, time_text
 from ..device.timing.outcome import Outcome
 from ..errors import CascadeError, Error, LoweringError, ModelError
 from ..formats.spec import Spec
+from ..model.evaluation import predicted_seconds
+from ..model.kernel.machine import Machine
 from ..progress import Hook, Stage
 from .floors import beaten_floor
 from .operation_counts import operations
 from .peer import NumpyPeer
-from .predicted import Predicted
+from .predicted import Predicted, as_run, with_cores
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,20 @@ class Trial:
         if self.predicted is None or subject is None:
             return ""
         return beaten_floor(self.spec, subject.schedule, self.predicted, self.measurement.median)
+
+    @property
+    def missing_cores(self) -> str:
+        """That the machine gave fewer cores than the prediction counts on, and what the model expects of as many; empty if it did not."""
+        machine, given = Machine.of(self.spec), self.measurement.provenance.cores
+        threads = self.measurement.provenance.threads
+        alone, counted = (1.0, threads) if machine is None else (machine.together(1), machine.together(machine.cores))
+        if given is None or not fewer_cores(given, counted / alone):
+            return ""
+        text = fewer_cores(given, threads) or f"the machine gave {given:.1f} of {threads} cores while this was timed"
+        if self.predicted is None or machine is None or self.measurement.subject is None:
+            return text
+        expected = predicted_seconds(with_cores(as_run(self.spec, self.measurement.subject.cascade), given))
+        return f"{text}; of so many the model expects {time_text(expected)}"
 
     @property
     def shortcoming(self) -> str:
@@ -343,6 +359,7 @@ def remarks(trials: Trials) -> list[str]:
     others = max((trial.measurement.interference or 0.0 for trial in trials.trials), default=0.0)
     if others > BUSY:
         lines += ["", f"This machine was busy: other processes had {others:.0%} of its processors."]
+    lines += [line for trial in trials.trials for line in ("", f"{trial.label}: {trial.missing_cores}") if trial.missing_cores]
     if trials.peer.note:
         lines += ["", f"NumPy: {trials.peer.note}"]
     if trials.database:

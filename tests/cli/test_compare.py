@@ -173,10 +173,23 @@ def test_by_component_takes_each_mapping_apart(invoke: Invoke, tmp_path: Path) -
     found = json.loads(ended.out)
     assert list(found) == ["groups"]
     rows = {row["without"]: row for row in found["groups"]["kernels"]}
-    assert list(rows) == ["nothing", "far memory", "other cores", "further iterations"]
+    assert list(rows) == ["nothing", "far memory", "arithmetic", "other cores", "further iterations"]
     assert all(row["measured"] > 0 and row["predicted"] > 0 for row in rows.values())
-    assert set(found["groups"]["left_out"]) == {"arithmetic alone", "one cache alone"}
+    assert set(found["groups"]["left_out"]) == {"one cache alone"}
     assert set(found["groups"]["apart"]) <= set(rows) - {"nothing"}
+
+
+def test_by_model_puts_the_formulas_beside(invoke: Invoke, tmp_path: Path) -> None:
+    product, mapping = tmp_path / "product.yaml", tmp_path / "mapping_groups.yaml"
+    product.write_text(WORKLOAD)
+    mapping.write_text(GROUPS)
+    ended = invoke("compare", product, DEVICE_FILE, mapping, "--by-model", "--repeats", 2, "--no-record", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["by_model"]
+    (row,) = found["mappings"]
+    assert row["mapping"] == "groups" and row["measured_s"] > 0
+    assert row["AccelForge_s"] > row["with caches_s"] <= row["with a core_s"] < row["with launches_s"]
+    assert row["kernel model_s"] > 0 and row["energy_J"] > 0
 
 
 def test_by_component_needs_an_architecture_that_was_measured(invoke: Invoke, files: list[Path]) -> None:

@@ -58,6 +58,7 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     assert all(math.isfinite(a.throughput) and a.throughput > 0 for memory in inner for a in memory.actions)
     variables = calibrated.arch.variables
     assert 0 < variables["launch_seconds"] < 0.1
+    assert 0 < variables["warm_launch_seconds"] < 0.1
     assert variables["assumed_energies"] == 1
     assert variables["vector_registers"] in (16, 32)
     assert variables["line_bytes"] == caches(find_device())[-1].line
@@ -125,6 +126,27 @@ def test_unit_used_by_somebody_else_is_measured_alone() -> None:
     session.rate = lambda name: calibration.Rate(rates[name], 0)  # type: ignore[method-assign]
     assert session.of_one_unit("x") == 9.5
     assert session.of_one_unit("y") == 10
+
+
+def test_cores_that_work_together() -> None:
+    session = calibration._Session.__new__(calibration._Session)
+    session.units, session.others, session.bench = 6, 0.0, Bench(find_device(), "float32", 4)
+    assert session.counts == [2, 4, 6]
+    rates = {"multiply_adds_float32 alone": 10.0, "2 cores": 19.0, "4 cores": 36.0, "multiply_adds_float32 together": 48.0}
+    session.rate = lambda name: calibration.Rate(rates[name], 0)  # type: ignore[method-assign]
+    assert dict(session.together()) == {f"cores_together_{n}": work for n, work in ((1, 1.25), (2, 2.375), (4, 4.5), (6, 6.0))}
+    rates["multiply_adds_float32 together"] = 30.0
+    assert dict(session.together())["cores_together_6"] == 3, "cores that are threads of fewer cores: the rate written is of one alone"
+    session.others = 0.5
+    assert dict(session.together()) == {}, "somebody else was using them"
+    session.units = 1
+    assert session.counts == []
+
+
+def test_launches_behind_one_another_are_probed() -> None:
+    probe = Bench(find_device(), "float32", 4).launches(2)
+    assert probe.launches and probe.repeats > 1
+    assert probe.sample() > 0
 
 
 def test_caches_of_a_listing(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from constantdict import constantdict
 from feinsum_fuse.codegen.executable import Argument
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.timing import timing
-from feinsum_fuse.device.timing.harness import Interference
+from feinsum_fuse.device.timing.machine_share import Interference
 from feinsum_fuse.device.timing.measurement import Measurement, Provenance, interquartile_range, time_text
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.device.timing.timing import time_together

@@ -10,13 +10,16 @@ from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
+from feinsum_fuse.device.timing.timing import SHORTEST_SAMPLE
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.arch import Arch
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
+from feinsum_fuse.model import predicted_seconds
 from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditional, in_registers
 from feinsum_fuse.model.kernel.kernel_time import kernel_time, makespan, stalled
 from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.model.processor import SAMPLE_SECONDS, starting_seconds
 from feinsum_fuse.schedule.target import DeviceLimits
 from feinsum_fuse.schedule.tree.nest import For
 
@@ -140,6 +143,56 @@ def test_sums_in_memory_wait_for_their_stores() -> None:
 
 def test_one_group_uses_one_core() -> None:
     assert core(product(4, 2, groups=1)) == pytest.approx(2 * core(product(4, 2, groups=2)))
+
+
+def with_variables(spec: Spec, **more: float) -> Spec:
+    """The Spec on a processor of which more was measured."""
+    assert spec.arch is not None
+    return spec.replace(arch=dataclasses.replace(spec.arch, variables=constantdict({**spec.arch.variables, **more})))
+
+
+def test_cores_that_do_less_together_share_less_of_the_work() -> None:
+    """Two cores that together do what one does: two groups take as long as one after another. One alone may be faster than its share."""
+    both = product(4, 2)
+    assert core(with_variables(both, cores_together_1=1, cores_together_2=1)) == pytest.approx(2 * core(both))
+    assert core(with_variables(both, cores_together_1=1.2, cores_together_2=2)) == pytest.approx(core(both))
+    alone = product(4, 2, groups=1)
+    assert core(with_variables(alone, cores_together_1=1.25, cores_together_2=2)) == pytest.approx(core(alone) / 1.25)
+    machine = Machine.of(with_variables(both, cores_together_1=1, cores_together_2=1.8, cores_together_4=3))
+    assert machine is not None
+    assert [machine.together(count) for count in (1, 2, 3, 4, 9)] == pytest.approx([1, 1.8, 2.4, 3, 3])
+
+
+def test_memory_that_all_cores_share_is_as_fast_with_fewer_of_them() -> None:
+    spec = product(4, 2, size=2048)
+
+    def memory(name: str, **more: float) -> float:
+        machine = Machine.of(with_variables(spec, **more))
+        assert machine is not None
+        return sum(part.memory[name] for part in kernel_time(spec, machine).parts)
+
+    assert memory("Main") > 0
+    assert memory("Main", cores_together_2=1) == memory("Main")
+
+
+def test_a_kernel_behind_another_starts_sooner() -> None:
+    spec = with_variables(product(4, 2, size=16), warm_launch_seconds=1e-6)
+    machine = Machine.of(spec)
+    assert machine is not None
+    warm, cold = (kernel_time(spec, machine, cold=cold).launches for cold in (False, True))
+    assert 1e-6 < warm < 1.2e-6, "the first of some thousand in a sample waits for an idle device"
+    assert cold == pytest.approx(1e-5)
+    assert predicted_seconds(spec) == kernel_time(spec, machine).seconds
+
+
+def test_starting_costs_what_a_sample_has() -> None:
+    assert SAMPLE_SECONDS == SHORTEST_SAMPLE
+    arch = with_variables(product(4, 2), warm_launch_seconds=1e-6, group_seconds=1e-8).arch
+    assert arch is not None
+    assert starting_seconds(arch, 3, 100, 0.0, cold=True) == pytest.approx(3e-6 + 1e-6 + 9e-6)
+    assert starting_seconds(arch, 3, 100, 1.0) == pytest.approx(3e-6 + 1e-6 + 9e-6), "a sample is one run"
+    assert starting_seconds(arch, 3, 100, 0.0) == pytest.approx(4e-6 + 9e-6 * 4e-6 / 2e-3)
+    assert starting_seconds(arch, 0, 0, 1.0) == 0
 
 
 def test_groups_over_threads() -> None:

@@ -95,6 +95,17 @@ def test_a_busy_machine_is_mentioned() -> None:
     assert text.endswith("\n\nThis machine was busy: other processes had 43% of its processors.")
 
 
+def test_missing_cores_are_mentioned() -> None:
+    found = _comparison([(10, 10), (20, 100)])
+    trials = []
+    for trial, cores in zip(found.trials.trials, (1.9, 1.1, None), strict=True):
+        provenance = dataclasses.replace(trial.measurement.provenance, cores=cores)
+        trials.append(dataclasses.replace(trial, measurement=dataclasses.replace(trial.measurement, provenance=provenance)))
+    assert [trial.missing_cores for trial in trials] == ["", "the machine gave 1.1 of 2 cores while this was timed", ""]
+    text = str(Comparison.of(dataclasses.replace(found.trials, trials=tuple(trials))))
+    assert text.endswith("\n\nThe machine gave fewer cores than the device has, 1.1 at the least, while 1 of these were timed.")
+
+
 def test_the_fast_third_is_judged_alone() -> None:
     found = _comparison([(1, 1), (2, 2), (3, 3), (9, 4), (8, 5), (7, 6)])
     assert found.fast_third is not None and found.agreement is not None

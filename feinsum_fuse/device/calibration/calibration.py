@@ -17,6 +17,7 @@ from ...formats.spec import Spec
 from ...formats.workload import Workload
 from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
+from ..timing.machine_share import Interference
 from .caches import Cache, caches
 from .core_probes import CoreBench
 from .probes import ACCUMULATORS, FEW_LANES, MORE_ACCUMULATORS, Bench, Probe, Rate, best_bench, sample_in_turns
@@ -51,9 +52,11 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, prog
     (local memory), Register (private memory), the fanout Lane, and MAC. On others than CPUs lanes are work-items, which hold registers
     together.
     Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
-    ``arch.variables`` holds what has no component: ``launch_seconds``, ``group_seconds``, ``line_bytes``, ``vector_registers``, the
-    ``..._seconds`` of one core's operations (:mod:`feinsum_fuse.device.calibration.core_probes`), rates by type, and with ``quick=False``
-    what one unit does a second: scalars loaded into all lanes, lines read for one element, and bytes alone at each level.
+    ``arch.variables`` holds what has no component: ``launch_seconds`` of a kernel on an idle device and ``warm_launch_seconds`` of one
+    behind another, ``group_seconds``, ``line_bytes``, ``vector_registers``, the ``..._seconds`` of one core's operations
+    (:mod:`feinsum_fuse.device.calibration.core_probes`), rates by type, how many cores' worth of work 1, 2, 4 cores and so on do at the
+    same time (``cores_together_...``), and with ``quick=False`` what one unit does a second: scalars loaded into all lanes, lines read for
+    one element, and bytes alone at each level.
     Energies are assumed (``assumed_energies``), not measured.
 
     At most 8 s if quick and the machine idle, below 60 s if not; ``progress`` is told of stages. Warns if the samples of a probe disagree
@@ -65,12 +68,17 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, prog
         with Stage("building its probes", progress):
             session = _Session(best_bench(chosen, "float32"), quick)
         seconds = max(LEAST_SECONDS, QUICK_SECONDS - (time.monotonic() - start)) if quick else FULL_SECONDS
+        watch = Interference()
         with Stage(f"sampling {len(session.probes)} probes in turns", progress) as sampling:
             sample_in_turns(session.probes.values(), seconds, after_round=sampling.advance)
+        session.others = watch.share() or 0.0
     noise, worst = max((session.rate(name).disagreement, name) for name in session.probes if not name.startswith("launch"))
     if noise > NOISY:
         text = f"calibrated on a busy machine: samples of {worst} disagree by {noise:.0%}; another calibration may differ as much"
         warnings.warn(text, stacklevel=2)
+    elif session.others > NOISY and session.counts:
+        text = f"other processes had {session.others:.0%} of the processors: what cores do together is not written"
+        warnings.warn(f"{text}; the model takes all of them as free", stacklevel=2)
     return session.spec()
 
 
@@ -80,6 +88,8 @@ class _Session:
 
     bench: Bench
     quick: bool
+    others: float = 0.0
+    """What other processes had of the processors meanwhile, from 0 to 1."""
     probes: dict[str, Probe] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,11 +99,13 @@ class _Session:
         self.groups = GROUPS_A_UNIT * self.units
         self.many = 20_000
         self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
+        self.probes["launches"] = self.bench.launches(self.groups)
         if self.bench.group > 1:
             self.probes["chained_many"] = self.bench.chained(self.groups)
         if device.type & cl.device_type.CPU:
             short = Bench(device, "float32", FEW_LANES)
             self.probes |= {"few sums": short.sums(ACCUMULATORS), "more sums": short.sums(MORE_ACCUMULATORS)}
+            self.probes |= {f"{count} cores": self.bench.multiply_adds(count) for count in self.counts if count < self.units}
         self.probes |= dict(self._memories())
         self.probes |= {f"core {name}": probe for name, probe in CoreBench(self.bench).probes()}
         self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
@@ -110,6 +122,26 @@ class _Session:
         yield "strided_lines_MainMemory", self.bench.strided(outside, 1)
         for cache in self.levels:
             yield f"strided_lines_{cache.name}", self.bench.strided(self._working_set(cache), 1)
+
+    @property
+    def counts(self) -> list[int]:
+        """Numbers of cores whose work together is measured: powers of two, and all; none where units hold several groups at once."""
+        if self.units < 2 or self.bench.group > 1 or not self.bench.device.type & cl.device_type.CPU:
+            return []
+        return [*(1 << power for power in range(1, (self.units - 1).bit_length())), self.units]
+
+    def together(self) -> Iterator[tuple[str, float]]:
+        """Cores' worth of multiply-adds that some cores do at the same time, in cores of the rate that is written for one.
+
+        Nothing if somebody else was using them: all of them are taken to be free then.
+        """
+        if not self.counts or self.others > NOISY:
+            return
+        name = "multiply_adds_float32"
+        one = self.of_one_unit(name)
+        yield "cores_together_1", self.rate(f"{name} alone").value / one
+        for count in self.counts:
+            yield f"cores_together_{count}", self.rate(f"{count} cores" if count < self.units else f"{name} together").value / one
 
     def _of_units(self, name: str, alone: Probe, together: Probe) -> dict[str, Probe]:
         return {f"{name} alone": alone, f"{name} together": together}
@@ -196,6 +228,7 @@ class _Session:
         result = {
             "assumed_energies": 1.0,
             "launch_seconds": launch[len(launch) // 2],
+            "warm_launch_seconds": 1 / self.rate("launches").value,
             "group_seconds": max(0.0, (many - launch[0]) / self.many),
             "multiply_add_latency_seconds": 1 / self.rate("chained").value,
             "line_bytes": self.bench.line,
@@ -213,6 +246,7 @@ class _Session:
         operations = [name for name in self.probes if name.startswith("core ") and not name.endswith("beyond")]
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
         result["overlap_loss"] = self.overlap_loss()
+        result |= dict(self.together())
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in KINDS:
                 result[name] = self.of_one_unit(name)

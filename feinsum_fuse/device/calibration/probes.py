@@ -26,6 +26,15 @@ MORE_ACCUMULATORS, FEW_LANES = 24, 4
 """Chains that 32 registers hold and 16 do not, on vectors that every processor has. With as many values too many the rate falls to 0.6 (36
 chains in 32 registers, PoCL 3.0 on a Xeon); of vectors twice as long as the hardware's the compiler hides more."""
 
+_MULTIPLY_ADDS = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_mac(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    VEC u = x[get_local_id(0)], v = x[GROUP + get_local_id(0)], DECLARE;
+    for (int r = 0; r < repeats; ++r) { STEP; }
+    y[get_global_id(0)] = TOTAL;
+}
+"""
 _SOURCE = """
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_read(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
@@ -54,13 +63,6 @@ void probe_write(__global VEC const *restrict x, __global VEC *restrict y, int n
     for (int r = 0; r < repeats; ++r)
         for (int i = 0; i < n; ++i)
             y[start + i * GROUP] = v + (REAL) r;
-}
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void probe_mac(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
-{
-    VEC u = x[get_local_id(0)], v = x[GROUP + get_local_id(0)], DECLARE;
-    for (int r = 0; r < repeats; ++r) { STEP; }
-    y[get_global_id(0)] = TOTAL;
 }
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_chain(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
@@ -138,6 +140,8 @@ class Probe:
     """Kept alive: a kernel does not keep its arguments."""
     repeats: int = 1
     may_repeat: bool = True
+    launches: bool = False
+    """Whether a repeat is a launch of its own, right behind the last one, as those of a measurement are."""
     seconds: list[float] = field(default_factory=list)
 
     def lengthen(self) -> bool:
@@ -162,9 +166,10 @@ class Probe:
         return self.seconds[-1]
 
     def _run(self, repeats: int) -> None:
-        if self.may_repeat:
+        if self.may_repeat and not self.launches:
             self.kernel.set_arg(3, np.int32(repeats))
-        cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
+        for _ in range(repeats if self.launches else 1):
+            cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
         self.queue.finish()
 
     def rate(self, overhead: float = 0.0) -> Rate:
@@ -225,7 +230,7 @@ class Bench:
 
     @cached_property
     def _simple(self) -> Loaded:
-        return self._loaded(_SOURCE)
+        return self._loaded(_MULTIPLY_ADDS + _SOURCE)
 
     def _loaded(self, text: str, accumulators: int = ACCUMULATORS) -> Loaded:
         source = source_of(text, self.dtype, self.lanes, self.group, self.line, accumulators)
@@ -249,15 +254,17 @@ class Bench:
             self._buffers[rounded] = (made[0], made[1])
         return self._buffers[rounded]
 
-    def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
-        return self.probe(self._simple, name, groups, n, work, bytes_of, may_repeat=may_repeat)
+    def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, **how: bool) -> Probe:
+        return self.probe(self._simple, name, groups, n, work, bytes_of, **how)
 
-    def probe(self, loaded: Loaded, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True) -> Probe:
+    def probe(
+        self, loaded: Loaded, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True, launches: bool = False
+    ) -> Probe:
         """A probe of as many repeats as make a sample, each of ``work`` units, on two buffers of so many bytes."""
         x, y = self._memory(bytes_of)
         kernel = cl.Kernel(loaded.program, name)
         kernel.set_args(x, y, np.int32(n), np.int32(1))
-        probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work, (x, y), may_repeat=may_repeat)
+        probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work, (x, y), 1, may_repeat, launches)
         probe.sample()
         while probe.sample() and probe.sample() and probe.lengthen():
             pass
@@ -278,10 +285,10 @@ class Bench:
         """Scalar multiply-adds, by this many groups at once."""
         return self._probe("probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, groups * self._step)
 
-    def sums(self, accumulators: int) -> Probe:
-        """Scalar multiply-adds that so many accumulators take in turns, by one group."""
-        loaded = self._loaded(_SOURCE, accumulators)
-        return self.probe(loaded, "probe_mac", 1, 1, accumulators * self.lanes * self.group, self._step)
+    def sums(self, accumulators: int, groups: int = 1) -> Probe:
+        """Scalar multiply-adds that so many accumulators take in turns, by so many groups."""
+        loaded = self._loaded(_MULTIPLY_ADDS, accumulators)
+        return self.probe(loaded, "probe_mac", groups, 1, accumulators * self.lanes * self.group * groups, groups * self._step)
 
     def chained(self, groups: int = 1) -> Probe:
         """Multiply-adds that each wait for the one before, by so many groups; those of one group at once count as one."""
@@ -300,6 +307,10 @@ class Bench:
     def empty(self, groups: int) -> Probe:
         """Launches of groups that do nothing."""
         return self._probe("probe_nothing", groups, 1, 1, groups * self._step, may_repeat=False)
+
+    def launches(self, groups: int) -> Probe:
+        """Launches of so many groups that do nothing, one right behind another, and one wait for all of them."""
+        return self._probe("probe_nothing", groups, 1, 1, groups * self._step, launches=True)
 
 
 def best_bench(device: cl.Device, dtype: str) -> Bench:

@@ -7,9 +7,7 @@ each sample.
 from __future__ import annotations
 
 import dataclasses
-import os
 import platform
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +27,7 @@ from ..program.building import build, lowered
 from ..program.program import Program
 from ..runtime.isolation import TIMEOUT
 from ..runtime.loaded import Loaded, queue_of
+from .machine_share import CoreWatch, Interference
 from .measurement import Measurement, Provenance, Subject
 from .outcome import KernelError, Outcome
 from .resident import Resident
@@ -65,42 +64,6 @@ class Eviction:
     def __call__(self) -> None:
         self._loaded.enqueue(self._queue)
         self._queue.finish()
-
-
-_STAT = Path("/proc/stat")
-_IDLE = (3, 4)
-"""The positions of idle and waiting time among the numbers of a processor's line."""
-
-
-class Interference:
-    """Watches from its making on; :meth:`share` is what other processes had of all processors since, from 0 to 1."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-        self._busy = _busy_seconds()
-        self._own = _own_seconds()
-
-    def share(self) -> float | None:
-        """The others' share, ``None`` where the system does not say or too little time has passed to tell (0.2 s)."""
-        elapsed = time.perf_counter() - self._start
-        busy = _busy_seconds()
-        if self._busy is None or busy is None or elapsed < 0.2:
-            return None
-        others = (busy - self._busy) - (_own_seconds() - self._own)
-        return round(min(1.0, max(0.0, others / (elapsed * (os.cpu_count() or 1)))), 3)
-
-
-def _busy_seconds() -> float | None:
-    """Seconds that all processors together have worked since the system started."""
-    if not _STAT.exists():
-        return None
-    fields = [int(number) for number in _STAT.read_text().splitlines()[0].split()[1:9]]
-    return sum(number for position, number in enumerate(fields) if position not in _IDLE) / float(os.sysconf("SC_CLK_TCK"))
-
-
-def _own_seconds() -> float:
-    """Seconds that this process has worked, its threads included."""
-    return time.process_time()
 
 
 @dataclass(frozen=True)
@@ -199,8 +162,13 @@ def measure_together(
     timed = [attempt for attempt in attempts if not isinstance(attempt, Measurement)]
     evict = Eviction(chosen) if cold and timed else None
     watch = Interference()
-    with Stage("measuring in turns", progress, repeats) as sampling:
-        samples = iter(time_together(timed, repeats=repeats, evict=evict, after_round=sampling.advance) if timed else ())
+    with Stage("measuring in turns", progress, repeats) as sampling, CoreWatch(chosen if timed else None) as cores:
+
+        def after_round() -> None:
+            sampling.advance()
+            cores.look()
+
+        samples = iter(time_together(timed, repeats=repeats, evict=evict, after_round=after_round) if timed else ())
     others = watch.share()
     names = [*labels, *[""] * (len(items) - len(labels))]
     results = []
@@ -208,7 +176,10 @@ def measure_together(
         found = attempt if isinstance(attempt, Measurement) else _judged(attempt, next(samples))
         text = label or (attempt.label if isinstance(attempt, HostFunction) else "")
         state: CacheState = "cold" if cold else "warm"
-        results.append(dataclasses.replace(found, label=text, cache_state=state, interference=others if found.samples_ns else None))
+        if found.samples_ns:
+            origin = dataclasses.replace(found.provenance, cores=cores.given if isinstance(attempt, BoundProgram) else None)
+            found = dataclasses.replace(found, interference=others, provenance=origin)
+        results.append(dataclasses.replace(found, label=text, cache_state=state))
     return tuple(results)
 
 

@@ -45,7 +45,10 @@ PACKAGES = ("feinsum_fuse", "loopy", "islpy", "pyopencl", "numpy")
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where, with what and when something was measured; ``threads`` are the compute units in use."""
+    """Where, with what and when something was measured; ``threads`` are the compute units in use.
+
+    Units of a processor may be those of a machine that is shared with others, so what ``cores`` says is less at times.
+    """
 
     device: DeviceInfo
     versions: Versions
@@ -54,6 +57,13 @@ class Provenance:
     threads: Count
     date: Annotated[str, Bounded(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$", max_length=40)]
     harness: Count = HARNESS
+    cores: Finite | None = None
+    """Cores' worth of work that all of them did at the same time while it was timed; ``None`` where nobody looked."""
+
+    @property
+    def missing_cores(self) -> str:
+        """That the machine gave fewer cores than the device has, in words; empty if it did not."""
+        return fewer_cores(self.cores, self.threads)
 
     @classmethod
     def now(cls, device: DeviceInfo, source_hash: str = "", options: tuple[str, ...] = ()) -> Provenance:
@@ -148,12 +158,20 @@ class Measurement(InNotebooks):
         own = f", device's own median {time_text(self.event_median)}" if self.event_ns else ""
         verified = f"; relative error {self.error:.1e} of {self.tolerance:.1e} allowed" if self.error is not None else ""
         busy = f"; other processes had {self.interference:.0%} of the processors" if (self.interference or 0) > BUSY else ""
-        return f"{head}{times}{own} ({self.cache_state}, {count}; {where}){verified}{busy}"
+        fewer = f"; {self.provenance.missing_cores}" if self.provenance.missing_cores else ""
+        return f"{head}{times}{own} ({self.cache_state}, {count}; {where}){verified}{busy}{fewer}"
 
 
 MeasurementText = Annotated[Measurement, Partly(Measurement, without=frozenset({"subject", "interference"}))]
 """A measurement as it is stored."""
 _MEASUREMENTS: Adapter[Measurement] = Adapter(MeasurementText, "measurement", DeviceError)
+
+
+def fewer_cores(given: float | None, expected: float) -> str:
+    """That a machine gave fewer cores than expected, in words; empty if it gave nearly as many, or if nobody looked."""
+    if given is None or given > (1 - BUSY) * expected:
+        return ""
+    return f"the machine gave {given:.1f} of {expected:.3g} cores while this was timed"
 
 
 def interquartile_range(values: tuple[float, ...]) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ...formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ...formats.opencl import SHARED_KINDS
 from ...formats.spec import Spec
+from ..processor import starting_seconds
 from .footprint import TreePath
 
 
@@ -62,14 +63,11 @@ def _is_group(spec: Spec, loop: Spatial) -> bool:
     return fanouts.get(f"{loop.component}.{loop.name}", fanouts.get(loop.component, "loop")).startswith("group")
 
 
-def launch_seconds(spec: Spec) -> float:
-    """Seconds that starting kernels and work-groups costs on a calibrated device; 0 for an architecture that does not say.
+def launch_seconds(spec: Spec, working: float = 0.0, *, cold: bool = False) -> float:
+    """Seconds that starting kernels and work-groups adds to a run that works for so many seconds; 0 for an architecture that does not say.
 
-    ``arch.variables``: ``launch_seconds`` for each kernel, ``group_seconds`` for each work-group.
+    :func:`~feinsum_fuse.model.processor.starting_seconds` has the variables.
     """
-    if spec.arch is None:
+    if spec.arch is None or not {"launch_seconds", "group_seconds"} & set(spec.arch.variables):
         return 0.0
-    known = spec.arch.variables
-    if "launch_seconds" not in known and "group_seconds" not in known:
-        return 0.0
-    return kernels(spec) * float(known.get("launch_seconds", 0.0)) + groups(spec) * float(known.get("group_seconds", 0.0))
+    return starting_seconds(spec.arch, kernels(spec), groups(spec), working, cold=cold)

@@ -40,7 +40,11 @@ class CodeLine:
     def counts(self) -> dict[str, float]:
         """Unrolled loop -> its copies that run, on average where no case is looked at."""
         return {
-            loop.name: self.known[loop.name] if loop.name in self.known else average_trips(loop, (*self.above, *self.unrolled[:depth]))
+            loop.name: 1.0
+            if loop.name in self.statement.first
+            else self.known[loop.name]
+            if loop.name in self.known
+            else average_trips(loop, (*self.above, *self.unrolled[:depth]))
             for depth, loop in enumerate(self.unrolled)
         }
 
@@ -53,7 +57,9 @@ class CodeLine:
     @property
     def copies(self) -> float:
         """How many copies of the statement run."""
-        return math.prod(self.counts.values())
+        counts = self.counts
+        later = [count for name, count in counts.items() if name in self.statement.later]
+        return math.prod(counts.values()) * (1 - 1 / math.prod(later) if later else 1.0)
 
     @property
     def width(self) -> int:

@@ -14,6 +14,7 @@ from ...lowering.lowering import lower
 from ...lowering.unscheduled import unscheduled
 from ...schedule.tree.nest import For, Nest, Node, walk
 from ...schedule.tree.parallel import kernel_starts
+from ..processor import starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
@@ -95,16 +96,15 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
     """The same for a kernel in normal form."""
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
-    launch, group = machine.variable("launch_seconds", 0.0), machine.variable("group_seconds", 0.0)
     parts: list[BlockTime] = []
-    launches = 0.0
+    started = 0
     timing = _Timing(nest, machine, cold)
     for body in kernels:
         groups = groups_of(body)
-        stretch = makespan(groups, machine.cores, machine.group_parts) * machine.cores / groups
-        parts += timing.parts(body, stretch, Occupancy.of(nest, body, groups, machine))
-        launches += launch + group * groups
-    return KernelTime(tuple(parts), launches)
+        started += groups
+        parts += timing.parts(body, groups)
+    working = sum(part.seconds for part in parts)
+    return KernelTime(tuple(parts), starting_seconds(machine.arch, len(kernels), started, working, cold=cold))
 
 
 def groups_of(body: Sequence[Node]) -> int:
@@ -133,6 +133,18 @@ def makespan(groups: int, threads: int, parts: tuple[int, int]) -> int:
 
 
 @dataclass(frozen=True)
+class _CorePart:
+    """What one kernel makes of the time of one core that would do all of its work alone."""
+
+    share: float
+    """The part of the work that the busiest core has."""
+    own: float
+    """The same, longer by what cores that work at the same time do less: of what a core does and has for itself."""
+    items: Occupancy | None
+    """Of work-items as lanes."""
+
+
+@dataclass(frozen=True)
 class _Timing:
     nest: Nest
     machine: Machine
@@ -146,19 +158,21 @@ class _Timing:
     def traffic(self) -> LineTraffic:
         return LineTraffic(self.nest, self.machine)
 
-    def parts(self, body: tuple[Node, ...], stretch: float, items: Occupancy | None) -> list[BlockTime]:
-        """The blocks of one kernel, of which the busiest core runs ``stretch`` times its share; ``items``: of work-items as lanes."""
+    def parts(self, body: tuple[Node, ...], groups: int) -> list[BlockTime]:
+        """The blocks of one kernel of so many groups."""
+        cores = self.machine.cores
+        stretch = makespan(groups, cores, self.machine.group_parts) * cores / groups
+        busy = min(groups, cores)
+        share = stretch / cores
+        part = _CorePart(share, share * busy / self.machine.together(busy), Occupancy.of(self.nest, body, groups, self.machine))
         found = list(blocks(self.nest, body))
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         levels = self.machine.levels
         for inner, outer in pairwise(levels):
             fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold)
-        share = stretch / self.machine.cores
-        return [self._part(block, fetched, share, items) for block in found]
+        return [self._part(block, fetched, part) for block in found]
 
-    def _part(
-        self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], share: float, items: Occupancy | None
-    ) -> BlockTime:
+    def _part(self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart) -> BlockTime:
         cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
         core = sum(part * straight.seconds for part, straight in cases)
         operations = sum(part * straight.issued for part, straight in cases) * block.trips * block.entries
@@ -168,19 +182,19 @@ class _Timing:
         for level in self.machine.levels[1:]:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
             moved[level.name] = sum(f.lines for f in lines)
-            memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * share
+            part = of.share if level.shared else of.own
+            memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * part
             if level.shared:
                 misses = max(misses, sum(f.lines * f.unforeseen for f in lines if not f.written))
-        if items is not None:
+        if of.items is not None:
             work = sum(part * straight.iteration for part, straight in cases) * block.trips * block.entries
-            core, misses = items.core(block, self.machine, work, core), 0.0
-            memory |= self._of_items(block, items, memory, sum(part * straight.loads for part, straight in cases), share)
+            core, misses = of.items.core(block, self.machine, work, core), 0.0
+            memory |= self._of_items(block, of.items, memory, sum(part * straight.loads for part, straight in cases), of.share)
         first = block.lines[0].statement
         waiting = stalled(self.machine.seconds("unforeseen"), self.machine.figure("lookahead_operations"), core, operations, misses)
         loss = self.machine.figure("overlap_loss")
-        stretch = share * self.machine.cores
-        return BlockTime(first.einsum, first.role, (core + waiting) * share, memory, loss, _code_figures(cases, block), moved, stretch)
-
+        stretch = of.share * self.machine.cores
+        return BlockTime(first.einsum, first.role, (core + waiting) * of.own, memory, loss, _code_figures(cases, block), moved, stretch)
 
     def _of_items(
         self, block: BasicBlock, items: Occupancy, memory: Mapping[str, float], loads: float, share: float

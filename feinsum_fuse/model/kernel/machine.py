@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from ...formats.arch import Arch, Compute, Memory
 from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.opencl import GROUP_KINDS, PRIVATE_KINDS, SHARED_KINDS
@@ -82,6 +84,22 @@ class Machine:
     def cores(self) -> int:
         """Compute units."""
         return self.fanout("group.0")
+
+    @cached_property
+    def _together(self) -> tuple[list[float], list[float]]:
+        """Numbers of cores that were measured working at the same time, and the cores' worth of work that they did."""
+        name = "cores_together_"
+        known = {float(key.removeprefix(name)): float(value) for key, value in self.arch.variables.items() if key.startswith(name)}
+        counts = sorted(known)
+        return counts, [known[count] for count in counts]
+
+    def together(self, cores: int) -> float:
+        """Cores' worth of work that so many cores do at the same time, in cores of the architecture's rates.
+
+        As measured, along lines between what was measured; as many as they are where the architecture does not say.
+        """
+        counts, works = self._together
+        return float(np.interp(cores, counts, works)) if counts else float(cores)
 
     @cached_property
     def lanes(self) -> int:

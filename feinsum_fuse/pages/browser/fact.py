@@ -59,7 +59,7 @@ def _provenance(record: Record) -> Iterator[tuple[str, str]]:
     yield "date", about.date
     yield "device", str(about.device)
     yield "driver", about.device.driver
-    yield "threads", str(about.threads)
+    yield "threads", str(about.threads) + (f", {about.missing_cores}" if about.missing_cores else "")
     yield "versions", ", ".join(f"{name} {version}" for name, version in about.versions.items())
     yield "options", " ".join(about.options)
     yield "source", about.source_hash or "-"

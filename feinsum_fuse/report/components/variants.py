@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 
 import numpy as np
+from constantdict import constantdict
+from pymbolic.primitives import Sum, Variable
 
 from ...formats.affine import Affine
+from ...formats.language.reductions import ADD
 from ...formats.opencl import MEMORIES, level_of
+from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Node, Place, Statement, rebuilt
 from ...schedule.tree.parallel import memory_of
 
@@ -18,7 +22,6 @@ NEAR = 4
 """An array that is kept near takes at most this part of the nearest cache."""
 TOGETHER: Mapping[str, str] = MappingProxyType(
     {
-        "arithmetic alone": "compilers drop loads whose values nothing uses; without far memory, arithmetic and near accesses are left",
         "one cache alone": "far memory is all that lies beyond the nearest cache",
     }
 )
@@ -33,6 +36,7 @@ def variants(nest: Nest, near_bytes: float) -> Iterator[tuple[str, Nest, Nest]]:
     copied = copied_once(nest)
     for what, changed, asked in (
         ("far memory", near(nest, near_bytes / NEAR), None),
+        ("arithmetic", without_arithmetic(nest), None),
         ("repeated copies", copied, without_repeats(nest, copied)),
         ("other cores", on_one_core(nest), None),
         ("further iterations", once(nest), None),
@@ -85,6 +89,54 @@ def _span(indices: Collection[Affine], above: tuple[For, ...], kept: Collection[
     """Elements that these loops touch; a loop of symbolic length touches too many."""
     extents = {loop.name: loop.extent or 2**30 for loop in above}
     return prod(Affine(index.restricted(kept).terms).extent(extents) for index in indices)
+
+
+def without_arithmetic(nest: Nest) -> Nest:
+    """Every value that is loaded is added to a sum once, and nothing else is computed: all loads and stores stay.
+
+    Sums are those of the Einsums, so that a compiler can leave nothing out. ``Z[i, j] += A[i] * B[j]`` in copies of ``i`` and ``j``, where
+    registers hold ``A[i]`` and ``B[j]``, becomes ``Z[0, 0] += A[0] + B[0]``, ``Z[i, 0] += A[i]`` and ``Z[0, j] += B[j]``.
+    """
+
+    def changed(node: Node, above: tuple[For, ...]) -> tuple[Node, ...]:
+        if isinstance(node, For):
+            inside = tuple(new for child in node.body for new in changed(child, (*above, node)))
+            return (dataclasses.replace(node, body=inside),)
+        return _added(nest, node, above)
+
+    return nest.replace(body=tuple(new for node in nest.body for new in changed(node, ())))
+
+
+def _added(nest: Nest, statement: Statement, above: tuple[For, ...]) -> tuple[Statement, ...]:
+    """What is left of a statement: one that adds all operands up, and one for each operand in copies where it alone is loaded anew."""
+    places = tuple(dict.fromkeys(statement.operands))
+    kinds = {nest.dtype_of(place.source) for place in (*places, statement.target)}
+    if statement.role not in {"update", "map"} or not places or len(kinds) > 1:
+        return (statement,)
+    if statement.reduce is None:
+        return (_sum_of(statement, places),)
+    copies = [loop.name for loop in above if loop.binding == "unroll"]
+    held = {place: {name for name in copies if not any(name in index.variables for index in place.indices)} for place in places}
+    every = [name for name in copies if any(name in some for some in held.values())]
+    found = [_sum_of(statement, places, first=every)]
+    for place, some in held.items():
+        if others := [name for name in every if name not in some]:
+            found.append(_sum_of(statement, (place,), first=[name for name in every if name in some], later=others))
+    return tuple(found)
+
+
+def _sum_of(statement: Statement, places: tuple[Place, ...], first: Sequence[str] = (), later: Sequence[str] = ()) -> Statement:
+    """The statement with the sum of some places as its value, added up; while ``first`` are at 0 and one of ``later`` is not."""
+    terms = [Variable(operand_name(k)) for k in range(len(places))]
+    return dataclasses.replace(
+        statement,
+        value=terms[0] if len(terms) == 1 else Sum(tuple(terms)),
+        operands=places,
+        values=constantdict(),
+        reduce=None if statement.reduce is None else ADD.name,
+        first=tuple(dict.fromkeys((*statement.first, *first))),
+        later=statement.later or tuple(later),
+    )
 
 
 def copied_once(nest: Nest) -> Nest:

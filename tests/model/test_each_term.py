@@ -1,0 +1,130 @@
+"""Every figure of the kernel model isolated: a kernel that waits for it alone, and one that does not ask for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.model.kernel.kernel_time import kernel_time
+from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.model.processor import CYCLES, FIGURES
+from tests.model.test_kernel_time import DEVICE, product, with_variables
+
+SLOW = 1e-6
+"""Seconds that whatever else a kernel does are short beside."""
+
+
+def elementwise(value: str) -> Spec:
+    """An elementwise Einsum whose lanes run along rows."""
+    return _mapped(
+        f"{{rank_sizes: {{M: 64, N: 64}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = {value}']}}",
+        "[A, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 8}\n"
+        "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
+def scalars(rows: int, columns: int, *, registers: bool) -> Spec:
+    """A product without lanes, whose sums take turns in memory or in registers."""
+    held = "- !Storage {tensors: [Z], component: Register}\n  " if registers else ""
+    return _mapped(
+        f"{{rank_sizes: {{M: {rows}, N: {columns}, K: 256}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
+        "[A, B, Z]",
+        f"- !Temporal {{rank_variable: n, tile_shape: 1}}\n  {held}- !Temporal {{rank_variable: k, tile_shape: 1}}\n"
+        "  - !Temporal {rank_variable: m, tile_shape: 1}",
+    )
+
+
+def columns(rows: int, deep: int) -> Spec:
+    """A product whose lanes run down the columns of what it reads: lanes are filled one by one."""
+    return _mapped(
+        f"{{rank_sizes: {{M: {rows}, N: 8, K: {deep}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
+        "[A, B, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 8}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
+        "  - !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
+        "  - !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
+def _mapped(workload: str, tensors: str, loops: str) -> Spec:
+    head = DEVICE.partition("workload:")[0]
+    text = f"workload: {workload}\nmapping:\n  nodes:\n  - !Storage {{tensors: {tensors}, component: Main}}\n  {loops}\n"
+    return ff.loads(f"{head}{text}  - !Compute {{einsum: Z, component: MAC}}\n")
+
+
+REGISTER_TILE = product(4, 2)
+"""Multiply-adds alone."""
+CASES: dict[str, tuple[Spec, Spec | None]] = {
+    "load": (REGISTER_TILE, None),
+    "store": (product(2, 1, registers=False), None),
+    "issue": (REGISTER_TILE, None),
+    "multiply_add_latency": (product(1, 1), product(2, 1, registers=False)),
+    "memory_chain": (scalars(16, 16, registers=False), REGISTER_TILE),
+    "vector_memory_chain": (product(2, 1, registers=False), REGISTER_TILE),
+    "vector_memory_update": (product(2, 1, registers=False), REGISTER_TILE),
+    "pack": (columns(64, 64), REGISTER_TILE),
+    "guarded_pack": (columns(61, 64), columns(64, 64)),
+    "far_line": (columns(512, 4096), REGISTER_TILE),
+    "mispredict": (REGISTER_TILE, None),
+    "lone_line": (columns(512, 4096), REGISTER_TILE),
+    "unforeseen": (columns(512, 4096), REGISTER_TILE),
+    "exp_vector": (elementwise("exp(A[m, n])"), elementwise("2 * A[m, n]")),
+    "div_vector": (elementwise("1 / A[m, n]"), elementwise("2 * A[m, n]")),
+}
+"""Figure -> a kernel whose time follows it, and one whose time does not ask for it; ``None`` where every kernel does."""
+
+FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
+    "vector_registers": (product(8, 2), 16, 32),
+    "cache_share": (product(4, 2, size=256), 0.1, 1.0),
+    "far_bytes": (product(4, 2, size=512), 4096, 1024),
+    "followed_rows": (product(4, 2, size=512), 512, 1),
+    "overlap_loss": (product(4, 2, size=2048), 0, 1),
+    "line_bytes": (product(4, 2, size=2048), 64, 128),
+    "lookahead_operations": (product(1, 1), 64, 512),
+    "first_cache_sets": (product(4, 2, size=512), 64, 4096),
+}
+"""Figure -> a kernel whose time it changes, and two values."""
+
+
+def seconds(spec: Spec, **more: float) -> float:
+    """The time of the kernel."""
+    spec = with_variables(spec, **more)
+    machine = Machine.of(spec)
+    assert machine is not None
+    return kernel_time(spec, machine).seconds
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_follows_its_term(name: str) -> None:
+    asks, another = CASES[name]
+    assert seconds(asks, **{f"{name}_seconds": SLOW}) > 10 * seconds(asks, **{f"{name}_seconds": 1e-12})
+    if another is not None:
+        assert seconds(another, **{f"{name}_seconds": SLOW}) == seconds(another, **{f"{name}_seconds": 1e-12})
+
+
+def test_every_operation_is_isolated() -> None:
+    assert set(CYCLES) <= set(CASES)
+
+
+@pytest.mark.parametrize("name", FIGURE_CASES)
+def test_a_kernel_follows_its_figure(name: str) -> None:
+    spec, *values = FIGURE_CASES[name]
+    one, other = (seconds(spec, **{name: value}) for value in values)
+    assert one != other
+
+
+def test_every_figure_is_isolated() -> None:
+    assert set(FIGURES) - set(FIGURE_CASES) == {"least_groups_at_once", "most_groups_at_once"}, "those of test_groups_over_threads"
+
+
+def test_the_page_names_tests_that_exist() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "doc" / "model.rst").read_text()
+    found = re.findall(r"``(test_\w+)``", page)
+    assert len(found) > 20
+    text = "".join(file.read_text() for file in (root / "tests" / "model").glob("test_*.py"))
+    assert [name for name in found if f"def {name}(" not in text] == []
