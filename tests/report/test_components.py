@@ -51,7 +51,7 @@ def test_without_arithmetic_each_loaded_value_is_added_once() -> None:
     nest = ff.lower(spec).nest(ff.cascade(spec).kernel())
     added = [s for _, s in without_arithmetic(nest).points if s.role == "update"]
     assert len(added) == 3 and all(s.reduce == "add" for s in added)
-    both, *apart = added
+    *apart, both = added
     assert len(both.operands) == 2 and [len(s.operands) for s in apart] == [1, 1]
     assert set(both.first) == {name for s in apart for name in (*s.first, *s.later)}
     machine = Machine.of(spec)

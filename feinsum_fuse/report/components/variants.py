@@ -118,11 +118,12 @@ def _added(nest: Nest, statement: Statement, above: tuple[For, ...]) -> tuple[St
     copies = [loop.name for loop in above if loop.binding == "unroll"]
     held = {place: {name for name in copies if not any(name in index.variables for index in place.indices)} for place in places}
     every = [name for name in copies if any(name in some for some in held.values())]
-    found = [_sum_of(statement, places, first=every)]
-    for place, some in held.items():
-        if others := [name for name in every if name not in some]:
-            found.append(_sum_of(statement, (place,), first=[name for name in every if name in some], later=others))
-    return tuple(found)
+    alone = [
+        _sum_of(statement, (place,), first=[name for name in every if name in some], later=others)
+        for place, some in held.items()
+        if (others := [name for name in every if name not in some])
+    ]
+    return (*alone, _sum_of(statement, places, first=every))
 
 
 def _sum_of(statement: Statement, places: tuple[Place, ...], first: Sequence[str] = (), later: Sequence[str] = ()) -> Statement:
