@@ -39,7 +39,7 @@ def test_a_measurement_keeps_its_cores() -> None:
 
 
 def test_older_records_know_of_no_cores() -> None:
-    text = Measurement(Outcome.ok, "done", "", PROVENANCE, samples_ns=(1e6,)).to_json().replace('"cores": null, ', "")
+    text = Measurement(Outcome.ok, "done", "", PROVENANCE, samples_ns=(1e6,)).to_json()
     assert "cores" not in text
     assert Measurement.from_json(text).provenance.cores is None
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from constantdict import constantdict
-from pydantic import GetPydanticSchema
+from pydantic import GetPydanticSchema, SerializerFunctionWrapHandler, WrapSerializer
 from pydantic_core import core_schema
 
 from ...codegen.executable import Argument
@@ -72,6 +72,16 @@ class Provenance:
         return cls(device, versions, source_hash, options, device.units, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
+def _as_known(provenance: Provenance, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+    """What nobody looked at is not written: records from before there was such a field stay as they are."""
+    found: dict[str, object] = write(provenance)
+    return {name: value for name, value in found.items() if name != "cores" or value is not None}
+
+
+ProvenanceText = Annotated[Provenance, WrapSerializer(_as_known)]
+"""A provenance as it is stored."""
+
+
 def _installed(name: str) -> bool:
     try:
         importlib.metadata.version(name)
@@ -102,7 +112,7 @@ class Measurement(InNotebooks):
     outcome: Outcome
     stage: Word
     message: str
-    provenance: Provenance
+    provenance: ProvenanceText
     samples_ns: tuple[Nanoseconds, ...] = ()
     event_ns: tuple[Finite, ...] = ()
     runs_per_sample: Annotated[int, Bounded(ge=1, lt=2**63)] = 1
