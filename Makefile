@@ -14,9 +14,18 @@ demo: $(VENV)/installed
 test: lint browser
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
+# One area after another, or AREA=mapper, AREA="model attack/test_calls.py"; doc/testing.rst says how long each takes.
+AREAS := $(sort $(patsubst tests/%/,%,$(dir $(wildcard tests/*/test_*.py)))) $(sort $(notdir $(wildcard tests/test_*.py)))
+AREA ?= $(AREAS)
+
 test-slow: lint browser
 	@echo "seed $${FEINSUM_FUSE_SEED:-20261}, commit $$(git rev-parse HEAD 2>/dev/null || echo unknown)"
-	FEINSUM_FUSE_SLOW=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	@failed=; for area in $(AREA); do \
+	    begin=$$(date +%s); \
+	    FEINSUM_FUSE_SLOW=1 $(BIN)/python -m pytest -q -n auto --dist worksteal "tests/$$area" || failed="$$failed $$area"; \
+	    echo "== $$area: $$(( ($$(date +%s) - begin + 30) / 60 )) minutes"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 # Chromium for the tests of pages: Debian's package, installed where that can be done. Without it these tests are skipped, and say so.
 browser:

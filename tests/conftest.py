@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.sweeps import PART, SEED, SLOW
+from tests.sweeps import CLOCK, PART, SEED, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -35,6 +35,10 @@ def _own_catalogue() -> None:
 
 
 _own_catalogue()
+if CLOCK:
+    from tests.clock import falsify
+
+    falsify(CLOCK)
 
 
 def _commit() -> str:
@@ -47,7 +51,8 @@ def _commit() -> str:
 
 def pytest_report_header() -> str:
     """The line above every run that says how to repeat it."""
-    return f"sweeps: {'in full' if SLOW else PART}, seed {SEED}, commit {_commit()}"
+    uneven = f", times multiplied at random (FEINSUM_FUSE_CLOCK={CLOCK})" if CLOCK else ""
+    return f"sweeps: {'in full' if SLOW else PART}, seed {SEED}, commit {_commit()}{uneven}"
 
 
 @pytest.fixture(autouse=True, scope="session")

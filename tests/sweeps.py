@@ -6,6 +6,8 @@ import os
 
 SLOW = os.environ.get("FEINSUM_FUSE_SLOW") == "1"
 PART = "a twentieth, of 500 and more a fortieth, of thousands a hundredth"
+CLOCK = os.environ.get("FEINSUM_FUSE_CLOCK", "")
+"""With a number, times that kernels are measured to take are multiplied at random (:mod:`tests.clock`)."""
 SEED = int(os.environ.get("FEINSUM_FUSE_SEED", "20261"))
 
 

@@ -236,7 +236,7 @@ def _faster(ways: Sequence[Way], options: BuildOptions) -> Program:
             reasons.append(f"{way.origin.name}: {error.message}")
     if len(programs) > 1:
         with Stage("timing in turns", options.progress):
-            times = least([program.runner for program in programs], programs[0].example.inputs)
+            times = least([partial(program.runner, programs[0].example.inputs) for program in programs])
         best = int(np.argmin(times))
         for place, (program, taken) in enumerate(zip(programs, times, strict=True)):
             if place != best:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..formats.arch import Arch
+from ..schedule.target import Target
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ FIGURES: dict[str, Assumed] = {
     "far_bytes": Assumed(2048, "greatest stride that a prefetcher follows (Intel Optimization Manual, Data Prefetching: IP-based stride)"),
     "followed_rows": Assumed(32, "streams that are foreseen in turns (Intel Optimization Manual, Data Prefetching: streamer)"),
     "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
-    "least_groups_at_once": Assumed(32, "groups for each thread that PoCL hands out at once while few are left; calibrations say"),
-    "most_groups_at_once": Assumed(256, "the same while many are left (PoCL, pthread_scheduler.c)"),
+    "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
+    "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
     "overlap_loss": Assumed(0.0, "part of the shorter of fetching and computing that the longer does not hide; a calibration measures it"),
 }
 """Name in ``arch.variables`` -> what is assumed.

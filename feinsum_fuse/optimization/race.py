@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import loopy as lp
 
@@ -56,17 +57,17 @@ def times(
     if not trial.is_bounded:
         raise LoweringError("an index holds integers from the arguments that random ones might lead out of its array: it is not timed")
     programs = [trial.program(program) for program in programs]
-    runners = [Runner(program, found) for program in programs]
     inputs = {a.name: trial.inputs[a.name] for a in programs[0].inputs}
+    calls = [partial(Runner(program, found), inputs) for program in programs]
     if is_long:
-        others = medians(runners[1:], inputs)
+        others = medians(calls[1:])
         limit = PATIENCE_S + PATIENCE * min(others, default=0.0)
         result = run_isolated(programs[0], inputs, device, timeout_s=limit)
         if result.outcome is Outcome.timeout:
             return Times(PATIENCE * min(others, default=0.0), others, is_bound=True)
         if result.outcome is not Outcome.ok:
             raise KernelError(result.outcome, result.stage, f"the kernel fails as it was given: {result.message}", programs[0])
-    first, *rest = turns(runners, inputs)
+    first, *rest = turns(calls)
     ratios = [[a / b for a, b in zip(first, other, strict=True)] for other in rest]
     spreads = tuple((min(some), max(some)) for some in ratios) if len(first) > 1 else ()
     return Times(statistics.median(first), tuple(map(statistics.median, rest)), spreads=spreads)

@@ -7,9 +7,7 @@ the lengths: those that are chosen at a few points compete at each of them, and 
 from __future__ import annotations
 
 import math
-import statistics
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +28,7 @@ from ..cascades.matching.match import Match, match
 from ..codegen.generation import Generated, executable, generated
 from ..device.catalogue import DeviceInfo, find_device, target_of
 from ..device.program.runner import Array, Runner
+from ..device.timing.turns import medians
 from ..errors import DeviceError, Error, LoweringError, MatchError
 from ..mappings.default_mapping import default_schedule
 from ..progress import Hook, Stage
@@ -42,7 +41,6 @@ Sizes = tuple[int, ...]
 """One for each symbolic length, in the order of the program's names."""
 Ranges = Mapping[str, tuple[int, int]]
 """Symbolic length -> the least and the largest one."""
-TURNS = 5
 TURNS_S = 0.25
 """Seconds of all candidates together at one point after which it is timed no more."""
 MOST_KEPT = 64
@@ -294,13 +292,5 @@ class _Range:
         runners = [Runner(trial.program(part.generated.at(numbers)), device) for part in parts]
         given = [{a.name: trial.inputs[a.name] for a in r.executable.inputs if a.name not in numbers} for r in runners]
         given = [{**some, **_by_value(r, self.ranges, sizes)} for some, r in zip(given, runners, strict=True)]
-        taken: list[list[float]] = [[] for _ in runners]
-        for turn in range(1 + TURNS):
-            for runner, arrays, times in zip(runners, given, taken, strict=True):
-                start = time.perf_counter()
-                runner(arrays)
-                times.append(time.perf_counter() - start)
-            if turn and sum(map(sum, taken)) > TURNS_S:
-                break
-        medians = [statistics.median(times[1:]) for times in taken]
-        return medians.index(min(medians))
+        times = medians([partial(runner, arrays) for runner, arrays in zip(runners, given, strict=True)], TURNS_S)
+        return times.index(min(times))

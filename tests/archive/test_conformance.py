@@ -226,7 +226,7 @@ def test_a_commit_whose_answer_was_lost_is_not_repeated_twice(url: str) -> None:
 def test_restarts_lose_nothing_that_was_acknowledged(postgres: Server, writers: Writers) -> None:
     """Restarts, orderly and by crash, while three processes write; none of them has to know."""
     url, generator = postgres.new_schema(), random.Random(SEED)
-    count = 2000 if SLOW else 50
+    count = 500 if SLOW else 50
     writers.start(url, count, *range(3))
     end = threading.Thread(target=writers.finish)
     end.start()
@@ -236,8 +236,10 @@ def test_restarts_lose_nothing_that_was_acknowledged(postgres: Server, writers: 
         time.sleep(generator.uniform(0.05, 0.2))
         postgres.stop("immediate" if number % 2 else "fast")
         postgres.start()
-    end.join(120)
-    assert not end.is_alive()
+    while end.is_alive():
+        known = len(writers.facts)
+        end.join(60)
+        assert not end.is_alive() or len(writers.facts) > known, "nobody has written anything for a minute"
     assert writers.errors == []
     assert len(set(writers.facts)) == 3 * count
     assert {json.loads(line)["fact"] for line in export_facts(url)} == set(writers.facts)

@@ -31,7 +31,7 @@ def stored(url: str) -> dict[str, tuple[float, ...]]:
 
 def test_eight_processes_lose_nothing(writers: Writers, tmp_path: Path) -> None:
     """The database is created by whoever comes first."""
-    url, count = str(tmp_path / "facts.sqlite3"), 1000 if SLOW else 10
+    url, count = str(tmp_path / "facts.sqlite3"), 200 if SLOW else 10
     writers.start(url, count, *range(8))
     assert (writers.finish(), writers.errors) == ([0] * 8, [])
     assert len(set(writers.facts)) == len(writers.facts) == 8 * count
@@ -43,7 +43,7 @@ def test_eight_processes_lose_nothing(writers: Writers, tmp_path: Path) -> None:
 
 def test_readers_see_every_fact_once_it_is_acknowledged(writers: Writers, tmp_path: Path) -> None:
     """Reading goes on while others write, and never sees less than before."""
-    url, count = str(tmp_path / "facts.sqlite3"), 1000 if SLOW else 20
+    url, count = str(tmp_path / "facts.sqlite3"), 200 if SLOW else 20
     writers.start(url, count, 0, 1)
     end = threading.Thread(target=writers.finish)
     end.start()

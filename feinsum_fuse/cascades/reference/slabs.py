@@ -8,7 +8,7 @@ Each Einsum restricted to those points is an Einsum again, over loops that start
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -24,7 +24,7 @@ from ...formats.affine import Affine
 from ..sequence import EinsumSequence
 from ..terms import Access, Einsum, Tensor
 from .boxes import Box
-from .jumps import has_jumps
+from .jumps import JumpsInParts
 from .reference import held_bytes, reference
 
 Array = NDArray[Any]
@@ -57,12 +57,22 @@ class Slab:
         """Where the elements lie in the output."""
         return _slices(self.region)
 
-    def elements(self, arrays: Mapping[str, Array]) -> Array:
-        """The elements, from the whole inputs."""
-        given = {tensor: arrays[tensor][_slices(region)] for tensor, region in self.read.items()}
-        found = reference(self.cascade, given)[self.output]
+    def elements(self, arrays: Mapping[str, Array], jumps: JumpsInParts | None = None) -> Array:
+        """The elements, from the whole inputs; what is to be known of jumps is noted."""
+        given = self._given(arrays)
+        return self._kept(reference(self.cascade, given) if jumps is None else jumps.noted(self.cascade, given))
+
+    def alternatives(self, arrays: Mapping[str, Array], jumps: JumpsInParts | None) -> list[Array]:
+        """Elements that are as right (:mod:`.jumps`), once those of all slabs are noted."""
+        found = () if jumps is None else jumps.leanings(self.cascade, self._given(arrays))
+        return [self._kept(outputs) for outputs in found]
+
+    def _given(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return {tensor: arrays[tensor][_slices(region)] for tensor, region in self.read.items()}
+
+    def _kept(self, outputs: Mapping[str, Array]) -> Array:
         kept = [(low - start, high - start) for (low, high), (start, _) in zip(self.region, self.written, strict=True)]
-        return found[_slices(tuple(kept))]
+        return outputs[self.output][_slices(tuple(kept))]
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,10 @@ class Slabs:
     output: str
     tile: tuple[int, ...]
     """The lengths of a box; the last along an axis may be shorter."""
+    results: int = 1
+    """How many a slab has that are held at once: three where there are jumps."""
+    known: frozenset[str] = frozenset()
+    """Intermediates that are given, as inputs are."""
 
     def slabs(self) -> Iterator[Slab]:
         """All of them, made one by one."""
@@ -87,7 +101,8 @@ class Slabs:
     @property
     def held(self) -> int:
         """About how many bytes computing a slab takes: one in the middle, whose windows lie inside, or the last."""
-        return max(held_bytes(self._at(corner).cascade) for corner in self._samples())
+        others = 8 * (self.results - 1) * prod(self.tile)
+        return others + max(held_bytes(self._at(corner).cascade) for corner in self._samples())
 
     @property
     def work(self) -> int:
@@ -103,7 +118,7 @@ class Slabs:
     def _at(self, corner: tuple[int, ...]) -> Slab:
         shape = self.cascade.fixed_shape(self.output)
         ends = (min(start + length, size) for start, length, size in zip(corner, self.tile, shape, strict=True))
-        return slab(self.cascade, self.output, tuple(zip(corner, ends, strict=True)))
+        return slab(self.cascade, self.output, tuple(zip(corner, ends, strict=True)), self.known)
 
     def halved(self) -> list[Slabs]:
         """With boxes of half the length along an axis."""
@@ -114,18 +129,11 @@ class Slabs:
         ]
 
 
-def tilings(cascade: EinsumSequence, budget: int) -> tuple[Slabs, ...]:
-    """Every output cut so that the reference of a slab takes about ``budget`` bytes at most; the axes are those that repeat least work.
+def tiling(whole: Slabs, budget: int) -> Slabs:
+    """An output cut so that the reference of a slab takes about ``budget`` bytes at most; the axes are those that repeat least work.
 
     Raises :class:`NotSlicedError` with the reason where there is no such cut. Every size must be a number.
     """
-    if has_jumps(cascade):
-        # The bound on a jump's argument is relative to the largest magnitude of the whole.
-        raise NotSlicedError("its maps have jumps (floor, round, comparisons of computed values), whose reference is held whole")
-    return tuple(_tiling(Slabs(cascade, output, cascade.fixed_shape(output)), budget) for output in cascade.outputs)
-
-
-def _tiling(whole: Slabs, budget: int) -> Slabs:
     found = whole
     while (held := found.held) > budget:
         smaller = [other for other in found.halved() if other.held < held]
@@ -141,12 +149,12 @@ def _elements(tensor: Tensor) -> int:
     return prod(size for size in tensor.shape if isinstance(size, int))
 
 
-def slab(cascade: EinsumSequence, output: str, region: Region) -> Slab:
-    """What computes these elements of an output alone. Every size of the cascade must be a number."""
+def slab(cascade: EinsumSequence, output: str, region: Region, known: Container[str] = ()) -> Slab:
+    """What computes these elements of an output alone, from inputs and ``known`` intermediates. Every size must be a number."""
     regions: dict[str, Region] = {output: region}
     parts: list[tuple[Einsum, Box]] = []
     for einsum in reversed(cascade.einsums):
-        if einsum.output.tensor not in regions:
+        if einsum.output.tensor not in regions or einsum.output.tensor in known:
             continue
         regions[einsum.output.tensor] = _from_the_start(einsum, regions[einsum.output.tensor])
         box = _reaching(einsum, regions[einsum.output.tensor])

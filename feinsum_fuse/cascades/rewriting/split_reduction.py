@@ -59,9 +59,10 @@ class SplitReduction:
     def _checked(self, einsum: Einsum) -> int:
         """The variable's extent."""
         reason = ""
+        indexed = [index for index in einsum.output.indices if index.variables]
         if einsum.is_recurrence:
             reason = "it is a recurrence, whose points need one another"
-        elif not einsum.has_injective_output:
+        elif len({index.bare for index in indexed} - {None}) < len(indexed):
             reason = f"its output {einsum.output} is not indexed by bare variables"
         elif self.variable not in einsum.reduction_variables:
             reason = f"it does not reduce {self.variable}, but {', '.join(einsum.reduction_variables) or 'nothing'}"

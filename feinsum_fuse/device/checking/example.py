@@ -10,9 +10,9 @@ import numpy as np
 
 from ...cascades.cascade import Cascade
 from ...cascades.maps import is_fractional, primitive
-from ...cascades.reference.jumps import leanings
+from ...cascades.reference.jumps import JumpsInParts, leanings
+from ...cascades.reference.parts import Parts, parts
 from ...cascades.reference.reference import held_bytes
-from ...cascades.reference.slabs import Slabs, tilings
 from ...cascades.terms import Einsum
 from ...errors import DeviceError
 from ...formats.language.reductions import ADD, REDUCTIONS
@@ -36,19 +36,23 @@ class Example:
     """Empty where the outputs are computed in parts when they are asked for."""
     others: tuple[dict[str, np.ndarray], ...] = ()
     """Outputs that are as right, since arguments of jumps lie within their errors (:func:`.leanings`)."""
-    tilings: tuple[Slabs, ...] = ()
-    """The parts, where the outputs are not held whole."""
+    parts: Parts | None = None
+    """Where the outputs are not held whole."""
+    jumps: JumpsInParts | None = None
+    """Of these, where there are any."""
 
     def judged(self, outputs: Mapping[str, np.ndarray], tolerance: Mapping[str, float] | float) -> Verification:
         """What a kernel computed of the inputs, compared with the reference."""
-        if not self.tilings:
+        if self.parts is None:
             return verify(outputs, self.expected, tolerance, self.others)
-        found = []
-        for tiling in self.tilings:
+        found, known = [], self.parts.known(self.inputs)
+        for tiling in self.parts.outputs:
             allowed = tolerance[tiling.output] if isinstance(tolerance, Mapping) else tolerance
             comparison = OutputComparison(tiling.output, allowed)
             for slab in tiling.slabs():
-                comparison.add(outputs[tiling.output][slab.place], slab.elements(self.inputs), corner=[low for low, _ in slab.region])
+                others = slab.alternatives(known, self.jumps)
+                corner = [low for low, _ in slab.region]
+                comparison.add(outputs[tiling.output][slab.place], slab.elements(known), others, corner)
             found.append(comparison.error)
         return Verification(tuple(found))
 
@@ -65,28 +69,34 @@ def example(cascade: Cascade, seed: int = SEED, *, budget: int | None = None) ->
 
 @functools.lru_cache(maxsize=2)
 def _sliced_example(cascade: Cascade, seed: int, budget: int) -> Example:
-    parts = tilings(cascade, budget)
+    cut = parts(cascade, budget)
     for lowest in (-1.0, 0.5):
         inputs = random_inputs(cascade, lowest, seed)
+        jumps = JumpsInParts.of(cascade)
         with np.errstate(all="ignore"):
-            if all(_is_telling(cascade, tiling, inputs) for tiling in parts):
+            if _are_telling(cascade, cut, inputs, jumps):
                 for array in inputs.values():
                     array.flags.writeable = False
-                return Example(inputs, {}, (), parts)
+                return Example(inputs, {}, (), cut, jumps)
     raise DeviceError(NO_INPUTS)
 
 
-def _is_telling(cascade: Cascade, tiling: Slabs, inputs: Mapping[str, np.ndarray]) -> bool:
-    """Whether one output consists of numbers that its type can hold, and that tiny changes of the inputs change little."""
-    changed = None if _is_multilinear(cascade) else _perturbed(inputs)
-    comparison = OutputComparison(tiling.output, ILL_CONDITIONED)
-    for slab in tiling.slabs():
-        expected = slab.elements(inputs)
-        if not _representable(cascade, {tiling.output: expected}):
+def _are_telling(cascade: Cascade, cut: Parts, inputs: Mapping[str, np.ndarray], jumps: JumpsInParts | None) -> bool:
+    """Whether outputs consist of numbers that their types can hold, and tiny changes of the inputs change little; jumps are noted."""
+    known = cut.known(inputs)
+    for tiling in cut.outputs:
+        if not all(_representable(cascade, {tiling.output: slab.elements(known, jumps)}) for slab in tiling.slabs()):
             return False
-        if changed is not None:
-            comparison.add(slab.elements(changed), expected)
-    return comparison.error.passed
+    if _is_multilinear(cascade):
+        return True
+    changed, near = cut.known(_perturbed(inputs)), jumps and jumps.of_inexact_inputs(cascade, PERTURBATION)
+    for tiling in cut.outputs:
+        comparison = OutputComparison(tiling.output, ILL_CONDITIONED)
+        for slab in tiling.slabs():
+            comparison.add(slab.elements(changed), slab.elements(known), slab.alternatives(known, near))
+        if not comparison.error.passed:
+            return False
+    return True
 
 
 @functools.lru_cache(maxsize=2)

@@ -12,8 +12,9 @@ import pyopencl as cl
 from ...arguments import COUNT, NOTHING, expect
 from ...cascades.cascade import Cascade
 from ...cascades.reference.jumps import has_jumps
+from ...cascades.reference.parts import parts
 from ...cascades.reference.reference import held_bytes
-from ...cascades.reference.slabs import NotSlicedError, tilings
+from ...cascades.reference.slabs import NotSlicedError
 from ...errors import DeviceError
 
 _MEMORY = Path("/proc/meminfo")
@@ -49,7 +50,7 @@ def check_room(cascade: Cascade, device: cl.Device, free: int | None = None, bud
     reason = f"and in parts of {_text(max(0, allowed))} it cannot be computed"
     try:
         if arrays + allowed <= free and allowed > 0:
-            tilings(cascade, allowed)
+            parts(cascade, allowed)
             return allowed
     except NotSlicedError as error:
         reason += f" ({error.message})"
