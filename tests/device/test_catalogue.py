@@ -131,6 +131,21 @@ def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert directory is not None and (directory / "feinsum-fuse-nvidia.icd").exists()
 
 
+@pytest.mark.parametrize(("all_of_them", "chosen", "found"), [(True, None, "1"), (False, None, None), (True, "0", "0")])
+def test_threads_stay_on_cores_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, all_of_them: bool, chosen: str | None, found: str | None
+) -> None:
+    """Unless the user says otherwise, or the process may not use every processor, whose numbers PoCL would not know."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3} if all_of_them else {2, 3}, raising=False)
+    monkeypatch.setenv(runtimes.AFFINITY, "")
+    monkeypatch.delenv(runtimes.AFFINITY)
+    if chosen is not None:
+        monkeypatch.setenv(runtimes.AFFINITY, chosen)
+    runtimes.prepare()
+    assert os.environ.get(runtimes.AFFINITY) == found
+
+
 def test_groups_of_two_are_loops_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(runtimes.REPLICATION, raising=False)
     runtimes.prepare()

@@ -31,6 +31,7 @@ INTEL = "libintelocl.so"
 INTEL_PACKAGE = "intel-opencl-rt"
 POCL_PACKAGE = "pocl-binary-distribution"
 REPLICATION = "POCL_FULL_REPLICATION_THRESHOLD"
+AFFINITY = "POCL_AFFINITY"
 CACHE_FAILURE = "PYOPENCL_CACHE_FAILURE_FATAL"
 
 
@@ -110,12 +111,24 @@ def prepare() -> None:
     Up to so many work-items PoCL writes a group out item by item, larger ones as loops over their items. For groups of two (its default
     is 2) the first way dies in ``VariableUniformityAnalysis``, or computes wrong values, on loops that only one item enters.
 
+    Each of PoCL's threads stays on a core of its own. Left to the system, two of them often share a core for some milliseconds while
+    another core idles (Linux in a virtual machine of two cores: in about half of all kernels of 2 ms), and a kernel takes twice as long.
+    A process that may not use all processors is left alone: PoCL numbers the machine's, not those of the process.
+
     Where a runtime refuses what pyopencl's cache has kept, as Intel's does now and then, pyopencl asks a variable whether to go on, and
     fails if nobody has set it (2025.2): it is to build the source. Values that are set already stay.
     """
     announce()
     os.environ.setdefault(REPLICATION, "1")
+    if has_all_processors():
+        os.environ.setdefault(AFFINITY, "1")
     os.environ.setdefault(CACHE_FAILURE, "")
+
+
+def has_all_processors() -> bool:
+    """Whether this process may run on every processor of the machine."""
+    count = os.cpu_count() or 1
+    return hasattr(os, "sched_getaffinity") and os.sched_getaffinity(0) == set(range(count))
 
 
 def _write(files: dict[str, str], cache: Path) -> Path:

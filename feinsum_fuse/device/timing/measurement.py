@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from ...schedule.function import FunctionName
     from ...schedule.schedule import Schedule
 
-HARNESS = 2
-"""Raised with every change of how times are taken; times of different harnesses are not compared. 2: memory on large pages."""
+HARNESS = 3
+"""Raised with every change of how times are taken; times of different harnesses are not compared. 2: memory on large pages. 3: PoCL's
+threads stay on cores of their own."""
 BUSY = 0.1
 """The share of the processors from which on other processes are mentioned beside a time."""
 Versions = Annotated[
