@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from .errors import Error
+from .number_types import BFLOAT16
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,7 +94,9 @@ def element_type(value: object, error: type[Error]) -> np.dtype:
     try:
         return np.dtype(value)  # type: ignore[call-overload, no-any-return]
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError) as reason:
-        raise error(f"{described(value)} is no element type", hint="Such as float32, complex64 or int8, by NumPy's names.") from reason
+        hint = "Such as float32, complex64 or int8, by NumPy's names."
+        hint = "Install ml_dtypes, as pip install 'feinsum_fuse[bfloat16]' does." if str(value) == BFLOAT16 else hint
+        raise error(f"{described(value)} is no element type", hint=hint) from reason
 
 
 def described(value: object) -> str:

@@ -32,6 +32,7 @@ from .device.program.arguments import as_array
 from .device.program.program import Program
 from .device.program.runner import Array
 from .errors import CascadeError, UnsupportedTypeError
+from .number_types import BFLOAT16
 
 if TYPE_CHECKING:
     from .archive.tables.address import Url
@@ -53,7 +54,9 @@ class _Signature:
     shapes: tuple[tuple[int, ...], ...]
     is_complex: tuple[bool, ...]
     dtype: str
-    """The type of the real tensors."""
+    """The type of the real tensors, but for those of bfloat16."""
+    narrow: tuple[bool, ...]
+    """Which operands are read as bfloat16."""
     logical: bool
     order: ContractionOrder
     device: int
@@ -121,8 +124,8 @@ def einsum(
     and verifies it, and tells ``progress``; later calls only run it.
 
     Operands are anything that NumPy makes arrays of, and tensors of other libraries that lie in the host's memory; of booleans, integers,
-    real or complex numbers. Types combine as in NumPy. float16 is computed in float32. The result is a NumPy array, or a pyopencl array on
-    the same queue if all operands are pyopencl arrays.
+    real or complex numbers. Types combine as in NumPy. float16 and bfloat16 (ml_dtypes') are computed in float32. The result is a NumPy
+    array, or a pyopencl array on the same queue if all operands are pyopencl arrays.
 
     ``out``, ``dtype``, ``order`` and ``casting`` mean what they mean to NumPy. ``optimize`` may be ``"greedy"``, ``"optimal"`` or a path of
     ``numpy.einsum_path``; if it is true or false, three and more operands are multiplied pairwise in the best order.
@@ -149,7 +152,8 @@ def einsum(
     subscripts, operands = _without_ones(subscripts, operands, sizes)
     is_complex = tuple(operand.dtype.kind == "c" for operand in operands)
     shapes = tuple(operand.shape for operand in operands)
-    signature = _Signature(subscripts, shapes, is_complex, real, logical, _order(optimize), chosen.int_ptr, str(url or ""))
+    narrow = tuple(operand.dtype.name == BFLOAT16 for operand in operands)
+    signature = _Signature(subscripts, shapes, is_complex, real, narrow, logical, _order(optimize), chosen.int_ptr, str(url or ""))
     program = _PROGRAMS.get(signature) if tune is False else None
     if program is None:
         program = _PROGRAMS.put(signature, _chosen(signature, sizes, chosen, url, tune, progress))
@@ -240,6 +244,8 @@ def _order(optimize: object) -> ContractionOrder:
 
 def _cast(operand: Array, dtype: np.dtype) -> Array:
     """An operand in the type of the result, or in that of its real part if it is real."""
+    if operand.dtype.name == BFLOAT16 and dtype == np.float32:
+        return operand  # the kernel converts what it has loaded
     kind = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" and operand.dtype.kind != "c" else dtype
     return operand if operand.dtype == kind else operand.astype(kind)
 
@@ -261,10 +267,10 @@ def _real_type(dtype: np.dtype) -> tuple[str, bool]:
         return "float32", False
     if dtype.kind == "c" and dtype.itemsize in (8, 16):
         return f"float{dtype.itemsize * 4}", False
-    if dtype.kind in "iu" or dtype.name in ("float32", "float64"):
+    if dtype.kind in "iu" or dtype.name in (BFLOAT16, "float32", "float64"):
         return dtype.name, False
     raise UnsupportedTypeError(
-        f"einsum has no element type {dtype}", hint="Use booleans, integers, float16, float32, float64, complex64 or complex128."
+        f"einsum has no element type {dtype}", hint="Use booleans, integers, bfloat16, float16, float32, float64, complex64 or complex128."
     )
 
 
@@ -284,14 +290,20 @@ def cascade_for(
     is_complex: Sequence[bool],
     dtype: str,
     *,
+    narrow: Sequence[bool] = (),
     logical: bool = False,
     order: ContractionOrder = None,
 ) -> Cascade:
-    """The cascade of an einsum: inputs ``A0``, ``A1``, ..., imaginary parts ``A0i``, ..., result ``Z`` (and ``Zi``)."""
+    """The cascade of an einsum: inputs ``A0``, ``A1``, ..., imaginary parts ``A0i``, ..., result ``Z`` (and ``Zi``).
+
+    ``narrow`` says which operands are of bfloat16, whatever the others are.
+    """
     from .cascades.reading.reader import cascade
 
     steps = products(subscripts, sizes, is_complex, order)
-    return cascade(list(einsums(steps, logical=logical)), sizes=rank_sizes(steps, sizes), dtypes={"All": dtype})
+    types = {f"A{k}": BFLOAT16 for k, is_narrow in enumerate(narrow) if is_narrow and dtype != BFLOAT16}
+    types["Other" if types else "All"] = dtype
+    return cascade(list(einsums(steps, logical=logical)), sizes=rank_sizes(steps, sizes), dtypes=types)
 
 
 def _chosen(
@@ -299,14 +311,18 @@ def _chosen(
 ) -> Chosen:
     """The program of a signature: as it was chosen before, here or in an earlier process, or chosen now."""
     given = (signature.subscripts.inputs, signature.subscripts.output, signature.shapes, signature.is_complex)
-    request = request_of("einsum", given=[*given, signature.dtype, signature.logical, signature.order])
+    narrow = [signature.narrow] if any(signature.narrow) else []
+    request = request_of("einsum", given=[*given, signature.dtype, signature.logical, signature.order, *narrow])
     if tune is False and (found := find(request, device, url)) is not None:
         return found
     from .compilation.making import BuildOptions
     from .compilation.selection import selected, tuned
 
     cascade = cascade_for(
-        signature.subscripts, sizes, signature.is_complex, signature.dtype, logical=signature.logical, order=signature.order
+        *(signature.subscripts, sizes, signature.is_complex, signature.dtype),
+        narrow=signature.narrow,
+        logical=signature.logical,
+        order=signature.order,
     )
     options = BuildOptions(device, url, progress=progress)
     if tune is not False:
@@ -322,7 +338,7 @@ def _inputs(operands: Sequence[Array], dtype: np.dtype) -> dict[str, Array]:
     for k, operand in enumerate(operands):
         parts = {f"A{k}": operand.real, f"A{k}i": operand.imag} if operand.dtype.kind == "c" else {f"A{k}": operand}
         for name, part in parts.items():
-            plain = part.astype(dtype) if part.dtype != dtype else part
+            plain = part.astype(dtype) if part.dtype.name not in (dtype.name, BFLOAT16) else part
             plain = np.ascontiguousarray(plain) if isinstance(plain, np.ndarray) else plain
             result[name] = plain if plain.shape else plain.reshape(1)
     return result

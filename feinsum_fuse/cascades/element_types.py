@@ -11,10 +11,12 @@ from ..arguments import described, element_type
 from ..errors import CascadeError, UnsupportedTypeError
 from ..formats.sets import resolve
 from ..formats.workload import Workload
+from ..number_types import BFLOAT16, computed_in
 
 SUPPORTED = (
     *("float16", "float32", "float64", "complex64", "complex128"),
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    BFLOAT16,
 )
 
 _WRAPPING = frozenset({"int8", "int16", "uint8", "uint16", "uint32"})
@@ -74,9 +76,9 @@ def accumulators(workload: Workload, table: Mapping[str, str] | None, types: Map
 
 
 def default_accumulator(dtype: str) -> str:
-    """float32 for float16, int32 for integers of 8 and 16 bits, else the type itself."""
+    """float32 for float16 and bfloat16, int32 for integers of 8 and 16 bits, else the type itself."""
     kind, size = np.dtype(dtype).kind, np.dtype(dtype).itemsize
-    if dtype == "float16":
+    if dtype in ("float16", BFLOAT16):
         return "float32"
     return "int32" if kind in "iu" and size < 4 else dtype
 
@@ -87,7 +89,7 @@ def computing_type(dtypes: tuple[str, ...], accumulate: str, fractional: bool) -
     The widest floating-point (or complex) type among operands and accumulator; if there is none, the widest integer, or, for a
     ``fractional`` map (division, exponential, ...), float32 (float64 if an integer of 64 bits takes part).
     """
-    every = [np.dtype(dtype) for dtype in (*dtypes, accumulate)]
+    every = [np.dtype(computed_in(dtype)) for dtype in (*dtypes, accumulate)]
     inexact = [dtype for dtype in every if dtype.kind in "fc"]
     if inexact:
         return str(np.result_type(*inexact).name)

@@ -122,7 +122,7 @@ _FAMILIES = re.compile(
     r"(u?(char|short|int|long)|float|double|half|bool|quad|size_t)\d+(x\d+)?"
     r"|(as|convert|atomic|atom|intel|sub_group|work_group|work|native|half|get|read|write|memory|mem|async|wait_group|enqueue|event"
     r"|ndrange|bitfield|dot|arm|amd|cl|clk|pocl|spir|reqd|max_constant|vload|vloada|vstore|vstorea)_\w+"
-    r"|v(load|store)a?\d*|vload_half\w*|vstorea?_half\w*|image(1|2|3)d\w*"
+    r"|bfloat\w*|v(load|store)a?\d*|vload_half\w*|vstorea?_half\w*|image(1|2|3)d\w*"
     r"|(CLK|CL|CLANG|ATOMIC|FP|ENQUEUE|SPIR|LLVM|POCL|IMG)_\w+|(S|U)?(CHAR|SHRT|INT|LONG)_(BIT|MAX|MIN)|USHRT_MAX|(LLVM|POCL)\w*"
 )
 

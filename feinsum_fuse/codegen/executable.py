@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import DeviceError
 from ..field_types import FEW, Count, Integer, Word
+from ..number_types import memory_type, numbers_of
 
 Role = Literal["input", "output", "temporary"]
 
@@ -50,7 +51,16 @@ class Argument:
     @property
     def nbytes(self) -> int:
         """The size of the buffer in bytes."""
-        return self.elements * np.dtype(self.dtype).itemsize
+        return self.elements * self.held.itemsize
+
+    @property
+    def held(self) -> np.dtype:
+        """The type of its elements as memory holds them: bfloat16 is no type of NumPy's own, and its bits are whole numbers there."""
+        return memory_type(self.dtype)
+
+    def numbers(self, array: np.ndarray) -> np.ndarray:
+        """The numbers that an array of held elements stands for."""
+        return numbers_of(array, self.dtype)
 
     @property
     def row_major(self) -> bool:
@@ -114,7 +124,7 @@ class Executable:
 
     def alignment(self, name: str) -> int:
         """Bytes of which an array's address has to be a multiple: those of an element, or of a vector (three lanes lie as four)."""
-        return np.dtype(self.argument(name).dtype).itemsize * (1 << (dict(self.vectors).get(name, 1) - 1).bit_length())
+        return self.argument(name).held.itemsize * (1 << (dict(self.vectors).get(name, 1) - 1).bit_length())
 
     def renamed(self, names: Mapping[str, str]) -> Executable:
         """The same program with arguments called otherwise; names that are missing stay. The source passes arguments by position."""

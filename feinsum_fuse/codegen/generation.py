@@ -29,6 +29,7 @@ from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 from pyopencl import cltypes
 
 from ..errors import LoweringError, UnsupportedTypeError
+from ..schedule.kernel.bfloat import FUNCTIONS, TYPE
 from ..schedule.kernel.definitions import definitions
 from ..schedule.kernel.intrinsics import Intrinsic
 from ..schedule.kernel.remarks import described
@@ -36,7 +37,7 @@ from ..schedule.target import ANY_DEVICE, Quirks, Target
 from .arithmetic import function_of
 from .executable import Argument, Executable, Launch, Role
 from .expressions import VectorCall, within
-from .half import PRAGMA, uses_half, with_half_constants
+from .half import PRAGMA, uses_bfloat, uses_half, with_half_constants
 from .quirks import AGREED, AGREED_DEFINITION
 from .settled import bounded, settled
 from .statements import Head, Kernel, all_statements, expressions
@@ -95,7 +96,7 @@ class Generated:
 def generated(t_unit: TranslationUnit, *, options: tuple[str, ...] = OPTIONS, target: Target = ANY_DEVICE) -> Generated:
     """OpenCL C for a target; raises as :func:`executable`, but for sizes that are not numbers."""
     _refuse_initializers(t_unit)
-    has_half = uses_half(t_unit)
+    has_half, has_bfloat = uses_half(t_unit), uses_bfloat(t_unit)
     if has_half:
         t_unit = with_half_constants(t_unit)
     try:
@@ -111,7 +112,7 @@ def generated(t_unit: TranslationUnit, *, options: tuple[str, ...] = OPTIONS, ta
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     _refuse_write_races(linear.default_entrypoint)
-    return Generated(linear, PRAGMA + source if has_half else source, options)
+    return Generated(linear, PRAGMA * has_half + TYPE * has_bfloat + source, options)
 
 
 def _refuse_initializers(t_unit: TranslationUnit) -> None:
@@ -168,9 +169,7 @@ def _array(kernel: LoopKernel, name: str) -> KernelArgument | TemporaryVariable:
     return kernel.arg_dict[name] if name in kernel.arg_dict else kernel.temporary_variables[name]
 
 
-def _argument(
-    kernel: LoopKernel, name: str, written: frozenset[str], outputs: frozenset[str], sizes: Mapping[str, int]
-) -> Argument:
+def _argument(kernel: LoopKernel, name: str, written: frozenset[str], outputs: frozenset[str], sizes: Mapping[str, int]) -> Argument:
     array = _array(kernel, name)
     dtype, lanes = _element_type(array.dtype.numpy_dtype, name)
     if isinstance(array, ValueArg):
@@ -258,6 +257,7 @@ def _head(functions: Sequence[Kernel | Head], preambles: Sequence[tuple[str, str
         texts |= definitions(operation, quirks)
     axes = [f"#define {axis}(N) ((int) {function}(N))" for axis, function in _AXES.items() if axis in used]
     texts |= {_AXES_PREAMBLE: "\n".join(axes)} if axes else {}
+    texts |= {f"06_{name}": text for name, text in FUNCTIONS.items() if name in used}
     texts |= {_FIRST_PREAMBLE: AGREED_DEFINITION} if AGREED in used else {}
     head: list[str] = []
     was_long = False

@@ -1,4 +1,4 @@
-"""float16 in generated code, which loopy and pyopencl know only in part."""
+"""float16 and bfloat16 in generated code, which loopy and pyopencl know only in part."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pymbolic.typing import Expression
 from pyopencl.compyte.dtypes import TYPE_REGISTRY
 
 from ..errors import UnsupportedTypeError
+from ..number_types import BFLOAT16
+from ..schedule.kernel.bfloat import ELEMENT
 from .executable import Argument
 
 PRAGMA = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
@@ -26,6 +28,16 @@ def uses_half(t_unit: TranslationUnit) -> bool:
     kernel = t_unit.default_entrypoint
     arrays = (*kernel.args, *kernel.temporary_variables.values())
     return any(array.dtype is not None and array.dtype.numpy_dtype == np.float16 for array in arrays)
+
+
+def uses_bfloat(t_unit: TranslationUnit) -> bool:
+    """Whether any array is of bfloat16."""
+    kernel = t_unit.default_entrypoint
+    arrays = [array for array in (*kernel.args, *kernel.temporary_variables.values()) if array.dtype is not None]
+    found = any(array.dtype.numpy_dtype.name == BFLOAT16 for array in arrays)
+    if found:
+        TYPE_REGISTRY.get_or_register_dtype([ELEMENT], np.dtype(BFLOAT16))
+    return found
 
 
 class _Constants(IdentityMapper):  # type: ignore[misc]

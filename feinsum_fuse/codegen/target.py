@@ -40,6 +40,8 @@ from pymbolic.mapper.evaluator import evaluate
 from pymbolic.typing import Expression
 from pytools.tag import UniqueTag, tag_dataclass
 
+from ..number_types import BFLOAT16
+from ..schedule.kernel.bfloat import ELEMENT, is_value, stored_as, value_of
 from ..schedule.kernel.intrinsics import Intrinsic
 from ..schedule.kernel.operations import VectorOperation
 from ..schedule.kernel.remarks import Description
@@ -143,9 +145,13 @@ class HostBuilder(DummyHostASTBuilder):  # type: ignore[misc]
 
 
 class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[misc]
-    """From loopy's expressions to those of OpenCL C, in which numbers keep their types."""
+    """From loopy's expressions to those of OpenCL C, in which numbers keep their types; bfloat16 is read as float."""
 
     def wrap_in_typecast(self, actual_type: LoopyType, needed_type: LoopyType, s: Expression) -> Expression:
+        if is_bfloat(needed_type):
+            return s if is_bfloat(actual_type) else value_of(stored_as(s))
+        if is_bfloat(actual_type) and needed_type == NumpyType(np.float32):
+            return s
         if not isinstance(needed_type, NumpyType) or needed_type.is_complex() or actual_type == needed_type:
             return super().wrap_in_typecast(actual_type, needed_type, s)
         if needed_type.numpy_dtype.kind == "b" and actual_type.numpy_dtype.kind == "f":
@@ -166,13 +172,21 @@ class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[m
         kernel, state = self.kernel, self.codegen_state
         array = self.find_array(expr) if type(expr.aggregate) is p.Variable else None
         if not isinstance(array, ArrayArg | TemporaryVariable) or not isinstance(kernel, SettledKernel):
-            return super().map_subscript(expr, type_context)
+            element = super().map_subscript(expr, type_context)
+            return value_of(element) if array is not None and is_bfloat(array.dtype) else element
         index = tuple(map(kernel.shortest, expr.index_tuple))
         access = get_access_info(kernel, array, index, lambda e: evaluate(e, state.var_subst_map), state.vectorization_info)
         if len(access.subscripts) != 1 or access.vector_index is not None:
+            assert not is_bfloat(array.dtype)
             return super().map_subscript(expr, type_context)
         (subscript,) = access.subscripts
-        return self.make_subscript(array, p.Variable(access.array_name), kernel.shortest(self.rec_arith(subscript, "i")))
+        element = self.make_subscript(array, p.Variable(access.array_name), kernel.shortest(self.rec_arith(subscript, "i")))
+        return value_of(element) if is_bfloat(array.dtype) else element
+
+    def map_variable(self, expr: p.Variable, type_context: str | None) -> Expression:
+        found = super().map_variable(expr, type_context)
+        held = self.kernel.arg_dict.get(expr.name, self.kernel.temporary_variables.get(expr.name))
+        return value_of(found) if held is not None and is_bfloat(held.dtype) else found
 
     def map_sum(self, expr: p.Sum, type_context: str | None) -> Expression:
         return _flattened(super().map_sum(expr, type_context))
@@ -191,8 +205,15 @@ class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[m
     def map_call(self, expr: p.Call, type_context: str | None) -> Expression:
         result = super().map_call(expr, type_context)
         if isinstance(self.codegen_state.callables_table[expr.function.name], Intrinsic):
-            return VectorCall(VectorOperation.named(result.function.name), result.parameters)
+            operation = VectorOperation.named(result.function.name)
+            call = VectorCall(operation, result.parameters)
+            return value_of(call) if operation.element == ELEMENT and operation.what.startswith("lane") else call
         return result
+
+
+def is_bfloat(dtype: LoopyType) -> bool:
+    """Whether a type is bfloat16."""
+    return isinstance(dtype, NumpyType) and dtype.numpy_dtype.name == BFLOAT16
 
 
 def _flattened(value: Expression) -> Expression:
@@ -223,7 +244,11 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
     def emit_assignment(self, codegen_state: CodeGenerationState, insn: InstructionBase) -> CStatement:
         found = super().emit_assignment(codegen_state, insn)
         if isinstance(found, cgen.Assign) and isinstance(found.lvalue, CExpression) and isinstance(found.rvalue, CExpression):
-            return Assignment(found.lvalue.expr, found.rvalue.expr)
+            target, value = found.lvalue.expr, found.rvalue.expr
+            if not is_value(target):
+                return Assignment(target, value)
+            is_stored = isinstance(value, VectorCall) and value.operation.is_store
+            return Assignment(target.parameters[0], value if is_stored else stored_as(value))
         return Foreign(found)
 
     def emit_sequential_loop(

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from constantdict import constantdict
 
 from .. import presentation
+from ..number_types import BFLOAT16
 
 MemoryKind = Literal["global", "cache", "local", "private", "distributed"]
 AddressSpace = Literal["global", "local", "private"]
@@ -99,5 +100,9 @@ class OpenCL:
     def __str__(self) -> str:
         return presentation.text(self)
 
-DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+DTYPES = (
+    *("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    BFLOAT16,
+)
 """NumPy names of the element types that a file may name; what a device supports is checked when a kernel is made."""

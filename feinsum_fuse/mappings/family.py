@@ -9,10 +9,13 @@ from functools import cached_property
 from constantdict import constantdict
 
 from ..cascades.cascade import Cascade
+from ..cascades.element_types import computing_type
+from ..cascades.maps import is_fractional, primitive
 from ..cascades.reading.reader import cascade as cascade_of
 from ..cascades.terms import Einsum
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.spec import Spec
+from ..number_types import BFLOAT16, computed_in, kind_of
 from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
@@ -51,6 +54,8 @@ BUDGET = 0.5
 SHORT_ROW = 8
 """Work-items along shorter rows would be too few; they go along the longest axis instead."""
 VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32"})
+CONVERTED = frozenset({BFLOAT16, "int8", "uint8"})
+"""Types that are loaded as vectors and made floating-point numbers of."""
 """Element types that have vectors."""
 
 
@@ -123,21 +128,35 @@ class Family:
 
     @cached_property
     def _widest(self) -> int:
-        """Lanes of a vector; 1 where elements of several types meet, or of a type that has no vectors."""
+        """Lanes of a vector; 1 where Einsums compute in several types, or in or with one that has no vectors."""
         lane = self.components.lane
         if lane is None:
             return 1
         if self.components.on_items:
             return min(lane.size, items_of(self.cascade))
-        types = {tensor.dtype for tensor in self.cascade.tensors.values()} | {e.accumulate for e in self.cascade.einsums}
-        if len(types) != 1 or not types <= VECTORIZED:
+        dtype = computed_on_vectors(self.cascade)
+        if dtype is None:
             return 1
-        width = min(lane.size, self.target.lanes(types.pop()))
+        width = min(lane.size, self.target.lanes(dtype))
         possible = [(e, v) for e in self.cascade.einsums for v in possible_lanes(e)]
         longest = max((n for einsum, v in possible if isinstance(n := einsum.sizes[v], int)), default=1)
         while width > longest:
             width //= 2
         return width
+
+
+def computed_on_vectors(cascade: Cascade) -> str | None:
+    """The type that all Einsums compute in, if it has vectors and so have the types of what they read, which is converted."""
+    sums, stored = {e.accumulate for e in cascade.einsums}, {tensor.dtype for tensor in cascade.tensors.values()}
+    types = sums | {computed_in(cascade.tensors[e.output.tensor].dtype) for e in cascade.einsums}
+    if not stored <= types:
+        for einsum in cascade.einsums:
+            operands = tuple(cascade.tensors[access.tensor].dtype for access in einsum.operands)
+            types |= {computing_type(operands, einsum.accumulate, is_fractional(primitive(einsum.map)))}
+    if len(types) != 1 or not types <= VECTORIZED:
+        return None
+    (dtype,) = types
+    return dtype if stored <= types or (kind_of(dtype) == "f" and stored - types <= CONVERTED) else None
 
 
 def table_of(types: dict[str, str]) -> constantdict[str, str]:

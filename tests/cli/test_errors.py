@@ -207,7 +207,7 @@ def test_a_device_is_no_workload(invoke: Invoke, folder: Path, verb: str) -> Non
 def test_a_type_that_does_not_exist(invoke: Invoke, folder: Path, verb: str) -> None:
     text = (
         "error: there is no element type 'float7'\n  Supported are float16, float32, float64, complex64, complex128, int8, int16, int32, "
-        "int64, uint8, uint16, uint32, uint64.\n"
+        "int64, uint8, uint16, uint32, uint64, bfloat16.\n"
     )
     _fails(invoke, text, verb, *write(folder), "--dtype", "float7")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
 from constantdict import constantdict
 
 from ...cascades.cascade import Cascade
 from ...errors import Error
+from ...number_types import kind_of
 from ..key.device_identity import device_family
 from ..key.identity import identify
 from .question import Question
@@ -56,12 +56,12 @@ def _of_other_types(asked: Question, records: Callable[[str], Sequence[Record]])
 def _retyped(cascade: Cascade, dtype: str) -> Cascade | None:
     """The cascade with all its floating-point tensors of one type; ``None`` if they are, or if there are none."""
     tensors = {
-        name: dataclasses.replace(tensor, dtype=dtype) if np.dtype(tensor.dtype).kind == "f" else tensor
+        name: dataclasses.replace(tensor, dtype=dtype) if kind_of(tensor.dtype) == "f" else tensor
         for name, tensor in cascade.tensors.items()
     }
     if tensors == dict(cascade.tensors):
         return None
     einsums = tuple(
-        dataclasses.replace(einsum, accumulate=dtype) if np.dtype(einsum.accumulate).kind == "f" else einsum for einsum in cascade.einsums
+        dataclasses.replace(einsum, accumulate=dtype) if kind_of(einsum.accumulate) == "f" else einsum for einsum in cascade.einsums
     )
     return dataclasses.replace(cascade, einsums=einsums, tensors=constantdict(tensors))

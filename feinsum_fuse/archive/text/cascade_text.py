@@ -24,6 +24,7 @@ from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.validation.adapter import Adapter, StrictModel
 from ...formats.workload import operand_name
+from ...number_types import kind_of
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -258,7 +259,7 @@ def _type_of(name: str) -> str:
         dtype = np.dtype(name)
     except TypeError as error:
         raise ValueError(f"{name[:40]!r} is no element type") from error
-    if dtype.kind not in "biufc":
+    if kind_of(dtype) not in "biufc":
         raise ValueError(f"{name[:40]!r} is no type of numbers")
     return dtype.name
 

@@ -6,15 +6,21 @@ from collections.abc import Iterable
 from functools import cache
 
 import loopy as lp
+import numpy as np
 from constantdict import constantdict
 from loopy.kernel.function_interface import ScalarCallable
 from loopy.library import reduction as operations
+from loopy.types import NumpyType
 from pymbolic.mapper import WalkMapper
 from pymbolic.primitives import Call
 from pymbolic.typing import Expression
 
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.language.reductions import SYMBOLS, Reduction
+from ...number_types import BFLOAT16
+
+WIDENED = "bfloat_value"
+"""What kernels call the float32 that a number of bfloat16 is."""
 
 
 def loopy_operation(reduction: Reduction) -> operations.ReductionOperation:
@@ -35,8 +41,23 @@ class MapFunction(ScalarCallable):  # type: ignore[misc]
         known = {k: v for k, v in arg_id_to_dtype.items() if k >= 0}
         if any(v is None for v in known.values()):
             return self.copy(arg_id_to_dtype=constantdict(known)), clbl_inf_ctx
-        name = IN_KERNELS[self.name].opencl
+        name = IN_KERNELS[self.name].opencl if self.name in IN_KERNELS else self.name
         return self.copy(name_in_target=name, arg_id_to_dtype=constantdict({**known, -1: known[0]})), clbl_inf_ctx
+
+
+class Widening(MapFunction):
+    """The float32 that a number of bfloat16 is, which loopy does not cast; our target makes it one wherever it is read."""
+
+    def with_types(self, arg_id_to_dtype, clbl_inf_ctx):  # type: ignore[no-untyped-def]
+        found, context = super().with_types(arg_id_to_dtype, clbl_inf_ctx)  # type: ignore[no-untyped-call]
+        if -1 in (found.arg_id_to_dtype or {}):
+            types = constantdict({**found.arg_id_to_dtype, -1: NumpyType(np.dtype(np.float32))})
+            found = found.copy(name_in_target=WIDENED, arg_id_to_dtype=types)
+        return found, context
+
+    def emit_call(self, expression_to_code_mapper, expression, target):  # type: ignore[no-untyped-def]
+        (argument,) = super().emit_call(expression_to_code_mapper, expression, target).parameters
+        return argument
 
 
 class IntegersAsTheyAre(MapFunction):
@@ -73,6 +94,10 @@ def registered(t_unit: lp.TranslationUnit, maps: Iterable[Expression]) -> lp.Tra
         called(expression)
     functions = [FUNCTIONS[name] for name in called.names]
     names = {name for f in functions for name in (f.kernel, f.kernel_of_integers) if name is not None} & _unknown()
+    kernel = t_unit.default_entrypoint
+    arrays = (*kernel.args, *kernel.temporary_variables.values())
+    if any(isinstance(array.dtype, NumpyType) and array.dtype.numpy_dtype.name == BFLOAT16 for array in arrays):
+        t_unit = lp.register_callable(t_unit, WIDENED, Widening(WIDENED))
     for name in sorted(names):
         kind = IntegersAsTheyAre if IN_KERNELS[name].is_argument(name) else MapFunction
         t_unit = lp.register_callable(t_unit, name, kind(name))

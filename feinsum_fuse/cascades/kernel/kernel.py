@@ -50,6 +50,7 @@ from ...formats.affine import Affine
 from ...formats.integer_sets import basic_set, below, within
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
+from ...number_types import computed_in
 from ..element_types import computing_type, wraps_before
 from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names, chosen_names
@@ -297,8 +298,8 @@ class Builder:
         storing = self.cascade.tensors[einsum.output.tensor].dtype
         if einsum.reduces or einsum.combines_populate:
             storing = einsum.accumulate
-        if computing != storing:
-            result = cast_to(storing, result)
+        if computing != computed_in(storing):
+            result = cast_to(computed_in(storing), result)
         if self.has_gaps(nest):
             result = self.guarded(nest, result, number(storing, REDUCTIONS[einsum.reduce].neutral_of(storing)), (*nest.outer, *nest.inner))
         if nest.inner:

@@ -14,7 +14,9 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError, UnsupportedTypeError
 from ...formats.language.functions import FUNCTIONS
+from ...number_types import BFLOAT16, computed_in, scalar
 from ..maps import primitive, variables_in
+from .callables import WIDENED
 
 LONGEST_PRODUCT = 1024
 """Operations and operands of a power that is written as a product: nested powers would grow without limit. Longer ones are computed."""
@@ -27,6 +29,8 @@ def cast_to(dtype: str, expression: Expression) -> Expression:
 
 def number(dtype: str, value: float) -> Expression:
     """A constant of exactly this type (its real part's, if complex)."""
+    if dtype == BFLOAT16:
+        return scalar(dtype, value)
     real = np.dtype(dtype).type(0).real.dtype
     if real.kind in "iu" and not float(value).is_integer():
         raise UnsupportedTypeError(f"the number {value} is none of type {dtype}")
@@ -59,6 +63,8 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
     def map_variable(self, expr: p.Variable) -> Expression:
         if expr.name in self.reads.operands:
             read, dtype = self.reads.operands[expr.name]
+            if dtype == BFLOAT16:
+                read, dtype = p.Variable(WIDENED)(read), computed_in(dtype)
             return read if dtype == self.dtype else cast_to(self.dtype, read)
         if expr.name in self.reads.variables:
             return cast_to(self.dtype, self.reads.variables[expr.name])

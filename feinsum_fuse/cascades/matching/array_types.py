@@ -15,6 +15,8 @@ from loopy.typing import auto
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
+from ...number_types import kind_of
+
 
 class Refusal(Exception):
     """A reason that :func:`feinsum_fuse.cascades.matching.match.match` turns into a :class:`~feinsum_fuse.errors.MatchError`; it never
@@ -115,7 +117,7 @@ def typed(t_unit: lp.TranslationUnit, name: str) -> lp.TranslationUnit:
 
 
 def _named(dtype: np.dtype[Any], what: object) -> str:
-    if dtype.kind == "V":
+    if kind_of(dtype) == "V":
         raise Refusal(f"{what} holds vectors or records, which are no elements of tensors")
     return dtype.name
 

@@ -17,6 +17,7 @@ from pymbolic.typing import Expression
 from ...formats.affine import Affine
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.workload import operand_name
+from ..kernel.callables import WIDENED
 from ..kernel.typed_map import Integers
 from .array_types import Refusal, Types
 from .rule import Computed, Element, affine, arrays_in, called_rule, element
@@ -121,6 +122,8 @@ class MapReader(Mapper):  # type: ignore[misc]
         if isinstance(function, p.Variable) and function.name in self.kernel.substitutions:
             return self.rule(expr)
         name = self.source.function(function)
+        if name == WIDENED and len(expr.parameters) == 1:
+            return self.rec(expr.parameters[0])
         known = FUNCTIONS.get(name)
         if known is None or known.kernel is None or known.arity != len(expr.parameters):
             called = ", ".join(f.name for f in FUNCTIONS.values() if f.kernel is not None)

@@ -19,6 +19,7 @@ from pymbolic.typing import Expression
 from ...errors import CascadeError
 from ...formats.affine import Affine, read_affine
 from ...formats.language.functions import IN_KERNELS
+from ...number_types import kind_of
 from ..reference.evaluation import Evaluation
 from .array_types import Refusal, Types
 
@@ -47,7 +48,7 @@ class _RuleEvaluation(Evaluation):
     def map_subscript(self, expr: p.Subscript) -> Any:
         array = self.rec(expr.aggregate)
         indices = [np.asarray(self.rec(index)) for index in expr.index_tuple]
-        wide = array.astype(np.float64) if array.dtype.kind == "f" else array
+        wide = array.astype(np.float64) if kind_of(array.dtype) == "f" else array
         return wide[tuple(np.clip(index, 0, length - 1) for index, length in zip(indices, array.shape, strict=True))]
 
     def map_call(self, expr: p.Call) -> Any:
@@ -59,7 +60,7 @@ class _RuleEvaluation(Evaluation):
 
     def map_type_cast(self, expr: TypeCast) -> Any:
         dtype = expr.type.numpy_dtype
-        return np.asarray(self.rec(expr.child)).astype(np.float64 if dtype.kind == "f" else dtype)
+        return np.asarray(self.rec(expr.child)).astype(np.float64 if kind_of(dtype) == "f" else dtype)
 
 
 @dataclass(frozen=True)

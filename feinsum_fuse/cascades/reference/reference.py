@@ -18,6 +18,7 @@ from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
+from ...number_types import kind_of
 from ..element_types import computing_type
 from ..maps import is_fractional, primitive, product_of, variables_in
 from ..sequence import EinsumSequence
@@ -94,7 +95,7 @@ def held_bytes(cascade: EinsumSequence) -> int:
 
 def wide_type(dtype: str) -> np.dtype[Any]:
     """In which the reference holds a tensor of this type."""
-    kind = np.dtype(dtype).kind
+    kind = kind_of(dtype)
     return np.dtype({"f": np.float64, "c": np.complex128}.get(kind, np.int64))
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from pymbolic import primitives as p
 from pymbolic.mapper import CombineMapper
 from pymbolic.typing import Expression
@@ -14,6 +13,7 @@ from pymbolic.typing import Expression
 from ...formats.language.functions import FUNCTIONS
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
+from ...number_types import epsilon, kind_of
 from ..element_types import computing_type
 from ..maps import is_fractional, primitive
 from ..sequence import EinsumSequence
@@ -26,7 +26,7 @@ SAFETY = 4.0
 
 def unit_roundoff(dtype: str) -> float:
     """Half the distance from 1 to the next number of this type; 0 for integers."""
-    return float(np.finfo(dtype).eps) / 2 if np.dtype(dtype).kind in "fc" else 0.0
+    return epsilon(dtype) / 2 if kind_of(dtype) in "fc" else 0.0
 
 
 def tolerance(cascade: EinsumSequence, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
@@ -48,7 +48,7 @@ def error_of_maps(
 
     ``inexact``: the relative error of floating-point inputs.
     """
-    inputs = {tensor: inexact if np.dtype(facts.dtype).kind in "fc" else 0.0 for tensor, facts in cascade.tensors.items()}
+    inputs = {tensor: inexact if kind_of(facts.dtype) in "fc" else 0.0 for tensor, facts in cascade.tensors.items()}
     errors = _errors(cascade, sizes or {}, inputs)
     return [_map_error(einsum, cascade, errors) for einsum in cascade.einsums]
 

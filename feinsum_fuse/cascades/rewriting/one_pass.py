@@ -15,6 +15,7 @@ from pymbolic.typing import Expression
 from ...errors import CascadeError
 from ...formats.language.reductions import ADD, MAX, MIN
 from ...formats.workload import operand_name
+from ...number_types import kind_of, largest
 from ..maps import primitive, variables_in
 from ..sequence import AnyCascade, EinsumSequence
 from ..terms import Access, Einsum, Tensor
@@ -171,9 +172,9 @@ class _Chain:
                 return p.Product((value, self.count))
             points = p.Call(var("min"), (length, p.Sum((self.size, p.Product((-length, var(number)))))))
             return p.Product((value, p.Quotient(float(self.size), points)))
-        if reduce not in (MAX.name, MIN.name) or dtype.kind != "f":
+        if reduce not in (MAX.name, MIN.name) or kind_of(dtype) != "f":
             return value
-        lowest = float(np.finfo(dtype).min)
+        lowest = -largest(dtype)
         return p.Call(var("max"), (value, lowest)) if reduce == MAX.name else p.Call(var("min"), (value, -lowest))
 
     def _estimated(self, access: Access, merge: Einsum, number: str) -> Access:

@@ -16,6 +16,7 @@ from ...cascades.reference.reference import held_bytes
 from ...cascades.terms import Einsum
 from ...errors import DeviceError
 from ...formats.language.reductions import ADD, REDUCTIONS
+from ...number_types import kind_of, largest
 from .verification import OutputComparison, Verification, verify
 
 SEED = 20261
@@ -128,7 +129,7 @@ def random_inputs(cascade: Cascade, lowest: float, seed: int = SEED) -> dict[str
     result = {}
     for tensor, generator in zip(cascade.inputs, generators, strict=True):
         drawn = np.empty(cascade.fixed_shape(tensor), cascade.tensors[tensor].dtype)
-        kind = drawn.dtype.kind
+        kind = kind_of(drawn.dtype)
         for part in (drawn.real, drawn.imag) if kind == "c" else (drawn,):
             for block in _blocks(part):
                 if kind in "fc":
@@ -185,7 +186,7 @@ def _representable(cascade: Cascade, expected: Mapping[str, np.ndarray]) -> bool
     for name, array in expected.items():
         dtype = np.dtype(cascade.tensors[name].dtype)
         finite = np.abs(array[np.isfinite(array)])
-        if np.isnan(array).any() or (dtype.kind in "fc" and finite.max(initial=0.0) > np.finfo(dtype).max / 2):
+        if np.isnan(array).any() or (kind_of(dtype) in "fc" and finite.max(initial=0.0) > largest(dtype) / 2):
             return False
     return True
 
@@ -207,7 +208,7 @@ def _perturbed(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(SEED)
     changed = dict(inputs)
     for name, array in inputs.items():
-        if array.dtype.kind in "fc":
+        if kind_of(array.dtype) in "fc":
             changed[name] = array.copy()
             for block in _blocks(changed[name]):
                 block[...] = block * (1 + PERTURBATION * generator.uniform(-1, 1, block.shape))

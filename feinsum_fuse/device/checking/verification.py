@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...number_types import kind_of
+
 LARGEST_INTEGER = 3
 """Of random integers, which are not negative."""
 SLICE = 1 << 20
@@ -132,7 +134,7 @@ def random_array(shape: tuple[int, ...], dtype: str, generator: np.random.Genera
     With values of one sign, sums do not cancel and products of a cascade keep their scale apart from a factor per reduction.
     """
     kind = np.dtype(dtype)
-    if kind.kind in "fc":
+    if kind_of(kind) in "fc":
         return generator.uniform(0.5, 1.0, shape).astype(kind)
     if kind.kind == "b":
         return generator.integers(0, 2, shape).astype(kind)

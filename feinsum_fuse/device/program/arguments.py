@@ -12,6 +12,7 @@ import pyopencl.array as cla
 from ...arguments import described
 from ...codegen.executable import Argument
 from ...errors import DeviceError
+from ...number_types import BFLOAT16
 
 Array: TypeAlias = "np.ndarray | cla.Array"
 HOST = 1
@@ -63,8 +64,9 @@ def check_array(argument: Argument, array: object, strides: tuple[int, ...]) -> 
         if argument.by_value and isinstance(array, int | float | np.generic):
             return
         raise DeviceError(f"{name} is a {type(array).__name__}, expected a NumPy or pyopencl array")
-    if array.dtype != np.dtype(argument.dtype):
-        raise DeviceError(f"{name} has element type {array.dtype}, expected {argument.dtype}")
+    if array.dtype != argument.held:
+        hint = "Convert it: array.astype(ml_dtypes.bfloat16)." if argument.dtype == BFLOAT16 else ""
+        raise DeviceError(f"{name} has element type {array.dtype}, expected {argument.dtype}", hint=hint)
     if array.shape != argument.shape:
         raise DeviceError(f"{name} has shape {array.shape}, expected {argument.shape}")
     if isinstance(array, cla.Array) and any(n > 1 and a != b for n, a, b in zip(array.shape, array.strides, strides, strict=True)):

@@ -15,7 +15,9 @@ from ...whole_file import replacing
 from .export_texts import HOST, PYTHON, README
 
 _C_TYPES = {
-    "float32": "float", "float64": "double",
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
@@ -113,7 +115,9 @@ def _described(executable: Executable) -> str:
     """The tables of the Python file, as JSON in a Python text."""
     fields = {
         "options": list(executable.options),
-        "arguments": [{**asdict(a), "strides": list(a.element_strides), "elements": a.elements} for a in executable.arguments],
+        "arguments": [
+            {**asdict(a), "dtype": a.held.name, "strides": list(a.element_strides), "elements": a.elements} for a in executable.arguments
+        ],
         "launches": [asdict(launch) for launch in executable.launches if all(launch.global_size)],
     }
     return json.dumps(fields, indent=1)

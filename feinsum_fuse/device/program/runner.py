@@ -15,6 +15,7 @@ import pyopencl.tools as cl_tools
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
+from ...number_types import as_held, as_numbers
 from ..catalogue import target
 from ..runtime import runtimes
 from ..runtime.host_memory import RESULTS, HostArguments, put_on_large_pages
@@ -74,7 +75,7 @@ class Runner:
         self._like = like
         self._inputs = {a.name: a for a in executable.arguments if a.role == "input"}
         self._written = {a.name: a for a in executable.arguments if a.role != "input"}
-        self._dtypes = {a.name: np.dtype(a.dtype) for a in executable.arguments}
+        self._dtypes = {a.name: a.held for a in executable.arguments}
         self._strides = {a.name: tuple(s * self._dtypes[a.name].itemsize for s in a.element_strides) for a in executable.arguments}
         self._alignments = {a.name: executable.alignment(a.name) for a in executable.arguments}
         self._places: dict[int, _Place] = {}
@@ -107,7 +108,7 @@ class Runner:
         Raises :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is missing, unknown, of the wrong type or shape,
         or that would be overwritten while it is read.
         """
-        given, into = as_arrays(arrays), as_arrays(out or {})
+        given, into = self._held(arrays), self._held(out or {})
         wanted = [name for name in self._written if self._written[name].role == "output" or name in outputs or name in into]
         self._check(given, into, outputs)
         runtimes.enter()
@@ -119,13 +120,19 @@ class Runner:
                 raise DeviceError(f"the device refused to run the kernel: {error}") from error
             except MemoryError as error:
                 raise DeviceError(f"there is no memory for the results: {error}") from error
-        return {**results, **(out or {})}
+        return {name: as_numbers(array, self._written[name].dtype) for name, array in results.items()} | dict(out or {})
 
     def check_some(self, arrays: Mapping[str, Array]) -> None:
         """Raise :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is no input, or of the wrong type or shape."""
         self._check_known(arrays)
-        for name, array in as_arrays(arrays).items():
+        for name, array in self._held(arrays).items():
             check_array(self._inputs[name], array, self._strides[name])
+
+    def _held(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Arrays as memory holds their numbers; what is no array as it is."""
+        types = {name: argument.dtype for name, argument in (self._inputs | self._written).items()}
+        seen = as_arrays(arrays)
+        return {name: as_held(array, types.get(name, "")) if hasattr(array, "dtype") else array for name, array in seen.items()}
 
     def _check_known(self, arrays: Collection[str]) -> None:
         for name in arrays:
@@ -216,16 +223,16 @@ class Runner:
         if argument.row_major:
             flat = np.ascontiguousarray(array)
         else:
-            flat = np.zeros(argument.elements, argument.dtype)
+            flat = np.zeros(argument.elements, argument.held)
             argument.view(flat)[...] = array
         if flat.size:
             cl.enqueue_copy(queue, buffer, flat)
 
     def _download(self, queue: cl.CommandQueue, buffer: Value, argument: Argument, into: Array | None) -> np.ndarray:
-        result = np.empty(argument.shape, argument.dtype) if into is None else into
+        result = np.empty(argument.shape, argument.held) if into is None else into
         assert isinstance(result, np.ndarray)
         direct = argument.row_major and result.flags.c_contiguous
-        flat = result if direct else np.empty(argument.elements, argument.dtype)
+        flat = result if direct else np.empty(argument.elements, argument.held)
         if flat.size:
             cl.enqueue_copy(queue, flat, buffer)
         if not direct:

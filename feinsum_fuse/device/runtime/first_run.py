@@ -70,6 +70,7 @@ class _HostMemory:
         like[...] = self._whole
         return like
 
+
 class FirstRun:
     """One first run in this process; ``reached`` is told of each stage (build, allocate, launch, check) as it begins.
 
@@ -114,7 +115,7 @@ class FirstRun:
         values: dict[str, Value] = {}
         for argument in self.executable.arguments:
             if argument.by_value:
-                values[argument.name] = np.dtype(argument.dtype).type(self.arrays[argument.name][()])
+                values[argument.name] = argument.held.type(self.arrays[argument.name][()])
                 continue
             self.memory[argument.name] = memory = self.memory_of(argument)
             values[argument.name] = memory.value
@@ -129,7 +130,7 @@ class FirstRun:
 
         Temporaries are always buffers of ours.
         """
-        dtype = np.dtype(argument.dtype)
+        dtype = argument.held
         if self.sharing is not None and argument.role != "temporary":
             alignment = self.executable.alignment(argument.name)
             return _HostMemory(self.sharing, dtype, self.front(argument), argument.elements + BEHIND, alignment)
@@ -139,11 +140,11 @@ class FirstRun:
 
     def front(self, argument: Argument) -> int:
         """Elements of poison before an array."""
-        return FRONT_BYTES // np.dtype(argument.dtype).itemsize
+        return FRONT_BYTES // argument.held.itemsize
 
     def poison(self, argument: Argument, which: int) -> np.ndarray:
         """An array's whole buffer, what stands before and behind it included, full of a pattern."""
-        return poisoned(np.dtype(argument.dtype), self.front(argument) + argument.elements + BEHIND, which)
+        return poisoned(argument.held, self.front(argument) + argument.elements + BEHIND, which)
 
     def launch(self, values: Mapping[str, Value], which: int) -> None:
         """Poison whatever the kernel is to write, outputs with pattern ``which``, and run it to its end.
@@ -161,7 +162,7 @@ class FirstRun:
 
     def around(self, argument: Argument) -> np.ndarray:
         """An array's whole buffer as it is now."""
-        return self.memory[argument.name].content(np.empty(self.front(argument) + argument.elements + BEHIND, argument.dtype))
+        return self.memory[argument.name].content(np.empty(self.front(argument) + argument.elements + BEHIND, argument.held))
 
     def read(self, argument: Argument) -> np.ndarray:
         """The array that an argument's buffer holds, C-contiguous."""
@@ -183,7 +184,7 @@ class FirstRun:
             if not is_poison(around[front + argument.elements :], pattern).all():
                 raise FirstRunFailure(Outcome.wrong_result, f"the kernel wrote behind the end of {argument.name}")
             array = np.ascontiguousarray(argument.view(around[front:]))
-            if argument.role == "input" and array.tobytes() != np.asarray(self.arrays[argument.name], argument.dtype).tobytes():
+            if argument.role == "input" and array.tobytes() != np.asarray(self.arrays[argument.name], argument.held).tobytes():
                 raise FirstRunFailure(Outcome.wrong_result, f"the kernel changed its input {argument.name}")
             if argument.role == "output" and (untouched := is_poison(array)).any():
                 doubtful[argument] = untouched

@@ -22,6 +22,7 @@ from ... import __file__ as package
 from ... import cache_folder
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
+from ...number_types import held_as
 from ..catalogue import DeviceInfo, quirks_of
 from ..checking.verification import Verification, verify
 from ..timing.outcome import Outcome
@@ -76,7 +77,7 @@ def run_isolated(
                 return replace(result, message=f"{result.message}\n{missing}") if missing else result
             mapped: Literal["r"] | None = None if judge is None else "r"
             outputs = {
-                a.name: np.load(directory / f"output-{k}.npy", mmap_mode=mapped, allow_pickle=False)
+                a.name: a.numbers(np.load(directory / f"output-{k}.npy", mmap_mode=mapped, allow_pickle=False))
                 for k, a in enumerate(executable.outputs)
             }
     except OSError as error:
@@ -100,7 +101,7 @@ def compiled(executable: Executable, device: cl.Device, *, timeout_s: float = TI
     Raises :class:`~feinsum_fuse.errors.DeviceError` for a program that fails, and for a runtime that leaves no such files.
     """
     info = DeviceInfo.of(device)
-    inputs = {argument.name: np.ones(argument.shape, argument.dtype) for argument in executable.inputs}
+    inputs = {argument.name: np.ones(argument.shape, argument.held) for argument in executable.inputs}
     with exchanging(), tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True) as name:
         directory = Path(name)
         _write_job(directory, executable, inputs, info)
@@ -124,10 +125,10 @@ def exchanging() -> Iterator[None]:
 
 
 def _input(argument: Argument, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """An input in its element type, C-contiguous."""
+    """An input as memory holds its elements, C-contiguous."""
     if argument.name not in inputs:
         raise DeviceError(f"input {argument.name} is missing")
-    array = np.asarray(inputs[argument.name], argument.dtype)
+    array = held_as(np.asarray(inputs[argument.name]), argument.dtype)
     if array.shape != argument.shape:
         raise DeviceError(f"input {argument.name} has shape {array.shape}, expected {argument.shape}")
     return np.ascontiguousarray(array) if array.ndim else array

@@ -27,6 +27,7 @@ from ... import __file__ as package
 from ... import cache_folder
 from ...codegen.executable import Executable
 from ...errors import DeviceError
+from ...number_types import held_as
 from ..catalogue import DeviceInfo
 from ..checking.example import Example
 from ..runtime import compiler_cache, runtimes
@@ -287,7 +288,7 @@ def _write(directory: Path, info: DeviceInfo, example: Example) -> None:
     job = {"device": info.to_json(), "inputs": list(example.inputs), "outputs": list(example.expected), "results": len(results)}
     (directory / "job.json").write_text(json.dumps(job))
     for k, array in enumerate(example.inputs.values()):
-        np.save(directory / f"input-{k}.npy", array)
+        np.save(directory / f"input-{k}.npy", held_as(array, array.dtype.name))
     for n, outputs in enumerate(results):
         for k, name in enumerate(example.expected):
             np.save(directory / f"expected-{n}-{k}.npy", outputs[name])

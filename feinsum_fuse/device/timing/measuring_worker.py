@@ -68,7 +68,7 @@ class _Worker:
             first = FirstRun(Executable.from_parent(executable), self.inputs, self.queue, self.sharing, reached)
             loaded = first.run()
             reached("verify")
-            outputs = {argument.name: first.read(argument) for argument in first.executable.outputs}
+            outputs = {argument.name: argument.numbers(first.read(argument)) for argument in first.executable.outputs}
             check = verify(outputs, self.expected, tolerance, self.others)
             worst = max(check.tensors, key=lambda tensor: tensor.error / max(tensor.tolerance, 1e-300), default=None)
             error, bound = (float(worst.error), float(worst.tolerance)) if worst else (None, None)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import pyopencl as cl
 
+from ...number_types import held_as
 from ..runtime.host_memory import put_on_large_pages
 from ..runtime.loaded import Loaded, Value
 
@@ -27,7 +28,7 @@ class Resident:
         self.values: dict[str, Value] = {}
         for argument in executable.arguments:
             if argument.by_value:
-                self.values[argument.name] = np.dtype(argument.dtype).type(inputs[argument.name][()])
+                self.values[argument.name] = argument.held.type(inputs[argument.name][()])
                 continue
             key = argument.role, argument.name, argument.dtype, argument.nbytes
             buffer = known.get(key)
@@ -35,7 +36,7 @@ class Resident:
                 buffer = known[key] = loaded.buffer(argument.name)
                 put_on_large_pages(queue, buffer)
                 if argument.role == "input" and inputs[argument.name].size:
-                    cl.enqueue_copy(queue, buffer, np.ascontiguousarray(inputs[argument.name]))
+                    cl.enqueue_copy(queue, buffer, np.ascontiguousarray(held_as(inputs[argument.name], argument.dtype)))
             self.values[argument.name] = buffer
         loaded.bind(self.values)
 
@@ -58,10 +59,10 @@ class Resident:
         """What the last run wrote, by argument, row-major."""
         found = {}
         for argument in self.loaded.executable.outputs:
-            buffer = np.empty(argument.elements, argument.dtype)
+            buffer = np.empty(argument.elements, argument.held)
             if argument.elements:
                 cl.enqueue_copy(self.queue, buffer, self.values[argument.name])
-            found[argument.name] = np.ascontiguousarray(argument.view(buffer))
+            found[argument.name] = argument.numbers(np.ascontiguousarray(argument.view(buffer)))
         return found
 
 

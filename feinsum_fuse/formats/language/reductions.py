@@ -15,6 +15,7 @@ from pymbolic import var
 from pymbolic.primitives import Call, Comparison, ExpressionNode, If, LogicalAnd, LogicalNot, LogicalOr, Product, Sum
 
 from ...errors import UnsupportedTypeError
+from ...number_types import kind_of
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -64,7 +65,7 @@ class Reduction:
 
     def neutral_of(self, dtype: str) -> float | int:
         """What leaves every value of this type unchanged; :class:`UnsupportedTypeError` for types without an order, where it needs one."""
-        if np.dtype(dtype).kind == "c" and self.extremum:
+        if kind_of(dtype) == "c" and self.extremum:
             raise UnsupportedTypeError(f"complex numbers have no {self.name}imum")
         return self.neutral(np.dtype(dtype))
 
@@ -96,11 +97,11 @@ def truth(value: Expression) -> Expression:
 
 
 def _largest(dtype: np.dtype[Any]) -> float | int:
-    return math.inf if dtype.kind == "f" else int(np.iinfo(dtype).max)
+    return math.inf if kind_of(dtype) == "f" else int(np.iinfo(dtype).max)
 
 
 def _least(dtype: np.dtype[Any]) -> float | int:
-    return -math.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    return -math.inf if kind_of(dtype) == "f" else int(np.iinfo(dtype).min)
 
 
 def _zero(dtype: np.dtype[Any]) -> int:

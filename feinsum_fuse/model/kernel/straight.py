@@ -16,6 +16,7 @@ import numpy as np
 from pymbolic.mapper import WalkMapper
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
+from ...cascades.kernel.callables import WIDENED
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
@@ -65,7 +66,9 @@ class _Operations(WalkMapper):  # type: ignore[misc]
     def map_call(self, expr: Call) -> None:
         name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
         function = FUNCTIONS.get(name) or IN_KERNELS.get(name)
-        if function is None or (function.cost != "" and not function.is_argument(name)):
+        if name == WIDENED:
+            self.simple += 1
+        elif function is None or (function.cost != "" and not function.is_argument(name)):
             self.called(function.name if function is not None else name)
         for parameter in expr.parameters:
             self.rec(parameter)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ...formats.language.functions import FUNCTIONS, Function
 from ..target import Quirks
-from .operations import SHORTEST, WIDEST, VectorOperation
+from .bfloat import ELEMENT, narrowed, vector_type, widened
+from .operations import LANES, SHORTEST, WIDEST, VectorOperation
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
@@ -14,7 +15,7 @@ _OPERATORS = {"ge": ">=", "gt": ">", "eq": "==", "ne": "!="}
 
 HALVED_BYTES = 64
 """Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
-_MAKERS = frozenset({"splat", "vload_global", "vload_local", "vload_private"})
+_MAKERS = frozenset({"splat", "vconvert", "vwiden", "vload_global", "vload_local", "vload_private"})
 _WHOLE = "static inline {0} whole_{0}({0} value) {{ return value; }}"
 """A function that takes a vector and is inlined makes the compiler keep such vectors whole in the kernel."""
 
@@ -26,6 +27,8 @@ def _iota(element: str, lanes: int) -> str:
 def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[str, str]]:
     """What an operation needs, each with a name that says where it stands among the others."""
     lanes = operation.lanes
+    if operation.element == ELEMENT:
+        yield from ((f"07_{ELEMENT}{length}", vector_type(length)) for length in LANES if length <= lanes)
     if _is_halved(operation, quirks):
         yield f"08_whole_{operation.vector}", _WHOLE.format(operation.vector)
     while operation.is_load or operation.is_store:
@@ -95,11 +98,11 @@ def _builtin(operation: VectorOperation, function: str, arguments: tuple[str, ..
     half = f"{operation.element}{operation.lanes // 2}"
     low, high = (call(half, [f"{argument}.{part}" for argument in arguments]) for part in ("lo", "hi"))
     return f"""
-static inline {vector} {name}_by_halves({', '.join(f'{vector} {argument}' for argument in arguments)})
+static inline {vector} {name}_by_halves({", ".join(f"{vector} {argument}" for argument in arguments)})
 {{
   return ({vector})({low}, {high});
 }}
-#define {name}({names}) {name}_by_halves({', '.join(whole)})"""
+#define {name}({names}) {name}_by_halves({", ".join(whole)})"""
 
 
 def definition(operation: VectorOperation, quirks: Quirks) -> str:
@@ -108,6 +111,12 @@ def definition(operation: VectorOperation, quirks: Quirks) -> str:
     whole = f"whole_{vector}" if _is_halved(operation, quirks) else ""
     if what == "splat":
         return f"#define {name}(x) {whole}(({vector})(x))"
+    if what == "vconvert":
+        return f"#define {name}(x) {whole}(convert_{vector}(x))"
+    if what == "vwiden":
+        return f"#define {name}(x) {whole}({widened(vector, 'x')})"
+    if what == "vnarrow":
+        return narrowed(name, lanes)
     if what == "pack":
         names = ", ".join(f"x{k}" for k in range(lanes))
         return f"#define {name}({names}) (({vector})({names}))"

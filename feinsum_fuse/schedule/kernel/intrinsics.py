@@ -20,8 +20,10 @@ from pymbolic import flatten, substitute
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
+from ...number_types import BFLOAT16
 from ..errors import VectorAccessError
 from ..target import Quirks
+from .bfloat import ELEMENT, is_value
 from .definitions import definitions
 from .operations import C_TYPES, LANES, VectorOperation, c_type, parts
 
@@ -33,7 +35,7 @@ def vector_dtype(dtype: str, lanes: int) -> np.dtype[np.void]:
 
     if lanes not in LANES:
         raise VectorAccessError(f"OpenCL has no vectors of {lanes} elements", hint=f"Use {', '.join(map(str, LANES))}.")
-    found: np.dtype[np.void] = np.dtype(getattr(cltypes, f"{c_type(dtype)}{lanes}"))
+    found: np.dtype[np.void] = np.dtype(getattr(cltypes, f"{'ushort' if dtype == BFLOAT16 else c_type(dtype)}{lanes}"))
     return found
 
 
@@ -68,8 +70,10 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         return self.copy(name_in_target=self.name, arg_id_to_dtype=constantdict({**known, -1: NumpyType(result)})), clbl_inf_ctx
 
     def emit_call(self, expression_to_code_mapper, expression, target):  # type: ignore[no-untyped-def]
-        """The call; how far rows of a block lie apart is where the first element of the second row is."""
+        """The call, of elements as they are stored; how far rows of a block lie apart is where the first element of the second row is."""
         call = super().emit_call(expression_to_code_mapper, expression, target)
+        if VectorOperation.named(self.name).element == ELEMENT:
+            call = p.Call(call.function, tuple(part.parameters[0] if is_value(part) else part for part in call.parameters))
         if not VectorOperation.named(self.name).is_block:
             return call
         to, source, *rest = call.parameters

@@ -6,11 +6,15 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
+from ...number_types import BFLOAT16, memory_type
 from ..errors import VectorAccessError
+from .bfloat import ELEMENT
 
-C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar"}
+C_TYPES = {
+    "float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar",
+    BFLOAT16: ELEMENT,
+}
+"""NumPy type -> what OpenCL C, or the text that goes with it, calls it."""
 _TYPES = {c: name for name, c in C_TYPES.items()}
 LANES = (2, 4, 8, 16)
 WIDEST = LANES[-1]
@@ -60,7 +64,7 @@ class VectorOperation:
     @property
     def vector_bytes(self) -> int:
         """The size of one of its vectors."""
-        return self.lanes * np.dtype(_TYPES[self.element]).itemsize
+        return self.lanes * memory_type(_TYPES[self.element]).itemsize
 
     @property
     def is_load(self) -> bool:

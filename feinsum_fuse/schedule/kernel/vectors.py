@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
 
 import numpy as np
-from loopy.symbolic import IdentityMapper, SubstitutionMapper, TypeCast, get_dependencies
+from loopy.symbolic import IdentityMapper, SubstitutionMapper, TypeCast, UncachedWalkMapper, get_dependencies
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Max, Min, Power, Quotient, Variable
 from pymbolic.typing import Expression
 
+from ...cascades.kernel.callables import WIDENED
 from ...formats.affine import Affine
 from ...formats.language.functions import IN_KERNELS, Function
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
+from ...number_types import BFLOAT16, computed_in
 from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
@@ -30,7 +32,8 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
     """Rewrites a map whose operands ``vectorial`` are vectors, and in which the rank variables ``values`` may depend on the lane.
 
     Functions of two arguments, divisions, conditions and rank variables become intrinsics; everything else works on vectors as it is.
-    ``call`` makes a call of an intrinsic, ``expression`` an affine expression.
+    ``call`` makes a call of an intrinsic, ``expression`` an affine expression. Operands, whose own ``types`` may be others, come as vectors
+    of ``dtype``.
     """
 
     def __init__(
@@ -42,8 +45,10 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         values: Mapping[str, Affine],
         lanes: int,
         dtype: str,
+        types: Mapping[str, str],
     ) -> None:
         super().__init__()
+        self.types = types
         self.dtype = np.dtype(dtype)
         self.lanes = lanes
         self.call = call
@@ -71,9 +76,20 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         if index is None and self._function(expr.child) is not None and expr.type.numpy_dtype == self.dtype:
             # Written around functions of integers, whose intrinsics have the type already.
             return self.rec(expr.child)
-        if index is None:
-            raise VectorAccessError(f"the conversion {expr} of a vector", hint="Give all tensors of the Einsum one element type.")
-        return self._lanes(index)
+        if index is not None:
+            return self._lanes(index)
+        is_loaded = isinstance(expr.child, Variable) and expr.type.numpy_dtype == self.dtype
+        if is_loaded or (computed_in(expr.type.numpy_dtype.name) == self.dtype.name and self._is_computed(expr.child)):
+            return self.rec(expr.child)
+        raise VectorAccessError(f"the conversion {expr} of a vector", hint="Give all tensors of the Einsum one element type.")
+
+    def _is_computed(self, expr: Expression) -> bool:
+        """Whether a value is computed in our type: operands of others are converted."""
+        found = _Uncast()
+        found(expr)
+        return all(found_type == self.dtype for found_type in found.casts) and all(
+            self.types.get(name, self.dtype.name) == self.dtype.name for name in found.names
+        )
 
     def _index(self, expr: Expression) -> Affine | None:
         """An expression over rank variables alone as an affine one over loops."""
@@ -86,6 +102,8 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
 
     def map_call(self, expr: Call) -> Expression:
         function = self._function(expr)
+        if expr.function == var(WIDENED) and self.is_vector(expr):
+            return self.rec(expr.parameters[0])
         if function is None or not self.is_vector(expr):
             return super().map_call(expr)
         if function.composed is not None and not function.opencl:
@@ -159,6 +177,28 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         return self.call(f"vwhere{name}", self.rec(left), self.rec(right), then, otherwise)
 
 
+class _Uncast(UncachedWalkMapper):  # type: ignore[misc]
+    """Collects the types that an expression is cast to, and the variables that are not cast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.casts: set[np.dtype] = set()
+        self.names: set[str] = set()
+
+    def map_type_cast(self, expr: TypeCast) -> None:
+        self.casts.add(expr.type.numpy_dtype)
+
+    def map_variable(self, expr: Variable) -> None:
+        self.names.add(expr.name)
+
+    def map_call(self, expr: Call) -> None:
+        if expr.function == var(WIDENED):
+            self.casts.add(np.dtype(np.float32))
+            return
+        for parameter in expr.parameters:
+            self.rec(parameter)
+
+
 class VectorWriter:
     """One statement under one loop of lanes, as expressions on vectors."""
 
@@ -179,15 +219,16 @@ class VectorWriter:
         self.read = read
         self.expression = expression
         self.memory_of = memory_of
-        self.dtype = self._dtype_of(statement.target.source)
+        self.stored_type = nest.dtype_of(statement.target.source)
+        self.dtype = computed_in(self.stored_type)
         self.suffix = f"{c_type(self.dtype)}{self.lanes}"
         self.intrinsics: set[str] = set()
         self.is_cut = all(limit.coefficients.get(self.lane) == -1 for limit in self.limits)
         """Whether the lanes that count are the first ones."""
 
-    def call(self, what: str, *arguments: Expression) -> Expression:
-        """A call of an intrinsic, which is noted."""
-        name = f"{what}_{self.suffix}"
+    def call(self, what: str, *arguments: Expression, dtype: str | None = None) -> Expression:
+        """A call of an intrinsic, which is noted; ``dtype``: of its vectors, by default the one that is computed in."""
+        name = f"{what}_{self.suffix if dtype is None else f'{c_type(dtype)}{self.lanes}'}"
         self.intrinsics.add(name)
         return var(name)(*arguments)
 
@@ -209,16 +250,32 @@ class VectorWriter:
         """A vector that is read, or a scalar that all lanes share."""
         if not any(self.lane in index.variables for index in place.indices):
             return self.read(place)
+        dtype = self.nest.dtype_of(place.source)
         tile = self.nest.tiles.get(place.source)
         if tile is not None and tile.lanes == self.lanes:
-            return self.element(place)
+            return self._converted(self.element(place), dtype)
         axis = lane_axis(place, self.lane)
         if axis is not None and self.is_cut and self._is_contiguous(place, axis):
             first = self.read(self.at_lane(place, 0))
             count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
-            return self.call(f"vload_{space}", first) if count is None else self.call(f"vloadupto_{space}", first, count)
+            counted = () if count is None else (count,)
+            return self._converted(self.call(f"vload{'upto' * len(counted)}_{space}", first, *counted, dtype=dtype), dtype)
         return self.call("pack", *(self._single(place, lane) for lane in range(self.lanes)))
+
+    def _converted(self, vector: Expression, dtype: str) -> Expression:
+        """A vector in the type that is computed in."""
+        if dtype == BFLOAT16:
+            vector, dtype = self.call("vwiden", vector, dtype=computed_in(dtype)), computed_in(dtype)
+        return vector if dtype == self.dtype else self.call("vconvert", vector)
+
+    def _narrowed(self, vector: Expression) -> Expression:
+        """A vector as it is stored."""
+        if self.stored_type == self.dtype:
+            return vector
+        if isinstance(vector, Call) and vector.function.name.startswith("vwiden"):
+            return vector.parameters[0]
+        return self.call("vnarrow", vector, dtype=self.stored_type)
 
     def _is_contiguous(self, place: Place, axis: int) -> bool:
         tile = self.nest.tiles.get(place.source)
@@ -254,12 +311,16 @@ class VectorWriter:
         return var(place.source)[tuple(indices)]
 
     def value(self) -> Expression:
-        """The statement's right-hand side, combined with what the target holds where it reduces."""
+        """The statement's right-hand side, combined with what the target holds where it reduces, in the target's type."""
+        return self._narrowed(self._value())
+
+    def _value(self) -> Expression:
         s = self.statement
         operands = {operand_name(k): self.operand(p) for k, p in enumerate(s.operands)}
         loops = {name: self.expression(v) for name, v in s.values.items()}
         vectorial = {name for name, p in zip(operands, s.operands, strict=True) if any(self.lane in i.variables for i in p.indices)}
-        mapper = OnVectors(self.call, self.expression, self.lane, vectorial, s.values, self.lanes, self.dtype)
+        types = {name: self.nest.dtype_of(p.source) for name, p in zip(operands, s.operands, strict=True)}
+        mapper = OnVectors(self.call, self.expression, self.lane, vectorial, s.values, self.lanes, self.dtype, types)
         value = SubstitutionMapper(make_subst_func({**loops, **operands}))(mapper(s.value))
         if not mapper.is_vector(s.value):
             value = self.call("splat", value)
@@ -312,7 +373,7 @@ class VectorWriter:
         ]
         places = (target.substituted(origin), source.substituted(origin), *steps)
         spaces = f"{self.memory_of(target.source)}_{self.memory_of(source.source)}"
-        return self.call(f"{BLOCK}_{spaces}", *map(self.read, places), *counts)
+        return self.call(f"{BLOCK}_{spaces}", *map(self.read, places), *counts, dtype=self.stored_type)
 
     def _least(self, counts: Iterable[Affine]) -> Expression:
         """The least of some numbers and the number of lanes."""
@@ -345,12 +406,13 @@ class VectorWriter:
         space, count = self.memory_of(target.source), self.count()
         # A tile that is fetched ends in padding, into which a last vector may be stored whole.
         if count is None or (self.statement.role == "fetch" and self._is_padded(target)):
-            return self.call(f"vstore_{space}", first, value)
-        return self.call(f"vstoreupto_{space}", first, value, count)
+            return self.call(f"vstore_{space}", first, value, dtype=self.stored_type)
+        return self.call(f"vstoreupto_{space}", first, value, count, dtype=self.stored_type)
+
+    def lane_of(self, vector: Expression, lane: int) -> Expression:
+        """One element of a vector in the target's type."""
+        return self.call(f"lane{lane}", vector, dtype=self.stored_type)
 
     def guards(self, lane: int) -> tuple[Affine, ...]:
         """When one lane counts."""
         return tuple(limit.substituted({self.lane: Affine((), lane)}) for limit in self.limits)
-
-    def _dtype_of(self, source: str) -> str:
-        return self.nest.tiles[source].dtype if source in self.nest.tiles else self.nest.sources[source].dtype

@@ -62,9 +62,7 @@ def written(t_unit: lp.TranslationUnit, nest: Nest, quirks: Quirks) -> lp.Transl
     return registered(t_unit.with_kernel(kernel), intrinsics, quirks)
 
 
-def _rewritten(
-    original: lp.LoopKernel, nest: Nest, final: Nest, quirks: Quirks, *, guarded: bool
-) -> tuple[lp.LoopKernel, set[str]]:
+def _rewritten(original: lp.LoopKernel, nest: Nest, final: Nest, quirks: Quirks, *, guarded: bool) -> tuple[lp.LoopKernel, set[str]]:
     """The kernel with the instructions of the final form of a nest, and the intrinsics that they call."""
     foreign = foreign_instructions(original, nest)
     theirs = {name for insn in foreign for name in inames_of(insn)}
@@ -396,13 +394,13 @@ class _Text:
     def scatter(self, s: Statement, places: list[Place], writer: VectorWriter, value: object, above: tuple[str, ...]) -> None:
         """A vector whose elements go to places that do not lie next to one another."""
         copy = self._id(f"{s.target.source}_vector")
-        dtype = vector_dtype(writer.dtype, writer.lanes)
+        dtype = vector_dtype(writer.stored_type, writer.lanes)
         space = lp.AddressSpace.PRIVATE
         self.temporaries[copy] = lp.TemporaryVariable(copy, dtype, shape=(), address_space=space, tags=frozenset({OwnedTag()}))
         self.assign(s, var(copy), value, above, target=copy)
         for number, place in enumerate(places):
             single = dataclasses.replace(s, reduce=None, guards=(*s.guards, *writer.guards(number)), operands=())
-            self.assign(single, self.read(place), writer.call(f"lane{number}", var(copy)), above, reads=frozenset({copy}))
+            self.assign(single, self.read(place), writer.lane_of(var(copy), number), above, reads=frozenset({copy}))
 
     def assign(
         self, s: Statement, lhs: object, rhs: object, above: tuple[str, ...], *, target: str = "", reads: frozenset[str] = frozenset()

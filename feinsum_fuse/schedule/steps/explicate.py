@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import islpy as isl
 import loopy as lp
@@ -23,6 +24,7 @@ from ...formats.integer_sets import conditions_of
 from ...formats.language.reductions import SYMBOLS, truth
 from ...formats.language.reductions import Reduction as ReductionRow
 from ...formats.workload import operand_name
+from ...number_types import scalar
 from ..errors import NormalFormError
 from ..kernel.surroundings import entrypoint, variables_of
 from ..step import EinsumName, Step
@@ -155,7 +157,7 @@ class _Reader:
         if (wider := self.types.wider(insn.id, self.sources[target_name].dtype)) is not None:
             self.accumulators[name] = wider
         if known.of_truths:
-            value = _truth(value, np.dtype(self.sources[target_name].dtype).type)
+            value = _truth(value, partial(scalar, self.sources[target_name].dtype))
         update = Statement(name, "update", target, value, tuple(reads.places), values, known.name)
         init = Statement(name, "init", target, self._initial(populate, known, target_name))
         summed = tuple(self._around(loops[len(outer) :], (update,)))
@@ -164,7 +166,7 @@ class _Reader:
     def _initial(self, populate: object, reduction: ReductionRow, array: str) -> Expression:
         dtype = self.sources[array].dtype
         start = reduction.neutral_of(dtype)
-        return np.dtype(dtype).type(start) if populate is None else populate
+        return scalar(dtype, start) if populate is None else populate
 
     def _around(self, loops: Sequence[For], body: tuple[Node, ...]) -> Iterator[Node]:
         for loop in reversed(loops):
@@ -354,9 +356,7 @@ def _constraints(domain: isl.BasicSet | isl.Set) -> Iterator[Affine]:
         yield from conditions_of(piece)
 
 
-def _placed(
-    domain: isl.BasicSet, names: Sequence[str], extents: dict[str, int | None], least: int = 0
-) -> dict[str, list[Affine]]:
+def _placed(domain: isl.BasicSet, names: Sequence[str], extents: dict[str, int | None], least: int = 0) -> dict[str, list[Affine]]:
     """Loop -> the limits that stand there: the innermost loop that they speak of, none further out than the loop at ``least``."""
     limits: dict[str, list[Affine]] = {name: [] for name in names}
     for limit in _constraints(domain):

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from constantdict import constantdict
 
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
+from ...number_types import scalar
 from ..errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
 from ..step import Keyword, Step
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
@@ -56,7 +56,7 @@ class RFactor(Step):
         strides = (1, *tile_strides(nest, place.source, touched))
         tile = Tile(name, nest.tensor_of(place.source), memory, shape, dtype, origin, tuple(range(len(shape))), strides=strides)
         own = Place(name, (Affine.variable(loop.name), *touched.local(place, name).indices))
-        before = _started(nest, einsum, tile, np.dtype(dtype).type(REDUCTIONS[update.reduce].neutral_of(dtype)))
+        before = _started(nest, einsum, tile, scalar(dtype, REDUCTIONS[update.reduce].neutral_of(dtype)))
         after = _combined(nest, tile, touched, update, above, names)
         # Partial results of partial results are combined before those are.
         body = _around(nest.body, update, len(names), before, after)

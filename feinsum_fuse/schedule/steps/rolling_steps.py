@@ -17,6 +17,7 @@ from ...cascades.maps import variables_in
 from ...formats.affine import Affine
 from ...formats.language.reductions import ADD, MAX, MUL
 from ...formats.workload import operand_name
+from ...number_types import largest, scalar
 from ..errors import IncompleteReductionError, NestOrderError
 from ..step import EinsumName, Step
 from ..tree.loops import chain_of, computing, inside, replace_loop, with_body
@@ -104,8 +105,8 @@ class RollingUpdate(Step):
 
     def _finite(self, nest: Nest, node: Node) -> Node:
         if isinstance(node, Statement) and node.role == "init" and node.einsum == self.maximum:
-            dtype = np.dtype(nest.sources[node.target.source].dtype)
-            return dataclasses.replace(node, value=cast(Expression, np.finfo(dtype).min))
+            lowest = scalar(nest.sources[node.target.source].dtype, -largest(nest.sources[node.target.source].dtype))
+            return dataclasses.replace(node, value=cast(Expression, lowest))
         return node
 
 
@@ -170,9 +171,7 @@ def _row(nest: Nest, einsum: str, exponentials: Sequence[str], array: str, large
     )
 
 
-def _under(
-    chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, statement: Statement, nest: Nest
-) -> Iterator[Node]:
+def _under(chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, statement: Statement, nest: Nest) -> Iterator[Node]:
     """The statement under copies of an Einsum's loops inside the shared one, reduction loops left out, with references of its own."""
     start = next(i for i, loop in enumerate(chain) if any(ref in loop.refs for ref in refs)) + 1
     used = {v for place in (statement.target, *statement.operands) for index in place.indices for v in index.variables}

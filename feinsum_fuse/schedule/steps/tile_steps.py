@@ -20,6 +20,7 @@ from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace, level_of
 from ...formats.workload import operand_name
+from ...number_types import computed_in, kind_of
 from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Keyword, Step, TensorName
 from ..tree.accumulators import Later, started
@@ -326,9 +327,7 @@ class CacheWrite(Step):
         body = place_around(body, names, [self.einsum], before, after)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
-    def _starts(
-        self, nest: Nest, source: str, chain: Sequence[For], scope: Sequence[For]
-    ) -> tuple[list[Point], tuple[str, ...], bool]:
+    def _starts(self, nest: Nest, source: str, chain: Sequence[For], scope: Sequence[For]) -> tuple[list[Point], tuple[str, ...], bool]:
         """What sets the parent's initial values, the reduction loops around that carry sums on, and whether the values stay set there."""
         initial = initial_values(nest, self.einsum, source)
         # Partial results are set anew in each iteration of the loops around their place.
@@ -386,7 +385,7 @@ class CacheWrite(Step):
         was 0 from the start.
         """
         dtype = np.dtype(tile.dtype)
-        wide = dtype.kind in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == nest.dtype_of(update.target.source)
+        wide = kind_of(dtype) in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == nest.dtype_of(update.target.source)
         sums = update.role == "update" and update.reduce is not None and REDUCTIONS[update.reduce].is_sum
         started_at_0 = len(inits) == 1 and np.isscalar(inits[0].value) and inits[0].value == 0
         return Later(_axes_of(nest, update), scales=not carried) if wide and sums and started_at_0 else None
@@ -424,8 +423,8 @@ def _reading(nest: Nest, reader: Statement, source: str, tile: Tile, touched: Re
     operands = tuple(touched.local(p, tile.name) if p.source == source else p for p in reader.operands)
     target = touched.local(reader.target, tile.name) if reader.target.source == source else reader.target
     stored, value = nest.dtype_of(source), reader.value
-    if stored != tile.dtype:
-        value = SubstitutionMapper(make_subst_func({name: cast_to(stored, var(name)) for name in held}))(value)
+    if computed_in(stored) != tile.dtype:
+        value = SubstitutionMapper(make_subst_func({name: cast_to(computed_in(stored), var(name)) for name in held}))(value)
     return dataclasses.replace(reader, target=target, value=value, operands=operands)
 
 

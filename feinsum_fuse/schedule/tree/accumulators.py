@@ -18,6 +18,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.matching.array_types import Refusal, Types
 from ...formats.language.reductions import REDUCTIONS
+from ...number_types import BFLOAT16, kind_of, scalar
 from ..errors import NormalFormError
 
 
@@ -27,7 +28,8 @@ class AccumulatorTypes:
     def __init__(self, t_unit: lp.TranslationUnit) -> None:
         self.t_unit = t_unit
         self.kernel = t_unit.default_entrypoint
-        self.mixed = len(set(_types_in(self.kernel))) > 1
+        types = set(_types_in(self.kernel))
+        self.mixed = len(types) > 1 or BFLOAT16 in types
         self.types: Types | None = None
 
     def wider(self, insn: str, stored: str) -> str | None:
@@ -78,15 +80,15 @@ def rounds(reduce: str, stored: str, accumulate: str) -> bool:
 
     They do not among the types that the reduction narrows.
     """
-    return not {np.dtype(stored).kind, np.dtype(accumulate).kind} <= set(REDUCTIONS[reduce].narrows)
+    return not {kind_of(stored), kind_of(accumulate)} <= set(REDUCTIONS[reduce].narrows)
 
 
 def started(value: Expression, reduce: str, stored: str, accumulate: str) -> Expression:
     """The initial value in an accumulator: the type's own neutral element where the stored type's stands for "nothing yet"."""
     reduction = REDUCTIONS[reduce]
-    neutral = np.dtype(stored).type(reduction.neutral_of(stored))
+    neutral = scalar(stored, reduction.neutral_of(stored))
     if isinstance(value, np.generic) and value.dtype == neutral.dtype and value == neutral:
-        result: Expression = np.dtype(accumulate).type(reduction.neutral_of(accumulate))
+        result: Expression = scalar(accumulate, reduction.neutral_of(accumulate))
         return result
     return value
 

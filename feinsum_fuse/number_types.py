@@ -1,0 +1,73 @@
+"""Kinds of numbers that NumPy does not tell by itself: bfloat16 is ml_dtypes' type, where that is installed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+with suppress(ImportError):
+    import ml_dtypes
+
+BFLOAT16 = "bfloat16"
+"""The first 16 bits of a float32. Tensors are stored so; what is computed with them is computed in float32."""
+
+
+def kind_of(dtype: str | np.dtype[Any]) -> str:
+    """NumPy's letter for a kind of element type, ``f`` for bfloat16 as for the other floating-point numbers."""
+    found = np.dtype(dtype)
+    return "f" if found.name == BFLOAT16 else found.kind
+
+
+def epsilon(dtype: str | np.dtype[Any]) -> float:
+    """The distance from 1 to the next floating-point (or complex) number of a type."""
+    return float(_facts(dtype).eps)
+
+
+def largest(dtype: str | np.dtype[Any]) -> float:
+    """The largest floating-point number of a type."""
+    return float(_facts(dtype).max)
+
+
+def scalar(dtype: str | np.dtype[Any], value: complex) -> Any:
+    """A number of a type; one of bfloat16 as the float32 that it is the beginning of, which expressions can hold."""
+    number = np.dtype(dtype).type(value)
+    return np.float32(number) if np.dtype(dtype).name == BFLOAT16 else number
+
+
+def computed_in(dtype: str) -> str:
+    """The type in which numbers that are stored in a type are computed."""
+    return "float32" if dtype == BFLOAT16 else dtype
+
+
+def _facts(dtype: str | np.dtype[Any]) -> Any:
+    facts: Any = ml_dtypes.finfo
+    return facts(dtype) if np.dtype(dtype).name == BFLOAT16 else np.finfo(dtype)
+
+
+def memory_type(dtype: str) -> np.dtype[Any]:
+    """The type of the elements that memory holds: whole numbers for bfloat16, whose arrays lend their memory to nobody."""
+    return np.dtype(np.uint16 if dtype == BFLOAT16 else dtype)
+
+
+def held_as(array: np.ndarray, dtype: str) -> np.ndarray:
+    """An array as memory holds numbers of a type, a view where that is enough; whole numbers of 16 bits are taken for bits of bfloat16."""
+    if dtype != BFLOAT16 or array.dtype == np.uint16:
+        return np.asarray(array, memory_type(dtype))
+    return np.asarray(array, dtype).view(np.uint16)
+
+
+def as_held(array: Any, dtype: str) -> Any:
+    """An array of bfloat16 as whole numbers in the same memory; any other array, NumPy's or not, as it is."""
+    return array.view(np.uint16) if dtype == BFLOAT16 and array.dtype.name == BFLOAT16 else array
+
+
+def as_numbers(array: Any, dtype: str) -> Any:
+    """The opposite of :func:`as_held`, where NumPy has the type."""
+    return array.view(np.dtype(BFLOAT16)) if dtype == BFLOAT16 and "ml_dtypes" in globals() else array
+
+
+def numbers_of(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The numbers that elements in memory stand for, as NumPy's own type that has them all."""
+    return (array.astype(np.uint32) << 16).view(np.float32) if dtype == BFLOAT16 else array
