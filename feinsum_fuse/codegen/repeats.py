@@ -24,6 +24,7 @@ from .expressions import (
     variables,
     within,
 )
+from .ordering import few_at_once
 from .statements import (
     Assignment,
     Conditional,
@@ -312,6 +313,7 @@ def _is_private(statement: CStatement, known: Mapping[str, Variable]) -> bool:
 
 def _run(run: Sequence[CStatement], known: Mapping[str, Variable], taken: set[str]) -> Iterator[CStatement]:
     """Statements that write nothing that their loads read; those behind conditions use what others have loaded."""
+    run = few_at_once(run, lambda value: frozenset(_operands(value, known)))
     written_to = {array_of(s.target) for s in all_statements(run) if isinstance(s, Assignment)}
     # What stands behind a condition may not be there, and a load that only shares its operand with that is as fast where it is.
     counts = Counter(

@@ -20,14 +20,12 @@ from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
 from .caches import Cache, caches
 from .core_probes import CoreBench
-from .probes import ACCUMULATORS, FEW_LANES, MORE_ACCUMULATORS, Bench, Probe, Rate, best_bench, sample_in_turns
+from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
 
 OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
 """The latency of a memory whose reads and writes have ports of their own."""
 ALONE = 0.75
 """A unit that does less than this part of what it does alone while all are busy was used by somebody else."""
-SPILLED = 0.85
-"""Sums that do this part of what fewer of them do, or less, do not fit into registers."""
 NOISY = 0.1
 """A disagreement of the samples of a probe beyond which a calibration is called noisy."""
 QUICK_SECONDS, FULL_SECONDS = 5.0, 34.0
@@ -103,8 +101,6 @@ class _Session:
         if self.bench.group > 1:
             self.probes["chained_many"] = self.bench.chained(self.groups)
         if device.type & cl.device_type.CPU:
-            short = Bench(device, "float32", FEW_LANES)
-            self.probes |= {"few sums": short.sums(ACCUMULATORS), "more sums": short.sums(MORE_ACCUMULATORS)}
             self.probes |= {f"{count} cores": self.bench.multiply_adds(count) for count in self.counts if count < self.units}
         self.probes |= dict(self._memories())
         self.probes |= {f"core {name}": probe for name, probe in CoreBench(self.bench).probes()}
@@ -224,7 +220,8 @@ class _Session:
         """Costs and rates that no component carries."""
         launch = sorted(self.probes["launch"].seconds)
         many = min(self.probes["launch_many"].seconds)
-        least_groups, most_groups = target(self.bench.device).group_parts
+        found = target(self.bench.device)
+        least_groups, most_groups = found.group_parts
         result = {
             "assumed_energies": 1.0,
             "launch_seconds": launch[len(launch) // 2],
@@ -239,9 +236,9 @@ class _Session:
             # One group waits for its own results; so many at once are held while the first wait.
             held = self.rate("chained_many").value / self.units / self.rate("chained").value
             result["items_at_once"] = self.bench.group * max(1.0, held)
-        if "more sums" in self.probes:
-            spilled = self.rate("more sums").value < SPILLED * self.rate("few sums").value
-            result["vector_registers"] = 16 if spilled else 32
+        if self.bench.device.type & cl.device_type.CPU:
+            # Of the instruction set that the compiler writes for. A processor that renames its stack hides from a clock what is spilled.
+            result["vector_registers"] = found.vector_registers
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
         operations = [name for name in self.probes if name.startswith("core ") and not name.endswith("beyond")]
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}

@@ -22,9 +22,6 @@ SAMPLE = 2e-3
 MOST_REPEATS = 1 << 28
 ACCUMULATORS = 10
 """Independent chains of multiply-adds: more than latency times ports on today's processors, and few enough for 16 registers."""
-MORE_ACCUMULATORS, FEW_LANES = 24, 4
-"""Chains that 32 registers hold and 16 do not, on vectors that every processor has. With as many values too many the rate falls to 0.6 (36
-chains in 32 registers, PoCL 3.0 on a Xeon); of vectors twice as long as the hardware's the compiler hides more."""
 
 _MULTIPLY_ADDS = """
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -100,17 +97,17 @@ void probe_nothing(__global VEC const *restrict x, __global VEC *restrict y, int
 """
 
 
-def source_of(text: str, dtype: str, lanes: int, group: int, line: int, accumulators: int = ACCUMULATORS) -> str:
+def source_of(text: str, dtype: str, lanes: int, group: int, line: int) -> str:
     """A text of probes for an element type, with the chains of multiply-adds written out."""
     real = {"float32": "float", "float64": "double"}[dtype]
-    chains = range(accumulators)
+    chains = range(ACCUMULATORS)
     defines = {
         "GROUP": group,
         "REAL": real,
         "VEC": real if lanes == 1 else f"{real}{lanes}",
         "DECLARE": ", ".join(f"a{k} = u + (REAL) {k}" for k in chains),
         "LINE": line,
-        "CHAINS": accumulators,
+        "CHAINS": ACCUMULATORS,
         "BROADCAST": " ".join(f"a{k} = a{k} + p[i + {k}] * u;" for k in chains),
         "STEP": " ".join(f"a{k} = a{k} * u + v;" for k in chains),
         "TOTAL": " + ".join(f"a{k}" for k in chains),
@@ -232,8 +229,8 @@ class Bench:
     def _simple(self) -> Loaded:
         return self._loaded(_MULTIPLY_ADDS + _SOURCE)
 
-    def _loaded(self, text: str, accumulators: int = ACCUMULATORS) -> Loaded:
-        source = source_of(text, self.dtype, self.lanes, self.group, self.line, accumulators)
+    def _loaded(self, text: str) -> Loaded:
+        source = source_of(text, self.dtype, self.lanes, self.group, self.line)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
 
     def _memory(self, size: int) -> tuple[cl.Buffer, cl.Buffer]:
@@ -284,11 +281,6 @@ class Bench:
     def multiply_adds(self, groups: int) -> Probe:
         """Scalar multiply-adds, by this many groups at once."""
         return self._probe("probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, groups * self._step)
-
-    def sums(self, accumulators: int, groups: int = 1) -> Probe:
-        """Scalar multiply-adds that so many accumulators take in turns, by so many groups."""
-        loaded = self._loaded(_MULTIPLY_ADDS, accumulators)
-        return self.probe(loaded, "probe_mac", groups, 1, accumulators * self.lanes * self.group * groups, groups * self._step)
 
     def chained(self, groups: int = 1) -> Probe:
         """Multiply-adds that each wait for the one before, by so many groups; those of one group at once count as one."""

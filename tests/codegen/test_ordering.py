@@ -1,0 +1,86 @@
+"""Statements of a register tile stand in the order that needs the fewest registers."""
+
+from __future__ import annotations
+
+import pymbolic.primitives as p
+import pytest
+from pymbolic import parse
+
+import feinsum_fuse as ff
+from feinsum_fuse.codegen.expressions import variables
+from feinsum_fuse.codegen.ordering import few_at_once
+from feinsum_fuse.codegen.statements import Assignment, Conditional, CStatement
+from feinsum_fuse.device.catalogue import find_device
+from tests.cascades.randomness import largest_error
+
+
+def tile(rows: int, columns: int, by_rows: bool) -> list[CStatement]:
+    outer, inner = (rows, columns) if by_rows else (columns, rows)
+    places = [(i, j) if by_rows else (j, i) for i in range(outer) for j in range(inner)]
+    return [Assignment(parse(f"Z[{columns * i + j}]"), parse(f"a_{i} * b_{j}"), "+=") for i, j in places]
+
+
+def operands(value: object) -> frozenset[p.Variable]:
+    return frozenset(p.Variable(name) for name in variables(value) if name[0] in "ab")
+
+
+def most_waiting(run: list[CStatement]) -> int:
+    """Operands in registers at a time: from the first statement that reads one to the last."""
+    reads = [operands(s.value) for s in run if isinstance(s, Assignment)]
+    return max(len({o for r in reads[: i + 1] for o in r} & {o for r in reads[i:] for o in r}) for i in range(len(reads)))
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("shape", [(6, 2), (2, 6), (3, 4), (1, 5), (5, 1), (14, 2), (4, 4)])
+def test_the_shorter_side_of_a_tile_stays_and_the_longer_passes(shape: tuple[int, int], by_rows: bool) -> None:
+    given = tile(*shape, by_rows)
+    found = few_at_once(given, operands)
+    assert sorted(map(repr, found)) == sorted(map(repr, given))
+    assert most_waiting(found) <= min(shape) + 1
+    if most_waiting(given) == most_waiting(found) and by_rows == (shape[1] <= shape[0]):
+        assert found == given
+
+
+def test_statements_that_may_need_one_another_stay_as_they_are() -> None:
+    given = tile(3, 2, by_rows=False)
+    chained = [*given, Assignment(parse("Z[0]"), parse("a_9*b_0"), "+=")]
+    reading = [*given, Assignment(parse("Y[0]"), parse("Z[1]*b_0"))]
+    unknown = [*given, Assignment(parse("Z[i]"), parse("a_0*b_0"))]
+    named = [Assignment(p.Variable("t"), parse("a_0*b_0")), Assignment(p.Variable("u"), parse("a_1*b_1 + t")), *given]
+    conditional = [*given, Conditional(parse("i < 3"), (given[0],))]
+    for run in (chained, reading, unknown, named, conditional):
+        assert few_at_once(run, operands) == run
+
+
+SPEC = """
+workload:
+  rank_sizes: {M: 12, K: 7, N: 48}
+  bits_per_value: {All: 32}
+  einsums:
+    - einsum: "Z[m,n] = A[m,k] * B[k,n]"
+mapping:
+  nodes:
+    - !Storage {tensors: [A, B, Z], component: MainMemory}
+    - !Temporal {rank_variable: n, tile_shape: 32}
+    - !Temporal {rank_variable: m, tile_shape: 6}
+    - !Temporal {rank_variable: n, tile_shape: 16}
+    - !Storage {tensors: [Z], component: Register}
+    - !Temporal {rank_variable: k, tile_shape: 1}
+    - !Temporal {rank_variable: m, tile_shape: 1}
+    - !Temporal {rank_variable: n, tile_shape: 8}
+    - !Spatial {rank_variable: n, tile_shape: 1, name: lane, component: Lane}
+    - !Compute {einsum: Z, component: MAC}
+opencl:
+  memories: {MainMemory: global, Register: private}
+  fanouts: {Lane: vector}
+  dtypes: {All: float32}
+"""
+
+
+def test_a_tile_at_the_end_of_rows_is_right_and_in_order() -> None:
+    """Limits of the columns are written around the rows; where they are gone, in whole tiles, the tile has its order again."""
+    program = ff.compile(ff.loads(SPEC), find_device("portable"))
+    given = program.example.inputs
+    assert largest_error(program(**given)["Z"], given["A"].astype(float) @ given["B"]) < 1e-5
+    updates = [line.split("+=")[0].strip() for line in program.source.splitlines() if "Z_private[" in line and "+=" in line]
+    assert updates == sorted(updates, key=lambda name: int(name[name.index("[") + 1 : -1]))
