@@ -282,6 +282,11 @@ class Bench:
         """Scalar multiply-adds, by this many groups at once."""
         return self._probe("probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, groups * self._step)
 
+    def sums(self, groups: int = 1) -> Probe:
+        """The same, and nothing else is built for it."""
+        loaded = self._loaded(_MULTIPLY_ADDS)
+        return self.probe(loaded, "probe_mac", groups, 1, ACCUMULATORS * self.lanes * self.group * groups, groups * self._step)
+
     def chained(self, groups: int = 1) -> Probe:
         """Multiply-adds that each wait for the one before, by so many groups; those of one group at once count as one."""
         return self._probe("probe_chain", groups, 1, 4 * groups, (groups + 1) * self._step)

@@ -12,7 +12,7 @@ from types import TracebackType
 import numpy as np
 import pyopencl as cl
 
-from ..calibration.probes import ACCUMULATORS, Bench, Probe
+from ..calibration.probes import Bench, Probe
 from ..catalogue import DeviceInfo
 
 _STAT = Path("/proc/stat")
@@ -129,6 +129,6 @@ def _probes(device: cl.Device) -> tuple[Probe, Probe] | None:
         return None
     bench = Bench(device, "float32", LANES)
     try:
-        return bench.sums(ACCUMULATORS), bench.sums(ACCUMULATORS, GROUPS_A_CORE * units)
+        return bench.sums(), bench.sums(GROUPS_A_CORE * units)
     except cl.Error:
         return None
