@@ -24,7 +24,7 @@ from .expressions import (
     variables,
     within,
 )
-from .ordering import few_at_once
+from .simplification import few_at_once
 from .statements import (
     Assignment,
     Conditional,
