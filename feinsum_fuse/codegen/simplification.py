@@ -238,7 +238,7 @@ def _iterations(loop: Loop, values: Mapping[str, int]) -> Iterator[CStatement]:
 
 
 def few_at_once(run: Sequence[CStatement], operands: Callable[[Expression], frozenset[Expression]]) -> list[CStatement]:
-    """Statements that may stand in any order, so that few operands are in registers at a time; as they are if one may need another's result.
+    """Statements that may stand in any order, so that few operands are in registers at once; as they are if one may need another's result.
 
     Compilers keep the order of multiply-adds that they are given, more or less, and hold in registers what is read again later. So those
     of a register tile that share an operand stand together: in a tile of 6 rows and 2 vectors the 2 vectors, with one element of the rows
