@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import loopy as lp
 import numpy as np
@@ -22,17 +23,24 @@ class Case:
     domain: str
     text: str
     arrays: str
-    """``name: length, ...`` for each, separated by semicolons."""
+    """``name: length, ...`` for each, separated by semicolons; a length may be the name of a symbolic one."""
     dtype: str = "float64"
 
     def kernel(self) -> lp.TranslationUnit:
         """The kernel as it is written, on one work-item."""
-        arguments = []
+        arguments: list[Any] = []
+        symbols: dict[str, None] = {}
         for array in self.arrays.split(";"):
             names, _, shape = array.partition(":")
-            lengths = tuple(map(int, shape.split(",")))
+            words = [word.strip() for word in shape.split(",")]
+            symbols |= dict.fromkeys(word for word in words if not word.isdigit())
+            lengths = tuple(int(word) if word.isdigit() else word for word in words)
             arguments += [lp.GlobalArg(name.strip(), np.dtype(self.dtype), shape=lengths) for name in names.split(",")]
-        return lp.make_kernel(self.domain, self.text, [*arguments, ...], lang_version=(2018, 2), name=self.name)
+        arguments += [lp.ValueArg(symbol, np.int32) for symbol in symbols]
+        positive = " and ".join(f"{symbol} >= 1" for symbol in symbols) or None
+        return lp.make_kernel(
+            self.domain, self.text, [*arguments, ...], lang_version=(2018, 2), name=self.name, assumptions=positive
+        )
 
 
 def parallelised(kernel: lp.TranslationUnit) -> lp.TranslationUnit:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import loopy as lp
 import numpy as np
@@ -25,12 +24,16 @@ from ..archive.key.device_identity import Device, described
 from ..archive.key.recognition import recognised
 from ..arguments import ANYTHING, COUNT, FLAG, HOOK, SECONDS, TEXT, expect, mapping
 from ..cascades.matching.match import Match, match
+from ..cascades.matching.rewritten import rewritten_match
+from ..cascades.rewriting.rewriting import rewritings_to_json, rewritten
+from ..cascades.sequence import Rewriting
 from ..codegen.generation import Generated, executable, generated
 from ..device.catalogue import DeviceInfo, find_device, target_of
 from ..device.program.runner import Array, Runner
-from ..device.timing.turns import medians
+from ..device.timing.turns import least
 from ..errors import DeviceError, Error, LoweringError, MatchError
 from ..mappings.default_mapping import default_schedule
+from ..mappings.suited import suited
 from ..progress import Hook, Stage
 from ..schedule.schedule import Schedule
 from ..schedule.steps.explicate import Explicate
@@ -41,8 +44,8 @@ Sizes = tuple[int, ...]
 """One for each symbolic length, in the order of the program's names."""
 Ranges = Mapping[str, tuple[int, int]]
 """Symbolic length -> the least and the largest one."""
-TURNS_S = 0.25
-"""Seconds of all candidates together at one point after which it is timed no more."""
+Choice = tuple[tuple[Rewriting, ...], Schedule]
+"""What is done to a cascade, and the schedule for what that gives."""
 MOST_KEPT = 64
 """Lengths for which a program stands ready; others take its place, and cost a millisecond when they come again."""
 LONGER = 4
@@ -61,6 +64,8 @@ class RangePart:
     generated: Generated = field(repr=False)
     points: tuple[Sizes, ...] = ()
     """Where it was the fastest."""
+    rewritings: tuple[Rewriting, ...] = ()
+    """What was done to the cascade before the schedule."""
 
 
 class RangedProgram:
@@ -83,12 +88,15 @@ class RangedProgram:
         Raises :class:`~feinsum_fuse.errors.DeviceError` for lengths outside the ranges, and as
         :meth:`feinsum_fuse.device.program.runner.Runner.__call__`.
         """
-        try:
-            sizes = tuple(arrays[name].shape[axis] for name, axis in self._places)
-        except (KeyError, IndexError, AttributeError):
-            sizes = self._told(arrays)
-        runner, numbers = self.ready(sizes)
+        runner, numbers = self.ready(self.lengths(arrays))
         return runner({**arrays, **numbers})
+
+    def lengths(self, arrays: Mapping[str, Array]) -> Sizes:
+        """The lengths that a call's arrays have; :class:`~feinsum_fuse.errors.DeviceError` where an array that tells one is missing."""
+        try:
+            return tuple([arrays[name].shape[axis] for name, axis in self._places])
+        except (KeyError, IndexError, AttributeError):
+            return self._told(arrays)
 
     def ready(self, sizes: Sizes) -> tuple[Runner, dict[str, Array]]:
         """The program at these lengths, and what it takes of them by value."""
@@ -139,8 +147,9 @@ def optimize_range(
 ) -> RangedProgram:
     """One program of a kernel with symbolic lengths, for all ``sizes``: argument -> least and largest length.
 
-    At so many ``points``, each as many times as long as the one before, the default mapping of the kernel is chosen, or with ``tune`` what
-    :func:`feinsum_fuse.tune` finds in so many ``seconds`` at each. All that is chosen is applied to the kernel as it is, verified at
+    At so many ``points``, each as many times as long as the one before, the default mappings of the kernel are chosen, as it is and with
+    what it contracts packed, made pairwise or split first; with ``tune`` also what :func:`feinsum_fuse.tune` finds in so many ``seconds``
+    at each. All that is chosen is applied to the kernel as it is, verified at
     several lengths and timed at all points. Raises :class:`~feinsum_fuse.errors.MatchError` for a kernel that is no cascade or has other
     symbolic lengths, and :class:`~feinsum_fuse.errors.LoweringError` where no schedule serves a range.
     """
@@ -164,7 +173,7 @@ def optimize_range(
     with Stage("timing", progress):
         best = [asked.fastest(parts, point) for point in places]
     won = [(part, tuple(point for point, place in zip(places, best, strict=True) if place == k)) for k, part in enumerate(parts)]
-    return RangedProgram(ranges, kernel, [RangePart(p.schedule, p.kernel, p.generated, at) for p, at in won if at], info)
+    return RangedProgram(ranges, kernel, [replace(p, points=at) for p, at in won if at], info)
 
 
 def _checked(matched: Match, sizes: Ranges) -> dict[str, tuple[int, int]]:
@@ -245,29 +254,40 @@ class _Range:
         parts: dict[str, RangePart] = {}
         reasons: list[str] = []
         longer = tuple(LONGER * high + 1 for _, high in self.ranges.values())
-        chosen = [partial(self._schedule, sizes, seconds, progress) for sizes in places]
-        # Where a length is short its whole axis may be a tile, which no symbolic length can be: one is chosen for a long one, too.
-        for choose in (*chosen, partial(self._schedule, longer, 0.0, progress), partial(Schedule, (Explicate(),))):
-            if parts and choose not in chosen:
-                break
-            schedule = choose()
-            if schedule.to_json() in parts:
-                continue
-            try:
-                require_legal(schedule, self.matched.prepared, self.matched.names, self.device)
-                kernel = schedule.apply(self.matched.prepared, self.matched.names, target=self.target)
-                parts[schedule.to_json()] = RangePart(schedule, kernel, generated(kernel, target=self.target))
-            except Error as error:
-                reasons.append(error.message)
+        for sizes in places:
+            self._add(self._chosen(sizes, seconds, progress), parts, reasons)
+        if not parts:
+            # Where a length is short its whole axis may be a tile, which no symbolic length can be: one is chosen for a long one.
+            self._add(self._chosen(longer, 0.0, progress), parts, reasons)
+        if not parts:
+            self._add([((), Schedule((Explicate(),)))], parts, reasons)
         return list(parts.values()), reasons
 
-    def _schedule(self, sizes: Sizes, seconds: float, progress: Hook | None) -> Schedule:
+    def _add(self, choices: Iterable[Choice], parts: dict[str, RangePart], reasons: list[str]) -> None:
+        """Generate what is chosen and not among the parts already."""
+        for rewritings, schedule in choices:
+            name = f"{rewritings_to_json(rewritings)} {schedule.to_json()}"
+            if name in parts:
+                continue
+            try:
+                matched = rewritten_match(self.matched, rewritten(self.matched.cascade, rewritings))
+                require_legal(schedule, matched.prepared, matched.names, self.device)
+                kernel = schedule.apply(matched.prepared, matched.names, target=self.target)
+                parts[name] = RangePart(schedule, kernel, generated(kernel, target=self.target), rewritings=rewritings)
+            except Error as error:
+                reasons.append(error.message)
+
+    def _chosen(self, sizes: Sizes, seconds: float, progress: Hook | None) -> list[Choice]:
+        """What may be best at these lengths: what tuning finds, and default mappings of the cascade as it is and as it is rewritten."""
         cascade = match(self.fixed(sizes), self.matched.instructions).cascade
+        chosen: list[Choice] = []
         if seconds:
             found = tuned_program(cascade, find_device(self.device.name), seconds=seconds, progress=progress).program
-            if not found.cascade.rewritings:
-                return found.schedule
-        return default_schedule(cascade, self.target)
+            chosen.append((found.cascade.rewritings, found.schedule))
+        better = suited(cascade, self.target)
+        for one in (cascade, better) if better.rewritings else (cascade,):
+            chosen.append((one.rewritings, default_schedule(one, self.target)))
+        return chosen
 
     def is_right(self, part: RangePart, reasons: list[str]) -> bool:
         """Whether a program agrees with the kernel as it is, wherever that is tried."""
@@ -292,5 +312,5 @@ class _Range:
         runners = [Runner(trial.program(part.generated.at(numbers)), device) for part in parts]
         given = [{a.name: trial.inputs[a.name] for a in r.executable.inputs if a.name not in numbers} for r in runners]
         given = [{**some, **_by_value(r, self.ranges, sizes)} for some, r in zip(given, runners, strict=True)]
-        times = medians([partial(runner, arrays) for runner, arrays in zip(runners, given, strict=True)], TURNS_S)
-        return times.index(min(times))
+        seconds = least([partial(runner, arrays) for runner, arrays in zip(runners, given, strict=True)])
+        return seconds.index(min(seconds))

@@ -104,7 +104,7 @@ def _path(matched: Match, whole: Joined, kernel: lp.LoopKernel, einsum: str, sta
     known = {part.whole: part for part in inames.values()}
     variables: dict[str, str] = {}
     for variable in matched.cascade.einsum(einsum).variables:
-        named = _longest(matched.names.inames[einsum, variable], known)
+        named = _longest(matched.names.inames.get((einsum, variable), ""), known)
         if named is not None:
             variables.setdefault(named, variable)
     loops: list[For] = []

@@ -16,10 +16,11 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.matching.match import match
+from feinsum_fuse.cascades.matching.match import Match, match
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.optimization.optimized import How
+from feinsum_fuse.schedule.kernel.tagging import tagged
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from tests.cascades.randomness import largest_error, run
@@ -71,7 +72,6 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "a result of bools": ("C[m,n] = A[m,0] > B[0,n]", "float64 float64 bool", "no element type 'bool'"),
     "any": ("C[m,n] = reduce(any, k, A[m,k] > B[k,n])", "float64 float64 int32", "bool|any"),
     "a constant condition": ("C[m,n] = sum(k, if(True, A[m,k], B[k,n]))", "float64 float64 float64", "constant True"),
-    "an imaginary number": ("C[m,n] = sum(k, 2j*A[m,k]*B[k,n])", "float64 float64 complex128", "constant .*2j"),
     "complex sums in real elements": (PRODUCT, "complex128 complex128 float64", "stores complex128 in C, which is float64"),
 }
 
@@ -102,17 +102,91 @@ def first_rows(unit: lp.TranslationUnit) -> Expression:
     return p.Comparison(var(iname), "<", 3)
 
 
-@pytest.mark.parametrize("number", [1 + 2j, np.complex64(1 + 2j), np.complex128(1 + 2j)])
-def test_complex_initial_values_are_refused(number: complex) -> None:
-    condition = first_rows(kernel())
-    forms: tuple[Callable[[Reduction], Expression], ...] = (
-        lambda total: p.Sum((number, total)),
-        lambda total: p.If(condition, total, number),
-        lambda total: Reduction(total.operation, total.inames, p.If(condition, total.expr, number), allow_simultaneous=False),
-    )
-    for form in forms:
-        with pytest.raises(ff.MatchError, match=r"constant .*1\+2j"):
-            match(with_value(form, "float64 float64 complex128"))
+def agree(unit: lp.TranslationUnit, values: dict[str, np.ndarray]) -> Match:
+    """The kernel, its match's reference and the first step of a schedule give the same."""
+    found, expected = match(unit), run(unit, **values)
+    explicit = Schedule((Explicate(),)).apply(found.prepared, found.names)
+    for got in (run(explicit, **values), found.reference(**values)):
+        for name, array in expected.items():
+            assert largest_error(got[name], array) < 1e-13
+    return found
+
+
+NUMBERS = [1 + 2j, np.complex64(1 + 2j), np.complex128(1 + 2j)]
+COMPLEX: dict[str, Callable[[Reduction], Expression]] = {
+    "a factor": lambda total: p.Product((NUMBERS[0], total)),
+    "a factor inside": lambda total: Reduction(total.operation, total.inames, 2j * total.expr, allow_simultaneous=False),
+    "a summand": lambda total: p.Sum((NUMBERS[2], total)),
+    "elsewhere": lambda total: p.If(first_rows(kernel()), total, NUMBERS[1]),
+    "elsewhere inside": lambda total: Reduction(
+        total.operation, total.inames, p.If(first_rows(kernel()), total.expr, NUMBERS[2]), allow_simultaneous=False
+    ),
+}
+
+
+@pytest.mark.parametrize("form", COMPLEX)
+def test_complex_numbers_are_operands(form: str) -> None:
+    found = agree(with_value(COMPLEX[form], "float64 float64 complex128"), arrays())
+    assert any(np.dtype(tensor.dtype).kind == "c" and not tensor.shape for tensor in found.cascade.tensors.values())
+
+
+@pytest.mark.parametrize("text", ["C[m,n] = real(Z[m,n])*B[0,n]", "C[m,n] = imag(Z[m,n]) + A[m,0]", "C[m,n] = sum(k, abs(Z[m,k])*B[k,n])"])
+def test_parts_of_complex_numbers_are_operands_of_another_type(text: str) -> None:
+    shapes = {"A": (7, 3), "B": (3, 5), "C": (7, 5), "Z": (7, 5)}
+    args = [lp.GlobalArg(n, np.complex128 if n == "Z" else np.float64, shape=shape) for n, shape in shapes.items()]
+    used = [arg for arg in args if f"{arg.name}[" in text]
+    unit = lp.make_kernel(DOMAIN, text, [*used, ...], lang_version=(2018, 2))
+    generator = np.random.default_rng(5)
+    values = {**arrays(), "Z": generator.random((7, 5)) + 1j * generator.random((7, 5))}
+    found = agree(unit, {name: value for name, value in values.items() if f"{name}[" in text})
+    assert {tensor.dtype for tensor in found.cascade.tensors.values()} == {"float64"}
+
+
+def test_a_rule_may_compute_with_its_loops_alone() -> None:
+    agree(kernel("ramp(k) := 0.5*k + 1\nC[m,n] = sum(k, A[m,k]*ramp(k)*B[k,n])"), arrays())
+
+
+def test_a_gather_has_the_type_of_what_is_gathered() -> None:
+    """What the indices are does not widen it."""
+    shapes = {"A": (7, 3), "C": (7, 5), "B": (3, 5)}
+    args = [lp.GlobalArg(name, np.float32, shape=shape) for name, shape in shapes.items()]
+    rows = lp.GlobalArg("rows", np.int64, shape=(7,))
+    unit = lp.make_kernel(DOMAIN, "C[m,n] = sum(k, A[rows[m],k]*B[k,n])", [*args, rows], lang_version=(2018, 2))
+    values = {name: value.astype(np.float32) for name, value in arrays().items()}
+    found = match(unit)
+    nest = Schedule((Explicate(),)).nest(tagged(found.prepared, found.names))
+    assert {source.dtype for source in nest.sources.values()} == {"float32"}
+    values["rows"] = np.array([6, 0, 3, 3, 1, 2, 5])
+    explicit = Schedule((Explicate(),)).apply(found.prepared, found.names)
+    assert largest_error(run(explicit, **values)["C"], values["A"][values["rows"]] @ values["B"]) < 1e-6
+
+
+def with_callee(text: str) -> lp.TranslationUnit:
+    """``C = twice(A @ B)`` and what is done with it, where ``twice`` is a kernel of the caller's."""
+    callee = lp.make_function("{[i,j] : 0 <= i < 7 and 0 <= j < 5}", "y[i,j] = 2*x[i,j] + 1", name="twice")
+    held = [lp.TemporaryVariable(name, np.float64, shape=(7, 5), address_space=lp.AddressSpace.GLOBAL) for name in "TU"]
+    args = [lp.GlobalArg(name, np.float64, shape=shape) for name, shape in {"A": (7, 3), "B": (3, 5), "C": (7, 5)}.items()]
+    domains = [DOMAIN, "{[p,q] : 0 <= p < 7 and 0 <= q < 5}", "{[r,s] : 0 <= r < 7 and 0 <= s < 5}", "{[a,b] : 0 <= a < 7 and 0 <= b < 5}"]
+    caller = lp.make_kernel(domains, text, [*args, *held, ...], lang_version=(2018, 2), name="caller")
+    return lp.merge([caller, callee])
+
+
+BETWEEN = """
+T[m,n] = sum(k, A[m,k]*B[k,n]) {id=first}
+[r,s]: U[r,s] = twice([p,q]: T[p,q]) {id=call, dep=first}
+C[a,b] = U[a,b]*U[a,b] {id=last, dep=call}
+"""
+
+
+def test_a_callee_is_put_in_place_of_its_call() -> None:
+    unit, values = with_callee(BETWEEN), arrays()
+    found = match(unit)
+    assert (len(found.cascade.einsums), found.instructions) == (3, ("first", "call", "last"))
+    assert any(rewriting.name == "callee in place" for rewriting in found.rewritings)
+    expected = (2 * values["A"] @ values["B"] + 1) ** 2
+    assert largest_error(found.reference(**values)["C"], expected) < 1e-13
+    explicit = Schedule((Explicate(),)).apply(found.prepared, found.names)
+    assert largest_error(run(explicit, **values)["C"], expected) < 1e-13
 
 
 @pytest.mark.parametrize("zero", [0j, np.complex128(0)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations, islice
 
 import islpy as isl
@@ -13,8 +14,9 @@ from pymbolic.typing import Expression
 
 from ...cascades.matching.array_types import typed
 from ...cascades.matching.match import Match, chosen_kernel, match
-from ...errors import ArchiveError, MatchError
-from ...schedule.kernel.surroundings import variables_of
+from ...cascades.matching.preparation.draft import dependencies
+from ...errors import ArchiveError, MatchError, ScheduleError
+from ...schedule.kernel.surroundings import needed_by, variables_of
 
 MOST_CHOICES = 1000
 """How many choices of instructions are looked at."""
@@ -25,21 +27,59 @@ LONGEST_PART = 4
 def recognised(kernel: lp.TranslationUnit) -> Match:
     """The kernel as a cascade: all of its instructions, or else those that are Einsums by themselves, and together.
 
-    Raises the :class:`~feinsum_fuse.errors.MatchError` of the whole kernel if there is none.
+    Where others have to run between these, it is a part of them. Raises the :class:`~feinsum_fuse.errors.MatchError` of the whole kernel
+    if there is none.
     """
     try:
-        return match(kernel)
-    except MatchError as error:
-        whole = error
+        found = match(kernel)
+        names = list(found.instructions)
+    except MatchError as whole:
+        found, names = _matched_alone(kernel, whole)
+    if _is_undivided(found):
+        return found
+    with suppress(MatchError):
+        part = match(kernel, _undivided(kernel, names))
+        if _is_undivided(part):
+            return part
+    return next((part for part in parts(kernel) if _is_undivided(part)), found)
+
+
+def _matched_alone(kernel: lp.TranslationUnit, whole: MatchError) -> tuple[Match, list[str]]:
+    """What those instructions compute that are Einsums by themselves, and together; ``whole`` is raised if there are none."""
     alone = _einsums(kernel)
     while alone:
         try:
-            return match(kernel, alone)
+            return match(kernel, alone), alone
         except MatchError as error:
             if not set(error.instructions) & set(alone):
                 raise whole from error
             alone = [name for name in alone if name not in error.instructions]
     raise whole
+
+
+def _is_undivided(matched: Match) -> bool:
+    """Whether no other instruction has to run between the matched ones."""
+    try:
+        needed_by(chosen_kernel(matched.prepared), list(matched.names.instructions.values()))
+    except ScheduleError:
+        return False
+    return True
+
+
+def _undivided(kernel: lp.TranslationUnit, names: Sequence[str]) -> list[str]:
+    """Of some instructions the most between which no other one has to run, because it needs one of them and another one needs it."""
+    entry = chosen_kernel(kernel)
+    before = dependencies(entry)
+    stages: dict[str, int] = {}
+    for name in sorted(entry.id_to_insn, key=lambda name: len(before[name])):
+        # An instruction that is none of these begins the next stage after all that it needs of them.
+        needed = [stages[other] + (name not in names and other in names) for other in before[name] & stages.keys()]
+        stages[name] = max(needed, default=0)
+    return max(_by_stage(names, stages), key=lambda part: (len(_reducing(kernel, part)), len(part)))
+
+
+def _by_stage(names: Sequence[str], stages: Mapping[str, int]) -> Iterator[list[str]]:
+    return ([name for name in names if stages[name] == stage] for stage in sorted({stages[name] for name in names}))
 
 
 def parts(kernel: lp.TranslationUnit) -> Iterator[Match]:
@@ -48,8 +88,7 @@ def parts(kernel: lp.TranslationUnit) -> Iterator[Match]:
     Those that follow one another but for instructions without a reduction come after them.
     """
     einsums = _einsums(kernel)
-    known = chosen_kernel(kernel).id_to_insn
-    reducing = [name for name in einsums if get_reduction_inames(_expanded(kernel, known[name].expression))]
+    reducing = _reducing(kernel, einsums)
     for count in range(min(len(einsums) - 1, LONGEST_PART), 0, -1):
         for chosen in dict.fromkeys(run for names in (einsums, reducing) for run in _runs(names, count)):
             try:
@@ -60,6 +99,12 @@ def parts(kernel: lp.TranslationUnit) -> Iterator[Match]:
 
 def _runs(names: Sequence[str], count: int) -> Iterator[tuple[str, ...]]:
     return (tuple(names[start : start + count]) for start in range(len(names) - count + 1))
+
+
+def _reducing(kernel: lp.TranslationUnit, names: Sequence[str]) -> list[str]:
+    """Those of some instructions that hold a reduction."""
+    known = chosen_kernel(kernel).id_to_insn
+    return [name for name in names if get_reduction_inames(_expanded(kernel, known[name].expression))]
 
 
 def _expanded(kernel: lp.TranslationUnit, expression: Expression) -> Expression:
@@ -94,7 +139,9 @@ def _choices(kernel: lp.TranslationUnit, count: int) -> Iterator[Match]:
 
 
 def _einsums(kernel: lp.TranslationUnit) -> list[str]:
-    """The instructions that are Einsums by themselves, each looked at without the others: what these say is seen when several are matched.
+    """The instructions that are Einsums by themselves, each looked at without the others.
+
+    What these say is seen when several are matched.
     """
     found = []
     chosen = chosen_kernel(kernel)

@@ -84,6 +84,8 @@ class MapReader(Mapper):  # type: ignore[misc]
         """The rule whose body is being read as part of the map."""
 
     def map_constant(self, expr: object) -> Expression:
+        if isinstance(expr, complex | np.complexfloating) and not expr.imag:
+            expr = expr.real
         if isinstance(expr, bool | np.bool_) or not isinstance(expr, int | float | np.integer | np.floating):
             raise Refusal(f"the constant {expr!r} cannot stand in a map")
         return int(expr) if isinstance(expr, int | np.integer) else float(expr)

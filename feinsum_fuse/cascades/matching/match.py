@@ -31,13 +31,14 @@ from ...formats.integer_sets import integer_set, value_on, within
 from ...progress import Hook, Stage
 from ..cascade import Cascade
 from ..element_types import checked, computing_type
-from ..kernel.tags import RankVariableTag
+from ..kernel.tags import EinsumTag, RankVariableTag
 from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names
 from ..reference.jumps import has_jumps, leanings
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Refusal
 from .fixed_axes import as_short, without_fixed_axes
+from .gathered_axes import without_gathers
 from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import TypedKernel
@@ -279,7 +280,7 @@ class _Matching:
         self.tensors: dict[str, Tensor] = {}
         self.computed: dict[str, Computed] = {}
         self.produced: set[str] = set()
-        self.fresh = Identifiers([*kernel.temporary_variables, *kernel.arg_dict])
+        self.fresh = Identifiers([*kernel.temporary_variables, *kernel.arg_dict, *kernel.inames])
 
     def match(self, matching: Stage) -> Match:
         """Read all instructions, check how they depend on each other, and put the cascade together."""
@@ -354,6 +355,8 @@ class _Matching:
         self.add_tensor(found.array, tuple(found.sizes[v] for index in found.indices for v in index.variables), is_written=True)
         self.produced.add(found.array)
         found = as_short(without_fixed_axes(found, self.ranks()))
+        if self.kernel.id_to_insn[found.id].tags_of_type(EinsumTag):
+            found = without_gathers(found, self.ranks(), self.fresh)
         output = Access(found.array, found.indices)
         operands = tuple(self.operand(found, read) for read in found.operands.reads)
         order = dict.fromkeys((*output.variables, *(v for operand in operands for v in operand.variables), *found.sizes))
@@ -434,7 +437,7 @@ class _Matching:
         rules = {(found.id, position): rule for found in self.found.values() for position, rule in found.operands.rules.items()}
         return Names(
             constantdict({einsum.name: einsum.name for einsum in cascade.einsums}),
-            constantdict({(einsum.name, v): v for einsum in cascade.einsums for v in einsum.variables}),
+            constantdict({(einsum.name, v): v for einsum in cascade.einsums for v in einsum.variables if v in self.kernel.inames}),
             constantdict({tensor: tensor for tensor in cascade.tensors if tensor not in self.computed}),
             constantdict(rules),
             constantdict({name: name for name in cascade.size_parameters}),

@@ -33,7 +33,7 @@ def computed_values(body: Expression, shape: tuple[int, ...], arguments: Mapping
 
 
 _ALONE: Mapping[str, Callable[..., Any]] = {
-    **{name: getattr(np, name) for name in ("conj", "tan", "sinh", "cosh", "log10")},
+    **{name: getattr(np, name) for name in ("conj", "real", "imag", "tan", "sinh", "cosh", "log10")},
     **{name: getattr(np, f"arc{name.removeprefix('a')}") for name in ("asin", "acos", "atan", "atan2")},
 }
 """Functions that rules of others call, and no map: OpenCL C's name -> NumPy's."""

@@ -28,7 +28,7 @@ from ...number_types import scalar
 from ..errors import NormalFormError
 from ..kernel.surroundings import entrypoint, variables_of
 from ..step import EinsumName, Step
-from ..tree.accumulators import AccumulatorTypes
+from ..tree.accumulators import InferredTypes
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Source, Statement
 
 _COMBINING = frozenset(reduction.operator for reduction in SYMBOLS.values())
@@ -129,7 +129,7 @@ class _Reader:
         self.sources: dict[str, Source] = {}
         self.by_meaning: dict[str, str] = {}
         self.spaces: dict[str, tuple[For, ...]] = {}
-        self.types = AccumulatorTypes(t_unit)
+        self.types = InferredTypes(t_unit)
         self.accumulators: dict[str, str] = {}
 
     def einsum(self, name: str, insn: lp.Assignment) -> Iterator[Node]:
@@ -208,9 +208,9 @@ class _Reader:
         if direct and body.aggregate.name in self.written:
             return Place(self.array(body.aggregate.name), tuple(map(affine, body.index_tuple)))
         indices = tuple(map(affine, arguments))
-        return Place(self.rule(name), indices)
+        return Place(self.rule(name, arguments), indices)
 
-    def rule(self, name: str) -> str:
+    def rule(self, name: str, arguments: Sequence[Expression]) -> str:
         """The first rule that means the same; known as a source from now on."""
         rule = self.rules[name]
         numbered = {argument: var(f"%{k}") for k, argument in enumerate(rule.arguments)}
@@ -220,10 +220,6 @@ class _Reader:
         self.by_meaning[meaning] = name
         names = lp.symbolic.get_dependencies(rule.expression)
         arrays = sorted(names & {a.name for a in self._arrays()})
-        scalars = sorted(names & {a.name for a in self.kernel.args if isinstance(a, lp.ValueArg)})
-        if not arrays and not scalars:
-            raise NormalFormError(f"the substitution rule {name} reads neither an array nor an argument")
-        dtype = np.result_type(*(self.kernel.get_var_descriptor(a).dtype.numpy_dtype for a in (*arrays, *scalars)))
         read = _Subscripts()
         read(rule.expression)
         elements = tuple(map(var, rule.arguments))
@@ -233,9 +229,18 @@ class _Reader:
         tags = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)]
         along = _consecutive_axis(self._array(arrays[0])) if direct else -1
         self.sources[name] = Source(
-            name, tags[0] if len(arrays) == 1 and tags else name, shape, str(dtype), True, direct, consecutive_axis=along
+            name, tags[0] if len(arrays) == 1 and tags else name, shape, self.type_of(rule, arguments), True, direct, consecutive_axis=along
         )
         return name
+
+    def type_of(self, rule: lp.SubstitutionRule, arguments: Sequence[Expression]) -> str:
+        """The element type of a rule's values; what loopy infers is asked for only where they are not elements of an array."""
+        value = rule.expression
+        read = value.aggregate if isinstance(value, Subscript) else value
+        known = {a.name: a for a in (*self.kernel.args, *self.kernel.temporary_variables.values())}
+        if isinstance(read, Variable) and read.name in known:
+            return str(known[read.name].dtype.numpy_dtype)
+        return self.types.value(Call(var(rule.name), tuple(arguments)))
 
     def array(self, name: str) -> str:
         """An array as a source."""

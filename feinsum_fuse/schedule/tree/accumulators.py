@@ -4,7 +4,7 @@ of to every value in it (constant factors, and masks that do not change on the w
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite, prod
 
@@ -22,8 +22,8 @@ from ...number_types import BFLOAT16, kind_of, scalar
 from ..errors import NormalFormError
 
 
-class AccumulatorTypes:
-    """The types of a kernel's reductions; what loopy infers is asked for only where types differ at all."""
+class InferredTypes:
+    """The types of a kernel's reductions and of what it computes on the way in; what loopy infers is asked for only where it matters."""
 
     def __init__(self, t_unit: lp.TranslationUnit) -> None:
         self.t_unit = t_unit
@@ -36,12 +36,19 @@ class AccumulatorTypes:
         """The type that an instruction's reduction is taken in; ``None`` if the stored type holds every value of it."""
         if not self.mixed:
             return None
+        found = self._told(f"instruction {insn}", lambda types: types.reduction(insn))
+        return None if np.can_cast(found, stored) else found
+
+    def value(self, expression: Expression) -> str:
+        """The type of an expression that stands in an instruction."""
+        return self._told(str(expression), lambda types: types.expression(expression))
+
+    def _told(self, what: str, told: Callable[[Types], str]) -> str:
         try:
             self.types = self.types or Types(self.t_unit, self.kernel)
-            found = self.types.reduction(insn)
+            return told(self.types)
         except Refusal as reason:
-            raise NormalFormError(f"instruction {insn}: {reason}", hint="Give the kernel's arrays and arguments element types.") from reason
-        return None if np.can_cast(found, stored) else found
+            raise NormalFormError(f"{what}: {reason}", hint="Give the kernel's arrays and arguments element types.") from reason
 
 
 def _types_in(kernel: lp.LoopKernel) -> Iterator[str]:

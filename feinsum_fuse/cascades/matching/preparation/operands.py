@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import loopy as lp
 import numpy as np
+from loopy.kernel.function_interface import CallableKernel
 from loopy.symbolic import IdentityMapper, ResolvedFunction, TypeCast, get_dependencies, get_reduction_inames
 from loopy.types import NumpyType
 from pymbolic import primitives as p
@@ -25,7 +26,8 @@ def with_rules(draft: Draft) -> Draft:
         B_0(k, n) := B[k, n]
         C[m, n] = sum(k, alpha_0()*A_0(m, k)*B_0(k, n))
 
-    So for elements of arrays and scalar arguments that chosen instructions read directly, and for functions of inputs that no map calls.
+    So for elements of arrays and scalar arguments that chosen instructions read directly, for functions of inputs that no map calls, and
+    for complex numbers, which no map holds.
     Calls of the caller's rules stay where they are calls with loops that each rule's value depends on alone; others are expanded first.
     """
     for name in draft.chosen:
@@ -61,6 +63,13 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
         self.read[expr.function.name] = None
         return self.rec(self.draft.expanded(expr))
 
+    def map_constant(self, expr: object) -> Expression:
+        if not isinstance(expr, complex | np.complexfloating) or not expr.imag:
+            return expr
+        if not isinstance(expr, np.complexfloating):  # loopy takes it for the shortest type that holds it
+            expr = np.complex64(expr) if complex(np.complex64(expr)) == expr else np.complex128(expr)
+        return self._rule(expr, "number")
+
     def map_variable(self, expr: p.Variable) -> Expression:
         if expr.name in self.draft.kernel.substitutions:
             return expr
@@ -93,15 +102,18 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
         return dtype == np.bool_ and not self.draft.kernel.writer_map().get(array)
 
     def _is_foreign(self, call: p.Call) -> bool:
-        """Whether a map cannot call a function, while a rule can: of inputs alone, and with a value of their type."""
+        """Whether a map cannot call a function, while a rule can: of inputs alone, whose type can be told."""
         name = str(call.function.name) if isinstance(call.function, p.Variable | ResolvedFunction) else ""
         arrays = arrays_in(self.draft.expanded(call), self.draft.kernel)
         writers = self.draft.kernel.writer_map()
-        if not name or name in IN_KERNELS or not arrays or any(writers.get(array) for array in arrays) or get_reduction_inames(call):
+        if not name or not arrays or any(writers.get(array) for array in arrays) or get_reduction_inames(call):
+            return False
+        if isinstance(self.draft.unit.callables_table.get(name), CallableKernel):
             return False
         try:
-            types = [np.dtype(self.draft.types.array(array)) for array in arrays]
-            return bool(np.dtype(self.draft.types.expression(call)) == np.result_type(*types))
+            are_complex = any(np.dtype(self.draft.types.array(array)).kind == "c" for array in arrays)
+            is_of_maps = name in IN_KERNELS and not (are_complex and np.dtype(self.draft.types.expression(call)).kind != "c")
+            return not is_of_maps and bool(self.draft.types.expression(call))
         except Refusal:
             return False
 

@@ -13,6 +13,7 @@ import loopy as lp
 from .assignments import without_private_values
 from .bounds import with_known_bounds
 from .boxes import with_whole_boxes
+from .callees import with_callees_in_place
 from .draft import Draft
 from .inferred_types import with_types
 from .operands import with_rules
@@ -22,6 +23,7 @@ from .targets import with_bare_targets
 
 REWRITINGS: tuple[Callable[[Draft], Draft], ...] = (
     as_made,
+    with_callees_in_place,
     with_types,
     with_known_bounds,
     without_private_values,

@@ -1,0 +1,127 @@
+"""Axes of an output that sums index: ``Z[o] = sum(r, A[o - r]*B[r])`` where ``0 <= o - r < P`` is ``Z[p + r] = sum(A[p]*B[r])``.
+
+A kernel runs over the elements of its output, so an Einsum that writes at ``p + r`` or ``p + 2`` has loops over the axis there, and
+conditions that say which points reach an element (:mod:`feinsum_fuse.cascades.kernel.kernel`, *gathered*). Here the loops are taken back
+for the rank variables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+
+from constantdict import constantdict
+from loopy.symbolic import IdentityMapper
+from pymbolic import primitives as p
+from pymbolic.typing import Expression
+
+from ...formats.affine import Affine, read_affine
+from ..kernel.kernel import affine_expression
+from ..names import Identifiers
+from ..terms import Size
+from .instruction import Instruction
+from .rule import Computed, Element
+
+
+def without_gathers(found: Instruction, named: Collection[str], fresh: Identifiers) -> Instruction:
+    """The instruction over rank variables: ``named`` are the loops that stand for one, which others over the output's axes do not.
+
+    Of several variables that a loop can be taken for, it is the one by which operands, and after these conditions, are the shortest. A
+    loop stays that conditions do not bound on both sides.
+    """
+    fixed = {name for read in found.operands.reads if isinstance(read, Computed) for name in read.arguments}
+    loops = [index.bare for index in found.indices if index.bare is not None and index.bare not in fixed]
+    for loop in loops:
+        options = _beginnings(found, loop) if loop in named else _points(found, loop, fresh)
+        shortest = min(options, key=_length, default=found)
+        found = shortest if _length(shortest) < _length(found) else found
+    return found
+
+
+def _beginnings(found: Instruction, loop: str) -> Iterator[Instruction]:
+    """The instruction with a loop that starts at 0 where a condition lets it start later."""
+    size = found.sizes[loop]
+    for guard in found.guards:
+        if guard.terms == ((loop, 1),) and guard.constant < 0 and isinstance(size, int) and size + guard.constant > 0:
+            yield _changed(found, loop, Affine.of({loop: 1}, -guard.constant), {loop: size + guard.constant})
+
+
+def _points(found: Instruction, loop: str, fresh: Identifiers) -> Iterator[Instruction]:
+    """The instruction over what conditions keep between 0 and a number, in the place of a loop that they are told by."""
+    bounds = {guard.terms: guard for guard in found.guards}
+    for guard in found.guards:
+        factor = guard.coefficients.get(loop, 0)
+        other = bounds.get((-guard).terms)
+        if abs(factor) != 1 or len(guard.terms) < 2 or other is None or guard.constant + other.constant < 0:
+            continue
+        variable = fresh(f"{loop}_point")
+        value = (Affine.variable(variable) - guard + Affine.of({loop: factor})) * factor
+        yield _changed(found, loop, value, {variable: guard.constant + other.constant + 1})
+
+
+def _changed(found: Instruction, loop: str, value: Affine, sizes: Mapping[str, Size]) -> Instruction:
+    """The instruction with a value in a loop's place, over new loops; conditions that hold in their box go.
+
+    A point beyond the end of an output's axis is skipped, so that the end of the loop is no condition.
+    """
+    values = {loop: value}
+    every = constantdict({**{name: size for name, size in found.sizes.items() if name != loop}, **sizes})
+    numbers = {name: size for name, size in every.items() if isinstance(size, int)}
+    guards = dict.fromkeys(guard.substituted(values) for guard in found.guards)
+    kept = tuple(g for g in guards if not numbers.keys() >= set(g.variables) or g.smallest(numbers) < 0)
+    reads = [read if isinstance(read, Computed) else _moved(read, values) for read in found.operands.reads]
+    return dataclasses.replace(
+        found,
+        indices=tuple(index.substituted(values) for index in found.indices),
+        operands=dataclasses.replace(found.operands, reads=reads),
+        map=_OverLoops(found.sizes, values)(found.map),
+        sizes=every,
+        guards=kept,
+    )
+
+
+def _moved(read: Element, values: Mapping[str, Affine]) -> Element:
+    return dataclasses.replace(read, indices=tuple(index.substituted(values) for index in read.indices))
+
+
+def _length(found: Instruction) -> tuple[int, int]:
+    """How much there is in an instruction's operands and map, and in its conditions."""
+    indices = [index for read in found.operands.reads for index in read.indices]
+    in_map = _OverLoops(found.sizes, {})
+    in_map(found.map)
+    indices += in_map.found
+    return sum(map(_terms, indices)), sum(map(_terms, found.guards))
+
+
+def _terms(index: Affine) -> int:
+    return len(index.terms) + (index.constant != 0)
+
+
+class _OverLoops(IdentityMapper):  # type: ignore[misc]
+    """Puts values in the places of loops in a map, and collects the affine expressions over loops in it."""
+
+    def __init__(self, loops: Collection[str], values: Mapping[str, Affine]) -> None:
+        super().__init__()
+        self.loops = frozenset(loops)
+        self.values = values
+        self.found: list[Affine] = []
+
+    def map_variable(self, expr: p.Variable) -> Expression:
+        index = self._read(expr)
+        return expr if index is None else affine_expression(index)
+
+    def map_sum(self, expr: p.Sum) -> Expression:
+        index = self._read(expr)
+        return super().map_sum(expr) if index is None else affine_expression(index)
+
+    def map_product(self, expr: p.Product) -> Expression:
+        index = self._read(expr)
+        return super().map_product(expr) if index is None else affine_expression(index)
+
+    def _read(self, expr: Expression) -> Affine | None:
+        """What an expression over loops alone becomes."""
+        index = read_affine(expr)
+        if index is None or not index.terms or not self.loops.issuperset(index.variables):
+            return None
+        self.found.append(index)
+        return index.substituted(self.values)
