@@ -20,6 +20,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -150,9 +151,8 @@ def as_meshmode(t_unit: lp.TranslationUnit) -> lp.TranslationUnit:
             t_unit = lp.split_iname(t_unit, iname, 32, inner_tag="l.0")
         elif iname.startswith("iel"):
             t_unit = lp.tag_inames(t_unit, {iname: "g.0"})
-    for insn in entry.instructions:
-        for needed in insn.depends_on:
-            t_unit = lp.add_barrier(t_unit, f"id:{needed}", f"id:{insn.id}")
+    for first, second in pairwise(entry.instructions):
+        t_unit = lp.add_barrier(t_unit, f"id:{first.id}", f"id:{second.id}")
     return t_unit
 
 

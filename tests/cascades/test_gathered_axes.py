@@ -27,7 +27,7 @@ GATHERED = [
     "Z[X:2*n+3*k] = A[n] * B[k]",
     "Z[X:n+k,Y:m+1] = max(A[n,m] * B[k])",
     "Z[X:n+1,m] = where(m <= n, A[n,m], 0)",
-    "Z[X:n+k,m] = A[X:n,Y:m] * n + B[k]",
+    "Z[X:n+k,m] = A[n,m] * n + B[k]",
 ]
 
 
@@ -82,7 +82,7 @@ def indices(draw: st.DrawFn) -> str:
 
 
 @given(st.lists(indices(), min_size=1, max_size=3), st.sampled_from(["", "max"]), st.booleans())
-@settings(max_examples=sweep_size(1000), derandomize=True, deadline=None, database=None)
+@settings(max_examples=sweep_size(600), derandomize=True, deadline=None, database=None)
 def test_random_outputs(axes: list[str], reduce: str, is_product: bool) -> None:
     """Either the cascade comes back under its own key, or one that computes the same."""
     output = ",".join(f"{rank}:{index}" for rank, index in zip("UVW", axes, strict=False))

@@ -7,6 +7,7 @@ axis, and conditions that leave one value of it. Here that loop goes, and the ax
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Mapping
 
 from constantdict import constantdict
@@ -25,10 +26,20 @@ def without_fixed_axes(found: Instruction, named: Collection[str]) -> Instructio
     used = {*named, *found.reduced, *get_dependencies(found.map)}
     used |= {variable for read in found.operands.reads for index in read.indices for variable in index.variables}
     result = found
-    for axis, index in enumerate(found.indices):
+    for index in found.indices:
         if index.bare is not None and index.bare not in used:
-            result = _without(result, axis, index.bare)
+            result = _without(result, index.bare)
     return result
+
+
+def in_lowest_terms(found: Instruction) -> Instruction:
+    """The instruction with conditions on loops such as ``2*i >= 2*j + 1`` as ``i >= j + 1``."""
+    return dataclasses.replace(found, guards=tuple(dict.fromkeys(map(_lowest, found.guards))))
+
+
+def _lowest(guard: Affine) -> Affine:
+    factor = math.gcd(*(factor for _, factor in guard.terms))
+    return Affine(tuple((name, f // factor) for name, f in guard.terms), guard.constant // factor) if factor > 1 else guard
 
 
 def as_short(found: Instruction) -> Instruction:
@@ -37,10 +48,10 @@ def as_short(found: Instruction) -> Instruction:
     return found if tight is None else dataclasses.replace(found, sizes=tight[0], guards=tight[1])
 
 
-def _without(found: Instruction, axis: int, loop: str) -> Instruction:
+def _without(found: Instruction, loop: str) -> Instruction:
     """The instruction with the value of a loop in its place; itself if conditions do not fix that, or leave nothing."""
     value = _value(loop, found.guards)
-    if value is None or any(loop in index.variables for other, index in enumerate(found.indices) if other != axis):
+    if value is None:
         return found
     inside = _inside(value, found.sizes[loop], found.sizes)
     if inside is None:
@@ -49,8 +60,8 @@ def _without(found: Instruction, axis: int, loop: str) -> Instruction:
     tight = _tightened([*(guard.substituted({loop: value}) for guard in found.guards), *inside], sizes)
     if tight is None:
         return found
-    indices = tuple(value if other == axis else index for other, index in enumerate(found.indices))
-    return dataclasses.replace(found, indices=indices, sizes=tight[0], guards=tight[1])
+    indices = tuple(index.substituted({loop: value}) for index in found.indices)
+    return in_lowest_terms(dataclasses.replace(found, indices=indices, sizes=tight[0], guards=tight[1]))
 
 
 def _value(loop: str, guards: Collection[Affine]) -> Affine | None:

@@ -30,12 +30,31 @@ def without_gathers(found: Instruction, named: Collection[str], fresh: Identifie
     loop stays that conditions do not bound on both sides.
     """
     fixed = {name for read in found.operands.reads if isinstance(read, Computed) for name in read.arguments}
-    loops = [index.bare for index in found.indices if index.bare is not None and index.bare not in fixed]
-    for loop in loops:
-        options = _beginnings(found, loop) if loop in named else _points(found, loop, fresh)
+    axes = {index.bare for index in found.indices}
+    waiting = _loops(found, named, fixed)
+    while waiting:
+        loop = waiting.pop(0)
+        bounded = found if loop in axes else _with_ends(found, loop)
+        options = _beginnings(bounded, loop) if loop in named else _points(bounded, loop, fresh)
         shortest = min(options, key=_length, default=found)
-        found = shortest if _length(shortest) < _length(found) else found
+        if _length(shortest) < _length(found):
+            found = shortest
+            # What stood in the way of another loop may be gone.
+            waiting = _loops(found, named, fixed)
     return found
+
+
+def _loops(found: Instruction, named: Collection[str], fixed: Collection[str]) -> list[str]:
+    """The loops over the output that may be taken for others: those that stand for no variable, and those that index an axis alone."""
+    loops = {v: None for index in found.indices for v in index.variables if v not in named or index.bare == v}
+    return [loop for loop in loops if loop not in fixed]
+
+
+def _with_ends(found: Instruction, loop: str) -> Instruction:
+    """The instruction with both ends of a loop as conditions. One over an axis needs none: a point beyond an axis is skipped."""
+    size, value = found.sizes[loop], Affine.variable(loop)
+    ends = (value, -value + (size - 1)) if isinstance(size, int) else (value,)
+    return dataclasses.replace(found, guards=(*found.guards, *ends))
 
 
 def _beginnings(found: Instruction, loop: str) -> Iterator[Instruction]:
@@ -47,7 +66,10 @@ def _beginnings(found: Instruction, loop: str) -> Iterator[Instruction]:
 
 
 def _points(found: Instruction, loop: str, fresh: Identifiers) -> Iterator[Instruction]:
-    """The instruction over what conditions keep between 0 and a number, in the place of a loop that they are told by."""
+    """The instruction over what conditions keep between 0 and a number, in the place of a loop that they are told by; and backwards."""
+    size = found.sizes[loop]
+    if isinstance(size, int):
+        yield _changed(found, loop, Affine.of({(variable := fresh(f"{loop}_point")): -1}, size - 1), {variable: size})
     bounds = {guard.terms: guard for guard in found.guards}
     for guard in found.guards:
         factor = guard.coefficients.get(loop, 0)
@@ -60,10 +82,7 @@ def _points(found: Instruction, loop: str, fresh: Identifiers) -> Iterator[Instr
 
 
 def _changed(found: Instruction, loop: str, value: Affine, sizes: Mapping[str, Size]) -> Instruction:
-    """The instruction with a value in a loop's place, over new loops; conditions that hold in their box go.
-
-    A point beyond the end of an output's axis is skipped, so that the end of the loop is no condition.
-    """
+    """The instruction with a value in a loop's place, over new loops; conditions that hold in their box go."""
     values = {loop: value}
     every = constantdict({**{name: size for name, size in found.sizes.items() if name != loop}, **sizes})
     numbers = {name: size for name, size in every.items() if isinstance(size, int)}

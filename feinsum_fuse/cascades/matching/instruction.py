@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import islpy as isl
@@ -38,7 +38,7 @@ def loop_box(kernel: lp.LoopKernel, outer: Collection[str], inner: Collection[st
         raise Refusal(f"the loops over its output are no box that starts at 0: {conditions}")
     if not inner:
         return sizes, ()
-    every, guards = _box(kernel, {*outer, *inner})
+    every, guards = _box(kernel, {*outer, *inner}, sizes)
     shorter = {name: most for name in outer if (most := every[name]) != sizes[name]}
     if any(isinstance(most, SizeParam) or isinstance(sizes[name], SizeParam) for name, most in shorter.items()):
         raise Refusal(f"its reduction runs only for {' and '.join(f'{name} < {most}' for name, most in shorter.items())}")
@@ -51,7 +51,10 @@ def loop_extents(kernel: lp.LoopKernel, inames: Collection[str]) -> constantdict
     return _box(kernel, inames)[0]
 
 
-def _box(kernel: lp.LoopKernel, inames: Collection[str]) -> tuple[constantdict[str, Size], tuple[Affine, ...]]:
+def _box(
+    kernel: lp.LoopKernel, inames: Collection[str], known: Mapping[str, Size] = constantdict()
+) -> tuple[constantdict[str, Size], tuple[Affine, ...]]:
+    """``known``: how many values some of the loops take at most, where the domain of all says that by way of others."""
     if not inames:
         return constantdict(), ()
     _check_loops_around(kernel, inames)
@@ -88,9 +91,12 @@ def _box(kernel: lp.LoopKernel, inames: Collection[str]) -> tuple[constantdict[s
     for position, name in enumerate(names):
         if name not in extents:
             most = whole.dim_max_val(position)
-            if not most.is_int():
+            if not most.is_int() and name in known:
+                extents[name] = known[name]
+            elif not most.is_int():
                 raise Refusal(f"the loop {name} has no constant or symbolic length")
-            extents[name] = int(most.to_python()) + 1
+            else:
+                extents[name] = int(most.to_python()) + 1
         least = whole.dim_min_val(position)
         if not least.is_int() or int(least.to_python()) < 0:
             raise Refusal(f"the loop {name} starts below 0")

@@ -37,7 +37,7 @@ from ..names import Identifiers, Names
 from ..reference.jumps import has_jumps, leanings
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Refusal
-from .fixed_axes import as_short, without_fixed_axes
+from .fixed_axes import as_short, in_lowest_terms, without_fixed_axes
 from .gathered_axes import without_gathers
 from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
@@ -354,8 +354,9 @@ class _Matching:
     def einsum(self, found: Instruction) -> Einsum:
         self.add_tensor(found.array, tuple(found.sizes[v] for index in found.indices for v in index.variables), is_written=True)
         self.produced.add(found.array)
-        found = as_short(without_fixed_axes(found, self.ranks()))
-        if self.kernel.id_to_insn[found.id].tags_of_type(EinsumTag):
+        is_ours = bool(self.kernel.id_to_insn[found.id].tags_of_type(EinsumTag))
+        found = as_short(without_fixed_axes(in_lowest_terms(found) if is_ours else found, self.ranks()))
+        if is_ours:
             found = without_gathers(found, self.ranks(), self.fresh)
         output = Access(found.array, found.indices)
         operands = tuple(self.operand(found, read) for read in found.operands.reads)

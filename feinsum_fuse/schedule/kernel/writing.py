@@ -459,4 +459,5 @@ class _Text:
         while (name := f"{wish}_{number}" if number else wish) in self.taken:
             number += 1
         self.numbers[wish] = number + 1
+        self.taken.add(name)
         return name
