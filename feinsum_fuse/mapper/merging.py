@@ -60,18 +60,18 @@ class Merging:
         return dataclasses.replace(terms, einsum=einsum, variables=tuple(names), accesses=accesses, kinds=kinds)
 
     def split(
-        self, terms: Terms, start: Integers, places: Sequence[tuple[int, Sequence[Sequence[int]]]], factors: Integers
+        self, terms: Terms, start: Integers, places: Sequence[tuple[int, Sequence[Sequence[int]]]], factors: Integers, settled: int = -1
     ) -> tuple[list[list[tuple[int, ...]]], Integers]:
         """A chain of merged variables as one of single variables.
 
         ``start``: the tile vector of single variables above it; ``places``: the memory of each holder, by number, with the tile vectors
-        that loops lead to there, one after the other; ``factors``: of loops in space, (dimensions, merged variables). Returns the same of
-        single variables.
+        that loops lead to there, one after the other; ``factors``: of loops in space, (dimensions, merged variables); ``settled``: the
+        innermost memory above which they are behind ``start``, if there is one. Returns the same of single variables.
         """
         tiles = [int(tile) for tile in start]
         spread = np.ones((len(terms.dimensions), len(tiles)), dtype=np.int64)
         result: list[list[tuple[int, ...]]] = []
-        level = 0
+        level = settled + 1
         for memory, vectors in (*places, (len(terms.memories), [[1] * len(self.classes)])):
             dimensions = list(_between(terms, level, memory))
             # Loops in space stand right above the holder: what they will take is left until then.

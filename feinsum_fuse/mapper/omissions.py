@@ -39,7 +39,7 @@ class Omissions:
     def structures(self) -> tuple[str, ...]:
         """Kinds of mappings that are left out, though each Einsum alone is searched with what they have."""
         found = {
-            "mappings in which Einsums share loops in space, with an intermediate in a memory below a fanout": self.problem.shares_space,
+            "before networks and with copies, mappings in which Einsums share loops in space": self.problem.spreads_apart,
             "with tile_shape, tensors held above several fused loops that take only the space of a tile below them": self.fused > 0
             and any(space.rules.on_tiles and space.tracked for space in self._spaces),
             "of two tensors held above a fused loop that moves both of their windows, the space that the second would save": self.fused > 0

@@ -307,11 +307,11 @@ class Problem:
         return result
 
     @cached_property
-    def shares_space(self) -> bool:
-        """Whether an intermediate may live below a fanout, so that Einsums could share loops in space."""
-        spaces = [tables.space for own in self.tables for tables in own if len(tables.space.chain.spreads) > 1]
+    def spreads_apart(self) -> bool:
+        """Whether Einsums that could share loops in space, as a tensor may live below a fanout, have none in common: a copy, networks."""
+        spaces = [tables.space for own in self.tables for tables in own if tables.space.spreads_apart]
         return any(
-            space.shared[t] and (bits & -bits).bit_length() - 1 >= space.spatial_level
+            space.shared[t] and (bits & -bits).bit_length() - 1 >= space.outermost_fanout
             for space in spaces
             for placed in space.options
             for t, bits in enumerate(placed)

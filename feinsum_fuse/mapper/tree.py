@@ -14,6 +14,7 @@ from ..model.accelforge.terms import Integers
 from .einsum.space import EinsumSpace
 from .enumeration.block import PartialMapping
 from .enumeration.prefixes import sinking
+from .enumeration.shared_space import TIME
 from .joining.joins import Part
 
 
@@ -44,9 +45,17 @@ class MappedEinsum:
         """A tensor's name."""
         return self.space.terms.accesses[number].name
 
-    def loop(self, depth: int) -> tuple[str, int]:
-        """Variable and tile of a fused loop."""
-        return self.space.terms.variables[self.plan.frame.loops[depth]], self.plan.tiles[depth]
+    def variable(self, depth: int) -> str:
+        """The variable of a fused loop."""
+        return self.space.terms.variables[self.plan.frame.loops[depth]]
+
+    def loop(self, depth: int, variable: str | constantdict[str, str]) -> Temporal:
+        """A fused loop, by what its Einsums call its variable."""
+        number = self.plan.frame.spaces[depth]
+        if number == TIME:
+            return Temporal(variable, self.plan.tiles[depth])
+        dimension = self.space.terms.dimensions[number]
+        return Spatial(variable, self.plan.tiles[depth], name=dimension.fanout.name, component=dimension.component)
 
 
 @dataclass
@@ -82,15 +91,12 @@ class TreeWriter:
             branch = self.branches[low]
             if depth == len(branch.plan.frame.loops):
                 return [*nodes, *suffix(branch)]
-            variable, tile = branch.loop(depth)
-            return [*nodes, Temporal(variable, tile), *self._nodes(low, high, depth + 1)]
+            return [*nodes, branch.loop(depth, branch.variable(depth)), *self._nodes(low, high, depth + 1)]
         cuts = [number for number in range(low, high) if self.branches[number].open_after <= depth]
         if not cuts:
-            loops = {branch.name: branch.loop(depth) for branch in self.branches[low : high + 1]}
-            names = {variable for variable, _ in loops.values()}
-            variable_of = constantdict({name: variable for name, (variable, _) in loops.items()})
-            tile = loops[self.branches[low].name][1]
-            loop = Temporal(names.pop() if len(names) == 1 else variable_of, tile)
+            variable_of = constantdict({branch.name: branch.variable(depth) for branch in self.branches[low : high + 1]})
+            names = set(variable_of.values())
+            loop = self.branches[low].loop(depth, names.pop() if len(names) == 1 else variable_of)
             return [*nodes, loop, *self._nodes(low, high, depth + 1)]
         starts, ends = [low, *(number + 1 for number in cuts)], [*cuts, high]
         children = [Nested(_gathered(self._nodes(a, b, depth))) for a, b in zip(starts, ends, strict=True)]
@@ -140,7 +146,7 @@ def suffix(branch: MappedEinsum) -> list[Node]:
     for v, tile in zip(plan.frame.loops, plan.tiles, strict=True):
         current[v] = tile
     nodes: list[Node] = []
-    last, level = -1, 0
+    last, level = -1, plan.settled + 1
     for step in plan.steps:
         nodes += _down(space, plan, current, np.array(step.tiles), last, (level, step.memory))
         nodes += holder(branch, step.tensor, step.memory)

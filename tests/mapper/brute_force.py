@@ -23,7 +23,7 @@ from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.workload import WorkloadEinsum
 
 from .tree_paths import Figures, TreePaths
-from .tree_space import Frame, Holder, Path
+from .tree_space import Frame, Holder, Path, loop_node
 
 OBJECTIVES: dict[str, Callable[[Figures, Figures], Figures]] = {
     "energy": lambda energy, latency: energy,
@@ -140,10 +140,8 @@ class BruteForce(TreePaths):
     def _shared_loop(self, paths: Sequence[Path], low: int, high: int, depth: int) -> tree.Node:
         loops = {self.einsums[n].name: paths[n].layout.prefix.loops[depth] for n in range(low, high + 1)}
         names = {name: loop.variable for name, loop in loops.items()}
-        tile = next(iter(loops.values())).tile
-        if len(set(names.values())) == 1:
-            return tree.Temporal(rank_variable=next(iter(names.values())), tile_shape=tile)
-        return tree.Temporal(rank_variable=names, tile_shape=tile)  # type: ignore[arg-type]
+        one = len(set(names.values())) == 1
+        return loop_node(next(iter(names.values())) if one else names, next(iter(loops.values())))
 
     def _seen(self, einsum: WorkloadEinsum, path: Sequence[tree.Placed]) -> list[tuple[str, ...]]:
         result: list[tuple[str, ...]] = []

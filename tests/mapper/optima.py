@@ -2,7 +2,7 @@
 
 Each line of ``optima.jsonl`` has a case's number, a digest of its text, the least energy, latency and their product (``null`` where nothing
 fits), and what its optima show: ``fuses`` (an intermediate is not in the outermost memory), ``binds`` (endless memories would do better),
-``spreads`` (loops in space), ``ragged`` (tiles that do not divide do better).
+``spreads`` (loops in space), ``shares`` (loops in space that several Einsums stand under), ``ragged`` (tiles that do not divide do better).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from .tree_paths import TooLarge
 FILE = Path(__file__).with_name("optima.jsonl")
 MOST = 80_000
 """Paths of a case; one that has more is left out."""
+FEWER = {"shared": 20_000}
+"""Of kinds that have many frames of paths."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,16 @@ def found(number: int) -> Known:
     """A case solved; :class:`TooLarge` where that takes too long."""
     drawn = case(number)
     spec = drawn.spec
-    force = BruteForce(spec, drawn.imperfect, most=MOST)
+    force = BruteForce(spec, drawn.imperfect, most=FEWER.get(drawn.kind, MOST))
     best = force.optima()
     free = force.optima(capacity=False)
     shows = set()
     for name, optimum in best.items():
         if optimum.mapping is not None:
             shows |= {"fuses"} if fuses(spec, optimum.mapping) else set()
-            shows |= {"spreads"} if any(isinstance(p.node, Spatial) for path in optimum.mapping.paths() for p in path) else set()
+            beside = [p.position for path in optimum.mapping.paths() for p in path if isinstance(p.node, Spatial)]
+            shows |= {"spreads"} if beside else set()
+            shows |= {"shares"} if len(set(beside)) < len(beside) else set()
         if free[name].value < optimum.value * (1 - 1e-9):
             shows.add("binds")
     if drawn.imperfect:
@@ -99,7 +103,7 @@ def main(first: int, last: int) -> None:
             rows[number] = found(number)
         except TooLarge:
             rows.pop(number, None)
-            print(f"{number}: more than {MOST} paths", flush=True)
+            print(f"{number}: too many paths", flush=True)
             continue
         print(line(rows[number]), flush=True)
         FILE.write_text("".join(line(rows[n]) + "\n" for n in sorted(rows)))

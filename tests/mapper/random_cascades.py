@@ -11,10 +11,19 @@ from feinsum_fuse.formats.spec import Spec
 KINDS = ("pair", "fanout", "imperfect", "deep", "triple")
 """What a case is about: two Einsums on two memories; loops in space; tiles that do not divide; three or four memories; three Einsums."""
 
-LATER = ("network",)
-"""Kinds that came later, each with a thousand numbers of its own from 10,000 on: networks carry tensors."""
+LATER = ("network", "shared")
+"""Kinds that came later, each with a thousand numbers of its own from 10,000 on: networks carry tensors; intermediates live below fanouts.
+"""
 FIRST = 10_000
-SIZES = {"network": (2, 3, 4), "pair": (2, 3, 4, 6), "fanout": (2, 3, 4, 6), "imperfect": (4, 5, 6, 7), "deep": (2, 3, 4), "triple": (2, 3)}
+SIZES = {
+    "network": (2, 3, 4),
+    "shared": (2, 3, 4),
+    "pair": (2, 3, 4, 6),
+    "fanout": (2, 3, 4, 6),
+    "imperfect": (4, 5, 6, 7),
+    "deep": (2, 3, 4),
+    "triple": (2, 3),
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,8 @@ def case(number: int) -> Case:
     chance = random.Random(f"mapper {number}")
     kind = kind_of(number)
     workload = _workload(chance, kind)
-    arch = networked(chance, _bits(workload)) if kind == "network" else _arch(chance, kind, _bits(workload))
+    later = {"network": networked, "shared": below_fanouts}
+    arch = later[kind](chance, _bits(workload)) if kind in later else _arch(chance, kind, _bits(workload))
     return Case(number, workload + arch)
 
 
@@ -57,7 +67,7 @@ def kind_of(number: int) -> str:
 def _workload(chance: random.Random, kind: str) -> str:
     if kind == "network" and chance.random() < 0.2:
         return _window(chance)
-    count = {"pair": 2, "triple": 3}.get(kind, chance.choice((1, 1, 2)))
+    count = {"pair": 2, "triple": 3, "shared": 2 + (kind == "shared" and chance.random() < 0.25)}.get(kind, chance.choice((1, 1, 2)))
     pool = "abcdefgh"
     sizes = {rank: chance.choice(SIZES[kind]) for rank in pool}
     lines: list[str] = []
@@ -70,7 +80,7 @@ def _workload(chance: random.Random, kind: str) -> str:
             name, left = made[-1] if chance.random() < 0.8 else chance.choice(made)
             inputs.append((name, left))
         else:
-            width = 2 if kind == "imperfect" else chance.choice((1, 2) if kind == "triple" else (2, 2, 1))
+            width = 2 if kind == "imperfect" else chance.choice({"triple": (1, 2), "shared": (1, 1, 2)}.get(kind, (2, 2, 1)))
             left = "".join(next(fresh) for _ in range(width))
             inputs.append(("A0", left))
         most = 1 if kind == "imperfect" else len(left)
@@ -165,6 +175,26 @@ def networked(chance: random.Random, bits: int) -> str:
         lines.append(_network(chance, "Lanes"))
     own = "" if outer else f", spatial: [{{name: X, fanout: {chance.choice((2, 3, 4))}}}, {{name: Y, fanout: 2}}]"
     lines.append(f"  - !Compute {{name: MAC, leak_power: 0, area: 0, actions: [{{name: compute, energy: 1, throughput: 1}}]{own}}}")
+    return "\n".join(lines) + "\n"
+
+
+def below_fanouts(chance: random.Random, bits: int) -> str:
+    """Main memory, a buffer or none, and a memory for intermediates below a fanout, with a register below or none."""
+    lines = ["arch:", "  nodes:", _memory(chance, "Main", "inf", "keep: ~Intermediates, may_keep: All", 0)]
+    buffered, registered = chance.random() < 0.3, chance.random() < 0.25
+    if buffered:
+        size = str(max(64, int(bits * chance.choice((0.5, 1, 2)))))
+        lines.append(_memory(chance, "Shared", size, chance.choice(("keep: Outputs", "may_keep: Intermediates", "may_keep: Inputs")), 1))
+    lines.append(_fanout(chance))
+    size = "inf" if chance.random() < 0.15 else str(max(32, int(bits * chance.choice((0.25, 0.5, 1, 2)))))
+    may_keep = "All" if not (buffered or registered) else chance.choice(("Outputs", "Intermediates", "All - Outputs | Intermediates"))
+    lines.append(_memory(chance, "Local", size, f"may_keep: {may_keep}", 2))
+    if registered:
+        lines += ["  - !Container {name: Lanes, spatial: [{name: Z, fanout: 2, may_reuse: All}]}"] if chance.random() < 0.5 else []
+        rule = "may_keep: " + chance.choice(("Outputs", "Intermediates"))
+        lines.append(_memory(chance, "Register", str(max(16, int(bits / 8))), rule, 3))
+    actions = f"[{{name: compute, energy: 1, throughput: {chance.choice((1, 4))}}}]"
+    lines.append(f"  - !Compute {{name: MAC, leak_power: 0, area: 0, actions: {actions}}}")
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,7 @@ from feinsum_fuse.formats.relevance import Relevance, relevance, window
 from feinsum_fuse.formats.workload import WorkloadEinsum
 from feinsum_fuse.model.prediction import Prediction
 
-from .tree_space import Holder, Layout, Loop, Path, Prefix, TreeSpace
+from .tree_space import Holder, Layout, Path, Prefix, TreeSpace
 
 Figures = NDArray[np.float64]
 
@@ -75,6 +75,8 @@ class TreePaths(TreeSpace):
         """Every place of the holders: at a depth of the prefix, or below it, in every order within a memory."""
         length = len(prefix.loops)
         for places in itertools.product(range(length + 2), repeat=len(holders)):
+            if not all(self._beside(prefix, holder, place) for holder, place in zip(holders, places, strict=True)):
+                continue
             lists: list[list[Holder]] = [[Holder(t, level) for t, level, d in prefix.homes if d == place] for place in range(length + 2)]
             deepest = max((h.level for h in lists[length]), default=0)
             if any(place == length and holder.level >= deepest for holder, place in zip(holders, places, strict=True)):
@@ -88,6 +90,13 @@ class TreePaths(TreeSpace):
             orders = [list(self._orders(row, home)) for row, home in zip(lists, homes, strict=True)]
             for rows in itertools.product(*orders):
                 yield Layout(prefix, tuple(rows[:-1]), rows[-1])
+
+    def _beside(self, prefix: Prefix, holder: Holder, place: int) -> bool:
+        """Whether a holder stands below the shared loops in space of the fanouts above its memory, and above those of all others."""
+        levels = {(component, dimension): level for level, component, dimension, _ in self.fanouts}
+        return all(
+            (n < place) == (holder.level >= levels[loop.component, loop.dimension]) for n, loop in enumerate(prefix.loops) if loop.component
+        )
 
     def _orders(self, row: list[Holder], homes: list[Holder]) -> Iterator[tuple[Holder, ...]]:
         by_level = []
@@ -104,9 +113,11 @@ class TreePaths(TreeSpace):
         above = [h for row in layout.segments for h in row]
         holders = layout.branch
         spatial: list[tuple[int, list[tuple[str, str, str]]]] = []
+        levels = {(component, dimension): level for level, component, dimension, _ in self.fanouts}
+        shared = [levels[loop.component, loop.dimension] for loop in layout.prefix.loops if loop.component]
         for depth, component, dimension, _ in self.fanouts:
-            if any(h.level >= depth for h in above):
-                continue  # Its loops would be shared; no random architecture has homes below a fanout.
+            if any(level >= depth for level in (*(h.level for h in above), *shared)):
+                continue  # Its loops are shared.
             place = next((n for n, h in enumerate(holders) if h.level >= depth), len(holders))
             spatial.append((place, [(v, component, dimension) for v in active]))
         runs = [self._runs(einsum, active, [None, *above, *holders[:n]][-1], layout) for n in range(len(holders) + 1)]
@@ -188,7 +199,7 @@ class TreePaths(TreeSpace):
         table = np.column_stack([energy, latency, *peaks])
         for shape in np.unique(tiles, axis=0):
             same = np.flatnonzero(legal & np.all(tiles == shape, axis=1))
-            tiled = [Loop(loop.variable, int(tile)) for loop, tile in zip(loops, shape, strict=True)]
+            tiled = [dataclasses.replace(loop, tile=int(tile)) for loop, tile in zip(loops, shape, strict=True)]
             own_layout = dataclasses.replace(layout, prefix=dataclasses.replace(layout.prefix, loops=tuple(tiled)))
             for row in same[_front(table[same])]:
                 below = [node for n, s in enumerate(slots) for node in self._node(s, int(columns[n][row]) if n in columns else None)]
@@ -199,7 +210,11 @@ class TreePaths(TreeSpace):
         used = {(component, dimension): np.ones(count) for _, component, dimension, _ in self.fanouts}
         current: dict[str, Figures | int] = dict(self.einsums[number].bounds)
         loops = layout.prefix.loops
-        current.update({loop.variable: columns[place - len(loops)] for place, loop in enumerate(loops)})
+        for place, loop in enumerate(loops):
+            tile = columns[place - len(loops)]
+            if loop.component:
+                used[loop.component, loop.dimension] *= -(-current[loop.variable] // tile)
+            current[loop.variable] = tile
         for n, slot in enumerate(slots):
             if slot.variable:
                 if slot.component:
@@ -268,7 +283,7 @@ class TreePaths(TreeSpace):
             nodes += [self.storage_node(h) for h in row]
             if place < len(loops):
                 places[place - len(loops)] = len(nodes)
-                nodes.append(tree.Temporal(rank_variable=loops[place].variable, tile_shape=int(columns[place - len(loops)][0])))
+                nodes.append(self.prefix_loop(dataclasses.replace(loops[place], tile=int(columns[place - len(loops)][0]))))
         for n, slot in enumerate(slots):
             places[n] = len(nodes)
             nodes += self._node(slot, int(columns[n][0]) if n in columns else None)
@@ -283,7 +298,7 @@ class TreePaths(TreeSpace):
 
 
 def _open(prefix: Prefix) -> Prefix:
-    return dataclasses.replace(prefix, loops=tuple(Loop(loop.variable, 0) for loop in prefix.loops))
+    return dataclasses.replace(prefix, loops=tuple(dataclasses.replace(loop, tile=0) for loop in prefix.loops))
 
 
 def _subsets(items: list[tuple[str, str, str]]) -> list[tuple[tuple[str, str, str], ...]]:

@@ -30,6 +30,9 @@ class Loop:
 
     variable: str
     tile: int
+    component: str = ""
+    """Of a loop in space, with the dimension that it lies along."""
+    dimension: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class TreeSpace:
     In the space: each memory holds any set of tensors that its ``keep`` and ``may_keep`` allow, in any order, one holder of a tensor
     in a memory; a memory's holders stand above those of the next; between two holders any loops, each variable once; loops above the
     home of an intermediate index it fully; spatial loops stand right above the first holder below their fanout, one per variable and
-    dimension. Tiles divide the tile that they cut, or, if ``imperfect``, are any smaller number.
+    dimension. So Einsums share them where a tensor that lives below the fanout is alive; all loops of that fanout and of those above it are
+    shared then. Tiles divide the tile that they cut, or, if ``imperfect``, are any smaller number.
     """
 
     spec: Spec
@@ -147,11 +151,12 @@ class TreeSpace:
     def frames(self, homes: Mapping[str, int]) -> Iterator[Frame]:
         """All prefixes: depths of the homes below the outermost memory, loops above them, their tiles."""
         inner = [t for t, level in homes.items() if level]
-        deepest = max((len(e.bounds) for e in self.einsums), default=0)
+        wide = [f for f in self.fanouts if f[3] > 1 and any(level >= f[0] for level in homes.values())]
+        deepest = max((len(e.bounds) * (1 + (not self.crossed) * len(wide)) for e in self.einsums), default=0)
         for depths in itertools.product(range(deepest + 1), repeat=len(inner)):
             depth = dict(zip(inner, depths, strict=True))
             shared = tuple(max((depth[t] for t in inner if self._live(t, b)), default=0) for b in range(len(self.einsums) - 1))
-            for loops in self._loops(depth, shared, ()):
+            for loops in self._loops(homes, depth, shared, ()):
                 own = [tuple((t, homes[t], depth[t]) for t in inner if t in e.tensors) for e in self.einsums]
                 yield Frame(tuple(Prefix(*parts) for parts in zip(loops, own, strict=True)), shared)
 
@@ -160,7 +165,7 @@ class TreeSpace:
         return any(touched[: boundary + 1]) and any(touched[boundary + 1 :])
 
     def _loops(
-        self, depth: Mapping[str, int], shared: Sequence[int], before: tuple[tuple[Loop, ...], ...]
+        self, homes: Mapping[str, int], depth: Mapping[str, int], shared: Sequence[int], before: tuple[tuple[Loop, ...], ...]
     ) -> Iterator[tuple[tuple[Loop, ...], ...]]:
         """Extend the prefixes of the first Einsums by those of the rest."""
         number = len(before)
@@ -169,23 +174,62 @@ class TreeSpace:
             return
         common = shared[number - 1] if number else 0
         length = max(common, shared[number] if number < len(shared) else 0)
-        for loops in self._own_loops(number, depth, length, before[-1][:common] if before else ()):
+        for loops in self._own_loops(number, homes, depth, length, before[-1][:common] if before else ()):
             if self._agree(depth, shared, (*before, loops)):
-                yield from self._loops(depth, shared, (*before, loops))
+                yield from self._loops(homes, depth, shared, (*before, loops))
 
-    def _own_loops(self, number: int, depth: Mapping[str, int], length: int, given: tuple[Loop, ...]) -> Iterator[tuple[Loop, ...]]:
+    def _own_loops(
+        self, number: int, homes: Mapping[str, int], depth: Mapping[str, int], length: int, given: tuple[Loop, ...]
+    ) -> Iterator[tuple[Loop, ...]]:
         einsum = self.einsums[number]
-        for variables in itertools.permutations(einsum.bounds, length):
+        alive = [t for t in depth if t in einsum.tensors or (self._live(t, number - 1) and self._live(t, number))]
+        lowest = max((homes[t] for t in alive), default=0)
+        beside = [(v, c, d) for level, c, d, n in self.fanouts for v in einsum.bounds if n > 1 and level <= lowest and not self.crossed]
+        for kinds in itertools.permutations([*((v, "", "") for v in einsum.bounds), *beside], length):
+            if not self._placed_well(number, homes, depth, alive, kinds):
+                continue
             full = all(
                 relevance(window(einsum.tensor_accesses, t), v) is Relevance.FULL
-                for place, v in enumerate(variables)
+                for place, (v, _, _) in enumerate(kinds)
                 for t, loops in depth.items()
                 if t in einsum.tensors and place < loops
             )
-            tiles = [[given[place].tile] if place < len(given) else self.tiles(einsum.bounds[v]) for place, v in enumerate(variables)]
-            if full and all(t < einsum.bounds[v] for v, ts in zip(variables, tiles, strict=True) for t in ts):
-                for shape in itertools.product(*tiles):
-                    yield tuple(Loop(v, t) for v, t in zip(variables, shape, strict=True))
+            if full:
+                yield from self._tiled(einsum, kinds, given, ())
+
+    def _tiled(
+        self, einsum: WorkloadEinsum, kinds: Sequence[tuple[str, str, str]], given: Sequence[Loop], before: tuple[Loop, ...]
+    ) -> Iterator[tuple[Loop, ...]]:
+        """The loops with every tile; the first ones have those of the neighbour."""
+        place = len(before)
+        if place == len(kinds):
+            yield before
+            return
+        variable, component, dimension = kinds[place]
+        current = next((loop.tile for loop in reversed(before) if loop.variable == variable), einsum.bounds[variable])
+        for tile in self.tiles(current):
+            if place >= len(given) or (tile, component, dimension) == (given[place].tile, given[place].component, given[place].dimension):
+                yield from self._tiled(einsum, kinds, given, (*before, Loop(variable, tile, component, dimension)))
+
+    def _placed_well(
+        self, number: int, homes: Mapping[str, int], depth: Mapping[str, int], alive: Sequence[str], kinds: Sequence[tuple[str, str, str]]
+    ) -> bool:
+        """Whether loops in space stand below what lives above their fanout, above what lives below it, if anything does, and together."""
+        levels = {(c, d): level for level, c, d, _ in self.fanouts}
+        order = {(c, d): n for n, (_, c, d, _) in enumerate(self.fanouts)}
+        found = [(place, c, d) for place, (_, c, d) in enumerate(kinds) if c]
+        if [order[c, d] for _, c, d in found] != sorted(order[c, d] for _, c, d in found):
+            return False
+        for (one, c, d), (other, e, f) in itertools.pairwise(found):
+            if levels[c, d] == levels[e, f] and other != one + 1:
+                return False
+        own = [t for t in depth if t in self.einsums[number].tensors]
+        for place, c, d in found:
+            if any((depth[t] > place) != (homes[t] >= levels[c, d]) for t in own):
+                return False
+            if not any(depth[t] > place and homes[t] >= levels[c, d] for t in alive):
+                return False
+        return True
 
     def _agree(self, depth: Mapping[str, int], shared: Sequence[int], loops: tuple[tuple[Loop, ...], ...]) -> bool:
         """Whether the last Einsum's loops are those of the others that run under them: the same ranks of what they share."""
@@ -197,6 +241,9 @@ class TreeSpace:
                 ties = [t for t, d in depth.items() if d > place and t in first.tensors and t in second.tensors]
                 if any(_rank(first, t, a) != _rank(second, t, b) for t in ties) or first.bounds[a] != second.bounds[b]:
                     return False
+                one, two = loops[other][place], loops[last][place]
+                if (one.component, one.dimension) != (two.component, two.dimension):
+                    return False
                 if not ties and other == last - 1 and a != b:
                     return False
         return True
@@ -206,7 +253,7 @@ class TreeSpace:
         return [t for t in range(1, tile) if self.imperfect or tile % t == 0]
 
     def prefix_loop(self, loop: Loop) -> tree.Node:
-        return tree.Temporal(rank_variable=loop.variable, tile_shape=loop.tile)
+        return loop_node(loop.variable, loop)
 
     def storage_node(self, holder: Holder) -> tree.Node:
         leaf = self.levels[holder.level]
@@ -217,6 +264,13 @@ class TreeSpace:
         inner = {t for t, _, _ in layout.prefix.homes}
         kept = tuple(t for t in einsum.tensors if t not in inner)
         return [tree.Storage(tensors=kept, component=self.levels[0].name)] if kept else []
+
+
+def loop_node(variable: str | Mapping[str, str], loop: Loop) -> tree.Node:
+    """A loop of a prefix, by what its Einsums call its variable."""
+    if loop.component:
+        return tree.Spatial(variable, loop.tile, name=loop.dimension, component=loop.component)  # type: ignore[arg-type]
+    return tree.Temporal(variable, loop.tile)  # type: ignore[arg-type]
 
 
 def _rank(einsum: WorkloadEinsum, tensor: str, variable: str) -> str | None:

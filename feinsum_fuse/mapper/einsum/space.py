@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ...model.quantity import Array
 from ..merging import Merging
 from .choices import Placed
 from .rules import PathRules
+from .spreads import effect
 from .tile_table import TileTable
 
 HEAD, BATCH = "head", "batch"
@@ -57,6 +59,10 @@ class EinsumSpace:
     _served: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
     _filled: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
     _hops: dict[Placed, HopTerms | None] = field(default_factory=dict, repr=False)
+    shared_ways: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What the enumeration of loops in space that Einsums share has found out already."""
+    _classes: dict[int, dict[bytes, int]] = field(default_factory=dict, repr=False)
+    _classed: dict[int, Integers] = field(default_factory=dict, repr=False)
 
     @cached_property
     def rules(self) -> PathRules:
@@ -142,7 +148,8 @@ class EinsumSpace:
             tuple((tuple((order.get(v, -1), f) for v, f in index.terms), index.constant) for index in access.projection.values())
             for access in self.terms.accesses
         )
-        rules = (self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
+        levels = (self.fanout_levels, self.spreads_apart)
+        rules = (levels, self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
         structure = (self.tolls, self.shared, self.tracked, self.imperfect, self.coarseness, self.simple, self.terms.columns)
         named = tuple(tuple(self.called(word)) for word in (HEAD, BATCH))
         return (*structure, named, widths, shapes, rules, self._across, *(a.tobytes() for a in integers), *(a.tobytes() for a in figures))
@@ -188,6 +195,42 @@ class EinsumSpace:
         return sum(1 for place in self.terms.memories if place < first)
 
     @cached_property
+    def fanout_levels(self) -> tuple[int, ...]:
+        """Dimension by dimension, the memory right above whose holders its loops stand; of the outermost memory, which stands on top, the
+        next."""
+        return tuple(max(1, sum(place < dimension.owner for place in self.terms.memories)) for dimension in self.terms.dimensions)
+
+    @property
+    def outermost_fanout(self) -> int:
+        """The outermost memory below a fanout; the number of memories if there is none."""
+        wide = [m for m, d in zip(self.fanout_levels, self.terms.dimensions, strict=True) if d.fanout.fanout > 1]
+        return min(wide, default=self.n_memories)
+
+    @property
+    def spreads_apart(self) -> bool:
+        """Whether its loops in space are its own wherever they stand: a copy has none, and before a network their order counts."""
+        return self.terms.einsum.is_copy_operation or any(isinstance(leaf, Network) for leaf in self.terms.components)
+
+    def above(self, factors: Integers, level: int) -> bytes:
+        """What a spread, (dimensions, variables), does above the holders of a memory and of those further out."""
+        within = np.array([own <= level for own in self.fanout_levels], dtype=bool)
+        return effect(self.terms, np.where(within[:, None], factors, 1))
+
+    def classes(self, level: int) -> dict[bytes, int]:
+        """What spreads may do above the holders of a memory -> a number."""
+        if level not in self._classes:
+            found = dict.fromkeys(self.above(factors, level) for factors in self.spreads.factors)
+            self._classes[level] = {key: number for number, key in enumerate(found)}
+        return self._classes[level]
+
+    def class_of(self, level: int) -> Integers:
+        """The number of what each spread does above the holders of a memory."""
+        if level not in self._classed:
+            known = self.classes(level)
+            self._classed[level] = np.array([known[self.above(factors, level)] for factors in self.spreads.factors], dtype=np.int64)
+        return self._classed[level]
+
+    @cached_property
     def all_steps(self) -> tuple[Integers, ...]:
         """Memory by memory, the compute unit last, :meth:`_step`."""
         return tuple(self._step(level) for level in range(self.n_memories + 1))
@@ -219,10 +262,13 @@ class EinsumSpace:
         """The cost of the traffic between two memories, by number; ``child`` may be the compute unit."""
         key = (tensor, parent, child)
         if key not in self._links:
-            places = (*self.terms.memories, len(self.terms.components) - 1)
-            passed = self.passed(tensor, parent, child)
-            self._links[key] = self.terms.link(self.spreads, tensor, places[parent], places[child], passed)
+            self._links[key] = self.link_of(self.spreads, tensor, parent, child)
         return self._links[key]
+
+    def link_of(self, spreads: Spreads, tensor: int, parent: int, child: int) -> Link:
+        """The same under other spreads."""
+        places = (*self.terms.memories, len(self.terms.components) - 1)
+        return self.terms.link(spreads, tensor, places[parent], places[child], self.passed(tensor, parent, child))
 
     def passed(self, tensor: int, parent: int, child: int) -> tuple[int, ...]:
         """The places of the tolls that a tensor passes between two memories."""
@@ -234,7 +280,7 @@ class EinsumSpace:
         fill, first = self.terms.fill(tensor, tiles)[:, None], self.terms.first(tensor, tiles)
         if rounding is not None and self.rounded:
             fill = fill * self.repeated(tensor, rounding)[:, None]
-        if len(self.spreads) == 1:
+        if len(link.fill) == 1:
             rest = link.first[0] * (first if isinstance(first, float) else first[:, None])
             return np.asarray(fill * link.fill[0] + rest)
         rest = link.first[spread] * (first if isinstance(first, float) else first[:, None])

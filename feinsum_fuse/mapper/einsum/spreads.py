@@ -37,7 +37,7 @@ def spreads(terms: Terms, per_dimension: float | None = None, check: Callable[[]
     for combination in _dividing(choices, terms.bounds.tolist()):
         check()
         factors = np.array(combination, dtype=np.int64).reshape(len(terms.dimensions), len(terms.variables))
-        found.setdefault(_effect(terms, factors), factors)
+        found.setdefault(effect(terms, factors), factors)
     every = np.array(list(found.values()), dtype=np.int64).reshape(len(found), len(terms.dimensions), len(terms.variables))
     used = _used_enough(terms, every)
     crossed = any(isinstance(leaf, Network) for leaf in terms.components) and not terms.einsum.is_copy_operation
@@ -53,6 +53,22 @@ def _dividing(choices: Sequence[Sequence[tuple[int, ...]]], left: Sequence[int])
         if not any(extent % factor for extent, factor in zip(left, way, strict=True)):
             for rest in _dividing(choices[1:], [extent // factor for extent, factor in zip(left, way, strict=True)]):
                 yield (way, *rest)
+
+
+def shared_factors(terms: Terms, chosen: Sequence[int], variables: frozenset[int], most: float | None) -> Iterator[Integers]:
+    """Every way to give the chosen dimensions factors of these variables, (dimensions, variables) each; the others take nothing.
+
+    All of them, also those that one Einsum alone could not tell apart: those that share the loops call them each by their own names.
+    """
+    ones = (1,) * len(terms.variables)
+    choices = [
+        [way for way in _factors(terms, dimension, most) if all(factor == 1 or v in variables for v, factor in enumerate(way))]
+        if number in chosen
+        else [ones]
+        for number, dimension in enumerate(terms.dimensions)
+    ]
+    for combination in _dividing(choices, terms.bounds.tolist()):
+        yield np.array(combination, dtype=np.int64).reshape(len(terms.dimensions), len(terms.variables))
 
 
 def ways(terms: Terms, dimension: SpatialDimension) -> int | None:
@@ -110,8 +126,8 @@ def _used_enough(terms: Terms, factors: Integers) -> Integers:
     return factors
 
 
-def _effect(terms: Terms, factors: Integers) -> bytes:
-    """What a spread does: the factors of dimensions that nothing tells apart taken together."""
+def effect(terms: Terms, factors: Integers) -> bytes:
+    """What a spread, (dimensions, variables), does: the factors of dimensions that nothing tells apart taken together."""
     groups: dict[tuple[object, ...], Integers] = {}
     networks = any(isinstance(leaf, Network) for leaf in terms.components)
     for number, dimension in enumerate(terms.dimensions):

@@ -16,6 +16,7 @@ from ..merging import Merging
 from .pareto import SLACK
 from .prefixes import Frame, Held
 from .rows import PlacedHolder
+from .shared_space import settled
 
 Limit = tuple[float, float]
 """The most energy (J) and latency (s) of one instance."""
@@ -84,6 +85,8 @@ class PartialMapping:
     """(dimensions, variables)."""
     order: Integers
     """Of these loops in space, within one component; of the same shape."""
+    settled: int
+    """The innermost memory above which loops in space are those of the prefix, not these."""
 
 
 @dataclass
@@ -104,6 +107,11 @@ class TableBlock:
     """Prefix -> what it holds among the loops."""
     _trace: Traced = field(repr=False)
 
+    @property
+    def settled(self) -> int:
+        """The innermost memory above which all fanouts are settled."""
+        return settled(self.space, self.frame.homes, self.frame.spaces)
+
     def plan(self, row: int) -> PartialMapping:
         """A partial mapping in full."""
         number, option, spread, node = map(int, self._origin[row])
@@ -114,15 +122,17 @@ class TableBlock:
         if self.space.merging is not None:
             steps, factors = self._split(self.space.merging, tiles, steps, factors)
         order = np.zeros_like(factors) if spreads.order is None else spreads.order[spread]
-        return PartialMapping(self.frame, self._held[number], tiles, steps, self.space.options[option], factors, order)
+        return PartialMapping(self.frame, self._held[number], tiles, steps, self.space.options[option], factors, order, self.settled)
 
     def _split(
         self, merging: Merging, tiles: tuple[int, ...], steps: Sequence[PlacedHolder], factors: Integers
     ) -> tuple[tuple[PlacedHolder, ...], Integers]:
         """A chain of merged variables as one of single variables."""
         start = self.space.terms.bounds.copy()
-        start[list(self.frame.loops)] = tiles
-        found, spread = merging.split(self.space.terms, start, [(step.memory, (step.tiles, step.sunk)) for step in steps], factors)
+        for v, tile in zip(self.frame.loops, tiles, strict=True):
+            start[v] = tile
+        places = [(step.memory, (step.tiles, step.sunk)) for step in steps]
+        found, spread = merging.split(self.space.terms, start, places, factors, self.settled)
         return tuple(replace(step, tiles=at, sunk=sunk) for step, (at, sunk) in zip(steps, found, strict=True)), spread
 
     def packed(self) -> Packed:

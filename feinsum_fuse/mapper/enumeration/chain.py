@@ -22,6 +22,7 @@ from ..einsum.rules import Order, ordered
 from ..einsum.space import EinsumSpace, levels, objectives
 from .pareto import SLACK, numbered, undominated
 from .rows import Holder, Index, Rows, Spare, Starts, Trace
+from .shared_space import NOTHING
 
 
 @dataclass
@@ -40,6 +41,8 @@ class Chains:
     """The order that each memory's storage nodes must have."""
     spare: Sequence[Spare] | None = None
     """Memory by memory the places that its holders may stand in; ``None`` for any."""
+    settled: int = NOTHING
+    """The innermost memory above which the starts have all loops in space behind them."""
 
     def ended(self, starts: Starts, option: Placed) -> Rows | None:
         """All useful chains of a storage choice from these starts to the compute unit; figures include the constant ones."""
@@ -56,7 +59,7 @@ class Chains:
         states: dict[int, Rows] = {-1: rows}
         later = [holder for level in waiting for holder in level]
         for memory in range(space.n_memories):
-            if space.spreading[memory]:
+            if memory > self.settled and space.spreading[memory]:
                 step = space.all_steps[memory]
                 for part in states.values():
                     part.tiles = part.tiles // step[part.spread]
@@ -76,14 +79,15 @@ class Chains:
         return found.at(undominated(found.group, [*found.cost.T, *found.taken.T], self.budget.check))
 
     def _begun(self, starts: Starts, option: Placed) -> Rows:
-        """Each start under each spread that divides its tiles."""
+        """Each start under each spread that divides its tiles, and does above what the starts have settled."""
         space = self.space
+        pending = space.pending[self.settled + 1]
         n, spreads = len(starts), len(space.spreads)
         group, spread = np.repeat(np.arange(n), spreads), np.tile(np.arange(spreads), n)
-        if spreads > 1:
-            whole = np.all(starts.tiles[group] % space.pending[0][spread] == 0, axis=1)
-            if (level := self._inside(starts)) > 0:
-                whole &= np.all(space.pending[0][spread] == space.pending[level + 1][spread], axis=1)
+        if spreads > 1 or np.any(pending > 1):
+            whole = np.all(starts.tiles[group] % pending[spread] == 0, axis=1)
+            if starts.classes is not None:
+                whole &= starts.classes[group] == space.class_of(self.settled)[spread]
             group, spread = group[whole], spread[whole]
         if (hops := space.hops(option)) is not None and not hops.legal.all():
             legal = hops.legal[spread]
@@ -96,8 +100,8 @@ class Chains:
         for tensor, memory in space.rules.not_resent:
             if option[tensor].bit_length() - 1 == memory and starts.placed[tensor] >> memory & 1:
                 moving = space.rules.moving(tensor)
-                rows = rows.at(np.all(rows.tiles[:, moving] == space.pending[0][rows.spread][:, moving], axis=1))
-        return rows.at(self._affordable(rows, starts, option, missing, -1))
+                rows = rows.at(np.all(rows.tiles[:, moving] == pending[rows.spread][:, moving], axis=1))
+        return rows.at(self._affordable(rows, starts, option, missing, self.settled))
 
     def _repeat_operands(self, rows: Rows, option: Placed) -> None:
         """Add what operations read and write again because trips are rounded up."""
@@ -114,11 +118,6 @@ class Chains:
             unit, every = len(space.terms.components) - 1, np.repeat(ones, len(rows), axis=0)
             repeated = {t: space.repeated(t, rows.rounding) for t in space.tensors}
             rows.cost = rows.cost + hops.cost(unit, every, rows.spread, repeated) - hops.cost(unit, every, rows.spread)
-
-    def _inside(self, starts: Starts) -> int:
-        """The innermost memory in which a shared tensor lives already: loops in space above it would be shared, so there are none."""
-        space = self.space
-        return max((bits.bit_length() - 1 for t, bits in enumerate(starts.placed) if space.shared[t]), default=0)
 
     def _level(self, states: dict[int, Rows], starts: Starts, option: Placed, memory: int, later: list[Holder]) -> dict[int, Rows]:
         """Place all holders of one memory, in every order; the result is keyed by the tensor placed last."""

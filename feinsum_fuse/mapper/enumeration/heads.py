@@ -24,13 +24,13 @@ def head_first(space: EinsumSpace, frame: Frame, tiles: Integers) -> NDArray[np.
     """
     result = np.ones(len(tiles), dtype=bool)
     first = space.called(HEAD)
-    if not frame.loops or not first:
+    if not frame.in_time or not first:
         return result
     batches = [v for v in space.called(BATCH) if len(space.tensors) == OPERANDS and np.all(space.terms.kinds[:, v] == FULL)]
     for place, wanted in enumerate([first, batches] if batches else [first]):
-        if place >= len(frame.loops) or frame.loops[place] not in wanted:
+        if place >= len(frame.in_time) or frame.loops[frame.in_time[place]] not in wanted:
             return np.zeros(len(tiles), dtype=bool)
-        result &= tiles[:, place] == 1
+        result &= tiles[:, frame.in_time[place]] == 1
     return result
 
 

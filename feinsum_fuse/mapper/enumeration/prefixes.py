@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from ..einsum.choices import Placed
 from ..einsum.rules import ordered
 from ..einsum.space import EinsumSpace
 from .rows import Spare
+from .shared_space import TIME, Pattern, SharedSpace, SharedWays, interleaved, settled
 
 NOWHERE = -1
 """The home of a tensor that lives inside its chain."""
@@ -30,6 +32,24 @@ class Frame:
     """The variables of the fused loops, outermost first."""
     depths: tuple[int, ...]
     """Tensor by tensor, how many of these loops are above its home."""
+    spaces: tuple[int, ...]
+    """Loop by loop, the number of the dimension that it lies along, or :data:`TIME`."""
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """The loops in space."""
+        return frozenset((n, v) for n, v in zip(self.spaces, self.loops, strict=True) if n != TIME)
+
+    @property
+    def in_time(self) -> tuple[int, ...]:
+        """The places of the loops in time."""
+        return tuple(place for place, n in enumerate(self.spaces) if n == TIME)
+
+    def span(self, space: EinsumSpace, memory: int) -> tuple[int, int]:
+        """The least and the most loops above holders of a memory: they stand below the loops of fanouts above it, and above all others."""
+        levels = [(place, space.fanout_levels[n]) for place, n in enumerate(self.spaces) if n != TIME]
+        low = max((place + 1 for place, level in levels if level <= memory), default=0)
+        return low, min((place for place, level in levels if level > memory), default=len(self.loops))
 
 
 @dataclass(frozen=True)
@@ -50,31 +70,76 @@ class Fusible:
     passing: tuple[frozenset[int], ...] = ()
     """Above each tensor that it does not touch and that is alive before and after it."""
 
+    @property
+    def all(self) -> frozenset[int]:
+        """Above any of them."""
+        return frozenset[int]().union(*self.own, *self.passing)
+
 
 def frames(
-    space: EinsumSpace, homes: tuple[int, ...], count: int, *, fusible: Fusible, fixed: frozenset[int], ffmr: bool
+    space: EinsumSpace,
+    homes: tuple[int, ...],
+    count: int,
+    *,
+    fusible: Fusible,
+    fixed: frozenset[int],
+    ffmr: bool,
+    most: float | None = None,
 ) -> Iterator[Frame]:
-    """All orders of ``count`` fused loops for these homes.
+    """All orders of ``count`` fused loops in time for these homes, with all fused loops in space.
 
     A fused loop is fully relevant to each tensor that lives below it, so that nothing is computed twice and no sum is unfinished; each
     loop has such a tensor below it, of this Einsum, or one that others share while this one runs. ``fixed``: tensors that live above
-    all loops. ``ffmr``: a tensor that lives inside lives below all of them.
+    all loops. ``ffmr``: a tensor that lives inside lives below all of them. ``most``: variables along one dimension.
     """
     inside = [t for t in space.tensors if homes[t] > 0 and space.shared[t]]
     above = {t: frozenset(space.full(frozenset({t}))) & fusible.own[t] if t not in fixed else frozenset[int]() for t in inside}
+    for loops, depths in _in_time(above, count, fusible, ffmr):
+        yield from _in_space(space, homes, loops, depths, above, fusible, most, ffmr)
+
+
+def _in_time(
+    above: Mapping[int, frozenset[int]], count: int, fusible: Fusible, ffmr: bool
+) -> Iterator[tuple[tuple[int, ...], dict[int, int]]]:
+    """The orders of fused loops in time, with the depth of each tensor that lives inside; ``above``: over what loops may stand above it."""
     if count == 0:
-        yield Frame(homes, (), (0,) * len(homes))
+        yield (), dict.fromkeys(above, 0)
         return
     pool = sorted(frozenset[int]().union(*above.values(), *fusible.passing))
     for loops in itertools.permutations(pool, count):
         under = any(variables.issuperset(loops) for variables in fusible.passing)
-        reach = {t: next((depth for depth, v in enumerate(loops) if v not in above[t]), count) for t in inside}
+        reach = {t: next((depth for depth, v in enumerate(loops) if v not in variables), count) for t, variables in above.items()}
         if not under and max(reach.values(), default=0) < count:
             continue
-        for depths in itertools.product(*(_depths(reach[t], count, ffmr) for t in inside)):
+        for depths in itertools.product(*(_depths(reach[t], count, ffmr) for t in above)):
             if under or max(depths) == count:
-                table = dict(zip(inside, depths, strict=True))
-                yield Frame(homes, loops, tuple(table.get(t, 0) for t in space.tensors))
+                yield loops, dict(zip(above, depths, strict=True))
+
+
+def _in_space(
+    space: EinsumSpace,
+    homes: tuple[int, ...],
+    loops: tuple[int, ...],
+    depths: Mapping[int, int],
+    above: Mapping[int, frozenset[int]],
+    fusible: Fusible,
+    most: float | None,
+    ffmr: bool,
+) -> Iterator[Frame]:
+    """The frames with these loops in time, and all that may be in space besides."""
+    shared = SharedSpace(space, fusible.all, most)
+    places = {t: (homes[t], depth) for t, depth in depths.items()}
+    deepest = settled(space, homes, ())
+    for level in shared.levels(homes, bool(fusible.passing)):
+        for pattern in shared.patterns(level):
+            beyond = any(space.fanout_levels[n] == level for n, _ in pattern)
+            if level > deepest and not (beyond and any(p.issuperset({*loops, *(v for _, v in pattern)}) for p in fusible.passing)):
+                continue
+            if any(v not in above[t] for n, v in pattern for t in places if homes[t] >= space.fanout_levels[n]):
+                continue
+            for mixed, spaces, lowered in interleaved(space, loops, places, pattern):
+                if not ffmr or all(depth in (0, len(mixed)) for depth in lowered.values()):
+                    yield Frame(homes, mixed, tuple(lowered.get(t, 0) for t in space.tensors), spaces)
 
 
 def _depths(reach: int, count: int, ffmr: bool) -> Sequence[int]:
@@ -87,8 +152,8 @@ def placements(space: EinsumSpace, frame: Frame, options: Sequence[Placed], *, e
     """The sets of holders that may stand among the fused loops.
 
     One stands above a loop only if that is not fully relevant to it: else it stands below, where it is smaller and as cheap. It also stands
-    above the home of a tensor in a memory further in, as each memory's nodes stand above those of the next. ``everywhere`` drops the first
-    rule.
+    above the home of a tensor in a memory further in, as each memory's nodes stand above those of the next, and above loops in space of
+    fanouts that are below its memory. ``everywhere`` drops the first rule.
     """
     choices = [_placements_of(space, frame, tensor, {placed[tensor] for placed in options}, everywhere) for tensor in space.tensors]
     deepest = max((m for t, m in enumerate(frame.homes) if space.shared[t]), default=0)
@@ -107,12 +172,13 @@ def _placements_of(space: EinsumSpace, frame: Frame, tensor: int, allowed: set[i
     kinds = space.terms.kinds[tensor]
     below = {(m, frame.depths[t]) for t, m in enumerate(frame.homes) if m > 0 and space.shared[t]}
     places = []
-    for memory in range(home + 1, space.spatial_level):
+    for memory in range(home + 1, max(space.spatial_level, settled(space, frame.homes, frame.spaces) + 1)):
         if not any(bits >> memory & 1 for bits in allowed):
             continue
-        depths = {d for d in range(count) if everywhere or kinds[frame.loops[d]] != FULL}
+        low, high = frame.span(space, memory)
+        depths = {d for d in range(count) if everywhere or frame.spaces[d] != TIME or kinds[frame.loops[d]] != FULL}
         depths |= {d for m, d in below if m > memory}
-        places += [Held(tensor, memory, d) for d in sorted(depths) if d >= frame.depths[tensor]]
+        places += [Held(tensor, memory, d) for d in sorted(depths) if max(frame.depths[tensor], low) <= d <= high]
     for size in range(1, len(places) + 1):
         for some in itertools.combinations(places, size):
             memories = [h.memory for h in some]
@@ -141,6 +207,8 @@ class Prefix:
     placed: Placed
     grid: Integers
     """The tiles of the loops; (rows, loops)."""
+    classes: Integers
+    """The class of the spreads that may follow (:meth:`EinsumSpace.class_of`)."""
     end: Integers
     """The tile vector below all loops."""
     base: Array
@@ -151,11 +219,13 @@ class Prefix:
     """Bits of the shared tensors that live in tracked memories; (rows, tracked)."""
     legal: NDArray[np.bool_]
     """Whether the architecture's constraints allow the tiles."""
+    settled: int
+    """The innermost memory above which all fanouts are settled."""
 
 
-def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> Prefix:
-    """The figures of a prefix at every tile shape."""
-    grid = tile_grid(space, frame.loops)
+def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], ways: SharedWays) -> Prefix:
+    """The figures of a prefix at every tile shape, with these ways to have its loops in space."""
+    grid, way = tile_grid(space, frame, ways)
     n, count = len(grid), len(frame.loops)
     at = [np.tile(space.terms.bounds, (n, 1))]
     for depth, v in enumerate(frame.loops):
@@ -175,15 +245,16 @@ def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> Prefix:
             reserved[:, :, 0] += bits
     placed = [0 if home == NOWHERE else 1 << home for home in frame.homes]
     lowered = sinking(frame, held, space.terms.kinds)
-    spread = np.zeros(n, dtype=np.int64)
     for holder in sorted(held, key=lambda h: h.memory):
-        link = space.link(holder.tensor, placed[holder.tensor].bit_length() - 1, holder.memory)
+        link = ways.link(space, holder.tensor, placed[holder.tensor].bit_length() - 1, holder.memory)
         tiles = at[holder.depth]
-        base += space.cost(link, holder.tensor, tiles, spread, space.rounding(tiles))
+        base += space.cost(link, holder.tensor, tiles, way, space.rounding(tiles))
         depth = holder.depth + (holder in lowered)
         reserved[:, :, depth] += space.occupied(holder.tensor, holder.memory, at[depth])
         placed[holder.tensor] |= 1 << holder.memory
-    return Prefix(frame, held, tuple(placed), grid, at[-1], base, reserved, backed, _legal(space, frame, held, at))
+    legal = _legal(space, frame, held, at)
+    level = settled(space, frame.homes, frame.spaces)
+    return Prefix(frame, held, tuple(placed), grid, ways.classes[way], at[-1], base, reserved, backed, legal, level)
 
 
 def _legal(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], at: list[Integers]) -> NDArray[np.bool_]:
@@ -194,8 +265,7 @@ def _legal(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], at: list[In
         result &= space.rules.fits(memory, at[min(depth for m, depth in nodes if m == memory)])
     for h in held:
         if (h.tensor, h.memory) in space.rules.not_refetched:
-            moving = space.rules.moving(h.tensor)
-            result &= np.all(at[h.depth][:, moving] == space.terms.bounds[moving], axis=1)
+            result &= not any(place < h.depth and frame.loops[place] in space.rules.moving(h.tensor) for place in frame.in_time)
     return result
 
 
@@ -212,7 +282,8 @@ def allowed(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> bool:
     for tensor, home in enumerate(frame.homes):
         own = [(home, frame.depths[tensor]), *((h.memory, h.depth) for h in held if h.tensor == tensor)]
         for (memory, depth), (_, after) in itertools.pairwise([*own, (-1, len(frame.loops))]):
-            if space.rules.resends(tensor, memory, frame.loops[depth:after]):
+            between = [v for v, n in zip(frame.loops[depth:after], frame.spaces[depth:after], strict=True) if n == TIME]
+            if space.rules.resends(tensor, memory, between):
                 return False
     return True
 
@@ -235,14 +306,31 @@ def sinking(frame: Frame, held: tuple[Held, ...], kinds: NDArray[np.int8]) -> fr
     for depth, v in enumerate(frame.loops):
         here = [h for h in held if h.depth == depth]
         deepest = max([h.memory for h in here] + [m for t, m in enumerate(frame.homes) if m > 0 and frame.depths[t] == depth], default=0)
-        last = [h for h in here if h.memory == deepest and kinds[h.tensor][v] == PARTIAL]
+        last = [h for h in here if h.memory == deepest and kinds[h.tensor][v] == PARTIAL and frame.spaces[depth] == TIME]
         result |= set(last[:1])
     return frozenset(result)
 
 
-def tile_grid(space: EinsumSpace, loops: tuple[int, ...]) -> Integers:
-    """All tiles of these loops that cut something, (rows, loops), in lexicographic order."""
-    if not loops:
-        return np.zeros((1, 0), dtype=np.int64)
-    axes = np.meshgrid(*(space.tiles[v].outermost for v in loops), indexing="ij")
-    return np.stack([axis.ravel() for axis in axes], axis=1)
+def tile_grid(space: EinsumSpace, frame: Frame, ways: SharedWays) -> tuple[Integers, Integers]:
+    """All tiles of the fused loops that cut something, (rows, loops), and by number the way that those in space have there."""
+    tables = (space.tiles[frame.loops[place]].outermost for place in frame.in_time)
+    *axes, last = np.meshgrid(*tables, np.arange(len(ways)), indexing="ij")
+    way = last.ravel()
+    grid = np.zeros((len(way), len(frame.loops)), dtype=np.int64)
+    for place, axis in zip(frame.in_time, axes, strict=True):
+        grid[:, place] = axis.ravel()
+    if not frame.pattern:
+        return grid, way
+    fine = np.ones(len(way), dtype=bool)
+    tiles = np.tile(space.terms.bounds, (len(way), 1))
+    spread = {v for _, v in frame.pattern}
+    for place, (v, n) in enumerate(zip(frame.loops, frame.spaces, strict=True)):
+        if n != TIME:
+            factor = ways.factors[way, n, v]
+            fine &= tiles[:, v] % factor == 0
+            grid[:, place] = tiles[:, v] // factor
+        elif v in spread:
+            fine &= (tiles[:, v] % grid[:, place] == 0) & (grid[:, place] < tiles[:, v])
+        # A tile that does not divide ends here; what follows is of no account.
+        tiles[:, v] = np.maximum(grid[:, place], 1)
+    return grid[fine], way[fine]

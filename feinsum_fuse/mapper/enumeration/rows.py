@@ -30,6 +30,8 @@ class Starts:
     """The most energy and latency of the whole Einsum; (rows, 2)."""
     room: Array
     """Bits left in each tracked memory; (rows, tracked)."""
+    classes: Integers | None = None
+    """The class of the spreads that may follow, where fanouts are settled."""
 
     def __len__(self) -> int:
         return len(self.tiles)

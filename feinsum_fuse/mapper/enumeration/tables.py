@@ -23,6 +23,7 @@ from .heads import head_first
 from .pareto import SLACK, numbered, undominated
 from .prefixes import NOWHERE, Frame, Fusible, Held, Prefix, allowed, frames, placements, prefix, spare_places
 from .rows import Rows, Spare, Starts, Trace
+from .shared_space import NOTHING, SharedSpace, settled
 
 Homes = tuple[int, ...]
 """Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""
@@ -163,13 +164,13 @@ class Tables:
 
     def _blocks_of(self, loops: int, homes: Homes, limit: Limit) -> list[Packed]:
         requests = self._requests(loops, homes, limit)
-        by_placed: dict[tuple[Placed, Sequence[Spare] | None], list[int]] = {}
+        by_placed: dict[tuple[Placed, int, Sequence[Spare] | None], list[int]] = {}
         for number, (origin, _, _, _) in enumerate(requests):
-            by_placed.setdefault((origin.placed, self._spare(origin.frame, origin.held)), []).append(number)
+            by_placed.setdefault((origin.placed, origin.settled, self._spare(origin.frame, origin.held)), []).append(number)
         trace = Trace()
         found: dict[Frame, list[tuple[Rows, Array, Integers]]] = {}
-        for (placed, spare), numbers in by_placed.items():
-            self._solve(placed, spare, [(n, *requests[n]) for n in numbers], trace, found)
+        for (_, _, spare), numbers in by_placed.items():
+            self._solve(spare, [(n, *requests[n]) for n in numbers], trace, found)
         held = [origin.held for origin, _, _, _ in requests]
         return [self._block(frame, parts, held, trace).packed() for frame, parts in found.items()]
 
@@ -183,10 +184,14 @@ class Tables:
         numbers = self._within(self.by_homes[homes], bound)
         choices = [space.options[n] for n in numbers]
         ffmr = self.options.fused == "ffmr"
-        for frame in frames(space, homes, loops, fusible=self.fusible, fixed=self.fixed, ffmr=ffmr) if numbers else ():
+        most = self.options.per_dimension
+        shared = SharedSpace(space, self.fusible.all, most)
+        every = frames(space, homes, loops, fusible=self.fusible, fixed=self.fixed, ffmr=ffmr, most=most) if numbers else ()
+        for frame in every:
+            ways = shared.patterns(settled(space, homes, frame.spaces))[frame.pattern]
             for held in self._held(frame, choices):
-                self.budget.check(math.prod(len(space.tiles[v].outermost) for v in frame.loops))
-                origin = prefix(space, frame, held)
+                self.budget.check(len(ways) * math.prod(len(space.tiles[frame.loops[place]].outermost) for place in frame.in_time))
+                origin = prefix(space, frame, held, ways)
                 room = space.sizes - origin.reserved.sum(axis=2) - origin.backed
                 legal = np.all(room >= 0, axis=1) & origin.legal
                 if self.options.head_first:
@@ -232,16 +237,17 @@ class Tables:
 
     def _solve(
         self,
-        placed: Placed,
         spare: Sequence[Spare] | None,
         requests: Sequence[tuple[int, Prefix, Integers, Limit, list[int]]],
         trace: Trace,
         found: dict[Frame, list[tuple[Rows, Array, Integers]]],
     ) -> None:
-        """Chains for all prefixes that leave the same holders to place, each distinct start once with the loosest limits."""
+        """Chains for all prefixes that leave the same holders and fanouts, each distinct start once with the loosest limits."""
         space = self.space.chain
+        placed, level = requests[0][1].placed, requests[0][1].settled
         ends = self.space.in_chain(np.concatenate([origin.end[rows] for _, origin, rows, _, _ in requests]))
-        key = numbered(np.zeros(len(ends), dtype=np.int64), [table.places(ends[:, v]) for v, table in enumerate(space.tiles)])
+        classes = np.concatenate([origin.classes[rows] for _, origin, rows, _, _ in requests])
+        key = numbered(classes, [table.places(ends[:, v]) for v, table in enumerate(space.tiles)])
         _, first, group = np.unique(key, return_index=True, return_inverse=True)
         base = np.concatenate([origin.base[rows] for _, origin, rows, _, _ in requests])
         room = np.concatenate([(space.sizes - origin.reserved.sum(axis=2) - origin.backed)[rows] for _, origin, rows, _, _ in requests])
@@ -254,12 +260,12 @@ class Tables:
         np.minimum.at(least, group, base)
         np.maximum.at(most, group, limit)
         np.maximum.at(loosest, group, room)
-        starts = Starts(placed, ends[first], least, most, loosest)
+        starts = Starts(placed, ends[first], least, most, loosest, classes[first] if level > NOTHING else None)
         options = sorted({number for _, _, _, _, numbers in requests for number in numbers})
-        chains = Chains(space, trace, self.budget, frozenset(), self.options.switched_off, self.beam, spare=spare)
+        chains = Chains(space, trace, self.budget, frozenset(), self.options.switched_off, self.beam, spare=spare, settled=level)
         solved: list[tuple[int, Rows]] = []
         for number in options:
-            if not self._reachable(placed, space.options[number]):
+            if not self._reachable(placed, space.options[number], level):
                 continue
             rows_of = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
             if rows_of is not None and len(rows_of):
@@ -278,9 +284,10 @@ class Tables:
             offset += len(rows)
             self._assembled(number, origin, rows, own, bound, numbers, (every, option, begin, count), found)
 
-    def _reachable(self, placed: Placed, option: Placed) -> bool:
-        """Whether the holders of a choice can be completed from those placed: more of them only further in, memory by memory."""
-        deepest = max(bits.bit_length() - 1 for bits in placed)
+    def _reachable(self, placed: Placed, option: Placed, level: int) -> bool:
+        """Whether the holders of a choice can be completed from those placed: more of them only further in, memory by memory, and not
+        above fanouts that are settled, down to a memory."""
+        deepest = max(level, *(bits.bit_length() - 1 for bits in placed))
         for now, all_ in zip(placed, option, strict=True):
             more = all_ & ~now
             if now & ~all_ or (now and more & ((1 << (now.bit_length() - 1)) - 1)):

@@ -14,10 +14,15 @@ from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
 from ..enumeration.block import TableBlock
 from ..enumeration.heads import heads
+from ..enumeration.shared_space import TIME
 from .lifetimes import Lifetimes, rank_of, variable_of
 
 Additive = Literal["own", "all", "all but heads"]
 """Of what an Einsum reserves, what others that run under the same loops find taken."""
+
+
+Along = tuple[str, str] | None
+"""Component and dimension of a loop in space; ``None`` for one in time."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Boundary:
 
     loops: tuple[str, ...] = ()
     bounds: tuple[int, ...] = ()
+    spaces: tuple[Along, ...] = ()
+    """The dimension that each of the loops lies along."""
     alive: tuple[Living, ...] = ()
 
 
@@ -75,6 +82,12 @@ class Piece:
     def loops(self) -> tuple[str, ...]:
         """The variables of the fused loops."""
         return tuple(self.block.space.terms.variables[v] for v in self.block.frame.loops)
+
+    @cached_property
+    def spaces(self) -> tuple[Along, ...]:
+        """The dimensions that they lie along."""
+        dimensions = self.block.space.terms.dimensions
+        return tuple(None if n == TIME else (dimensions[n].component, dimensions[n].fanout.name) for n in self.block.frame.spaces)
 
     @cached_property
     def bounds(self) -> tuple[int, ...]:
@@ -168,9 +181,10 @@ class Structures:
             table: dict[tuple[object, ...], list[Piece]] = {}
             for piece in self.pieces[number]:
                 if len(piece.loops) == max(piece.depth, len(wanted)):
-                    table.setdefault((piece.loops[: len(wanted)], tuple(piece.homes[t] for t in names)), []).append(piece)
+                    open_ = piece.loops[: len(wanted)], piece.spaces[: len(wanted)]
+                    table.setdefault((*open_, tuple(piece.homes[t] for t in names)), []).append(piece)
             index[kind] = table
-        return index[kind].get((wanted, tuple((living.memory, living.depth) for living in touched)), [])
+        return index[kind].get((wanted, before.spaces, tuple((living.memory, living.depth) for living in touched)), [])
 
     def _wanted(self, number: int, before: Boundary) -> tuple[str, ...] | None:
         """What the open loops are called in an Einsum; ``None`` if one cuts nothing that it has.
@@ -203,4 +217,4 @@ class Structures:
                 return
             alive.append(Living(tensor, memory, depth, tuple(rank for rank in ranks if rank is not None)))
         count = max((living.depth for living in alive), default=0)
-        yield Boundary(piece.loops[:count], piece.bounds[:count], tuple(alive))
+        yield Boundary(piece.loops[:count], piece.bounds[:count], piece.spaces[:count], tuple(alive))

@@ -1,0 +1,130 @@
+"""Loops in space among the fused loops: those of the fanouts above a memory in which Einsums share a tensor.
+
+They stand right above what is held below their fanout, so an Einsum with a tensor there has them in common with its neighbours. All
+loops of these fanouts are shared then: they are *settled*. An Einsum has settled fanouts as well where a tensor passes it that lives below
+loops of theirs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...model.accelforge.terms import Integers, Link, Spreads
+from ..einsum.space import EinsumSpace
+from ..einsum.spreads import shared_factors
+
+TIME = -1
+"""The dimension of a loop in time."""
+NOTHING = -1
+"""The level of settled fanouts where none is settled."""
+Pattern = frozenset[tuple[int, int]]
+"""(dimension, variable) of each loop in space."""
+
+
+@dataclass(frozen=True)
+class SharedWays:
+    """The ways to have some loops in space; arrays with one element a way."""
+
+    factors: Integers
+    """(ways, dimensions, variables)"""
+    classes: Integers
+    """Which of the spreads of the chain go with it: the number of its class (:meth:`EinsumSpace.class_of`)."""
+
+    _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    def link(self, space: EinsumSpace, tensor: int, parent: int, child: int) -> Link:
+        """The cost of the traffic between two memories, where nothing else is in space."""
+        key = (tensor, parent, child)
+        if key not in self._links:
+            self._links[key] = space.link_of(Spreads(self.factors), tensor, parent, child)
+        return self._links[key]
+
+
+@dataclass(frozen=True)
+class SharedSpace:
+    """What an Einsum may share in space."""
+
+    space: EinsumSpace
+    variables: frozenset[int]
+    """Those over which any loop may be fused."""
+    per_dimension: float | None
+    """The most variables along one dimension."""
+
+    def patterns(self, level: int) -> Mapping[Pattern, SharedWays]:
+        """Which loops in space the fanouts above the holders of a memory may have, and with which factors; none above no memory."""
+        key = (level, self.variables, self.per_dimension)
+        if key not in self.space.shared_ways:
+            self.space.shared_ways[key] = self._patterns(level)
+        found: Mapping[Pattern, SharedWays] = self.space.shared_ways[key]
+        return found
+
+    def _patterns(self, level: int) -> dict[Pattern, SharedWays]:
+        space, chain = self.space, self.space.chain
+        if level == NOTHING:
+            return {Pattern(): SharedWays(space.terms.alone.factors, np.zeros(1, dtype=np.int64))}
+        chosen = [number for number, own in enumerate(space.fanout_levels) if own <= level]
+        known = chain.classes(level)
+        found: dict[Pattern, list[tuple[Integers, int]]] = {}
+        for factors in shared_factors(space.terms, chosen, frozenset() if space.spreads_apart else self.variables, self.per_dimension):
+            own = known.get(chain.above(space.in_chain(factors), level), 0 if space.terms.einsum.is_copy_operation else None)
+            if own is not None:
+                pattern = frozenset((int(n), int(v)) for n, v in np.argwhere(factors > 1))
+                found.setdefault(pattern, []).append((factors, own))
+        return {
+            pattern: SharedWays(np.stack([factors for factors, _ in own]), np.array([number for _, number in own], dtype=np.int64))
+            for pattern, own in found.items()
+        }
+
+    def levels(self, homes: Sequence[int], passing: bool) -> Iterator[int]:
+        """The memories above which fanouts may be settled, where shared tensors have these homes; ``passing``: and others pass."""
+        deepest = max((m for t, m in enumerate(homes) if m > 0 and self.space.shared[t]), default=NOTHING)
+        yield deepest
+        if passing and not self.space.spreads_apart:
+            yield from sorted({m for m in self.space.fanout_levels if deepest < m < self.space.n_memories})
+
+
+def settled(space: EinsumSpace, homes: Sequence[int], dimensions: Sequence[int]) -> int:
+    """The innermost memory above which all fanouts are settled: by shared tensors with these homes, and by fused loops along these
+    dimensions."""
+    own = [m for t, m in enumerate(homes) if m > 0 and space.shared[t]]
+    return max([*own, *(space.fanout_levels[n] for n in dimensions if n != TIME)], default=NOTHING)
+
+
+def interleaved(
+    space: EinsumSpace, loops: Sequence[int], depths: Mapping[int, tuple[int, int]], pattern: Pattern
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], dict[int, int]]]:
+    """Loops in time with those of a pattern among them: variables, dimensions, and the depth of each shared tensor that lives inside.
+
+    ``depths``: tensor -> its memory, and the loops in time above it. The loops of the fanouts above one memory stand together, those of one
+    dimension in every order, as other Einsums may call them otherwise. What lives below a fanout stands below its loops, all else above.
+    """
+    levels = sorted({space.fanout_levels[n] for n, _ in pattern})
+    lowest = [max((d for m, d in depths.values() if m < level), default=0) for level in levels]
+    highest = [min((d for m, d in depths.values() if m >= level), default=len(loops)) for level in levels]
+    blocks = [list(_orders(pattern, [n for n, own in enumerate(space.fanout_levels) if own == level])) for level in levels]
+    for places in itertools.product(*(range(low, high + 1) for low, high in zip(lowest, highest, strict=True))):
+        if list(places) != sorted(places):
+            continue
+        for orders in itertools.product(*blocks):
+            mixed: list[tuple[int, int]] = []
+            for depth in range(len(loops) + 1):
+                mixed += [loop for place, order in zip(places, orders, strict=True) if place == depth for loop in order]
+                mixed += [(TIME, v) for v in loops[depth : depth + 1]]
+            lowered = {
+                t: d + sum(len(order) for level, order in zip(levels, orders, strict=True) if level <= m) for t, (m, d) in depths.items()
+            }
+            yield tuple(v for _, v in mixed), tuple(n for n, _ in mixed), lowered
+
+
+def _orders(pattern: Pattern, dimensions: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """The loops of some dimensions: dimension by dimension, those of one in every order."""
+    own = [[loop for loop in sorted(pattern) if loop[0] == n] for n in dimensions]
+    for chosen in itertools.product(*map(itertools.permutations, own)):
+        yield [loop for group in chosen for loop in group]
