@@ -58,8 +58,9 @@ class CodeLine:
     def copies(self) -> float:
         """How many copies of the statement run."""
         counts = self.counts
-        later = [count for name, count in counts.items() if name in self.statement.later]
-        return math.prod(counts.values()) * (1 - 1 / math.prod(later) if later else 1.0)
+        later = [name for name in counts if name in self.statement.later]
+        every = math.prod(counts.values())
+        return every - math.prod(count for name, count in counts.items() if name not in later) * bool(every) if later else every
 
     @property
     def width(self) -> int:

@@ -10,7 +10,7 @@ from .machine import Machine
 
 @dataclass(frozen=True)
 class Residuals:
-    """Measured over predicted times of one kind of kernel: the tenths at both ends of its ratios."""
+    """Measured over predicted times of one kind of kernel: ratios that leave out a tail at either end."""
 
     low: float
     high: float
@@ -18,16 +18,18 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.84, 1.45, 279),
-    "narrow vectors": Residuals(0.91, 2.62, 304),
-    "scalars": Residuals(0.75, 1.92, 83),
-    "own caches": Residuals(0.80, 1.93, 26),
-    "shared memory": Residuals(0.37, 1.76, 17),
+    "full vectors": Residuals(0.81, 1.50, 272),
+    "narrow vectors": Residuals(0.89, 2.77, 300),
+    "scalars": Residuals(0.75, 1.99, 83),
+    "own caches": Residuals(0.76, 1.94, 28),
+    "shared memory": Residuals(0.27, 1.86, 26),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
 ``python -m benchmarks.fidelity residuals`` prints them from 360 mappings measured on an EPYC and 349 on a Xeon, in two calibrations, with
-what intervals from the other workloads hold of each workload. A calibration's own noise is among them: each was judged by its own.
+what intervals from the other workloads hold of each workload. Tails of 8.5 % are left out at either end: since workloads differ, intervals
+of the middle eight tenths hold less than eight tenths of a workload that is left out. A calibration's own noise is among them: each was
+judged by its own.
 """
 
 

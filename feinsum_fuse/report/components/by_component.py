@@ -18,6 +18,8 @@ from ...device.catalogue import find_device, target
 from ...device.checking.example import example
 from ...device.runtime.isolation import run_isolated
 from ...device.runtime.loaded import Loaded, queue_of
+from ...device.timing.machine_share import CoreWatch
+from ...device.timing.measurement import fewer_cores
 from ...device.timing.outcome import Outcome
 from ...device.timing.resident import Resident
 from ...device.timing.timing import time_together
@@ -68,6 +70,8 @@ class KernelComponents:
     """The ends of the interval that holds 8 in 10 ratios of measured to predicted time."""
     left_out: Mapping[str, str]
     """What could not be taken away, and why."""
+    missing_cores: str = ""
+    """That the machine gave fewer cores than the device has while the kernels were timed; empty if it did not."""
 
     def costs(self, part: Without) -> tuple[float, float]:
         """How much longer the whole kernel takes, measured and predicted; less than 0 where it is faster."""
@@ -97,6 +101,7 @@ class KernelComponents:
         lines = [table(_HEAD, rows, numbers=5), "", f"The whole takes {ratio:.2f} times its prediction, {where} {low:.2f} to {high:.2f}."]
         lines.append(f"Model and measurement part at {', '.join(self.apart)}." if self.apart else "No component is where the two part.")
         lines += [f"Not taken away: {what} ({why})." for what, why in self.left_out.items()]
+        lines += [f"Mind that {self.missing_cores}."] if self.missing_cores else []
         return "\n".join(lines)
 
     def _row(self, part: Without) -> tuple[str, ...]:
@@ -141,9 +146,11 @@ def by_component(
             building.advance()
     if WHOLE not in ready:
         raise ModelError(f"the kernel itself does not run: {left_out[WHOLE]}")
-    seconds = _timed(ready, found, trial, repeats)
+    with CoreWatch(found) as cores:
+        seconds = _timed(ready, found, trial, repeats, cores)
+    fewer = fewer_cores(cores.given, machine.cores)
     rows = [Without(what, seconds[what], nest_time(asked[what], machine).seconds) for what in ready]
-    return KernelComponents(rows[0], tuple(rows[1:]), interval(nest_time(nest, machine), machine), left_out)
+    return KernelComponents(rows[0], tuple(rows[1:]), interval(nest_time(nest, machine), machine), left_out, fewer)
 
 
 def _runnable(cascade: Cascade, nest: Nest, device: cl.Device, trial: Example) -> Executable:
@@ -159,9 +166,11 @@ def _runnable(cascade: Cascade, nest: Nest, device: cl.Device, trial: Example) -
     return program
 
 
-def _timed(ready: Mapping[str, Executable], device: cl.Device, trial: Example, repeats: int | None) -> dict[str, float]:
+def _timed(
+    ready: Mapping[str, Executable], device: cl.Device, trial: Example, repeats: int | None, cores: CoreWatch
+) -> dict[str, float]:
     queue = queue_of(device)
     inputs = {name: np.asarray(array) for name, array in trial.inputs.items()}
     subjects = [Resident(Loaded(program, queue.context), queue, inputs) for program in ready.values()]
-    samples = time_together(subjects, repeats=repeats)
+    samples = time_together(subjects, repeats=repeats, after_round=cores.look)
     return {what: statistics.median(one.host_ns) * 1e-9 for what, one in zip(ready, samples, strict=True)}
