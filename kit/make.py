@@ -30,8 +30,6 @@ MOST_BYTES = 60 << 20
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 """Of wheels that run on every Linux with glibc 2.28 or later."""
 POCL = "pocl-binary-distribution"
-LEFT_OUT = (POCL, "fast-sugiyama")
-"""What is needed nowhere in a survey: a device that the machine has anyhow, and the layout of drawings, whose wheels want glibc 2.34."""
 TREES = 50
 SMALLEST = Target(limits=DeviceLimits(256, (256, 256, 64), 32 << 10, 256 * (16 << 10)))
 """What OpenCL promises of every GPU, as good as: local memory of 32 KiB and groups of 256 work-items."""
@@ -109,7 +107,7 @@ def wheels(folder: Path, python: str) -> None:
     folder.mkdir()
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    needed = [line for line in setup["options"]["install_requires"].split("\n") if line and not line.startswith(LEFT_OUT)]
+    needed = [line for line in setup["options"]["install_requires"].split("\n") if line and not line.startswith(POCL)]
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch)
         source = made / "source"

@@ -132,6 +132,12 @@ def test_a_recurrence_has_an_edge_back() -> None:
     assert ff.loads(text).workload._repr_svg_().count("stroke-dasharray") == 1
 
 
+def test_einsums_that_need_each_other_are_drawn() -> None:
+    lines = "".join(f"  - '{line}'\n" for line in ("A[m] = B[m] * X[m]", "B[m] = A[m] * X[m]"))
+    text = f"workload:\n  rank_sizes: {{M: 4}}\n  bits_per_value: {{All: 8}}\n  einsums:\n{lines}"
+    assert ff.loads(text).workload._repr_svg_().count("stroke-dasharray") == 1
+
+
 def test_an_architecture_says_its_rates_and_fanouts() -> None:
     spec = ff.loads(WHOLE)
     assert spec.arch is not None

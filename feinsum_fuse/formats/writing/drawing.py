@@ -14,7 +14,7 @@ from ..mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Stora
 from ..spec import Spec
 from ..workload import Workload
 from .amounts import prefixed
-from .layout import layered
+from .layout import layered, leading_back
 from .svg import LINE, PADDING, box, cylinder, document, ellipse, hexagon, legend, legend_width, line, right_arrow, route, text, text_width
 from .text_tables import einsum_text
 
@@ -231,7 +231,7 @@ def workload_svg(workload: Workload) -> str:
     labels |= {("einsum", e.name): f"{e.name}: {einsum_text(e)}" for e in workload.einsums}
     edges, back = _flow(workload, number)
     widths = {item: text_width(label) + 3 * PADDING for item, label in labels.items()}
-    found = layered(len(items), edges, max(widths.values(), default=0.0) + GAP)
+    found = layered([widths[item] for item in items], edges, GAP)
 
     def at(place: tuple[float, float]) -> tuple[float, float]:
         return place[0] + GAP, TITLE + ROW / 2 + place[1] * STEP
@@ -252,19 +252,16 @@ def workload_svg(workload: Workload) -> str:
 
 
 def _flow(workload: Workload, number: Table[tuple[str, str], int]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """(Edges from tensors to the Einsums that read them and on to what these write, edges back to an Einsum from its own output)."""
+    """(Edges from tensors to the Einsums that read them and on to what these write, edges that lead back to an Einsum from its results)."""
     edges: list[tuple[int, int]] = []
-    back: list[tuple[int, int]] = []
     for einsum in workload.einsums:
-        own = {access.name for access in einsum.outputs}
         here = number["einsum", einsum.name]
         for access in einsum.tensor_accesses:
             tensor = number["tensor", access.name]
-            if access.output:
-                edges.append((here, tensor))
-            else:
-                (back if access.name in own else edges).append((tensor, here))
-    return edges, back
+            edges.append((here, tensor) if access.output else (tensor, here))
+    edges = list(dict.fromkeys(edges))
+    back = leading_back([number["einsum", einsum.name] for einsum in workload.einsums], edges)
+    return [edge for edge in edges if edge not in back], [edge for edge in edges if edge in back]
 
 
 def _edge(places: Sequence[tuple[float, float]], *, dashed: bool = False) -> str:
