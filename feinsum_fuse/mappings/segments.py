@@ -90,7 +90,11 @@ class Surroundings:
         """Einsum -> how the workload says that it touches tensors."""
         self.users: dict[str, set[str]] = {}
         """Tensor -> the Einsums that read or write it."""
+        self.readers: dict[str, set[str]] = {}
+        """Tensor -> the Einsums that read it."""
         for einsum in cascade.einsums:
+            for access in einsum.operands:
+                self.readers.setdefault(access.tensor, set()).add(einsum.name)
             for access in (*einsum.operands, einsum.output):
                 self.users.setdefault(access.tensor, set()).add(einsum.name)
         self.intermediates = frozenset(cascade.intermediates)
@@ -176,7 +180,9 @@ class Segment:
 
     def is_beside(self, einsum: Einsum) -> bool:
         """Whether an Einsum reads what one of these reads, too, and a later one reads what both write."""
-        return any(_meet(self.cascade, other, einsum) for other in self.einsums)
+        later = self.around.readers.get(einsum.output.tensor, set())
+        meeting = (other for other in self.einsums if not later.isdisjoint(self.around.readers.get(other.output.tensor, ())))
+        return any(_read_alike(other, einsum) for other in meeting)
 
     def _reads_along(self, loop: Shared, tensor: str) -> bool:
         """Whether Einsums that read a tensor before it is written, as recurrences do, need nothing of other iterations."""
@@ -267,15 +273,17 @@ def _lies_together(access: Access, variable: str) -> bool:
 
 def have_meeting(cascade: Cascade) -> bool:
     """Whether two Einsums read the same tensor, and another one reads what both write."""
-    return any(_meet(cascade, one, other) for one, other in combinations(cascade.einsums, 2))
+    writers = {einsum.output.tensor: einsum for einsum in cascade.einsums}
+    for einsum in cascade.einsums:
+        read = {access.tensor: writers[access.tensor] for access in einsum.operands if access.tensor in writers}
+        if any(_read_alike(one, other) for one, other in combinations(read.values(), 2)):
+            return True
+    return False
 
 
-def _meet(cascade: Cascade, one: Einsum, other: Einsum) -> bool:
-    """Whether these are two such Einsums."""
-    if {access.tensor for access in one.operands}.isdisjoint(access.tensor for access in other.operands):
-        return False
-    both = {one.output.tensor, other.output.tensor}
-    return any(both <= {access.tensor for access in einsum.operands} for einsum in cascade.einsums)
+def _read_alike(one: Einsum, other: Einsum) -> bool:
+    """Whether these read the same tensor."""
+    return not {access.tensor for access in one.operands}.isdisjoint(access.tensor for access in other.operands)
 
 
 def segments(cascade: Cascade, workload: Workload, budget: int, *, beside: bool) -> Iterator[Segment]:

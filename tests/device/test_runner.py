@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
+import sys
 import threading
-import time
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -144,18 +144,11 @@ def test_threads_do_not_mix_their_arguments(runner: Runner) -> None:
 
 def test_calling_costs_little_beyond_the_kernel(runner: Runner, queue: cl.CommandQueue) -> None:
     a, c = cla.to_device(queue, A), cla.zeros(queue, 64, np.float32)
-    loaded = runner.place(queue).loaded
-    loaded.bind({"A": a.base_data, "C": c.base_data})
-
-    def median(call: object) -> float:
-        times = []
-        for _ in range(200):
-            start = time.perf_counter()
-            call()  # type: ignore[operator]
-            queue.finish()
-            times.append(time.perf_counter() - start)
-        return statistics.median(times)
-
-    bare = median(lambda: loaded.enqueue(queue))
-    whole = median(lambda: runner({"A": a}, out={"C": c}))
-    assert whole - bare < 500e-6  # some 20 us on an idle machine; the bound leaves room for a busy one
+    runner({"A": a}, out={"C": c})
+    calls = Counter[str]()
+    sys.setprofile(lambda frame, event, _: calls.update([event]))
+    try:
+        runner({"A": a}, out={"C": c})
+    finally:
+        sys.setprofile(None)
+    assert calls["call"] + calls["c_call"] < 200, calls  # 88 of them, Python's and C's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,3 +198,21 @@ def test_segments_grow_in_steps_that_do_not_look_at_everything(monkeypatch: pyte
     ties = segments.ties
     monkeypatch.setattr(segments, "ties", counted)
     assert 0 < ties_asked(96) <= 5 * ties_asked(24)
+
+
+def test_the_work_of_choosing_grows_with_the_cascade_and_not_with_its_square() -> None:
+    """1,000 Einsums take two seconds; they took a minute, each pair of them compared with each third."""
+
+    def calls(count: int) -> int:
+        lines = ["T0[m] = A[m] * A[m]", *(f"T{k}[m] = T{k - 1}[m] * A[m]" for k in range(1, count))]
+        cascade, counted = ff.cascade(lines, sizes={"M": 4}), Counter[str]()
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, event, _: counted.update([event]))
+        try:
+            default_spec(cascade)
+        finally:
+            sys.setprofile(before)
+        return counted["call"]
+
+    calls(2)
+    assert calls(80) < 6 * calls(20)
