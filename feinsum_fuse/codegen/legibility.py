@@ -57,7 +57,7 @@ def _axes(kernel: Kernel, description: Description) -> Iterator[str]:
     every = [part for s in all_statements(kernel.body) for e in expressions(s) for part in within(e)]
     used = {(function_of(part), part.parameters[0]) for part in every if is_axis(part)}
     written = {array_of(s.target) for s in all_statements(kernel.body) if isinstance(s, Assignment)}
-    written |= {array_of(part.parameters[0]) for part in every if isinstance(part, VectorCall) and part.operation.is_store}
+    written |= {array_of(part.parameters[0]) for part in every if isinstance(part, VectorCall) and part.operation.changes_first}
     here = [axis for axis in description.axes if axis.axis in used and written.intersection(axis.writes)]
     named = {axis.axis for axis in here if not axis.moves}
     # What only moves tiles is said of an axis that has no loops of its own.

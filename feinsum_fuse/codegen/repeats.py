@@ -348,6 +348,8 @@ def _declared(operand: Expression, known: Mapping[str, Variable], taken: set[str
 
 def _operands(value: Expression, known: Mapping[str, Variable]) -> Iterator[Expression]:
     """The vector loads, and the elements of arrays that are not private, which an expression reads."""
+    if isinstance(value, VectorCall) and value.operation.is_product:
+        return  # takes addresses
     is_load = isinstance(value, VectorCall) and value.operation.is_load and isinstance(value.parameters[0], p.Subscript)
     if is_load or (isinstance(value, p.Subscript) and _is_public(array_of(value), known)):
         yield value

@@ -109,8 +109,8 @@ def _at(loop: Loop, value: Expression) -> tuple[CStatement, ...]:
 
 def _assigned(target: Expression, operator: str, value: Expression) -> Iterator[CStatement]:
     match value:
-        case VectorCall() if value.operation.is_store and value.parameters[0] == target and operator == "=":
-            # The call stores, and has the value of the element that it has stored.
+        case VectorCall() if value.operation.changes_first and value.parameters[0] == target and operator == "=":
+            # The call stores what it computes.
             yield ExpressionStatement(value)
         case p.Sum((first, right)) if first == target and operator == "=" and is_negative(right):
             yield Assignment(target, negative(right), "-=")

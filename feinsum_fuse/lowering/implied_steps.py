@@ -17,8 +17,10 @@ from ..errors import ScheduleError
 from ..formats.mapping import Spatial, Storage
 from ..formats.opencl import MEMORIES, nearest_space
 from ..schedule.errors import NothingMaskedError
+from ..schedule.intrinsics.intrinsic import INTRINSICS
 from ..schedule.kernel.writing import FULLY_UNROLLED
 from ..schedule.step import Step
+from ..schedule.steps.block_steps import Blockize, Tensorize
 from ..schedule.steps.factor_steps import RFactor
 from ..schedule.steps.loop_steps import Unroll
 from ..schedule.steps.skip_steps import SkipTiles
@@ -193,6 +195,32 @@ def unrolled(nest: Nest) -> Iterator[Unroll]:
                 if (loop.extent or 0) > 1 and loop.name not in done:
                     done.add(loop.name)
                     yield Unroll(loop.refs[0])
+
+
+def tensorized(nest: Nest) -> Iterator[Step]:
+    """Steps that let an intrinsic compute the largest block of each Einsum for which one is usual."""
+    for above, statement in nest.points:
+        types = tuple(nest.dtype_of(place.source) for place in (statement.target, *statement.operands))
+        for intrinsic in INTRINSICS.values():
+            if not intrinsic.is_usual or types not in intrinsic.types:
+                continue
+            for loop in above:
+                steps: list[Step] = [Blockize(loop.refs[0]), Tensorize(loop.refs[0], intrinsic.name)] if loop.refs else []
+                after = _after(nest, steps)
+                if steps and after is not None:
+                    yield from steps
+                    nest = after
+                    break
+
+
+def _after(nest: Nest, steps: Sequence[Step]) -> Nest | None:
+    """The nest after these steps; ``None`` if one of them is not legal."""
+    try:
+        for step in steps:
+            nest = step.apply(nest)
+    except ScheduleError:
+        return None
+    return nest
 
 
 def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> list[For]:

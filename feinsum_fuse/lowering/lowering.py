@@ -35,7 +35,7 @@ from ..schedule.tree.nest import LoopRef, Nest, Node, statements
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
-from .implied_steps import factored, rounded_sums, skipped, unrolled, with_accumulators
+from .implied_steps import factored, rounded_sums, skipped, tensorized, unrolled, with_accumulators
 from .unscheduled import Unscheduled, unscheduled
 
 
@@ -131,6 +131,7 @@ class Lowering:
         made.add(steps)
         made.add([*self.vectorized(made.nest)])
         made.add([*unrolled(made.nest)])
+        made.add([*tensorized(made.nest)])
         check_limits(made.nest, target.limits)
         return Schedule.leading_to(made.nest, self.start.kernel, tuple(made.steps))
 

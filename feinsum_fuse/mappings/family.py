@@ -16,6 +16,7 @@ from ..cascades.terms import Einsum
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.spec import Spec
 from ..number_types import BFLOAT16, computed_in, kind_of
+from ..schedule.intrinsics.intrinsic import BYTES
 from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
@@ -134,7 +135,7 @@ class Family:
             return 1
         if self.components.on_items:
             return min(lane.size, items_of(self.cascade))
-        dtype = computed_on_vectors(self.cascade)
+        dtype = computed_on_vectors(self.cascade) or sums_of_bytes(self.cascade)
         if dtype is None:
             return 1
         width = min(lane.size, self.target.lanes(dtype))
@@ -157,6 +158,19 @@ def computed_on_vectors(cascade: Cascade) -> str | None:
         return None
     (dtype,) = types
     return dtype if stored <= types or (kind_of(dtype) == "f" and stored - types <= CONVERTED) else None
+
+
+def sums_of_bytes(cascade: Cascade) -> str | None:
+    """The type of whole numbers in which all Einsums add up bytes, besides those that move bytes; ``None`` if there are others."""
+
+    def is_known(einsum: Einsum) -> bool:
+        stored = cascade.tensors[einsum.output.tensor].dtype
+        read = {cascade.tensors[access.tensor].dtype for access in einsum.operands}
+        if {stored, einsum.accumulate} == {"int32"}:
+            return read <= {"int32", *BYTES}
+        return einsum.is_copy and stored in BYTES and read == {stored}
+
+    return "int32" if "int32" in {e.accumulate for e in cascade.einsums} and all(map(is_known, cascade.einsums)) else None
 
 
 def table_of(types: dict[str, str]) -> constantdict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ScheduleError
+from ..errors import Location, ScheduleError
 
 
 class UnknownLoopError(ScheduleError):
@@ -79,6 +79,14 @@ class IteratorBindingError(ScheduleError):
 
 class VectorAccessError(ScheduleError):
     """An access that cannot be made with the lanes of a vector."""
+
+
+class IntrinsicError(ScheduleError):
+    """A block that an intrinsic does not compute; ``reached`` says how far the two were compared."""
+
+    def __init__(self, message: str, *, location: Location | None = None, hint: str = "", reached: int = 0) -> None:
+        self.reached = reached
+        super().__init__(message, location=location, hint=hint)
 
 
 class LocalSizeError(ScheduleError):

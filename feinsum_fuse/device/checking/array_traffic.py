@@ -27,7 +27,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.kernel.tags import TensorTag
 from ...errors import LoweringError
-from ...schedule.kernel.operations import BLOCK, parts
+from ...schedule.kernel.operations import BLOCK, PRODUCT, parts
 
 _LARGEST = 1 << 22
 """Points of the other variables that are looked at in one go."""
@@ -285,6 +285,9 @@ class _Reads(WalkMapper):  # type: ignore[misc]
         self.rec(expr.child)
 
     def map_call(self, expr: Call) -> None:
+        if _function(expr).startswith(PRODUCT):
+            self._product(expr)
+            return
         axes, rest = _vector_access(expr)
         if axes is None:
             for parameter in expr.parameters:
@@ -297,6 +300,20 @@ class _Reads(WalkMapper):  # type: ignore[misc]
             self.note(address.aggregate.name, axes)
         for parameter in rest:
             self.rec(parameter)
+
+    def _product(self, call: Call) -> None:
+        """A product reads rows of its left operand and columns of its right one; sums that it adds to are private."""
+        rows, columns, deep = map(_counted, call.parameters[-3:])
+        for address, axes in zip(call.parameters[1:3], ((rows, deep), (columns, deep)), strict=True):
+            assert isinstance(address, Subscript)
+            self.note(address.aggregate.name, axes)
+
+
+def _counted(count: Expression) -> _Lanes:
+    """As many as the least of these, of which one is a number."""
+    every = _minima(count)
+    most = min(n for n in every if isinstance(n, int))
+    return _Lanes(most, tuple(n for n in every if not isinstance(n, int)))
 
 
 def _function(call: Call) -> str:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pymbolic.mapper import WalkMapper
@@ -24,6 +25,9 @@ from ...schedule.tree.nest import For, Nest, Place
 from ..processor import DIVISION
 from .basic_blocks import BasicBlock, CodeLine, average_trips, conditional, stride, variables
 from .machine import Machine
+
+if TYPE_CHECKING:
+    from loopy.symbolic import TypeCast
 
 TURNED = 1.5
 """Ways through memory of an accumulator in an iteration, on average over loops whose accumulators fill all registers."""
@@ -54,6 +58,10 @@ class _Operations(WalkMapper):  # type: ignore[misc]
     def map_power(self, expr: Power) -> None:
         self.called("pow")
         super().map_power(expr)
+
+    def map_type_cast(self, expr: TypeCast) -> None:
+        self.simple += 1
+        self.rec(expr.child)
 
     def map_comparison(self, expr: Comparison) -> None:
         self.simple += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...formats.language.functions import FUNCTIONS, Function
+from ..intrinsics.product_text import ProductShape, product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
 from .operations import LANES, SHORTEST, WIDEST, VectorOperation
@@ -29,6 +30,11 @@ def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[st
     lanes = operation.lanes
     if operation.element == ELEMENT:
         yield from ((f"07_{ELEMENT}{length}", vector_type(length)) for length in LANES if length <= lanes)
+    if operation.is_product:
+        # Rows of the right operand are read as vectors.
+        yield f"09_anywhere_{(right := ProductShape.of(operation).right)}{lanes}", anywhere(right, lanes, quirks)
+        yield from product_definitions(operation)
+        return
     if _is_halved(operation, quirks):
         yield f"08_whole_{operation.vector}", _WHOLE.format(operation.vector)
     while operation.is_load or operation.is_store:

@@ -72,14 +72,15 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
     def emit_call(self, expression_to_code_mapper, expression, target):  # type: ignore[no-untyped-def]
         """The call, of elements as they are stored; how far rows of a block lie apart is where the first element of the second row is."""
         call = super().emit_call(expression_to_code_mapper, expression, target)
-        if VectorOperation.named(self.name).element == ELEMENT:
+        operation = VectorOperation.named(self.name)
+        if operation.element == ELEMENT:
             call = p.Call(call.function, tuple(part.parameters[0] if is_value(part) else part for part in call.parameters))
-        if not VectorOperation.named(self.name).is_block:
+        if not operation.is_block and not operation.is_product:
             return call
-        to, source, *rest = call.parameters
+        places, rest = call.parameters[: operation.addresses], call.parameters[operation.addresses :]
         arrays = expression_to_code_mapper.kernel.get_var_descriptor
         distances = (_distance(part, arrays(part.aggregate.name).offset) if isinstance(part, p.Subscript) else part for part in rest)
-        return p.Call(call.function, (to, source, *distances))
+        return p.Call(call.function, (*places, *distances))
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
         yield from definitions(VectorOperation.named(self.name), self.quirks)

@@ -105,7 +105,7 @@ def _reduced(limit: Affine) -> tuple[Affine, int]:
 
 
 def _is_single(loop: For) -> bool:
-    return loop.extent == 1 and loop.binding in {"loop", "unroll"}
+    return loop.extent == 1 and loop.binding in {"loop", "unroll"} and not loop.is_block
 
 
 def _without(body: tuple[Node, ...], single: dict[str, Affine], *, root: bool = False) -> tuple[Node, ...]:

@@ -21,6 +21,8 @@ WIDEST = LANES[-1]
 BLOCK = "vstoreblock"
 """Begins the names of operations that move a block. They take the first elements where it goes and comes from, how far rows lie apart in
 both arrays, and the numbers of rows and columns."""
+PRODUCT = "product"
+"""Begins the names of operations that add a product to a tile of sums in registers. They take the tile, the left and the right operand."""
 SHORTEST = 4
 """Fewer elements than so many are moved one by one."""
 
@@ -87,14 +89,31 @@ class VectorOperation:
         return self.what.startswith(BLOCK)
 
     @property
+    def is_product(self) -> bool:
+        """Whether it adds a product to a tile of sums."""
+        return self.what.startswith(PRODUCT)
+
+    @property
+    def changes_first(self) -> bool:
+        """Whether it writes to the place that is its first argument."""
+        return self.is_store or self.is_product
+
+    @property
+    def addresses(self) -> int:
+        """How many of its arguments, the first ones, are places in memory."""
+        if self.is_product:
+            return 3
+        return 2 if self.is_block else int(self.is_load or self.is_store)
+
+    @property
     def uncounted(self) -> VectorOperation:
         """The same on whole vectors."""
         return VectorOperation(self.what.replace("upto", ""), self.element, self.lanes)
 
     def whole_parameters(self, count: int) -> frozenset[int]:
         """Which of its so many arguments are whole numbers."""
-        if self.is_block:
-            return frozenset(range(2, count))
+        if self.is_block or self.is_product:
+            return frozenset(range(self.addresses, count))
         if self.is_counted:
             return frozenset((count - 1,))
         return frozenset((0, 1)) if self.what.startswith(("vindex", "viota")) else frozenset()

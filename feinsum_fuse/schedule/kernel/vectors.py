@@ -299,16 +299,8 @@ class VectorWriter:
 
     def element(self, place: Place) -> Expression:
         """A vector of a tile of vectors."""
-        tile = self.nest.tiles[place.source]
-        axis = tile.axes[-1]
-        indices = []
-        for a in tile.axes:
-            index = place.indices[a]
-            if a == axis:
-                index = index - index.restricted({self.lane})
-                index = Affine(tuple((name, factor // self.lanes) for name, factor in index.terms), index.constant // self.lanes)
-            indices.append(self.expression(index))
-        return var(place.source)[tuple(indices)]
+        first = self.at_lane(place, 0)
+        return var(place.source)[tuple(map(self.expression, self.nest.tiles[place.source].stored(first.indices)))]
 
     def value(self) -> Expression:
         """The statement's right-hand side, combined with what the target holds where it reduces, in the target's type."""

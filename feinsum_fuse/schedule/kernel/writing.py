@@ -25,6 +25,9 @@ from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace, FanoutKind
 from ...formats.workload import operand_name
 from ..errors import NestOrderError
+from ..intrinsics.intrinsic import INTRINSICS
+from ..intrinsics.matching import matched
+from ..intrinsics.product_call import product_call
 from ..steps.vector_steps import is_transposed
 from ..target import Quirks
 from ..tree.loops import is_reduction
@@ -228,6 +231,9 @@ class _Text:
 
     def loop(self, loop: For, above: tuple[str, ...]) -> frozenset[str]:
         """A loop and what is in it; says what :meth:`block` says."""
+        if loop.intrinsic:
+            self.tensorized(loop, above)
+            return frozenset()
         if loop.binding == "vector":
             for node in loop.body:
                 if isinstance(node, Statement):
@@ -379,6 +385,14 @@ class _Text:
         first = {loop.name: Affine((), 0) for loop in (rows, columns)}
         self.assign(s, self.read(s.target.substituted(first)), value, above)
         self.intrinsics |= writer.intrinsics
+
+    def tensorized(self, block: For, above: tuple[str, ...]) -> None:
+        """A block that one call computes."""
+        found = matched(self.nest, block, INTRINSICS[block.intrinsic])
+        s = dataclasses.replace(found.statement, guards=found.guards)
+        call = product_call(self.nest, found, self.read, self.expression)
+        self.assign(s, call.target, call.value, above)
+        self.intrinsics.add(call.name)
 
     def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:
         """A statement whose iterations over ``lane`` are lanes of vectors. Limits that say nothing of lanes hold for all or for none."""

@@ -147,4 +147,4 @@ def inside(node: Node, einsums: Sequence[str]) -> bool:
 
 def with_body(loop: For, body: tuple[Node, ...]) -> For:
     """The loop around another body; the loop itself around its own."""
-    return loop if body is loop.body else For(loop.name, loop.extent, body, loop.limits, loop.refs, loop.binding, loop.fused)
+    return loop if body is loop.body else dataclasses.replace(loop, body=body)

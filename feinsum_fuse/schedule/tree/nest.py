@@ -129,6 +129,7 @@ class For:
 
     ``extent`` is ``None`` if only the limits bound the loop (a symbolic size). ``refs`` are the parts of rank variables that this loop is;
     a loop that only moves a tile has none. ``fused`` names the one loop as which this loop runs with the only node of its body.
+    ``is_block``: all that stands in it is a block; ``intrinsic`` names what computes the block.
     """
 
     name: str
@@ -138,6 +139,8 @@ class For:
     refs: tuple[LoopRef, ...] = ()
     binding: FanoutKind = "loop"
     fused: str = ""
+    is_block: bool = False
+    intrinsic: str = ""
 
 
 Node = For | Statement
@@ -186,6 +189,12 @@ class Tile:
         """The tensor's element that the tile's element at these indices is."""
         steps = self.strides or (1,) * len(self.origin)
         return tuple(first + index * step for first, index, step in zip(self.origin, indices, steps, strict=True))
+
+    def stored(self, indices: Sequence[Affine]) -> tuple[Affine, ...]:
+        """The indices in the order of the array; the last one counts vectors."""
+        *outer, last = (indices[axis] for axis in self.axes)
+        vector = Affine(tuple((name, factor // self.lanes) for name, factor in last.terms), last.constant // self.lanes)
+        return (*outer, vector)
 
     @property
     def elements(self) -> int:
@@ -302,7 +311,7 @@ def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]]) 
             if not inner:
                 continue
             if inner is not node.body:
-                node = For(node.name, node.extent, inner, node.limits, node.refs, node.binding, node.fused)
+                node = dataclasses.replace(node, body=inner)
         result.extend(change(node))
     return unless_same(body, result)
 
@@ -334,6 +343,7 @@ def pretty(body: tuple[Node, ...], indent: str = "") -> Iterator[str]:
             label = f"  # {', '.join(map(str, node.refs))}" if node.refs else ""
             binding = "" if node.binding == "loop" else f" [{node.binding}]"
             binding += " [fused]" if node.fused else ""
+            binding += f" [block{f' by {node.intrinsic}' if node.intrinsic else ''}]" if node.is_block else ""
             yield f"{indent}for {node.name}{extent}{limits}{binding}:{label}"
             yield from pretty(node.body, indent + "  ")
         else:

@@ -1,0 +1,303 @@
+"""The OpenCL C of products of register tiles: of elements, and of 8-bit integers four at a time.
+
+The compiler's preprocessor says which instructions it may use, so that one text is right everywhere. On x86 ``vpdpbusd`` adds up four
+products of unsigned by signed bytes (Intel SDM, volume 2, VPDPBUSD). Where both factors are signed, ``a * b = (a + 128) * b - 128 * b``:
+the sums of ``b`` are taken beside the products, once for all rows. Without it ``pmaddwd`` adds up pairs of products of 16 bits, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..kernel.operations import PRODUCT, VectorOperation
+
+FOUR = 4
+_SUFFIXES = {4: "128", 8: "256", 16: "512"}
+_VNNI = {
+    4: "(defined(__AVX512VNNI__) && defined(__AVX512VL__)) || defined(__AVXVNNI__)",
+    8: "(defined(__AVX512VNNI__) && defined(__AVX512VL__)) || defined(__AVXVNNI__)",
+    16: "defined(__AVX512VNNI__)",
+}
+"""Lanes -> when the compiler has the instruction."""
+_PAIRS = {4: "defined(__SSE2__)", 8: "defined(__AVX2__)"}
+_SIGN = "0x80808080"
+_ONES = "0x01010101"
+
+
+@dataclass(frozen=True)
+class ProductShape:
+    """What the name of such a function says."""
+
+    name: str
+    element: str
+    lanes: int
+    left: str
+    right: str
+    left_space: str
+    right_space: str
+    rows: int
+    vectors: int
+
+    @classmethod
+    def of(cls, operation: VectorOperation) -> ProductShape:
+        """The shape of an operation, such as ``product_char_char_global_local_6x2_int8``."""
+        _, left, right, left_space, right_space, tile = operation.what.split("_")
+        rows, vectors = map(int, tile.split("x"))
+        return cls(operation.name, operation.element, operation.lanes, left, right, left_space, right_space, rows, vectors)
+
+    @property
+    def vector(self) -> str:
+        """The type of a vector of sums."""
+        return f"{self.element}{self.lanes}"
+
+    @property
+    def is_of_bytes(self) -> bool:
+        """Whether four products are added at once."""
+        return self.left != self.element
+
+
+def product_name(left: str, right: str, spaces: tuple[str, str], tile: tuple[int, int]) -> str:
+    """What a product of these C types is called, without the type of its sums; ``tile``: rows and vectors."""
+    return "_".join((PRODUCT, left, right, *spaces, f"{tile[0]}x{tile[1]}"))
+
+
+def product_definitions(operation: VectorOperation) -> Iterator[tuple[str, str]]:
+    """The function and all that it calls, each with a name that says where it stands among the others."""
+    shape = ProductShape.of(operation)
+    if shape.is_of_bytes:
+        yield "11_bytes", _BYTES
+        yield f"12_word_{shape.left_space}_{shape.left}", _word(shape.left_space, shape.left)
+        yield f"12_word_{shape.right_space}_{shape.right}", _word(shape.right_space, shape.right)
+        lengths = (shape.lanes // 2, shape.lanes) if shape.lanes == max(_SUFFIXES) else (shape.lanes,)
+        for lanes in lengths:
+            yield f"12_interleaved_{lanes:02}", _interleaved(lanes)
+        yield f"13_words_{shape.right_space}_{shape.right}{shape.lanes}", _words(shape.right_space, shape.right, shape.lanes)
+        for lanes in lengths:
+            yield f"13_dots_{shape.left}_{shape.right}{lanes:02}", _dots(shape.left, shape.right, lanes)
+    else:
+        yield f"12_row_{shape.right_space}_{shape.vector}", _row(shape.right_space, shape.element, shape.lanes)
+    yield f"14_{shape.name}", _product(shape)
+
+
+_BYTES = """
+/* Four bytes as one number, wherever they begin. */
+#ifdef __clang__
+typedef int int_of_bytes __attribute__((aligned(1), may_alias));
+#define word_at(space, at) (*(space const int_of_bytes *)(at))
+#else
+#define word_at(space, at) as_int((uchar4)((uchar)(at)[0], (uchar)(at)[1], (uchar)(at)[2], (uchar)(at)[3]))
+#endif"""
+
+
+def _word(space: str, kind: str) -> str:
+    return f"""
+/* Four bytes that are multiplied by four others; zeros where there are fewer. */
+static inline int word_{space}_{kind}(__{space} {kind} const *at, int next, int left)
+{{
+  if (next == 1 && left >= 4) return word_at(__{space}, at);
+  uchar4 some = 0;
+  some.s0 = at[0];
+  if (left > 1) some.s1 = at[next];
+  if (left > 2) some.s2 = at[2 * next];
+  if (left > 3) some.s3 = at[3 * next];
+  return as_int(some);
+}}"""
+
+
+def _interleaved(lanes: int) -> str:
+    """Four rows of bytes as one number for each lane: a block that is transposed on the way in."""
+    rows = ", ".join(f"uchar{lanes} row{k}" for k in range(FOUR))
+    if lanes == max(_SUFFIXES):
+        halves = ", ".join(f"interleaved_int{lanes // 2}({', '.join(f'row{k}.{part}' for k in range(FOUR))})" for part in ("lo", "hi"))
+        body = f"  return (int{lanes})({halves});"
+    else:
+        body = f"""  uchar{2 * lanes} low, high;
+  low.even = row0; low.odd = row1; high.even = row2; high.odd = row3;
+  ushort{2 * lanes} all;
+  all.even = as_ushort{lanes}(low); all.odd = as_ushort{lanes}(high);
+  return as_int{lanes}(all);"""
+    return f"""
+static inline int{lanes} interleaved_int{lanes}({rows})
+{{
+{body}
+}}"""
+
+
+def _words(space: str, kind: str, lanes: int) -> str:
+    words = f"int{lanes}"
+    rows = ", ".join(f"as_uchar{lanes}(get_{kind}{lanes}(__{space}, at + {k} * next))" for k in range(FOUR))
+    singles = "\n".join(
+        f"  if (columns > {k}) some.s{k:x} = word_{space}_{kind}(at + {k} * column, next, left);" for k in range(lanes)
+    )
+    return f"""
+/* Four bytes for each lane: they lie together, or in four rows, or anywhere. */
+static inline {words} words_{space}_{kind}{lanes}(__{space} {kind} const *at, int next, int column, int columns, int left)
+{{
+#ifdef __clang__
+  if (column == 4 && next == 1 && columns >= {lanes} && left >= 4)
+  {{
+    typedef int {words}_of_bytes __attribute__((ext_vector_type({lanes}), aligned(1), may_alias));
+    return *(__{space} const {words}_of_bytes *)at;
+  }}
+#endif
+  if (column == 1 && columns >= {lanes} && left >= 4) return interleaved_{words}({rows});
+  {words} some = 0;
+{singles}
+  return some;
+}}"""
+
+
+def _dots(left: str, right: str, lanes: int) -> str:
+    """What adds four products to each lane, and what corrects the sums afterwards."""
+    vector, name = f"int{lanes}", f"{left}_{right}_int{lanes}"
+    builtin = f"__builtin_ia32_vpdpbusd{_SUFFIXES.get(lanes, '')}"
+    signed = f"({vector})({_SIGN})"
+    by_bytes, offset = {
+        ("uchar", "char"): (f"{builtin}(sum, x, y)", 0),
+        ("char", "uchar"): (f"{builtin}(sum, y, x)", 0),
+        ("char", "char"): (f"{builtin}(sum, x ^ {signed}, y)", -128),
+        ("uchar", "uchar"): (f"{builtin}(sum, y, x ^ {signed})", 128),
+    }[left, right]
+    ones = f"({vector})({_ONES})"
+    sums = f"{builtin}(sum, {ones}, y)" if right == "char" else f"{builtin}(sum, y, {ones})"
+    if lanes == max(_SUFFIXES):
+        half = f"{left}_{right}_int{lanes // 2}"
+        otherwise = f"""#define offset_{name} offset_{half}
+#define sums_{name}(sum, y) (({vector})(sums_{half}((sum).lo, (y).lo), sums_{half}((sum).hi, (y).hi)))
+#define dots_{name}(sum, x, y) (({vector})(dots_{half}((sum).lo, (x).lo, (y).lo), dots_{half}((sum).hi, (x).hi, (y).hi)))"""
+    else:
+        otherwise = _by_pairs(left, right, lanes)
+    if lanes not in _VNNI:
+        return otherwise
+    return f"""
+#if defined(__clang__) && ({_VNNI[lanes]})
+#define offset_{name} {offset}
+static inline {vector} sums_{name}({vector} sum, {vector} y) {{ return {sums}; }}
+static inline {vector} dots_{name}({vector} sum, {vector} x, {vector} y) {{ return {by_bytes}; }}
+#else
+{otherwise}
+#endif"""
+
+
+def _by_pairs(left: str, right: str, lanes: int) -> str:
+    """Four products of bytes as twice two products of 16 bits."""
+    vector, name, halves = f"int{lanes}", f"{left}_{right}_int{lanes}", f"short{2 * lanes}"
+    pairs = f"""#define pairs_{vector}(x, y) (convert_{vector}((x).even) * convert_{vector}((y).even) \
+  + convert_{vector}((x).odd) * convert_{vector}((y).odd))"""
+    if lanes in _PAIRS:
+        pairs = f"""#if defined(__clang__) && {_PAIRS[lanes]}
+#define pairs_{vector}(x, y) __builtin_ia32_pmaddwd{_SUFFIXES[lanes]}(x, y)
+#else
+{pairs}
+#endif"""
+    cut = {
+        "char": (f"as_{halves}({{0}}) << (short)8 >> (short)8", f"as_{halves}({{0}}) >> (short)8"),
+        "uchar": (f"as_{halves}({{0}}) & (short)255", f"as_{halves}(as_u{halves}({{0}}) >> (ushort)8)"),
+    }
+    lines = "\n".join(
+        f"  {halves} const {one}{k} = {cut[kind][k].format(one)};" for one, kind in (("x", left), ("y", right)) for k in range(2)
+    )
+    return f"""#ifndef pairs_{vector}
+{pairs}
+#endif
+#define offset_{name} 0
+#define sums_{name}(sum, y) (sum)
+static inline {vector} dots_{name}({vector} sum, {vector} x, {vector} y)
+{{
+{lines}
+  return sum + pairs_{vector}(x0, y0) + pairs_{vector}(x1, y1);
+}}"""
+
+
+def _row(space: str, element: str, lanes: int) -> str:
+    vector = f"{element}{lanes}"
+    singles = "\n".join(f"  if (columns > {k}) some.s{k:x} = at[{k} * column];" for k in range(lanes))
+    return f"""
+/* A row's elements for each lane; zeros beyond its end. */
+static inline {vector} row_{space}_{vector}(__{space} {element} const *at, int column, int columns)
+{{
+  if (column == 1 && columns >= {lanes}) return get_{vector}(__{space}, at);
+  {vector} some = 0;
+{singles}
+  return some;
+}}"""
+
+
+def _product(shape: ProductShape) -> str:
+    """The function: sums in registers, rows of the left operand, a loop over what is summed, and the way back."""
+    rows, vectors = range(shape.rows), range(shape.vectors)
+    places = {(r, v): f"sum[{r} * sum_row + {v} * sum_vector]" for r in rows for v in vectors}
+    lines = [f"  {shape.vector} " + ", ".join(f"s{r}_{v} = {at}" for (r, v), at in places.items()) + ";"]
+    pointer = f"__{shape.left_space} {shape.left} const *"
+    lines += [f"  {pointer}left{r} = left + min({r}, rows - 1) * left_row;" for r in rows]
+    body = _bytes_body(shape) if shape.is_of_bytes else _elements_body(shape)
+    stores = [f"  if (rows > {r}) {{ {' '.join(_stored(shape, v, places[r, v], f's{r}_{v}') for v in vectors)} }}" for r in rows]
+    text = "\n".join([*lines, *body, *stores])
+    parameters = (
+        "int sum_row, int sum_vector, int left_row, int left_group, int left_next, int right_group, int right_next, int right_column",
+        "int rows, int columns, int deep",
+    )
+    names = ", ".join(word.split()[-1] for part in parameters for word in part.split(","))
+    return f"""
+/* Adds the product of rows and columns to a tile of {shape.rows} x {shape.vectors} vectors; what lies beyond the counts stays as it is. */
+static inline void {shape.name}_at(__private {shape.vector} *sum, {pointer}left, __{shape.right_space} {shape.right} const *right,
+  {parameters[0]},
+  {parameters[1]})
+{{
+  if (rows <= 0) return;
+{text}
+}}
+#define {shape.name}(sum, left, right, {names}) \
+  {shape.name}_at(&(sum), &(left), &(right), {names})"""
+
+
+def _bytes_body(shape: ProductShape) -> Iterator[str]:
+    """Four at a time; the last of them with zeros where there are fewer."""
+    kinds = f"{shape.left}_{shape.right}_{shape.vector}"
+    yield "  if (left_group == 0) left_group = 4 * left_next;"
+    yield "  if (right_group == 0) right_group = 4 * right_next;"
+    yield f"  {shape.vector} " + ", ".join(f"t{v} = 0" for v in range(shape.vectors)) + ";"
+    for head, left in (("for (; deep >= 4; deep -= 4)", "4"), ("if (deep > 0)", "deep")):
+        yield f"  {head}"
+        yield "  {"
+        for v in range(shape.vectors):
+            first = v * shape.lanes
+            call = f"words_{shape.right_space}_{shape.right}{shape.lanes}"
+            place = f"right + {first} * right_column, right_next, right_column, columns - {first}, {left}"
+            yield f"    {shape.vector} const y{v} = {call}({place});"
+            yield f"    if (offset_{kinds} != 0) t{v} = sums_{kinds}(t{v}, y{v});"
+        for r in range(shape.rows):
+            word = f"word_{shape.left_space}_{shape.left}(left{r}, left_next, {left})"
+            yield f"    {shape.vector} const x{r} = ({shape.vector})({word});"
+            for v in range(shape.vectors):
+                yield f"    s{r}_{v} = dots_{kinds}(s{r}_{v}, x{r}, y{v});"
+        yield "    " + " ".join(f"left{r} += left_group;" for r in range(shape.rows))
+        yield "    right += right_group;"
+        yield "  }"
+    for r in range(shape.rows):
+        yield "  " + " ".join(f"s{r}_{v} += t{v} * offset_{kinds};" for v in range(shape.vectors))
+
+
+def _elements_body(shape: ProductShape) -> Iterator[str]:
+    """A column times a row at a time."""
+    yield "  for (; deep > 0; --deep)"
+    yield "  {"
+    for v in range(shape.vectors):
+        first = v * shape.lanes
+        call = f"row_{shape.right_space}_{shape.vector}"
+        yield f"    {shape.vector} const y{v} = {call}(right + {first} * right_column, right_column, columns - {first});"
+    for r in range(shape.rows):
+        yield "    " + " ".join(f"s{r}_{v} += *left{r} * y{v};" for v in range(shape.vectors))
+    yield "    " + " ".join(f"left{r} += left_next;" for r in range(shape.rows))
+    yield "    right += right_next;"
+    yield "  }"
+
+
+def _stored(shape: ProductShape, vector: int, place: str, value: str) -> str:
+    """A vector of sums on its way back; of bytes, what is added beyond the last column is zero."""
+    if shape.is_of_bytes:
+        return f"{place} = {value};"
+    first = vector * shape.lanes
+    parts = " ".join(f"if (columns > {first + k}) {place}.s{k:x} = {value}.s{k:x};" for k in range(shape.lanes))
+    return f"if (columns >= {first + shape.lanes}) {place} = {value}; else {{ {parts} }}"

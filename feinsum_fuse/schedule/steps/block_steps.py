@@ -1,0 +1,75 @@
+"""Blocks of a nest, and the intrinsics that compute them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ..errors import BindingConflictError, IntrinsicError, NestOrderError
+from ..intrinsics.intrinsic import INTRINSICS
+from ..intrinsics.matching import matched, perfect
+from ..step import Keyword, Step
+from ..tree.loops import check_alone, enclosing, find, replace_loop
+from ..tree.nest import For, LoopRef, Nest, walk
+
+
+@dataclass(frozen=True)
+class Blockize(Step):
+    """Make a block of all that a loop runs over (TensorIR: blockize), so that one call can compute it.
+
+    Before: ``for k: for m: for n: Z[m, n] += A[m, k] * B[k, n]``. After: ``for k [block]: ...``, with a signature: the iterators ``k``,
+    ``m`` and ``n``, which of them index what is written and read, and the statement. Invariant: the same points in the same order; no
+    block lies in another, and no loop of it is bound to groups or work-items.
+    """
+
+    loop: LoopRef
+
+    def apply(self, nest: Nest) -> Nest:
+        loop = find(nest, self.loop, self)
+        check_alone(nest, loop, self)
+        if any(other.is_block for other in enclosing(nest, loop)) or any(n.is_block for n in walk(loop.body) if isinstance(n, For)):
+            raise NestOrderError(f"{self}: a block stands in, or around, {self.loop} already", hint="Make a block of one of the two.")
+        for inner in walk((loop,)):
+            if isinstance(inner, For) and inner.binding.startswith(("group.", "local.")):
+                raise BindingConflictError(
+                    f"{self}: {inner.refs[0] if inner.refs else inner.name} is bound to {inner.binding}",
+                    hint="A block is what one work-item does: take a loop further in.",
+                )
+        try:
+            perfect(loop)
+        except IntrinsicError as reason:
+            raise NestOrderError(f"{self}: {reason.message}", hint=reason.hint) from reason
+        return nest.replace(body=replace_loop(nest.body, loop.name, (dataclasses.replace(loop, is_block=True),)))
+
+
+@dataclass(frozen=True)
+class Tensorize(Step):
+    """Let an intrinsic compute a block (TensorIR: tensorize).
+
+    Before: ``for k [block]: for m: for n in [0, 8) [vector]: Z[m, n] += A[m, k] * B[k, n]``, ``Z`` an array of vectors of int32 and ``A``
+    and ``B`` of 8-bit integers. After, by ``dot_product``: ``for k [block by dot_product]: ...``, which is written as one call that adds
+    four products at once. Loops are mapped to the intrinsic's indices by their roles, ends that four does not divide are padded with
+    zeros. Invariant: the same sums; of whole numbers they are the same to the last bit, of others they are taken in the order of ``k``.
+
+    The map has to be a product: this step is algebra, and reads what is computed.
+    """
+
+    effect = "reassociates"
+    block: LoopRef
+    intrinsic: Keyword
+
+    def apply(self, nest: Nest) -> Nest:
+        loop = find(nest, self.block, self)
+        intrinsic = INTRINSICS.get(self.intrinsic)
+        if intrinsic is None:
+            close = get_close_matches(self.intrinsic, INTRINSICS, n=1)
+            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(INTRINSICS)}."
+            raise IntrinsicError(f"{self}: there is no intrinsic {self.intrinsic!r:.40}", hint=hint)
+        if not loop.is_block:
+            raise NestOrderError(f"{self}: {self.block} is no block", hint="Blockize the loop first.")
+        try:
+            matched(nest, loop, intrinsic)
+        except IntrinsicError as reason:
+            raise IntrinsicError(f"{self}: {reason.message}", hint=reason.hint, reached=reason.reached) from reason
+        return nest.replace(body=replace_loop(nest.body, loop.name, (dataclasses.replace(loop, intrinsic=intrinsic.name),)))
