@@ -111,7 +111,7 @@ def test_texts_that_are_no_schedule(text: str, message: str) -> None:
 
 def test_the_known_steps_are_named() -> None:
     """For whoever misspells one."""
-    with pytest.raises(ScheduleError, match="Known are Bind, CacheRead, "):
+    with pytest.raises(ScheduleError, match="Known are Bind, Blockize, CacheRead, "):
         Schedule.from_json('[{"step": "Melt", "version": 1}]')
 
 
