@@ -132,6 +132,7 @@ def _trial_data(trial: Trial, operations: int) -> dict[str, object]:
         "predicted_over_measured": predicted.predicted_time / found.median if predicted else None,
         "n_instances": predicted.n_instances if predicted else 1,
         "prediction_note": trial.note,
+        "prediction_reservation": predicted.reservation if predicted else "",
         "earlier": None if before is None else asdict(before),
         "fact": trial.fact,
         "trouble": list(trial.trouble),

@@ -50,7 +50,7 @@ class EinsumBranch:
         An output that sums of variables index (``Z[p + r]``) is computed element by element: its loops are not the Einsum's, so that
         loop nodes over them cut nothing.
         """
-        if not _runs_over_variables(einsum):
+        if not runs_over_variables(einsum):
             return cls(einsum, path, (), {}, (), accesses)
         rest = {variable: LoopRef(einsum.name, variable) for variable in einsum.variables}
         tile: dict[str, object] = dict(einsum.sizes)
@@ -121,7 +121,7 @@ class EinsumBranch:
         return start + 1 + sunk(kind(placed.node) for placed in self.path[start + 1 :])
 
 
-def _runs_over_variables(einsum: Einsum) -> bool:
+def runs_over_variables(einsum: Einsum) -> bool:
     """Whether the loops over the output's elements are loops over rank variables (:mod:`feinsum_fuse.cascades.kernel.kernel`)."""
     alone = [index.variables[0] for index in einsum.output.indices if [factor for _, factor in index.terms] == [1]]
     return len(alone) == len(einsum.output.indices) and len(set(alone)) == len(alone)

@@ -16,6 +16,7 @@ from ..formats.opencl import CACHE_KINDS, MAIN_KINDS
 from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
 from ..lowering.binding import Bindings
+from ..lowering.branch import runs_over_variables
 from ..model.accelforge.estimate import Estimate, estimate
 from ..model.evaluation import predict
 from ..model.floor import bounds
@@ -80,6 +81,16 @@ class Predicted:
     n_instances: int = 1
     predicted_floor_by: str = ""
     """The component that the floor comes from."""
+    uncut: tuple[str, ...] = ()
+    """Einsums that the kernel computes element by element, whatever loops the mapping has: sums of rank variables index their outputs."""
+
+    @property
+    def reservation(self) -> str:
+        """Why this is a prediction of the mapping, and not of the kernel that ran; empty if it is one of both."""
+        if not self.uncut:
+            return ""
+        names = ", ".join(self.uncut)
+        return f"sums of rank variables index what {names} writes, element by element: the prediction is of the mapping, not of this kernel"
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -126,7 +137,8 @@ class Predicted:
         seconds += launch_seconds(ran, seconds, cold=cold)
         moved = _intermediate_bytes(ran, cascade, predict(without_caches(ran)))
         floor = bounds(ran, cold=cold)
-        return cls(prediction, seconds, moved / count, floor.latency / count, count, floor.bottleneck)
+        uncut = tuple(einsum.name for einsum in cascade.einsums if not runs_over_variables(einsum))
+        return cls(prediction, seconds, moved / count, floor.latency / count, count, floor.bottleneck, uncut)
 
 
 def _is_theirs(spec: Spec, ran: Spec) -> bool:

@@ -352,6 +352,8 @@ def remarks(trials: Trials) -> list[str]:
     for trial in trials.trials:
         if trial.note:
             lines += ["", f"{trial.label}: no prediction: {trial.note}"]
+        if trial.predicted and trial.predicted.reservation:
+            lines += ["", f"{trial.label}: {trial.predicted.reservation}"]
         if trial.predicted and trial.predicted.n_instances > 1:
             lines += ["", f"{trial.label}: one instance of {trial.predicted.n_instances}"]
         if trial.beaten_floor:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,6 +24,7 @@ from tests.mapper.devices import DEVICE, WORK_ITEMS, WORKLOADS
 from tests.sweeps import SLOW
 
 SMALL = ("--set", "M=4")
+DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "accuracy_data" / "xeon" / "device.yaml"
 
 
 @pytest.fixture
@@ -104,6 +110,68 @@ def test_what_map_finds_for_a_device_runs_there(invoke: Invoke, tmp_path: Path, 
     ran = invoke("run", own, best, "--repeats", 2, "--no-record", "--json")
     assert ran.code == 0
     assert json.loads(ran.out)["mappings"]["best"]["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("name", WORKLOADS if SLOW else ["chain"])
+def test_what_map_finds_on_a_calibrated_device_becomes_a_kernel(invoke: Invoke, tmp_path: Path, name: str) -> None:
+    """The file is what ``calibrate`` wrote on another machine; here the kernel is right, however long it takes."""
+    own, best = tmp_path / "own.yaml", tmp_path / "best.yaml"
+    own.write_text(WORKLOADS[name])
+    found = invoke("map", own, DEVICE_FILE, "--objective", "latency", "-o", best)
+    assert (found.code, " proved optimal\n" in found.out) == (0, True)
+    if SLOW:
+        ran = invoke("run", own, DEVICE_FILE, best, "--repeats", 2, "--no-record", "--json")
+        assert ran.code == 0
+        assert json.loads(ran.out)["mappings"]["best"]["outcome"] == "ok"
+    else:
+        assert len(ff.lower(ff.load(own, DEVICE_FILE, best)).steps) > 0
+
+
+def test_a_step_of_a_curve_runs(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
+    curve = ff.curve(ff.load(*files, variables={"M": 4}), "Buffer")
+    curve.points[0].save(tmp_path / "step.yaml")
+    ran = invoke("run", tmp_path / "step.yaml", "--repeats", 2, "--no-record", "--json")
+    assert ran.code == 0
+    assert [one["outcome"] for one in json.loads(ran.out)["mappings"].values()] == ["ok"]
+
+
+LONG = """
+workload:
+  rank_sizes: {H: 4, M: 48, P: 48, E: 24, F: 24}
+  bits_per_value: {All: 8}
+  einsums:
+  - 'S[h, m, p] = Q[h, m, e] * K[h, p, e]'
+  - 'X[h, m, p] = exp(S[h, m, p])'
+  - 'Z[h, m, f] = X[h, m, p] * V[h, p, f]'
+arch:
+  nodes:
+  - !Memory {name: Main, size: inf, leak_power: 0, area: 0, tensors: {keep: ~Intermediates, may_keep: All},
+      actions: [{name: read, energy: 64, throughput: 256}, {name: write, energy: 64, throughput: 256}]}
+  - !Container {name: PEs, spatial: [{name: X, fanout: 8, may_reuse: All}, {name: Y, fanout: 8, may_reuse: All}]}
+  - !Memory {name: Local, size: 512, leak_power: 0, area: 0,
+      actions: [{name: read, energy: 6, throughput: 64}, {name: write, energy: 6, throughput: 64}]}
+  - !Memory {name: Register, size: 64, leak_power: 0, area: 0,
+      actions: [{name: read, energy: 1, throughput: 64}, {name: write, energy: 1, throughput: 64}]}
+  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX signals")
+def test_a_signal_ends_a_search_of_several_processes_with_the_best_so_far(tmp_path: Path) -> None:
+    """As Ctrl-C at a terminal, which every process of the search gets; whether it comes early or late, a mapping is printed."""
+    file = tmp_path / "long.yaml"
+    file.write_text(LONG)
+    command = [sys.executable, "-m", "feinsum_fuse.cli", "map", str(file), "--objective", "edp", "--jobs", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as search:
+        assert search.stderr is not None
+        search.stderr.readline()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(search.pid, signal.SIGINT)
+        out, err = search.communicate(timeout=300)
+    assert search.returncode == 0, err
+    assert out.startswith("edp ")
+    assert "MAC computes Z" in out
+    assert "Traceback" not in err
 
 
 def test_curves_of_all_kinds_in_one_picture(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:

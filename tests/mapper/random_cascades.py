@@ -67,7 +67,7 @@ def kind_of(number: int) -> str:
 def _workload(chance: random.Random, kind: str) -> str:
     if kind == "network" and chance.random() < 0.2:
         return _window(chance)
-    count = {"pair": 2, "triple": 3, "shared": 2 + (kind == "shared" and chance.random() < 0.25)}.get(kind, chance.choice((1, 1, 2)))
+    count = {"pair": 2, "triple": 3, "shared": 2 + (kind == "shared" and chance.random() < 0.1)}.get(kind, chance.choice((1, 1, 2)))
     pool = "abcdefgh"
     sizes = {rank: chance.choice(SIZES[kind]) for rank in pool}
     lines: list[str] = []
@@ -85,7 +85,7 @@ def _workload(chance: random.Random, kind: str) -> str:
             inputs.append(("A0", left))
         most = 1 if kind == "imperfect" else len(left)
         kept = "".join(sorted(chance.sample(left, chance.choice(range(1, most + 1)))))
-        wide = len(left) == 1 if kind == "imperfect" else chance.random() < (0.4 if kind == "triple" else 0.75)
+        wide = len(left) == 1 if kind == "imperfect" else chance.random() < {"triple": 0.4, "shared": 0.3}.get(kind, 0.75)
         new = next(fresh, "") if wide else ""
         reduced = "".join(r for r in left if r not in kept)
         right = (reduced + new) or kept
@@ -181,7 +181,7 @@ def networked(chance: random.Random, bits: int) -> str:
 def below_fanouts(chance: random.Random, bits: int) -> str:
     """Main memory, a buffer or none, and a memory for intermediates below a fanout, with a register below or none."""
     lines = ["arch:", "  nodes:", _memory(chance, "Main", "inf", "keep: ~Intermediates, may_keep: All", 0)]
-    buffered, registered = chance.random() < 0.3, chance.random() < 0.25
+    buffered, registered = chance.random() < 0.2, chance.random() < 0.15
     if buffered:
         size = str(max(64, int(bits * chance.choice((0.5, 1, 2)))))
         lines.append(_memory(chance, "Shared", size, chance.choice(("keep: Outputs", "may_keep: Intermediates", "may_keep: Inputs")), 1))

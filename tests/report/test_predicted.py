@@ -95,3 +95,29 @@ def test_without_caches_only_the_caches_bindings_go() -> None:
     assert plain.opencl is not None
     assert dict(plain.opencl.memories) == {"Main": "global"}
     assert dict(plain.opencl.dtypes) == {"All": "float64"}
+
+
+SUMMED = """\
+workload:
+  rank_sizes: {C: 2, K: 2}
+  bits_per_value: {All: 32}
+  einsums:
+  - {einsum: 'O[k, P: p + r] = I[c, p] * F[c, k, r]', iteration_space_shape: [0 <= p < 6, 0 <= r < 3]}
+mapping:
+  nodes:
+  - !Storage {component: Main, tensors: [I, F, O]}
+  - !Temporal {rank_variable: k, tile_shape: 1}
+  - !Temporal {rank_variable: p, tile_shape: 1}
+  - !Temporal {rank_variable: c, tile_shape: 1}
+  - !Temporal {rank_variable: r, tile_shape: 1}
+  - !Compute {einsum: O, component: MAC}
+"""
+
+
+def test_a_prediction_of_the_mapping_alone_says_so() -> None:
+    """What sums of variables index is computed element by element, whatever the loops."""
+    spec, plain = _load("\n".join([SUMMED, ARCH])), _load("\n".join([CHAIN, ARCH]))
+    predicted = Predicted.of(spec, ff.cascade(spec))
+    assert predicted.uncut == ("O",)
+    assert "what O writes, element by element: the prediction is of the mapping, not of this kernel" in predicted.reservation
+    assert Predicted.of(plain, ff.cascade(plain)).reservation == ""
