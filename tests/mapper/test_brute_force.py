@@ -47,3 +47,7 @@ def test_an_optimum_is_what_the_model_says_of_its_mapping(number: int) -> None:
 @pytest.mark.parametrize("feature", ["fuses", "binds", "spreads", "ragged"])
 def test_optima_show_what_a_search_may_get_wrong(feature: str) -> None:
     assert sum(feature in row.shows for row in known()) >= 20
+
+
+def test_thirty_optima_share_loops_in_space() -> None:
+    assert sum("shares" in row.shows for row in known()) >= 30
