@@ -38,7 +38,7 @@ from ..lowering.lowering import lower
 from ..mappings.default_mapping import default_schedule, indexed
 from ..mappings.suited import suited
 from ..progress import Stage
-from ..tuning.model_choice import predictions
+from ..tuning.model_choice import convincing, predictions
 from ..tuning.tuner import tune
 from .by_hand import matched_arrays
 from .knowledge import Knowledge
@@ -51,8 +51,6 @@ SEARCH_S = 1.0
 """Seconds of search by the model."""
 SEARCH_RUNS = 200
 """Runs of the program that a search may take at the most: whoever compiles a program runs it more often than that."""
-CONVINCING = 0.8
-"""The part of the default mapping's predicted time below which the model's choice is preferred: the model errs by so much."""
 
 
 def selected(asked: object, options: BuildOptions) -> Chosen:
@@ -199,15 +197,14 @@ def _by_model(cascade: Cascade, options: BuildOptions) -> tuple[Way | None, str]
         predicted = predictions(cascade, options.device, SEARCH_S, runs=SEARCH_RUNS)
     except Error as error:
         return None, f"the model cannot be asked: {error.message}"
-    default = next((seconds for candidate, seconds in predicted.items() if candidate.origin == "default"), math.inf)
-    best = min(predicted, key=lambda candidate: predicted[candidate], default=None)
-    if best is None or best.origin == "default" or predicted[best] > CONVINCING * default:
+    best = convincing(predicted)
+    if best is None:
         return None, f"of {len(predicted)} mappings the model finds none convincingly faster"
     try:
         schedule = lower(best.spec, target=target(options.device))
     except Error as error:
         return None, error.message
-    told = f"{predicted[best] / default:.2f} of the default mapping's predicted time, the best of {len(predicted)}"
+    told = f"{predicted[best] / next(iter(predicted.values())):.2f} of the default mapping's predicted time, the best of {len(predicted)}"
     return Way(cascade_of(best.spec), schedule, best.spec, Origin(ChosenBy.model, told)), ""
 
 

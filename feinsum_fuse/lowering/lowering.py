@@ -8,8 +8,8 @@ import dataclasses
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import groupby, pairwise
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from ..arguments import HOOK, NOTHING, checked, instance
 from ..cascades.cascade import Cascade
@@ -36,7 +36,10 @@ from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
 from .implied_steps import factored, rounded_sums, skipped, tensorized, unrolled, with_accumulators
-from .unscheduled import Unscheduled, unscheduled
+from .unscheduled import Same, Unscheduled, unscheduled
+
+CUTS = 1024
+"""Einsums whose loops were cut that are kept: two mappings of a search differ in a few decisions, and cut most Einsums alike."""
 
 
 @checked(LoweringError, limits=instance("a DeviceLimits", DeviceLimits) | NOTHING, target=instance("a Target", Target), progress=HOOK)
@@ -81,15 +84,26 @@ class _Steps:
     def add_apart(self, steps: Sequence[tuple[str, Step]]) -> None:
         """Apply steps on Einsums that share no loop yet, each to its Einsum's own nodes: a step takes as long as its nest is large."""
         whole = self.nest
-        parts: dict[str, tuple[Node, ...]] = {}
-        for node in whole.body:
-            (einsum,) = {statement.einsum for _, statement in statements((node,))}
-            parts[einsum] = (*parts.get(einsum, ()), node)
-        for einsum, given in groupby(steps, key=lambda pair: pair[0]):
-            self.nest = whole.replace(body=parts[einsum])
-            self.add([step for _, step in given])
-            parts[einsum] = self.nest.body
-        self.nest = whole.replace(body=tuple(node for part in parts.values() for node in part))
+        order = dict.fromkeys(_einsum_of(node) for node in whole.body)
+        own = {einsum: tuple(step for name, step in steps if name == einsum) for einsum in order}
+        self.nest = whole.replace(body=tuple(node for einsum in order for node in _cut(Same(whole), einsum, own[einsum])))
+        self.steps += [step for _, step in steps]
+        self.stage.advance(len(steps))
+
+
+def _einsum_of(node: Node) -> str:
+    """The one Einsum that a node is of, before loops are shared."""
+    (einsum,) = {statement.einsum for _, statement in statements((node,))}
+    return einsum
+
+
+@lru_cache(CUTS)
+def _cut(whole: Same[Nest], einsum: str, steps: tuple[Step, ...]) -> tuple[Node, ...]:
+    """An Einsum's own nodes after steps on it alone."""
+    nest = whole.value.replace(body=tuple(node for node in whole.value.body if _einsum_of(node) == einsum))
+    for step in steps:
+        nest = step.apply(nest)
+    return nest.body
 
 
 class Lowering:

@@ -28,13 +28,13 @@ _Value = TypeVar("_Value")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Same(Generic[_Value]):
+class Same(Generic[_Value]):
     """A value that is told from others by its identity: workloads are equal whatever the order of a tensor's ranks."""
 
     value: _Value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
+        return isinstance(other, Same) and self.value is other.value
 
     def __hash__(self) -> int:
         return id(self.value)
@@ -49,7 +49,7 @@ class Unscheduled:
 
     def nest(self, first: Explicate) -> Nest:
         """Its loops as the first step of a schedule reads them."""
-        return _nest(_Same(self), first)
+        return _nest(Same(self), first)
 
 
 def unscheduled(spec: Spec, outputs: tuple[str, ...] | None = None) -> Unscheduled:
@@ -57,11 +57,11 @@ def unscheduled(spec: Spec, outputs: tuple[str, ...] | None = None) -> Unschedul
 
     Raises :class:`~feinsum_fuse.errors.CascadeError` for a workload that is no cascade.
     """
-    return _unscheduled(_Same(spec.workload), _Same(spec.opencl), outputs)
+    return _unscheduled(Same(spec.workload), Same(spec.opencl), outputs)
 
 
 @lru_cache(KEPT)
-def _unscheduled(workload: _Same[Workload], opencl: _Same[OpenCL | None], outputs: tuple[str, ...] | None) -> Unscheduled:
+def _unscheduled(workload: Same[Workload], opencl: Same[OpenCL | None], outputs: tuple[str, ...] | None) -> Unscheduled:
     cascade = cascade_of(Spec(workload.value, opencl=opencl.value))
     if outputs is not None:
         cascade = dataclasses.replace(cascade, outputs=outputs)
@@ -69,5 +69,5 @@ def _unscheduled(workload: _Same[Workload], opencl: _Same[OpenCL | None], output
 
 
 @lru_cache(KEPT)
-def _nest(start: _Same[Unscheduled], first: Explicate) -> Nest:
+def _nest(start: Same[Unscheduled], first: Explicate) -> Nest:
     return first.read(start.value.kernel)

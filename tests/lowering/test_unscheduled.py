@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.lowering import lowering
 from feinsum_fuse.lowering.unscheduled import unscheduled
+from feinsum_fuse.mappings.choices import Given
+from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 
 
@@ -31,3 +36,18 @@ def test_other_outputs_are_another_start() -> None:
     """Who reads a tensor afterwards decides what is kept of it."""
     one = spec("A[m, k]")
     assert unscheduled(one, ("Z",)) is not unscheduled(one)
+
+
+def test_mappings_that_cut_an_einsum_alike_share_what_it_becomes() -> None:
+    """Two candidates of a search differ in a few decisions; what they lead to is what their steps lead to one by one."""
+    cascade = ff.cascade(["Y[m, n] = A[m, k] * B[k, n]", "Z[m, n] = exp(Y[m, n])"], sizes={"M": 8, "N": 8, "K": 8})
+    family = Family(default_space(cascade))
+    for width in (8, 4):
+        same = {"width": width, "budget": 0, "groups": False}
+        one, other = (family.spec.replace(mapping=family.mapping(Given({**same, **more}))) for more in ({}, {"accumulator of Y": None}))
+        first = lowering.lower(one)
+        known = lowering._cut.cache_info().hits
+        second = lowering.lower(other)
+        assert lowering._cut.cache_info().hits == known + len(cascade.einsums) and first != second
+        kernel = unscheduled(other).kernel
+        assert Schedule(second.steps).nest(kernel) == second.nest(kernel)

@@ -17,6 +17,7 @@ def test_what_is_computed_from_a_nest_is_not_stored_with_it() -> None:
     before = pickle.dumps(NEST)
     assert NEST.loops.keys() == {"i", "j", "k"}
     assert [([loop.name for loop in above], s) for above, s in NEST.points] == [(["i", "j"], FIRST), (["k"], SECOND)]
+    assert NEST.loops["i"].touched == {"A"} and [loop.name for loop in NEST.loops["i"].loops] == ["i", "j"]
     assert pickle.dumps(NEST) == before and pickle.loads(before) == NEST
 
 
@@ -25,3 +26,10 @@ def test_what_stays_the_same_stays_one_object() -> None:
     assert rebuilt(NEST.body, lambda node: (node,)) is NEST.body
     changed = rebuilt(NEST.body, lambda node: () if node is SECOND else (node,))
     assert changed == NEST.body[:1] and changed[0] is NEST.body[0]
+
+
+def test_loops_that_do_not_touch_a_source_are_not_looked_at() -> None:
+    """Of many loops a step changes those that touch one tile."""
+    seen: list[object] = []
+    assert rebuilt(NEST.body, lambda node: (seen.append(node), (node,))[1], "B") is NEST.body
+    assert seen == [SECOND, NEST.body[1]]

@@ -15,6 +15,7 @@ from feinsum_fuse.errors import Error
 from feinsum_fuse.tuning.candidate import Candidate
 from feinsum_fuse.tuning.learning.correction import Correction
 from feinsum_fuse.tuning.learning.forest import Encoding, Forest
+from feinsum_fuse.tuning.model_choice import CONVINCING, convincing
 from feinsum_fuse.tuning.search import FAR, Search
 from feinsum_fuse.tuning.space import Space
 
@@ -131,3 +132,11 @@ def test_decisions_that_were_not_taken_are_values_of_their_own() -> None:
     assert table.shape == (3, 3)
     assert len({tuple(row) for row in table}) == 3
     assert table[0, 0] == math.log2(5) != table[1, 0]
+
+
+def test_unmeasured_only_what_is_convincing_replaces_the_default(small: Space) -> None:
+    """The least of many predictions errs downwards: a little less than the default mapping's says nothing."""
+    default, *others = dict.fromkeys([*small.defaults()[:1], *(small.drawn(Random(seed)) for seed in range(9))])
+    assert convincing({}) is None and convincing({default: 1.0}) is None
+    for least, expected in ((1.01 * CONVINCING, None), (CONVINCING, others[1])):
+        assert convincing({default: 1.0, others[0]: 1.5, others[1]: least}) is expected

@@ -244,7 +244,7 @@ class CacheRead(Step):
                 return (node,)
             return (dataclasses.replace(node, operands=tuple(touched.local(p, name) if p in places else p for p in node.operands)),)
 
-        body = rebuilt(nest.body, change)
+        body = rebuilt(nest.body, change, source)
         readers = [e for e in self.einsums if any(s.einsum == e and name in {p.source for p in s.operands} for _, s in statements(body))]
         body = place_around(body, names, readers, fetch, ())
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
@@ -322,7 +322,7 @@ class CacheWrite(Step):
                 return (dataclasses.replace(node, target=touched.local(node.target, name), value=value),)
             return (node,)
 
-        body = rebuilt(nest.body, change)
+        body = rebuilt(nest.body, change, place.source)
         before, after = self._moves(mover, init, update, reductions, later)
         body = place_around(body, names, [self.einsum], before, after)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
@@ -474,4 +474,4 @@ class ComputeAt(Step):
             return (dataclasses.replace(node, target=target, operands=operands),)
 
         sources = constantdict({key: s for key, s in nest.sources.items() if key != source.name})
-        return nest.replace(body=rebuilt(nest.body, change), tiles=constantdict({**nest.tiles, name: tile}), sources=sources)
+        return nest.replace(body=rebuilt(nest.body, change, source.name), tiles=constantdict({**nest.tiles, name: tile}), sources=sources)

@@ -217,6 +217,9 @@ def _movers_of_blocks(nest: Nest, body: tuple[Node, ...], tile: Tile, lanes: int
     """The tree with every nest that fetches the columns of a matrix into this tile's rows moving square blocks."""
     result: list[Node] = []
     for node in body:
+        if isinstance(node, For) and tile.name not in node.touched:
+            result.append(node)
+            continue
         chain, statement = _moving(node)
         fetches = statement is not None and statement.role == "fetch" and statement.target.source == tile.name
         found = _fetched_columns(nest, chain, statement, tile, lanes) if fetches and statement is not None else None
@@ -249,8 +252,11 @@ def _movers_of_vectors(
     """The tree with every nest that moves this tile, and that suits, moving whole vectors."""
     result: list[Node] = []
     for node in body:
+        if isinstance(node, For) and tile.name not in node.touched:
+            result.append(node)
+            continue
         chain, statement = _moving(node)
-        if statement is not None and any(p.source == tile.name for p in (statement.target, *statement.operands)) and suits(statement):
+        if statement is not None and tile.name in statement.sources and suits(statement):
             result.append(_by_vectors(chain, statement, tile, lanes))
         elif isinstance(node, For):
             result.append(with_body(node, _movers_of_vectors(node.body, tile, lanes, suits)))

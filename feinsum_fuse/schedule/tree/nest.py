@@ -103,6 +103,11 @@ class Statement:
     first: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
 
+    @property
+    def sources(self) -> set[str]:
+        """The arrays, tiles and rules that it writes or reads."""
+        return {self.target.source, *(place.source for place in self.operands)}
+
     def substituted(self, values: Mapping[str, Affine]) -> Statement:
         """The statement with loops replaced by expressions; ``first`` and ``later`` then name every loop of the expression."""
 
@@ -141,6 +146,20 @@ class For:
     fused: str = ""
     is_block: bool = False
     intrinsic: str = ""
+
+    @cached_property
+    def loops(self) -> tuple[For, ...]:
+        """This loop and those below, outer before inner, in the order of the text."""
+        return (self, *(loop for node in self.body if isinstance(node, For) for loop in node.loops))
+
+    @cached_property
+    def touched(self) -> frozenset[str]:
+        """The arrays, tiles and rules that statements below write or read; most steps look at one of them, and leave other loops alone."""
+        return frozenset().union(*(node.touched if isinstance(node, For) else node.sources for node in self.body))
+
+    def __getstate__(self) -> dict[str, object]:
+        # What is computed from a loop stays here, as of a nest.
+        return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
 
 
 Node = For | Statement
@@ -236,7 +255,7 @@ class Nest:
     @cached_property
     def all_loops(self) -> tuple[For, ...]:
         """The loops in the order of the text; those over work-items may stand in several places under one name."""
-        return tuple(node for node in walk(self.body) if isinstance(node, For))
+        return tuple(loop for node in self.body if isinstance(node, For) for loop in node.loops)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -302,12 +321,18 @@ def _collect(body: tuple[Node, ...], above: tuple[For, ...], found: list[Point])
             found.append((above, node))
 
 
-def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]]) -> tuple[Node, ...]:
-    """The tree with every node, innermost first, replaced by what ``change`` makes of it; loops left empty vanish."""
+def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]], touching: str | None = None) -> tuple[Node, ...]:
+    """The tree with every node, innermost first, replaced by what ``change`` makes of it; loops left empty vanish.
+
+    ``touching``: a source without which ``change`` changes nothing, so that loops that do not touch it need no look.
+    """
     result: list[Node] = []
     for node in body:
         if isinstance(node, For):
-            inner = rebuilt(node.body, change)
+            if touching is not None and touching not in node.touched:
+                result.append(node)
+                continue
+            inner = rebuilt(node.body, change, touching)
             if not inner:
                 continue
             if inner is not node.body:
