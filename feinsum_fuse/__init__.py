@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .patterns.registry import transforms_for
     from .raising.raising import raise_mapping
     from .report.explanation import explain
+    from .schedule.intrinsics.candidates import tensorizations
     from .schedule.tree.blocks import blocks
     from .tuning.tuner import tune
 
@@ -102,6 +103,7 @@ __all__ = [
     "retrieve",
     "search",
     "spec",
+    "tensorizations",
     "transforms_for",
     "tune",
 ]
@@ -135,6 +137,7 @@ _MODULES = {
     "retrieve": "archive.facts.retrieval",
     "search": "mapper.driver",
     "spec": "formats.reading.building",
+    "tensorizations": "schedule.intrinsics.candidates",
     "transforms_for": "patterns.registry",
     "tune": "tuning.tuner",
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from feinsum_fuse.cascades.rewriting.interleaving import Interleave
 from feinsum_fuse.cascades.rewriting.packing import Pack
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
+from feinsum_fuse.errors import TransformError
 from feinsum_fuse.patterns.parameters import OneOf, Powers
 from feinsum_fuse.patterns.roles import Pattern, Roles
 from feinsum_fuse.patterns.sketch import Sketch
 from feinsum_fuse.patterns.transform import transform
+from feinsum_fuse.schedule.intrinsics.intrinsic import DOT_PRODUCT
 
 FITS = {"a register tile that fits the vector registers": lambda p, target: p["down"] * p["vectors"] < target.vector_registers}
 
@@ -64,6 +67,34 @@ def packed_panels(sketch: Sketch, down: int, vectors: int, block: int) -> Sketch
         assert position is not None  # the pattern has a column
         panel = (roles.einsum.operands[position].tensor,)
         sketch = tiled(sketch, roles, down, vectors).decided(roles.name, block=block, copied=panel)
+    return sketch
+
+
+@transform(
+    Pattern(operands=2, left=(1, None), right=(1, None), contracted=(1, None), window=0),
+    parameters={"vectors": OneOf((2, 1, 3, 4)), "down": OneOf((12, 6, 8, 4, 2, 1))},
+    conditions=FITS,
+    source="D. Khudia et al., FBGEMM, arXiv 2101.05615, 2021; S. Feng et al., TensorIR, ASPLOS 2023 (ReIndex)",
+)
+def dot_products(sketch: Sketch, vectors: int, down: int) -> Sketch:
+    """Products of 8-bit integers, four at a time: the columns' operand is copied so that four values of a column lie together.
+
+    ::
+
+        for panels of columns on groups
+          B'[k/4, columns, 4] = B             a panel in local memory
+          for tiles of down rows              sums in registers
+            for k in groups of four
+              down x vectors dot products
+    """
+    for roles in sketch.matched:
+        position, variable = roles.operand("right"), roles.longest("contracted")
+        assert position is not None and variable is not None  # the pattern has both
+        types = (roles.einsum.accumulate, *(sketch.cascade.tensors[access.tensor].dtype for access in roles.einsum.operands))
+        if types not in DOT_PRODUCT.types:
+            raise TransformError(f"{roles.name} is no product of 8-bit integers", hint="Take products.register_tiles.")
+        sketch = sketch.rewritten(Interleave(roles.name, position, variable, DOT_PRODUCT.deep))
+        sketch = tiled(sketch, roles, down, vectors).decided(roles.name, block=None)
     return sketch
 
 

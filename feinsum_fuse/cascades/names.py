@@ -8,7 +8,7 @@ of Khronos, Intel, AMD, Arm and PoCL. Families of names (``convert_...``, ``floa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from constantdict import constantdict
@@ -27,6 +27,13 @@ def identifier(name: str) -> str:
     if not text or text[0].isdigit() or text.startswith(("_", *_CONSTANTS)):
         text = f"x{text}"
     return f"{text}_" if is_reserved(text) else text
+
+
+def with_underlines(name: str, taken: Container[str]) -> str:
+    """The name, with as many underlines as tell it from those that are taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 class Identifiers:

@@ -13,12 +13,14 @@ import numpy as np
 
 from ..cascades.cascade import Cascade
 from ..cascades.rewriting.contraction_order import best_order, factors
+from ..cascades.rewriting.interleaving import Interleave
 from ..cascades.rewriting.online import Online
 from ..cascades.rewriting.packing import Pack
 from ..cascades.rewriting.split_reduction import SplitReduction
 from ..cascades.rewriting.triangle import Triangle, symmetries
 from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
+from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
 from .segments import GROUP_POINTS, LEAST_ROWS
 
@@ -60,8 +62,19 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
     if target.lanes_are_items:
         return cascade  # packing is for vectors and pages: work-items read neighbouring columns as they lie
     for packing in [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum, target)]:
-        cascade = packing.apply(cascade)
+        interleaving = _interleaved(cascade, packing)
+        cascade = packing.apply(cascade) if interleaving is None else interleaving.apply(cascade)
     return cascade
+
+
+def _interleaved(cascade: Cascade, packing: Pack) -> Interleave | None:
+    """The copy in which the values that one instruction adds up lie together, in place of a plain one; none for other types."""
+    einsum = cascade.einsum(packing.einsum)
+    types = tuple(cascade.tensors[access.tensor].dtype for access in einsum.operands)
+    reduced = [v for v in packing.variables if v not in einsum.output_variables]
+    if (einsum.accumulate, *types) not in DOT_PRODUCT.types or packing.variables[-1] in reduced or not reduced:
+        return None
+    return Interleave(packing.einsum, packing.operand, reduced[-1], DOT_PRODUCT.deep)
 
 
 def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:

@@ -20,6 +20,7 @@ from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split, Unroll
 from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite
 from feinsum_fuse.schedule.steps.vector_steps import Vectorize
+from transforms.products import dot_products
 
 from .runs import run
 from .scripts import ref, refs, split
@@ -201,3 +202,28 @@ def test_the_meaning_of_each_intrinsic_is_an_einsum() -> None:
     """Its characteristic vectors are read from the text."""
     for intrinsic in INTRINSICS.values():
         assert dict(intrinsic.roles) == {"m": (True, True, False), "n": (True, False, True), "k": (False, True, True)}
+
+
+def test_candidates_are_listed_with_reasons() -> None:
+    """Of a scheduled kernel, the loop that fits; of all others why they do not."""
+    sizes = (7, 21, 13)
+    schedule = Schedule(tuple(steps(sizes, "dot_product")[:-2]))
+    found = ff.tensorizations(schedule.apply(cascade_of(sizes, "int8", "int8").kernel()))
+    fitting = [candidate for candidate in found if not candidate.refused]
+    assert [(str(candidate.block), candidate.intrinsic.name) for candidate in fitting] == [
+        (loop, "dot_product") for loop in ("Z.k/1", "Z.m/1", "Z.n/1/0", "Z.n/1/1")
+    ]
+    assert fitting[0].steps == tuple(steps(sizes, "dot_product")[-2:])
+    refused = {(str(candidate.block), candidate.intrinsic.name): candidate.refused for candidate in found if candidate.refused}
+    assert refused["Z.k/1", "outer_product"] == "int8 by int8 to int32 is none of the types of outer_product"
+    assert refused["Z.m/0", "dot_product"] == "Z.m/0 is bound to group.0"
+
+
+def test_a_transform_for_bytes() -> None:
+    """Exact on awkward sizes, with a register tile that does not divide; other types are refused."""
+    cascade = cascade_of((13, 21, 11), "int8", "uint8")
+    inputs = extremes(cascade)
+    program = ff.compile(dot_products.apply(cascade, vectors=1, down=4))
+    assert isinstance(program.schedule.steps[-1], Tensorize)
+    np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])
+    assert not dot_products.applies_to(cascade_of((13, 21, 11), "float32", "float32"))

@@ -49,7 +49,10 @@ WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
     "variance": (["A[m] = X[m,p]", "U[m] = A[m] / 37", "B[m] = (X[m,p] - U[m]) * (X[m,p] - U[m])"], {"M": 5, "P": 37}),
     "perceptron": (["H[m,n] = X[m,k] * V[k,n]", "G[m,n] = relu(H[m,n])", "Y[m,l] = G[m,n] * W[n,l]"], {"M": 19, "N": 23, "K": 17, "L": 13}),
     "elementwise": (["B[m,n] = exp(A[m,n])", "C[m,n] = 2 * B[m,n] + 1"], {"M": 19, "N": 23}),
+    "product of bytes": (["Z[m,n] = A[m,k] * B[k,n]"], {"M": 13, "N": 21, "K": 11}),
 }
+TYPES = {"product of bytes": {"A": "int8", "B": "uint8", "Z": "int32"}}
+"""Of a workload that has types of its own."""
 QUICK = {
     ("permuted", "products.transposed_operands"): "float64",
     ("tall", "products.split_reduction"): "float32",
@@ -67,7 +70,7 @@ ENTRIES = list(transforms().values())
 
 def cascade_of(name: str, dtype: str = "float32") -> Cascade:
     lines, sizes = WORKLOADS[name]
-    return ff.cascade(lines, sizes=sizes, dtypes={"All": dtype})
+    return ff.cascade(lines, sizes=sizes, dtypes=TYPES.get(name, {"All": dtype}))
 
 
 def verify(transform: Transform, cascade: Cascade, **parameters: int) -> None:
@@ -75,7 +78,10 @@ def verify(transform: Transform, cascade: Cascade, **parameters: int) -> None:
     device = find_device("pocl")
     program = ff.compile(transform.apply(cascade, target(device), **parameters), device)
     generator = np.random.default_rng(1)
-    inputs = {name: generator.standard_normal(cascade.fixed_shape(name)).astype(cascade.tensors[name].dtype) for name in cascade.inputs}
+    inputs = {}
+    for name in cascade.inputs:
+        values, dtype = generator.standard_normal(cascade.fixed_shape(name)), np.dtype(cascade.tensors[name].dtype)
+        inputs[name] = (50 * values).astype(np.int64).astype(dtype) if dtype.kind in "iu" else values.astype(dtype)
     expected, found = cascade.reference(**inputs), program(**inputs)
     for tensor in cascade.outputs:
         scale = float(np.abs(expected[tensor]).max()) or 1.0

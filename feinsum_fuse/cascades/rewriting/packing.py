@@ -11,6 +11,7 @@ from pymbolic import var
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
+from ..names import with_underlines
 from ..sequence import AnyCascade
 from ..terms import Access, Einsum, SizeParam, Tensor
 
@@ -35,9 +36,7 @@ class Pack:
         if reason:
             raise CascadeError(f"operand {self.operand!r:.40} of Einsum {einsum.name} cannot be packed: {reason}")
         access = einsum.operands[self.operand]
-        name = f"{access.tensor}_packed"
-        while name in cascade.tensors or name in {other.name for other in cascade.einsums}:
-            name = f"{name}_"
+        name = with_underlines(f"{access.tensor}_packed", {*cascade.tensors, *(other.name for other in cascade.einsums)})
         packed = Access(name, tuple(map(Affine.variable, self.variables)))
         sizes = constantdict({v: einsum.sizes[v] for v in self.variables})
         dtype = cascade.tensors[access.tensor].dtype

@@ -14,6 +14,7 @@ from ...formats.validation.adapter import Adapter, Kinds
 from ..sequence import AnyCascade, Rewriting
 from .batching import Batch, Unbatch
 from .contraction_order import ContractionOrder
+from .interleaving import Interleave
 from .one_pass import OnePass
 from .online import Online
 from .packing import Pack
@@ -21,7 +22,9 @@ from .softmax import ExpandSoftmax
 from .split_reduction import SplitReduction
 from .triangle import Triangle
 
-_KINDS: tuple[type[Rewriting], ...] = (Batch, ContractionOrder, ExpandSoftmax, OnePass, Online, Pack, SplitReduction, Triangle, Unbatch)
+_KINDS: tuple[type[Rewriting], ...] = (
+    *(Batch, ContractionOrder, ExpandSoftmax, Interleave, OnePass, Online, Pack, SplitReduction, Triangle, Unbatch),
+)
 _REWRITING: Kinds[Rewriting] = Kinds("rewriting", {kind.__name__: kind for kind in _KINDS}, lambda kind: 1)
 _REWRITINGS: Adapter[tuple[Rewriting, ...]] = Adapter(tuple[Annotated[Rewriting, _REWRITING], ...], "list of rewritings", CascadeError)
 

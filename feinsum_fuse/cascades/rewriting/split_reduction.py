@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container
 from dataclasses import dataclass
 
 from constantdict import constantdict
@@ -12,6 +11,7 @@ from pymbolic import substitute, var
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
+from ..names import with_underlines
 from ..sequence import AnyCascade
 from ..terms import Access, Einsum, SizeParam, Tensor
 
@@ -37,9 +37,9 @@ class SplitReduction:
         length = -(-size // self.parts)
         count = -(-size // length)
         taken = {v for other in cascade.einsums for v in other.variables}
-        number = _free(f"{self.variable}_part", taken)
-        tensor = _free(f"{einsum.output.tensor}_part", cascade.tensors)
-        name = _free(f"{einsum.name}_part", {other.name for other in cascade.einsums})
+        number = with_underlines(f"{self.variable}_part", taken)
+        tensor = with_underlines(f"{einsum.output.tensor}_part", cascade.tensors)
+        name = with_underlines(f"{einsum.name}_part", {other.name for other in cascade.einsums})
         output = Access(tensor, (Affine.variable(number), *einsum.output.indices))
         part = self._part(einsum, name, output, number, length, count)
         merge = dataclasses.replace(
@@ -50,7 +50,8 @@ class SplitReduction:
             guards=(),
         )
         old = cascade.tensors[einsum.output.tensor]
-        ranks = (_free(number.upper(), set().union(*(t.ranks for t in cascade.tensors.values()))), *old.ranks) if old.ranks else ()
+        known = set().union(*(t.ranks for t in cascade.tensors.values()))
+        ranks = (with_underlines(number.upper(), known), *old.ranks) if old.ranks else ()
         tensors = {**cascade.tensors, tensor: Tensor(tensor, (count, *old.shape), einsum.accumulate, ranks)}
         position = cascade.einsums.index(einsum)
         einsums = (*cascade.einsums[:position], part, merge, *cascade.einsums[position + 1 :])
@@ -91,10 +92,3 @@ class SplitReduction:
         return dataclasses.replace(
             einsum, name=name, output=output, operands=operands, map=expression, sizes=constantdict(sizes), populate=None, guards=guards
         )
-
-
-def _free(name: str, taken: Container[str]) -> str:
-    """The name, with as many underlines as tell it from those that are taken."""
-    while name in taken:
-        name += "_"
-    return name

@@ -14,11 +14,10 @@ from ..kernel.operations import PRODUCT, VectorOperation
 
 FOUR = 4
 _SUFFIXES = {4: "128", 8: "256", 16: "512"}
-_VNNI = {
-    4: "(defined(__AVX512VNNI__) && defined(__AVX512VL__)) || defined(__AVXVNNI__)",
-    8: "(defined(__AVX512VNNI__) && defined(__AVX512VL__)) || defined(__AVXVNNI__)",
-    16: "defined(__AVX512VNNI__)",
-}
+DOT_INSTRUCTIONS = {"AVX-512 VNNI": "defined(__AVX512VNNI__) && defined(__AVX512VL__)", "AVX-VNNI": "defined(__AVXVNNI__)"}
+"""What has the instruction -> when a compiler takes it."""
+_SHORT = " || ".join(f"({condition})" for condition in DOT_INSTRUCTIONS.values())
+_VNNI = {4: _SHORT, 8: _SHORT, 16: "defined(__AVX512VNNI__)"}
 """Lanes -> when the compiler has the instruction."""
 _PAIRS = {4: "defined(__SSE2__)", 8: "defined(__AVX2__)"}
 _SIGN = "0x80808080"
