@@ -31,10 +31,10 @@ def replacing(file: Path) -> Iterator[Path]:
         scratch.unlink(missing_ok=True)
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Write a text in UTF-8 whole, or leave the file as it is and raise ``OSError``."""
+def write_whole(file: Path, text: str | bytes) -> None:
+    """Write bytes, or a text in UTF-8, whole, or leave the file as it is and raise ``OSError``."""
     with replacing(file) as place:
-        place.write_text(text, encoding="utf-8")
+        place.write_bytes(text.encode() if isinstance(text, str) else text)
 
 
 def state_of(file: str | Path) -> tuple[int, int, int] | None:

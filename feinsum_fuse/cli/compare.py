@@ -48,8 +48,8 @@ def command(
     sweep: SweepOption = None,
     random: Annotated[int, typer.Option("--random", metavar="N", min=0, help="Draw N random legal mappings, too.")] = 0,
     seed: Annotated[int, typer.Option("--seed", metavar="S", help="The seed of --random: the same draws every time.")] = 0,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw predicted against measured times.")] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="The same as a PNG; needs Matplotlib (extra plot).")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw predicted against measured times (extra plot).")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="The same as a PNG.")] = None,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="The same as a page with each mapping on hover.")] = None,
     save: Annotated[Path | None, typer.Option("--save", metavar="FOLDER", help="Write every mapping as a file for run.")] = None,
     components: Annotated[bool, typer.Option("--by-component", help="Take each kernel apart: compute, memory, copies, cores.")] = False,
@@ -194,19 +194,19 @@ def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:
 
 def _draw(comparison: Comparison, svg: Path | None, png: Path | None, html: Path | None) -> None:
     """The pictures that are asked for; a remark if there is nothing to draw."""
-    from ..report.scatter import bitmap, page, scatter
+    from ..pages.compared import page, scatter
+    from ..pages.picture import picture
 
     wanted = [file for file in (svg, png, html) if file is not None]
     if wanted and not comparison.judged:
         note(f"nothing was both predicted and measured: {', '.join(map(str, wanted))} not written")
         return
     if svg is not None:
-        draw(svg, scatter(comparison))
+        draw(svg, picture(scatter(comparison)))
     if html is not None:
         draw(html, page(comparison))
     if png is not None:
-        bitmap(comparison, png)
-        note(f"wrote {png}")
+        draw(png, picture(scatter(comparison), "png"))
 
 
 def _data(comparison: Comparison, seed: int | None) -> dict[str, object]:

@@ -85,7 +85,7 @@ def check_places(folder: Path | None, *files: Path | None) -> None:
         raise Error(f"cannot write into {folder}: it is no folder")
 
 
-def draw(file: Path, picture: str) -> None:
+def draw(file: Path, picture: str | bytes) -> None:
     """Write a picture; raises :class:`~feinsum_fuse.errors.Error` if the file cannot be written."""
     try:
         write_whole(file, picture)

@@ -136,7 +136,10 @@ def _emit_sweep(found: Sweep, svg: Path | None, as_json: bool) -> None:
     else:
         emit(found)
     if svg is not None:
-        draw(svg, found._repr_svg_())
+        from ..pages import figures
+        from ..pages.picture import picture
+
+        draw(svg, picture(figures.swept(found)))
 
 
 def _floor(floor: Bounds) -> dict[str, object]:

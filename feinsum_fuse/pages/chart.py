@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
-from ..report.staircase import amount
+from ..formats.writing.amounts import amount
 
 Kind = Literal["points", "line", "steps", "bars"]
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442")
@@ -54,6 +54,10 @@ class Series:
     """(low, high) around each position: the bars of its error."""
     y_range: tuple[tuple[float, float], ...] = ()
     dashed: bool = False
+    width: float = 1.4
+    """Of a line: where lines coincide, the narrower lies on the wider, and all of them are seen."""
+    marked: bool = False
+    """Whether each position of a line has a mark: a line of one position is seen, too."""
     colour: str = ""
     """Default: the next of :data:`PALETTE`."""
 
@@ -126,10 +130,12 @@ def _trace(chart: Chart, series: Series, colour: str) -> dict[str, object]:
     }  # fmt: skip
     if series.kind == "bars":
         return {**trace, "type": "bar", "marker": {"color": colour}}
-    trace |= {"type": "scatter", "mode": "markers" if series.kind == "points" else "lines"}
+    mode = "markers" if series.kind == "points" else "lines+markers" if series.marked else "lines"
+    trace |= {"type": "scatter", "mode": mode}
     trace |= {"marker": {"color": colour, "size": 9}} if series.kind == "points" else {}
     if series.kind != "points":
-        line = {"color": colour, "dash": "dash" if series.dashed else "solid", "shape": "hv" if series.kind == "steps" else "linear"}
+        shape = "hv" if series.kind == "steps" else "linear"
+        line = {"color": colour, "dash": "dash" if series.dashed else "solid", "shape": shape, "width": series.width}
         trace |= {"line": line}
     for name, middle, ranges in (("error_x", series.x, series.x_range), ("error_y", series.y, series.y_range)):
         if ranges:

@@ -7,17 +7,23 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ..errors import Error
 from ..formats.arch import Compute, Memory
+from ..formats.writing.amounts import amount
 from ..mapper.curves import Curve
+from ..mapper.errors import NoMappingError
 from ..mapper.result import Result
 from ..model.floor import bounds
 from ..model.prediction import Figures, Prediction
 from ..report.bytes_moved import bytes_moved
-from ..report.staircase import NAMES, amount
+from ..report.sweep import Sweep
 from .chart import GREY, PALETTE, Chart, ChartAxis, Series
 from .subject import Case, Course
 
 SECONDS = ChartAxis("time", "s")
+NAMES = {"unfused": "unfused", "whole": "whole intermediates", "ffmr": "fused by FFMR", "all": "any LoopTree"}
+WIDTHS = {"unfused": 8.0, "whole": 5.5, "ffmr": 3.5, "all": 1.5}
+"""Of the curves' lines."""
 MOST_NAMED = 7
 """Series of one chart that have a colour of their own; the least of more are added up."""
 
@@ -199,19 +205,67 @@ def _bars(key: str, title: str, y: ChartAxis, places: tuple[str, ...], series: t
     return Chart(key, title, ChartAxis("", categories=places), y, series, caption, stacked=True)
 
 
-def curves(found: Sequence[Curve]) -> Chart | None:
-    """Orojenesis: least traffic of the outermost memory over the size of another."""
+def curves(found: Sequence[Curve]) -> Chart:
+    """Orojenesis: least traffic of the outermost memory, or least energy, over the size of another, and what that memory has.
+
+    The legend says what each kind reaches there. Raises :class:`~feinsum_fuse.errors.Error` if there is nothing to draw.
+    """
     kinds = [one for one in found if one.points]
     if not kinds:
-        return None
-    series = [
-        Series(NAMES[one.kind], "steps", tuple(p.size for p in one.points), tuple(one.height(p) for p in one.points)) for one in kinds
-    ]
+        raise Error("There is no curve to draw.")
     first = kinds[0]
-    y = ChartAxis(f"least {first.against}", "bit" if first.against == "traffic" else "J", log=True)
+    unit = "bit" if first.against == "traffic" else "J"
+    finite = 0 < first.capacity < math.inf
+    heights = [one.height(point) for one in kinds for point in one.points]
+    least = min([point.size for one in kinds for point in one.points if point.size > 0] or [2.0]) / 2
+    most = 1.25 * max([point.size for one in kinds for point in one.points] + [first.capacity] * finite + [2 * least])
+    series = [_curve(one, unit, finite, (least, most)) for one in kinds]
+    if finite:
+        name = f"{first.memory} has {amount(first.capacity, 'bit')}"
+        series.append(Series(name, "line", (first.capacity,) * 2, (min(heights), max(heights)), dashed=True, colour="#000000"))
+    what = f"least traffic of {kinds[0].points[0].outer}" if first.against == "traffic" else "least energy"
     x = ChartAxis(f"size of {first.memory}", "bit", log=True)
-    caption = f"Left of a step no mapping of its kind moves as little through {first.points[0].outer}."
-    return Chart("curves", f"What a larger {first.memory} would bring", x, y, tuple(series), caption)
+    caption = "Left of a step no mapping of its kind does as well."
+    title = f"What a larger {first.memory} would bring"
+    return Chart("curves", title, x, ChartAxis(what, unit, log=True), tuple(series), caption)
+
+
+def _curve(one: Curve, unit: str, finite: bool, ends: tuple[float, float]) -> Series:
+    """A staircase between two ends; its name says what it comes to at the memory's capacity, if that is finite.
+
+    What needs no room has no place on a logarithmic axis, and lies at the left end.
+    """
+    name = NAMES[one.kind]
+    if finite:
+        try:
+            name += f": {amount(one.height(one.at(one.capacity)), unit)}"
+        except NoMappingError:
+            name += ": does not fit"
+    least, most = ends
+    x, y = tuple(point.size or least for point in one.points), tuple(one.height(point) for point in one.points)
+    notes = tuple("" if point.size else "needs no room: drawn at the left end" for point in one.points)
+    return Series(name, "steps", (*x, most), (*y, y[-1]), (*notes, f"any larger {one.memory}, too"), width=WIDTHS[one.kind], marked=True)
+
+
+def swept(found: Sweep) -> Chart:
+    """Predicted times over the first variable, and floors: a line for each mapping and each combination of the other variables' values."""
+    every = list(dict.fromkeys(point.values[found.names[0]] for point in found.points))
+    numbers = [value for value in every if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) == len(every):
+        places: dict[object, float] = {value: float(value) for value in numbers}
+        axis = ChartAxis(found.names[0], log=min(numbers) > 0)
+    else:
+        places = {value: float(number) for number, value in enumerate(every)}
+        axis = ChartAxis(found.names[0], categories=tuple(map(str, every)))
+    series = []
+    for number, (name, points) in enumerate(found.lines().items()):
+        points = sorted(points, key=lambda point: places[point.values[found.names[0]]])
+        x, colour = tuple(places[point.values[found.names[0]]] for point in points), PALETTE[number % len(PALETTE)]
+        series.append(Series(name, "line", x, tuple(p.latency for p in points), marked=True, colour=colour))
+        floors = tuple(point.floor if point.floor > 0 else math.nan for point in points)
+        series.append(Series(f"{name}, floor", "line", x, floors, dashed=True, colour=colour))
+    title = f"Predicted time over {', '.join(found.names)}"
+    return Chart("sweep", title, axis, ChartAxis("predicted time", "s", log=True), tuple(series))
 
 
 def front(result: Result, place: int, name: str) -> Chart:

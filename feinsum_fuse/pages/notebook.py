@@ -180,10 +180,8 @@ def result_html(value: Result) -> str:
 @presentation.html.register
 def tuned_html(value: Tuned) -> str:
     """The fastest candidates, and the course of the search."""
-    times = tuple((one.measured, one.origin) for one in value.history)
-    course = Course("Tuning", times, value.default.median, value.floor)
     note = f"{time_text(value.measurement.median)}, the default mapping {time_text(value.default.median)}; {value.device}"
-    return fragment("Tuned", [_table("candidates", value)], [figures.course(course, 0)], note=note)
+    return fragment("Tuned", [_table("candidates", value)], [figures.course(Course.of(value), 0)], note=note)
 
 
 @presentation.html.register

@@ -35,7 +35,7 @@ def picture(chart: Chart, form: Literal["svg", "png"] = "svg") -> bytes:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise Error("pictures need Matplotlib", hint="Install the extra: pip install 'feinsum_fuse[report]'.") from error
+        raise Error("pictures need Matplotlib", hint="Install the extra: pip install 'feinsum_fuse[plot]'.") from error
     # A name may have dollars, and a page's reader may search for a text in its pictures.
     with mpl.rc_context({"text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": chart.key, "font.size": 9}):
         figure = Figure(figsize=SIZE, layout="constrained")
@@ -67,7 +67,7 @@ def _draw(chart: Chart, figure: Figure) -> None:
         if series.kind == "bars":
             _bars(axes, chart, series, chart.colour(place), bars.index(series), len(bars), standing)
         else:
-            _marks(axes, series, chart.colour(place))
+            _marks(axes, series, chart.colour(place), f"{chart.key}-{place}")
     if chart.x.categories:
         axes.set_xlim(-0.5, len(chart.x.categories) - 0.5)
     _ticks(axes.xaxis, chart.x)
@@ -87,15 +87,26 @@ def _bars(axes: Axes, chart: Chart, series: Series, colour: str, number: int, co
             standing[round(x)] += height
 
 
-def _marks(axes: Axes, series: Series, colour: str) -> None:
+def _marks(axes: Axes, series: Series, colour: str, name_in_file: str) -> None:
     if series.kind == "points":
         x, y = _arms(series.x, series.x_range), _arms(series.y, series.y_range)
         name = shortened(series.name, NAME)
-        axes.errorbar(series.x, series.y, y, x, fmt="o", markersize=5, color=colour, capsize=2, elinewidth=0.9, label=name)
+        drawn = axes.errorbar(series.x, series.y, y, x, fmt="o", markersize=5, color=colour, capsize=2, elinewidth=0.9, label=name)
+        drawn[0].set_gid(name_in_file)
         return
     style = "steps-post" if series.kind == "steps" else "default"
     dashes = "--" if series.dashed else "-"
-    axes.plot(series.x, series.y, dashes, drawstyle=style, color=colour, linewidth=1.4, label=shortened(series.name, NAME))
+    axes.plot(
+        series.x,
+        series.y,
+        dashes,
+        drawstyle=style,
+        color=colour,
+        linewidth=series.width,
+        marker="o" if series.marked else None,
+        markersize=series.width + 1.5,
+        label=shortened(series.name, NAME),
+    )
 
 
 def _arms(middle: tuple[float, ...], ranges: tuple[tuple[float, float], ...]) -> list[list[float]] | None:
@@ -108,7 +119,7 @@ def _arms(middle: tuple[float, ...], ranges: tuple[tuple[float, float], ...]) ->
 
 def _ticks(axis: Axis, what: ChartAxis) -> None:
     """Names, or numbers with the prefix of their unit."""
-    from matplotlib.ticker import EngFormatter, NullFormatter
+    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     if what.categories:
         names = [shortened(name, NAME) for name in what.categories]
@@ -116,6 +127,11 @@ def _ticks(axis: Axis, what: ChartAxis) -> None:
         axis.set_ticks(range(len(names)), names, rotation=30 if aslant else 0, ha="right" if aslant else "center")
         return
     if what.unit == "%":
+        return
+    if what.unit == "bit" and what.log:
+        axis.set_major_locator(LogLocator(base=2))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: what.text(value)))
+        axis.set_minor_locator(NullLocator())
         return
     axis.set_major_formatter(EngFormatter(unit=what.unit))
     low, high = axis.get_view_interval()

@@ -63,7 +63,7 @@ class Report:
 
     def searches(self) -> list[Chart]:
         """The figures of searches."""
-        found = [figures.curves(self.curves)]
+        found = [figures.curves(self.curves)] if self.curves else []
         found += [figures.front(result, place, name) for place, (name, result) in enumerate(self.results.items())]
         found += [figures.course(course, place) for place, course in enumerate(self.courses)]
         return [chart for chart in found if chart is not None and chart.series]

@@ -18,6 +18,7 @@ from ..formats.validation.adapter import Adapter
 from ..model.hardware.placement import place_caches
 from ..model.prediction import Prediction
 from ..report.predicted import Predicted, as_run
+from ..tuning.tuned import Tuned
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ class Course:
     """(time or ``None`` for a failure, where the candidate came from) in the order of measuring."""
     default: float
     floor: float
+
+    @classmethod
+    def of(cls, tuned: Tuned, name: str = "Tuning") -> Course:
+        """That of a search which has just ended."""
+        return cls(name, tuple((one.measured, one.origin) for one in tuned.history), tuned.default.median, tuned.floor)
 
     @classmethod
     def read(cls, file: Path) -> Course:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..formats.spec import Spec
+from ..formats.writing.amounts import amount
 from ..formats.writing.drawing import einsums_below, iterations
 from ..formats.writing.text_tables import SEQUENTIAL_TEXTS, node_text
 from ..model.accelforge.einsum_nest import KeptByHardware
 from ..model.prediction import Prediction
 from ..report.bytes_moved import Move, bytes_moved
-from ..report.staircase import amount
 
 LoopKey = tuple[str, str, int]
 """(Einsum, rank variable, tile): what a loop of the mapping and a loop of the kernel have in common."""

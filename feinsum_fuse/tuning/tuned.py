@@ -1,4 +1,4 @@
-"""What a search has found, and how: it prints itself, and draws its own course."""
+"""What a search has found, and how: it prints itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ..device.program.program import Program
 from ..device.timing.measurement import Measurement, time_text
 from ..device.timing.outcome import Outcome
 from ..formats.spec import Spec
-from ..formats.writing.svg import document, text
 from ..presentation import InNotebooks, table
 from .candidate import ORIGIN
 
@@ -20,7 +19,6 @@ WITHIN = 1.1
 """How many times as long as the fastest the best transform may take, before the catalogue is said to lack one."""
 SHOWN = 8
 """Candidates in the table of the fastest."""
-WIDTH, HEIGHT, MARGIN = 640.0, 320.0, 64.0
 
 
 @dataclass(frozen=True)
@@ -128,39 +126,3 @@ class Tuned(InNotebooks):
                 time_text(tried.measured),
                 f"{seen[0].measured / tried.measured:.2f}",
             ]
-
-    def _repr_svg_(self) -> str:
-        """Time against the number of measurements: each candidate a point, the best so far a line, default and floor dashed."""
-        return course([tried.measured for tried in self.history], self.default.median, self.floor)
-
-
-def course(times: list[float | None], default: float, floor: float) -> str:
-    """The picture of a search; ``None`` for failures."""
-    known = [seconds for seconds in times if seconds is not None]
-    levels = [level for level in (*known, default, floor) if level > 0 and math.isfinite(level)] or [1.0]
-    low, high = math.log10(min(levels)) - 0.05, math.log10(max(levels)) + 0.05
-
-    def x(number: int) -> float:
-        return MARGIN + (number + 0.5) / max(1, len(times)) * (WIDTH - 2 * MARGIN)
-
-    def y(seconds: float) -> float:
-        return HEIGHT - MARGIN - (math.log10(seconds) - low) / (high - low) * (HEIGHT - 2 * MARGIN)
-
-    shapes = [f'<rect x="{MARGIN}" y="{MARGIN}" width="{WIDTH - 2 * MARGIN}" height="{HEIGHT - 2 * MARGIN}" fill="none" stroke="#888"/>']
-    for level, name in ((default, "default"), (floor, "floor")):
-        if level > 0 and math.isfinite(level):
-            height = y(level)
-            shapes.append(f'<path d="M{MARGIN} {height:.1f}H{WIDTH - MARGIN}" stroke="#888" stroke-dasharray="4 3"/>')
-            shapes.append(text(WIDTH - MARGIN - 60, height - 8, f"{name} {time_text(level)}"))
-    best, path = math.inf, ""
-    for number, seconds in enumerate(times):
-        if seconds is None:
-            continue
-        shapes.append(f'<circle cx="{x(number):.1f}" cy="{y(seconds):.1f}" r="2.5" fill="#c8553d"/>')
-        if seconds < best:
-            best = seconds
-            path += f"{'H' if path else 'M'}{x(number):.1f}{'V' if path else ' '}{y(seconds):.1f}"
-    if path:
-        shapes.append(f'<path d="{path}H{x(len(times) - 1):.1f}" fill="none" stroke="#1b6ca8" stroke-width="2"/>')
-    shapes.append(text(WIDTH / 2, HEIGHT - MARGIN + 20, f"{len(times)} candidates, in the order in which they were measured"))
-    return document(WIDTH, HEIGHT, shapes, "times of candidates against their number")

@@ -11,6 +11,8 @@ import typer
 
 import feinsum_fuse as ff
 from feinsum_fuse.cli.options import combinations
+from feinsum_fuse.pages.figures import swept
+from feinsum_fuse.report.sweep import Sweep, SweptPoint
 from tests.cli.conftest import Invoke
 from tests.cli.files import MAPPING, write
 
@@ -64,10 +66,22 @@ def test_the_table_and_the_picture(invoke: Invoke, files: list[str], tmp_path: P
     assert [row.split()[1:3] for row in rows] == [["8", "1"], ["8", "2"], ["16", "1"], ["16", "2"]]
     picture = ElementTree.parse(tmp_path / "out.svg").getroot()
     name = "{http://www.w3.org/2000/svg}"
-    circles = list(picture.iter(f"{name}circle"))
-    assert len(circles) == 4 and len(list(picture.iter(f"{name}polyline"))) == 4  # two lines, and a floor of each
-    small, large = (float(circles[k].attrib["cy"]) for k in (0, 1))
-    assert large < small  # more rows take longer, and longer is further up
+    texts = [item.text or "" for item in picture.iter(f"{name}text")]
+    assert {"M", "predicted time [s]", "mapping TM=1", "mapping TM=1, floor", "mapping TM=2", "mapping TM=2, floor"} <= set(texts)
+
+
+def test_the_chart_has_a_line_for_each_combination_and_its_floor() -> None:
+    points = [
+        SweptPoint("tiled", {"M": m, "TM": t}, 1e-6 * m * t, 1.0, 1e-7 * m, "Main", {"Z": "Main"}) for t in (1, 2) for m in (32, 8, 16)
+    ]
+    chart = swept(Sweep(("M", "TM"), tuple(points)))
+    assert [(series.name, series.dashed) for series in chart.series] == [
+        ("tiled TM=1", False), ("tiled TM=1, floor", True), ("tiled TM=2", False), ("tiled TM=2, floor", True),
+    ]  # fmt: skip
+    assert chart.series[2].x == (8, 16, 32) and chart.series[2].y == pytest.approx((16e-6, 32e-6, 64e-6))
+    assert chart.x.log and not chart.x.categories
+    named = [SweptPoint("tiled", {"KIND": kind}, 1e-6, 1.0, 0.0, "Main", {}) for kind in ("b", "a")]
+    assert swept(Sweep(("KIND",), tuple(named))).x.categories == ("b", "a")
 
 
 def test_what_is_no_mapping_is_left_out_with_its_reason(invoke: Invoke, files: list[str]) -> None:

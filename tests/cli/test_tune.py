@@ -22,7 +22,7 @@ def test_the_best_mapping_is_written_for_run(invoke: Invoke, tmp_path: Path) -> 
     data = json.loads(answer.out)
     assert data["measured"] == 1 and data["median_s"] > 0 and data["history"][0]["origin"] == "default"
     assert ff.load(best).mapping is not None
-    assert picture.read_text().startswith("<svg")
+    assert "<svg" in picture.read_text()
 
 
 def test_a_file_without_a_workload_is_refused(invoke: Invoke) -> None:

@@ -16,11 +16,13 @@ from werkzeug.serving import make_server
 
 from feinsum_fuse.archive import record
 from feinsum_fuse.pages.browser.application import application
+from feinsum_fuse.pages.compared import page as compared
 from feinsum_fuse.pages.report import page as written
 from tests.archive.samples import measurement, product, tiled
 from tests.pages.chromium import browser, watched
 from tests.pages.hostile import NAMES
 from tests.pages.test_report import matvecs, reported
+from tests.report.test_comparison import comparison
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -110,3 +112,25 @@ def test_an_archive_is_filtered_compared_and_runs_no_script(chromium: Browser, s
     assert page.locator("img").evaluate("image => image.complete && image.naturalWidth > 0")
     assert complaints == []
     page.close()
+
+
+def test_a_comparison_shows_the_mapping_under_the_pointer(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "comparison.html"
+    file.write_text(compared(comparison([(10, 10), (0, 10), (30, 10)], NAMES[0])))
+    page = chromium.new_page()
+    complaints = watched(page)
+    page.goto(file.as_uri())
+    points = page.locator("svg .mapping")
+    assert points.count() == 2 and not page.locator("#trees").is_visible()
+    points.nth(1).hover()
+    assert f"{NAMES[0]} 2: measured" in page.locator("#shown").inner_text()
+    points.nth(0).focus()
+    assert f"{NAMES[0]} 0: measured" in page.locator("#shown").inner_text()
+    page.locator("tbody tr[data-place='1']").hover()
+    assert f"{NAMES[0]} 1: measured" in page.locator("#shown").inner_text()
+    assert complaints == []
+    page.close()
+    silent = chromium.new_context(java_script_enabled=False).new_page()
+    silent.goto(file.as_uri())
+    assert silent.locator("#trees article").nth(2).is_visible()
+    silent.context.close()

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 def show_curves(spec: Spec, memory: str, against: str, svg: Path | None, output: Path | None, as_json: bool) -> None:
     """Print curves of all kinds, draw them, and write the mapping that fits the memory as it is."""
     from ...mapper.curves import KINDS, curve
-    from ...report.staircase import staircase
 
     curves = [curve(spec, memory, kind, against=against, progress=progress) for kind in KINDS]  # type: ignore[arg-type]
     emit_json(_data(curves)) if as_json else emit("\n\n".join(map(repr, curves)))
@@ -24,7 +23,10 @@ def show_curves(spec: Spec, memory: str, against: str, svg: Path | None, output:
         widest = curves[-1]
         draw(output, _mapping_file(widest, widest.at(widest.capacity)))
     if svg is not None:
-        draw(svg, staircase(curves))
+        from ...pages import figures
+        from ...pages.picture import picture
+
+        draw(svg, picture(figures.curves(curves)))
 
 
 def _data(curves: Sequence[Curve]) -> dict[str, object]:

@@ -82,7 +82,11 @@ def command(
         else:
             draw(save, file_text(tuned, tuned.spec))
     if svg is not None:
-        draw(svg, tuned._repr_svg_())
+        from ...pages import figures
+        from ...pages.picture import picture
+        from ...pages.subject import Course
+
+        draw(svg, picture(figures.course(Course.of(tuned), 0)))
 
 
 def _asked(files: Sequence[Path], given: dict[str, Any], include_dirs: Sequence[Path] | None, top_keys: Sequence[str] | None) -> Spec:

@@ -15,3 +15,8 @@ def prefixed(value: float, unit: str, *, binary: bool = False) -> str:
         return f"{value / 1024**power:.3g} {BINARY[power]}{unit}"
     power = 0 if value <= 0 else min(max(3 * math.floor(math.log10(value) / 3 + 1e-12), min(DECIMAL)), max(DECIMAL))
     return f"{value / 10.0**power:.3g} {DECIMAL[power]}{unit}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A figure as text: bits by powers of two (``64 Kibit``), others by powers of ten (``2.5 µJ``)."""
+    return prefixed(value, unit, binary=unit == "bit")
