@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .optimization.optimization import optimize
     from .optimization.ranges import optimize_range
     from .patterns.registry import transforms_for
+    from .quantization import dequantize4, quantize4
     from .raising.raising import raise_mapping
     from .report.explanation import explain
     from .schedule.intrinsics.candidates import tensorizations
@@ -84,6 +85,7 @@ __all__ = [
     "compile",
     "curve",
     "default_mapping",
+    "dequantize4",
     "einsum",
     "explain",
     "explore",
@@ -97,6 +99,7 @@ __all__ = [
     "optimize_range",
     "predict",
     "predict_many",
+    "quantize4",
     "query",
     "raise_mapping",
     "record",
@@ -118,6 +121,7 @@ _MODULES = {
     "compile": "compilation.compilation",
     "curve": "mapper.curves",
     "default_mapping": "mappings.default_mapping",
+    "dequantize4": "quantization",
     "einsum": "numpy_einsum",
     "explain": "report.explanation",
     "explore": "mapper.exploration",
@@ -131,6 +135,7 @@ _MODULES = {
     "optimize_range": "optimization.ranges",
     "predict": "model.evaluation",
     "predict_many": "model.evaluation",
+    "quantize4": "quantization",
     "query": "archive.facts.retrieval",
     "raise_mapping": "raising.raising",
     "record": "archive.facts.recording",

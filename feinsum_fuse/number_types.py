@@ -12,6 +12,8 @@ with suppress(ImportError):
 
 BFLOAT16 = "bfloat16"
 """The first 16 bits of a float32. Tensors are stored so; what is computed with them is computed in float32."""
+WIDENED = "bfloat_value"
+"""What kernels call the float32 that a number of bfloat16 is."""
 
 
 def kind_of(dtype: str | np.dtype[Any]) -> str:

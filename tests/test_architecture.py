@@ -13,7 +13,7 @@ ROOT = Path(feinsum_fuse.__file__).resolve().parent
 MOST_MODULES = 12
 """More of them in one folder, its ``__init__`` not counted, and it should have folders itself."""
 ORDER = (
-    *("cache_folder", "errors", "number_types", "arguments", "executors", "progress", "whole_file", "field_types"),
+    *("cache_folder", "errors", "number_types", "arguments", "quantization", "executors", "progress", "whole_file", "field_types"),
     *("presentation", "formats", "cascades", "schedule"),
     *("codegen", "lowering", "raising", "mappings", "patterns"),
     *("model", "device", "archive", "mapper", "tuning", "compilation", "optimization", "arraycontext"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..arguments import COUNT, NOTHING, TEXT, collection, described, expect, mapping
 from ..errors import CascadeError
+from ..quantization import GROUP, checked_group
 from .sequence import EinsumSequence
 
 if TYPE_CHECKING:
@@ -91,6 +92,13 @@ class Cascade(EinsumSequence):
 
         expect(variables, collection("names of rank variables", TEXT), "the order of the copy's axes", CascadeError)
         return Pack(einsum, operand, tuple(variables)).apply(self)
+
+    def in_four_bits(self, tensor: str, group: int = GROUP) -> Cascade:
+        """The cascade with an input in four bits, as quantize4 gives it: :class:`feinsum_fuse.cascades.four_bits.InFourBits`."""
+        from .four_bits import InFourBits
+
+        expect(tensor, TEXT, "the name of a tensor", CascadeError)
+        return InFourBits(tensor, checked_group(group, CascadeError)).apply(self)
 
     def batch(self, *einsums: str) -> Cascade:
         """The cascade with these Einsums over common rank variables: :class:`feinsum_fuse.cascades.rewriting.batching.Batch`."""

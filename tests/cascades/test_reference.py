@@ -36,6 +36,8 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "expm1": math.expm1,
     "floor": math.floor,
     "round": round,
+    "low4": lambda x: int(x) % 16 - 8,
+    "high4": lambda x: int(x) // 16 % 16 - 8,
     "isnan": math.isnan,
     "sign": lambda x: (x > 0) - (x < 0),
     "where": lambda condition, yes, no: yes if condition else no,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import loopy as lp
@@ -17,10 +17,7 @@ from pymbolic.typing import Expression
 
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.language.reductions import SYMBOLS, Reduction
-from ...number_types import BFLOAT16
-
-WIDENED = "bfloat_value"
-"""What kernels call the float32 that a number of bfloat16 is."""
+from ...number_types import BFLOAT16, WIDENED
 
 
 def loopy_operation(reduction: Reduction) -> operations.ReductionOperation:
@@ -43,6 +40,17 @@ class MapFunction(ScalarCallable):  # type: ignore[misc]
             return self.copy(arg_id_to_dtype=constantdict(known)), clbl_inf_ctx
         name = IN_KERNELS[self.name].opencl if self.name in IN_KERNELS else self.name
         return self.copy(name_in_target=name, arg_id_to_dtype=constantdict({**known, -1: known[0]})), clbl_inf_ctx
+
+
+    def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
+        function = IN_KERNELS.get(self.name)
+        if function is not None and function.is_ours:
+            yield f"06_{function.name}", function.scalar_text
+
+    def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
+        # loopy keeps generated code on disk: another definition is another function.
+        key_builder.update_for_dataclass(key_hash, self)
+        key_builder.rec(key_hash, list(self.generate_preambles(None)))
 
 
 class Widening(MapFunction):

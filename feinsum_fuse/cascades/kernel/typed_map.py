@@ -14,9 +14,8 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError, UnsupportedTypeError
 from ...formats.language.functions import FUNCTIONS
-from ...number_types import BFLOAT16, computed_in, scalar
+from ...number_types import BFLOAT16, WIDENED, computed_in, scalar
 from ..maps import primitive, variables_in
-from .callables import WIDENED
 
 LONGEST_PRODUCT = 1024
 """Operations and operands of a power that is written as a product: nested powers would grow without limit. Longer ones are computed."""

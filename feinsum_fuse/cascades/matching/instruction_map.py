@@ -17,7 +17,7 @@ from pymbolic.typing import Expression
 from ...formats.affine import Affine
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.workload import operand_name
-from ..kernel.callables import WIDENED
+from ...number_types import WIDENED
 from ..kernel.typed_map import Integers
 from .array_types import Refusal, Types
 from .rule import Computed, Element, affine, arrays_in, called_rule, element

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from ...errors import CascadeError
 from ...formats.validation.adapter import Adapter, Kinds
+from ..four_bits import InFourBits
 from ..sequence import AnyCascade, Rewriting
 from .batching import Batch, Unbatch
 from .contraction_order import ContractionOrder
@@ -23,7 +24,7 @@ from .split_reduction import SplitReduction
 from .triangle import Triangle
 
 _KINDS: tuple[type[Rewriting], ...] = (
-    *(Batch, ContractionOrder, ExpandSoftmax, Interleave, OnePass, Online, Pack, SplitReduction, Triangle, Unbatch),
+    *(Batch, ContractionOrder, ExpandSoftmax, InFourBits, Interleave, OnePass, Online, Pack, SplitReduction, Triangle, Unbatch),
 )
 _REWRITING: Kinds[Rewriting] = Kinds("rewriting", {kind.__name__: kind for kind in _KINDS}, lambda kind: 1)
 _REWRITINGS: Adapter[tuple[Rewriting, ...]] = Adapter(tuple[Annotated[Rewriting, _REWRITING], ...], "list of rewritings", CascadeError)

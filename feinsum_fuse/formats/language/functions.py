@@ -15,7 +15,7 @@ from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
 from .error_function import erf
-from .vector_functions import COS, ERF, EXP, LOG, MAX, MIN, SIN, TANH
+from .vector_functions import COS, ERF, EXP, HIGH4, LOG, LOW4, MAX, MIN, SIN, TANH
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -67,6 +67,8 @@ class Function:
     own: str = ""
     """OpenCL C of our own for vectors of float32 (:mod:`.vector_functions`), for devices whose functions on vectors are slow
     or wrong."""
+    is_ours: bool = False
+    """Whether OpenCL C has none: then ``own`` is for scalars and vectors of every floating-point type."""
     is_periodic: bool = False
     """Whether its argument is first brought into a period, which devices may get wrong (``Quirks.mixed_arguments``)."""
 
@@ -82,6 +84,19 @@ class Function:
     def opencl_name(self, kind: str) -> str:
         """OpenCL C's name for a kind of element type: ``f`` for floating-point numbers."""
         return self.opencl if kind == "f" else self.opencl_integers or self.opencl
+
+    def text_of(self, name: str, kind: str, whole: str) -> str:
+        """The OpenCL C text, under a name, of a function that OpenCL lacks, for a type and that of as many whole numbers."""
+        text = self.own
+        for word, meaning in (("NAME", name), ("VECTOR", kind), ("INTS", whole)):
+            text = text.replace(word, meaning)
+        return text.strip()
+
+    @property
+    def scalar_text(self) -> str:
+        """The same for single numbers of every floating-point type."""
+        single, double = (self.text_of(self.opencl, kind, "int") for kind in ("float", "double"))
+        return f"{single}\n#ifdef cl_khr_fp64\n{double}\n#endif"
 
     @property
     def is_called(self) -> bool:
@@ -99,6 +114,7 @@ def _composed(name: str, arity: int, composed: Callable[..., Expression], **fact
 
 
 _STEP: dict[str, Any] = {"of_integers": "same", "is_finite": True, "is_real": True, "amplification": 0.0, "cycles": (0.5, 0.5)}
+_BITS: dict[str, Any] = {"is_ours": True, "is_finite": True, "is_real": True, "cycles": (1.5, 1.5)}
 _ROWS = (
     _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, own=EXP),
     _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)", own=LOG),
@@ -140,6 +156,9 @@ _ROWS = (
     _function("floor", np.floor, **_STEP),
     # Half to even, as NumPy does it; what OpenCL C calls round goes away from zero.
     _function("round", np.rint, kernel="rint", opencl="rint", **_STEP),
+    # The four low and the four high bits of a whole number from 0 to 255, which stand for -8 to 7.
+    _function("low4", lambda x: np.asarray(x).astype(np.int64) % 16 - 8.0, own=LOW4, **_BITS),
+    _function("high4", lambda x: np.asarray(x).astype(np.int64) // 16 % 16 - 8.0, own=HIGH4, **_BITS),
     _composed("isnan", 1, lambda x: If(Comparison(x, "!=", x), 1, 0), kernel="isnan"),
     # OpenCL C's gives 0 of what is no number.
     _composed("sign", 1, lambda x: If(Comparison(x, ">", 0), 1, If(Comparison(x, "<", 0), -1, x))),

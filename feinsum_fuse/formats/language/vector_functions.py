@@ -140,3 +140,8 @@ static inline VECTOR NAME(VECTOR x, VECTOR y)
 """Exact; of a number and what is none the number, as ``fmax``."""
 MIN = MAX.replace("y > x", "y < x")
 """Exact; of a number and what is none the number, as ``fmin``."""
+
+LOW4 = """
+static inline VECTOR __attribute__((overloadable)) NAME(VECTOR x) { return convert_VECTOR((convert_INTS(x) & 15) - 8); }"""
+HIGH4 = """
+static inline VECTOR __attribute__((overloadable)) NAME(VECTOR x) { return convert_VECTOR(((convert_INTS(x) >> 4) & 15) - 8); }"""

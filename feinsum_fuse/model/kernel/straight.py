@@ -17,10 +17,10 @@ import numpy as np
 from pymbolic.mapper import WalkMapper
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
-from ...cascades.kernel.callables import WIDENED
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
+from ...number_types import WIDENED
 from ...schedule.tree.nest import For, Nest, Place
 from ..processor import DIVISION
 from .basic_blocks import BasicBlock, CodeLine, average_trips, conditional, stride, variables

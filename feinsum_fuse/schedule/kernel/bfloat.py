@@ -6,8 +6,7 @@ import numpy as np
 from pymbolic.primitives import Call, Variable
 from pymbolic.typing import Expression
 
-from ...cascades.kernel.callables import WIDENED
-from ...number_types import BFLOAT16
+from ...number_types import BFLOAT16, WIDENED
 
 ELEMENT = "bfloat"
 """The C type."""

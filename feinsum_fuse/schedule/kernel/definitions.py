@@ -70,7 +70,7 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 
 def has_own(function: Function, quirks: Quirks) -> bool:
     """Whether kernels call a function of our own on vectors of float32."""
-    return bool(function.own) and (quirks.mixed_arguments if function.is_periodic else quirks.slow_functions)
+    return function.is_ours or (bool(function.own) and (quirks.mixed_arguments if function.is_periodic else quirks.slow_functions))
 
 
 def own_function(function: Function, name: str, lanes: int) -> str:
@@ -129,6 +129,8 @@ def definition(operation: VectorOperation, quirks: Quirks) -> str:
     if what.startswith("lane"):
         return f"#define {name}(x) ((x).s{int(what[4:]):x})"
     function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
+    if function is not None and function.is_ours:
+        return function.text_of(f"{name}_of", vector, f"int{lanes}") + f"\n#define {name}(x) {name}_of(x)"
     if function is not None and element == "float" and has_own(function, quirks):
         return own_function(function, name, lanes)
     if function is not None:

@@ -12,12 +12,11 @@ from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Max, Min, Power, Quotient, Variable
 from pymbolic.typing import Expression
 
-from ...cascades.kernel.callables import WIDENED
 from ...formats.affine import Affine
 from ...formats.language.functions import IN_KERNELS, Function
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
-from ...number_types import BFLOAT16, computed_in
+from ...number_types import BFLOAT16, WIDENED, computed_in
 from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
@@ -113,7 +112,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
             return arguments[0]
         if len(arguments) > 1:
             return self.call(f"v{function.name}", *arguments)
-        if self.lanes == WIDEST or function.opencl != expr.function.name or (function.own and self.dtype == np.float32):
+        if self.lanes == WIDEST or function.opencl != expr.function.name or function.is_ours or (function.own and self.dtype == np.float32):
             return self.call(f"builtin{function.name}", *arguments)
         return expr.function(*arguments)
 

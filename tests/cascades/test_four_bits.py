@@ -1,0 +1,85 @@
+"""Inputs in four bits: what a cascade becomes, that it computes the same, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.four_bits import InFourBits
+from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
+
+
+def inputs(cascade: Cascade) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(5)
+    return {name: generator.uniform(-1, 1, cascade.fixed_shape(name)).astype("float32") for name in cascade.inputs}
+
+
+def test_what_it_reads_like() -> None:
+    after = ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 4, "K": 8}).in_four_bits("W", 4)
+    byte, high = "W_packed[m, k_group, k_byte]", "x[k_byte+4*k_group+2]"
+    assert repr(after).splitlines() == [
+        "inputs:        W_scales: float32[4, 2], W_packed: uint8[4, 2, 2], x: float32[8]",
+        "outputs:       Z: float32[4]",
+        "# Z",
+        "for m < 4:",
+        f"    Z[m] = sum(k_group < 2, k_byte < 2: W_scales[m, k_group] * (low4({byte}) * x[k_byte+4*k_group] + high4({byte}) * {high}))",
+    ]
+    assert after.rewritings == (InFourBits("W", 4),) == rewritings_from_json(rewritings_to_json(after.rewritings))
+
+
+CASES = {
+    "a product": (["Z[m] = W[m,k] * x[k]"], {"M": 5, "K": 24}, 8),
+    "one group": (["Z[m] = W[m,k] * x[k]"], {"M": 5, "K": 2}, 2),
+    "a group that is not full": (["Z[m] = W[m,k] * x[k]"], {"M": 5, "K": 13}, 4),
+    "one element": (["Z[m] = W[m,k] * x[k]"], {"M": 1, "K": 1}, 2),
+    "nothing beside it": (["Z[m] = W[m,k]"], {"M": 5, "K": 12}, 6),
+    "a batch": (["Z[b,m] = W[b,m,k] * x[b,k]"], {"B": 2, "M": 3, "K": 8}, 4),
+    "a prompt": (["Z[m,n] = W[m,k] * x[k,n]"], {"M": 3, "N": 9, "K": 12}, 4),
+    "a prompt and a group that is not full": (["Z[m,n] = W[m,k] * x[k,n]"], {"M": 3, "N": 9, "K": 13}, 4),
+    "another map": (["Z[m] = sum(exp(W[m,k]) - x[k])"], {"M": 3, "K": 8}, 4),
+    "a maximum": (["Z[m] = max(W[m,k] * x[k])"], {"M": 3, "K": 8}, 4),
+    "two readers": (["A[m] = W[m,k] * x[k]", "Z[m] = W[m,k] * y[k] + A[m]"], {"M": 3, "K": 8}, 4),
+    "windows": (["Z[m,p] = W[m,k] * x[X: p + k]"], {"M": 3, "P": 2, "K": 8}, 4),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_same_values(name: str) -> None:
+    lines, sizes, group = CASES[name]
+    before = ff.cascade(lines, sizes=sizes)
+    after = before.in_four_bits("W", group)
+    arrays = inputs(before)
+    packed, scales = ff.quantize4(arrays["W"], group)
+    expected = before.reference(**{**arrays, "W": ff.dequantize4(packed, scales, sizes["K"])})
+    given = {name: array for name, array in arrays.items() if name != "W"}
+    found = after.reference(**given, W_packed=packed, W_scales=scales)
+    for tensor, values in expected.items():
+        np.testing.assert_allclose(found[tensor], values, rtol=1e-6, atol=1e-6)
+
+
+REFUSED = {
+    "no input; these are A, W": (["T[m,k] = A[m,k] * W[k]", "Z[m] = T[m,k]"], "T", {}),
+    "its elements are int8": (["Z[m] = W[m,k]"], "W", {"W": "int8", "Other": "float32"}),
+    "Einsum Z reads it twice": (["Z[m,n] = W[M: m,k] * W[M: n,k]"], "W", {}),
+    "reads its last axis at k\\+m": (["Z[m] = W[WK: m + k] * x[k]"], "W", {}),
+    "does not reduce k": (["Z[m,k] = W[m,k] * x[k]"], "W", {}),
+    "asks for k itself": (["Z[m] = sum(where(k < 3, W[m,k], 0))"], "W", {}),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_is_refused(reason: str) -> None:
+    lines, tensor, types = REFUSED[reason]
+    cascade = ff.cascade(lines, sizes={"M": 4, "K": 8}, dtypes=types or None)
+    with pytest.raises(ff.CascadeError, match=f"tensor {tensor} cannot be read in four bits: .*{reason}"):
+        cascade.in_four_bits(tensor, 4)
+
+
+def test_groups_and_lengths_that_are_refused() -> None:
+    cascade = ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 4, "K": 8})
+    with pytest.raises(ff.CascadeError, match="groups of 3 elements cannot lie two to a byte"):
+        cascade.in_four_bits("W", 3)
+    with pytest.raises(ff.CascadeError, match="last axis is to have a known length"):
+        ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 4, "K": "n"}).in_four_bits("W", 4)

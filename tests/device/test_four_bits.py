@@ -1,0 +1,53 @@
+"""Programs that read weights in four bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.device.program.export import export
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(4).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "group"),
+    [
+        ("Z[m] = W[m,k] * x[k]", {"M": 40, "K": 64}, 32),
+        ("Z[m] = W[m,k] * x[k]", {"M": 3, "K": 13}, 4),
+        ("Z[m] = W[m,k] * x[k]", {"M": 1, "K": 1}, 2),
+        ("Z[m,n] = W[m,k] * x[k,n]", {"M": 17, "N": 24, "K": 40}, 32),
+    ],
+)
+def test_products(text: str, sizes: dict[str, int], group: int) -> None:
+    cascade = ff.cascade([text], sizes=sizes).in_four_bits("W", group)
+    program = ff.compile(cascade)
+    packed, scales = ff.quantize4(numbers(sizes["M"], sizes["K"]), group)
+    x = numbers(*program.input_shapes["x"])
+    found = program(W_packed=packed, W_scales=scales, x=x)["Z"]
+    expected = ff.dequantize4(packed, scales, sizes["K"]).astype("f8") @ x
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_numbers_are_taken_apart_on_vectors(tmp_path: Path) -> None:
+    cascade = ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 40, "K": 64}).in_four_bits("W")
+    program = ff.compile(cascade)
+    assert "builtinlow4_float8(vconvert_float8(" in program.source and "vload_global_uchar8(W_packed[" in program.source
+    assert ff.match(cascade.kernel()).cascade.key == cascade.key
+    url = f"sqlite:///{tmp_path}/facts.sqlite3"
+    ff.record(ff.measure(program, repeats=2), url=url)
+    assert len(ff.query(cascade, program.device, url=url)) == 1
+    export(program.executable, tmp_path / "files")
+    assert "typedef uint8_t W_packed_element;" in (tmp_path / "files" / "program.h").read_text()
+
+
+def test_scalars() -> None:
+    bytes_ = np.arange(256, dtype=np.uint8)
+    cascade = ff.cascade(["Z[i] = 16*high4(B[i]) + low4(B[i])"], sizes={"I": 256}, dtypes={"B": "uint8", "Other": "float64"})
+    found = ff.compile(cascade)(B=bytes_)["Z"]
+    np.testing.assert_array_equal(found, bytes_.astype(float) - 136)
