@@ -29,6 +29,27 @@ arch:
   - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
 """
 
+UNITS = """
+arch:
+  nodes:
+  - !Memory {name: MainMemory, size: inf, leak_power: 0, area: 0, tensors: {keep: ~Intermediates, may_keep: All},
+      actions: [{name: read, energy: 10, throughput: 64}, {name: write, energy: 10, throughput: 64}]}
+  - !Container {name: Units, spatial: [{name: Unit, fanout: 4, may_reuse: All}]}
+  - !Memory {name: Local, size: SIZE, leak_power: 0, area: 0, tensors: {keep: ~MainMemory, may_keep: All},
+      actions: [{name: read, energy: 1, throughput: 256}, {name: write, energy: 1, throughput: 256}]}
+  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+"""Units with a memory each: intermediates that stay inside are shared in space."""
+
+PAIR = """
+workload:
+  rank_sizes: {M: 16, K: 8, N: 16, L: 8}
+  bits_per_value: {All: 8}
+  einsums:
+  - 'T[m, n] = A[m, k] * B[k, n]'
+  - 'Z[m, l] = T[m, n] * D[n, l]'
+"""
+
 PRODUCT = """
 workload:
   rank_sizes: {M: 256, K: 256, N: 256}
@@ -104,6 +125,17 @@ def _products(count: int, objective: str, side: int = 128, size: int = 65536) ->
     return SearchCase(f"{count} products, {objective}", ("arches/simple.yaml", "workloads/matmuls.yaml"), objective, variables)
 
 
+def _small(arch: str, count: int) -> SearchCase:
+    """Products of 16 on an architecture of AccelForge's examples."""
+    files = (f"arches/{arch}.yaml", "workloads/matmuls.yaml")
+    return SearchCase(f"{count} products of 16 on {arch.split('/')[-1]}", files, "energy", {"N_EINSUMS": count, "M": 16, "KN": 16})
+
+
+def units(size: int | str) -> str:
+    """The units with a memory of so many bits each."""
+    return UNITS.replace("SIZE", str(size))
+
+
 def two_memories(size: int) -> str:
     """The two memories with a buffer of so many bits."""
     return TWO_MEMORIES.replace("SIZE", str(size))
@@ -130,4 +162,8 @@ CASES = (
         {"N_TOKENS": 1024, "MainMemoryEnergy": 10, "GlobalBufferSize": 134217728},
         fused=1,
     ),
+    SearchCase("two products in four units, energy", (units(600), PAIR)),
+    SearchCase("two products in four units, latency", (units(600), PAIR), "latency"),
+    SearchCase("two products in four endless units, latency", (units("inf"), PAIR), "latency"),
+    *(_small(arch, 2) for arch in ("nvdla", "tpu_v4i", "snowcat", "fanout_variations/at_glb", "fanout_variations/at_mac_with_constraints")),
 )

@@ -7,6 +7,7 @@ loops of theirs.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,7 +73,8 @@ class SharedSpace:
         chosen = [number for number, own in enumerate(space.fanout_levels) if own <= level]
         known = chain.classes(level)
         found: dict[Pattern, list[tuple[Integers, int]]] = {}
-        for factors in shared_factors(space.terms, chosen, frozenset() if space.spreads_apart else self.variables, self.per_dimension):
+        every = shared_factors(space.terms, chosen, frozenset() if space.spreads_apart else self.variables, self.per_dimension)
+        for factors in self._plainest(every):
             own = known.get(chain.above(space.in_chain(factors), level), 0 if space.terms.einsum.is_copy_operation else None)
             if own is not None:
                 pattern = frozenset((int(n), int(v)) for n, v in np.argwhere(factors > 1))
@@ -81,6 +83,34 @@ class SharedSpace:
             pattern: SharedWays(np.stack([factors for factors, _ in own]), np.array([number for _, number in own], dtype=np.int64))
             for pattern, own in found.items()
         }
+
+    def _plainest(self, every: Iterator[Integers]) -> Iterator[Integers]:
+        """Of the ways that do the same along dimensions that are alike for all Einsums, those of the fewest loops.
+
+        They differ in which dimension takes what, and nothing that is counted depends on it. Which are kept hangs on their factors alone,
+        not on names: Einsums that share the loops keep the same.
+        """
+        groups = list(self._alike())
+        best: dict[bytes, tuple[tuple[object, ...], list[Integers]]] = {}
+        for factors in every:
+            does = b"".join(factors[own].prod(axis=0).tobytes() for own in groups)
+            order = (int(np.sum(factors > 1)), [sorted(row, reverse=True) for row in (-factors).tolist()])
+            known = best.get(does)
+            if known is None or order < known[0]:
+                best[does] = (order, [factors])
+            elif order == known[0]:
+                known[1].append(factors)
+        return itertools.chain.from_iterable(kept for _, kept in best.values())
+
+    def _alike(self) -> Iterator[list[int]]:
+        """Dimensions of one component that nothing but their names tells apart, whatever the Einsum."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for number, dimension in enumerate(self.space.terms.dimensions):
+            fanout = dimension.fanout
+            told_apart = fanout.power_gateable or fanout.loop_bounds or fanout.reuse != "Nothing" or fanout.min_usage
+            key = (dimension.owner, dataclasses.replace(fanout, name=str(number) if told_apart else ""))
+            groups.setdefault(key, []).append(number)
+        yield from groups.values()
 
     def levels(self, homes: Sequence[int], passing: bool) -> Iterator[int]:
         """The memories above which fanouts may be settled, where shared tensors have these homes; ``passing``: and others pass."""
