@@ -148,7 +148,8 @@ class BruteForce(TreePaths):
         for placed in path:
             node = placed.node
             if isinstance(node, tree.Storage | tree.Toll):
-                result += [(t, node.component) for t in node.tensors if t in einsum.tensors]
+                # One node's tensors have no order.
+                result += [(t, node.component) for t in sorted(node.tensors) if t in einsum.tensors]
             elif isinstance(node, tree.Temporal):
                 result.append((str(node.variable(einsum.name)), str(node.tile_shape), getattr(node, "name", "")))
         return result
