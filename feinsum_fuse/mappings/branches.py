@@ -180,7 +180,8 @@ def _variables(rows: Rows) -> str | constantdict[str, str]:
 MOST_VECTORS = 4
 """Vectors of a register tile along the lanes."""
 CUT = 0.5
-"""What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions."""
+"""What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
+a tile computes half of a whole one on average: a ratio of counts, no measured figure."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 FAR_VECTORS = 8

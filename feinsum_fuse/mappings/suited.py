@@ -38,9 +38,11 @@ least that a group takes."""
 PANEL = 2
 """Twice the least columns of an operand that a group packs fill a core's own cache to one part of so many at the most."""
 USED = 64
-"""How many times at least an element of a packed operand is used."""
+"""How many times at least an element of a packed operand is used. Lanes share a use, so that these are a few operations on vectors (4 of 16
+lanes) beside the load and the store of the copy; a ratio of counts, the same on every target."""
 TURNED = 4
-"""The same of one whose columns do not lie together: whatever reads it as it lies takes its lanes one by one."""
+"""The same of one whose columns do not lie together: whatever reads it as it lies takes its lanes one by one, so that a use costs what the
+copy costs, a load of one element; a few uses pay for it whatever the lanes."""
 PAGES = 32
 """Pages that every core with vectors finds at once: rows of a larger operand lie on more."""
 MOST_FACTORS = 8
@@ -158,15 +160,25 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         return None
     variable = max(reduced, key=lambda v: sizes[v])
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
-    row = max(einsum.output_variables, key=lambda v: sizes[v], default=None)
-    least = 1 if target.lanes_are_items else LEAST_ROWS  # the work-items of a group add up a row together
-    groups = min(most, -(-sizes[row] // least)) if row is not None else 1
+    groups, row = 1, None
+    if einsum.output_variables:
+        along = {v: _groups(einsum, v, sizes[v], target) for v in einsum.output_variables}
+        row = max(along, key=lambda v: (along[v], -_traffic(cascade, einsum, v, along[v]), sizes[v]))
+        groups = along[row]
     if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
         return SplitReduction(einsum.name, variable, most)
     for parts in (most, -(-most // groups)) if groups < most else ():
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
             return SplitReduction(einsum.name, variable, parts)
     return None
+
+
+def _groups(einsum: Einsum, variable: str, size: int, target: Target) -> int:
+    """Groups that a loop over an output's variable makes: each has some rows, or one that is work enough and uses nothing again."""
+    alone = all(variable in a.variables and variable not in a.indices[-1].variables for a in einsum.operands)
+    alone = alone and einsum.box_points >= size * GROUP_POINTS
+    least = 1 if target.lanes_are_items or alone else LEAST_ROWS  # the work-items of a group add up a row together
+    return min(target.groups, -(-size // least))
 
 
 def _traffic(cascade: Cascade, einsum: Einsum, along: str | None, groups: int) -> int:

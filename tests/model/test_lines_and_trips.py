@@ -10,10 +10,16 @@ from random import Random
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.formats.affine import Affine
+from feinsum_fuse.lowering.lowering import lower
+from feinsum_fuse.lowering.unscheduled import unscheduled
+from feinsum_fuse.mappings.choices import Given
+from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.model.kernel.basic_blocks import average_trips
-from feinsum_fuse.model.kernel.kernel_time import seconds_a_line
-from feinsum_fuse.model.kernel.line_traffic import Fetched, touched
+from feinsum_fuse.model.kernel.kernel_time import nest_time, seconds_a_line
+from feinsum_fuse.model.kernel.line_traffic import Fetched, Span, touched
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import For
 
@@ -51,3 +57,48 @@ def test_lines_that_nobody_foresaw_take_a_core_longer() -> None:
     alone, foreseen = Fetched(1.0, 64, 8192, False, 1.0), Fetched(1.0, 64, 8192, False, 0.0)
     assert seconds_a_line(machine, shared, alone) == machine.seconds("lone_line") > seconds_a_line(machine, shared, foreseen)
     assert seconds_a_line(machine, own, alone) == seconds_a_line(machine, own, foreseen)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_loops_touch_along_an_axis(seed: int) -> None:
+    """Parts of a reduction lie apart: what is between two of them is not touched."""
+    random = Random(seed)
+    inner, outer = random.randint(2, 5), random.randint(2, 4)
+    apart = random.randint(1, 30)
+    points = {i + apart * o for i in range(inner) for o in range(outer)}
+    span = Span.of(Affine.of({"i": 1, "o": apart}), {"i": inner - 1, "o": outer - 1}, 1000)
+    assert span.length == max(points) + 1 and span.piece * span.pieces == len(points)
+    assert Span.of(Affine.of({"i": 1, "o": apart}), {"i": inner - 1}, 1000) == Span(inner)
+    assert span.joined(Span(3)).length == max(span.length, 3)
+
+
+def test_parts_of_a_reduction_side_by_side_fetch_their_own_rows() -> None:
+    """Two parts in turns read as many lines as one after the other, not all rows between them each time."""
+    machine = Machine.of(ff.loads(DEVICE_FILE.read_text()))
+    assert machine is not None
+    cascade = SplitReduction("Z", "p", 16).apply(ff.cascade(["Z[f] = N[p] * V[p, f]"], sizes={"P": 8192, "F": 64}))
+    family = Family(default_space(cascade))
+    chooser = Given({"budget": 0, "groups": False, "second of Z_part": "p_part", "down of Z_part": 2, "vectors of Z_part": 2})
+    spec = family.spec.replace(mapping=family.mapping(chooser))
+    time = nest_time(lower(spec).nest(unscheduled(spec).kernel), machine, cold=True)
+    lines = sum(part.lines[machine.levels[1].name] for part in time.parts if part.einsum == "Z_part")
+    whole = 8192 * 64 * 4 / machine.figure("line_bytes")
+    assert whole <= lines < 2 * whole
+
+
+@pytest.mark.parametrize(("share", "is_warm"), [(0.2, True), (0.7, False)])
+def test_what_another_kernel_touches_is_in_the_way(share: float, is_warm: bool) -> None:
+    """Two kernels whose operands fit a cache one at a time find them there only if both fit."""
+    machine = Machine.of(ff.loads(DEVICE_FILE.read_text()))
+    assert machine is not None
+    *_, shared, memory = machine.levels
+    rows = int(share * shared.size * machine.figure("cache_share") / (4 * 1024))
+    sizes = {"M": rows, "N": 1024, "K": 1024}
+    cascade = ff.cascade(["Y[m] = A[m, k] * X[k]", "Z[n] = B[n, m] * Y[m]"], sizes=sizes)
+    family = Family(default_space(cascade))
+    spec = family.spec.replace(mapping=family.mapping(Given({"budget": 0})))
+    time = nest_time(lower(spec).nest(unscheduled(spec).kernel), machine)
+    updates = [part for part in time.parts if part.role == "update"]
+    assert len(updates) == 2
+    for part in updates:
+        assert (part.lines[memory.name] == 0) == is_warm

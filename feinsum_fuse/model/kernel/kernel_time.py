@@ -99,10 +99,10 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
     parts: list[BlockTime] = []
     started = 0
     timing = _Timing(nest, machine, cold)
-    for body in kernels:
+    for before, body in zip([(), *kernels], kernels, strict=False):
         groups = groups_of(body)
         started += groups
-        parts += timing.parts(body, groups)
+        parts += timing.parts(body, groups, before)
     working = sum(part.seconds for part in parts)
     return KernelTime(tuple(parts), starting_seconds(machine.arch, len(kernels), started, working, cold=cold))
 
@@ -158,8 +158,8 @@ class _Timing:
     def traffic(self) -> LineTraffic:
         return LineTraffic(self.nest, self.machine)
 
-    def parts(self, body: tuple[Node, ...], groups: int) -> list[BlockTime]:
-        """The blocks of one kernel of so many groups."""
+    def parts(self, body: tuple[Node, ...], groups: int, before: tuple[Node, ...]) -> list[BlockTime]:
+        """The blocks of one kernel of so many groups, which runs after another one."""
         cores = self.machine.cores
         stretch = makespan(groups, cores, self.machine.group_parts) * cores / groups
         busy = min(groups, cores)
@@ -169,7 +169,7 @@ class _Timing:
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         levels = self.machine.levels
         for inner, outer in pairwise(levels):
-            fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold)
+            fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold, before=before)
         return [self._part(block, fetched, part) for block in found]
 
     def _part(self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart) -> BlockTime:

@@ -8,7 +8,7 @@ in every iteration.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -36,6 +36,44 @@ class TouchedRegion:
     claimed: float
     """Bytes of a cache that it takes, more than its lines where they meet in few sets."""
     written: bool
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is touched along an axis: pieces of elements that follow one another.
+
+    A reduction in parts reads the same place of several parts one after another: ``X[141*part + p]`` with two parts below the loop over
+    ``p`` touches two elements, not the 142 from the first to the last.
+    """
+
+    piece: int
+    pieces: int = 1
+    apart: int = 0
+    """Elements from one piece to the next; 0 for one piece."""
+
+    @property
+    def length(self) -> int:
+        """Elements from the first to the last."""
+        return self.piece + (self.pieces - 1) * self.apart
+
+    @classmethod
+    def of(cls, index: Affine, further: Mapping[str, int], size: int) -> Span:
+        """What loops touch that advance ``further`` times (loop -> times), of an axis of so many elements."""
+        piece, pieces, apart = 1, 1, 0
+        for factor, times in sorted((abs(f), further[v]) for v, f in index.terms if further.get(v)):
+            if not apart and factor <= piece:
+                piece += factor * times
+            elif not apart:
+                pieces, apart = times + 1, factor
+            else:
+                pieces *= times + 1
+        return cls(piece, pieces, apart) if piece + (pieces - 1) * apart <= size else cls(min(size, piece * pieces))
+
+    def joined(self, other: Span) -> Span:
+        """What both touch together, of one place."""
+        if self.apart == other.apart:
+            return Span(max(self.piece, other.piece), max(self.pieces, other.pieces), self.apart)
+        return Span(max(self.length, other.length))
 
 
 @dataclass(frozen=True)
@@ -68,14 +106,23 @@ class LineTraffic:
         """Tiles that touch no memory."""
         return in_registers(self.nest)
 
-    def beyond(self, body: Sequence[Node], cache: MemoryLevel, *, warm: bool) -> dict[int, list[Fetched]]:
-        """Statement (by identity) -> what it is the first to fetch, over the whole run; ``warm``: what fits as a whole is there."""
+    def beyond(self, body: Sequence[Node], cache: MemoryLevel, *, warm: bool, before: Sequence[Node] = ()) -> dict[int, list[Fetched]]:
+        """Statement (by identity) -> what it is the first to fetch, over the whole run.
+
+        ``warm``: what all kernels touch is there from the run before, if it fits as a whole; else what the kernel ``before`` touched is
+        there, if both together fit.
+        """
         self.found = {}
         self.conflicts = cache == self.machine.levels[0]
         capacity = cache.size * self.machine.figure("cache_share")
-        if warm and self._claimed(self.regions(body)) <= capacity:
-            return {}
-        self._visit(tuple(body), (), 1.0, capacity)
+        own = self.regions(body)
+        if not warm or self._claimed(own) > capacity:
+            self._visit(tuple(body), (), 1.0, capacity)
+        elif self._claimed(self.regions(self.nest.body)) > capacity:
+            last = self.regions(before)
+            new = {name: region for name, region in own.items() if name not in last}
+            kept = self._claimed(new) + self._claimed(last) <= capacity
+            self._charge(tuple(body), new if kept else own, 1.0, ())
         return self.found
 
     def _visit(self, body: tuple[Node, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
@@ -119,22 +166,19 @@ class LineTraffic:
             self.known[key] = {name: self._region(source, sizes, written) for name, (source, sizes, written) in spans.items()}
         return self.known[key]
 
-    def _spans(self, body: Sequence[Node]) -> dict[str, tuple[str, list[int], bool]]:
-        """Array -> (the name by which it is touched last, elements along each stored axis, whether it is written)."""
-        found: dict[str, tuple[str, list[int], bool]] = {}
+    def _spans(self, body: Sequence[Node]) -> dict[str, tuple[str, list[Span], bool]]:
+        """Array -> (the name by which it is touched last, what is touched along each stored axis, whether it is written)."""
+        found: dict[str, tuple[str, list[Span], bool]] = {}
         for loops, statement in statements(tuple(body)):
             extents = {loop.name: (loop.extent or 1) - 1 for loop in loops}
             for place in (*statement.operands, statement.target):
                 if place.source in self.registers:
                     continue
                 name, indices, most = self._axes(place)
-                spans = [
-                    min(size, 1 + sum(abs(f) * extents[v] for v, f in index.terms if v in extents))
-                    for index, size in zip(indices, most, strict=True)
-                ]
+                spans = [Span.of(index, extents, size) for index, size in zip(indices, most, strict=True)]
                 _, known, written = found.get(name, ("", spans, False))
                 if len(known) == len(spans):
-                    known = list(map(max, known, spans))
+                    known = list(map(Span.joined, known, spans))
                 found[name] = place.source, known, written or place is statement.target
         return found
 
@@ -146,7 +190,7 @@ class LineTraffic:
             self.axes[key] = self._name(place.source), stored(self.nest, place), sizes
         return self.axes[key]
 
-    def _region(self, source: str, spans: Sequence[int], written: bool) -> TouchedRegion:
+    def _region(self, source: str, spans: Sequence[Span], written: bool) -> TouchedRegion:
         known = self.nest.tiles.get(source) or self.nest.sources[source]
         width = int(np.dtype(known.dtype).itemsize)
         steps = [step or 1 for step in strides(self.nest, source)]
@@ -155,13 +199,16 @@ class LineTraffic:
         line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
         whole, apart = True, line
         for span, step, size in zip(reversed(spans), reversed(steps), reversed(sizes), strict=True):
-            if whole:
-                run *= span
-                whole = span == size
-            elif span > 1:
-                runs *= span
-                rows = rows or step * width
-                apart = math.gcd(apart, step * width)
+            if whole and span.pieces > 1 and span.apart * step * width <= line:
+                span = Span(span.length)  # pieces that share lines
+            for count, distance in ((span.piece, step * width), *([(span.pieces, span.apart * step * width)] if span.pieces > 1 else [])):
+                if whole:
+                    run *= count
+                    whole = count == size
+                elif count > 1:
+                    runs *= count
+                    rows = rows or distance
+                    apart = math.gcd(apart, distance)
         if run < rows:
             apart = math.gcd(apart, int(run))  # pieces of rows: the next one starts where this one ends
         lines = runs * touched(run, line, apart if runs > 1 else line)
