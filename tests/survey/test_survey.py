@@ -110,7 +110,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (trees / "one.yaml").write_text(next(fitting_trees()).to_yaml())
     (trees / "two.yaml").write_text("workload: {einsums: 3}\n")
     archive = folder / "found.tar.gz"
-    survey(archive, settings(trees), seconds=120, only=["devices", "smoke", "trees"])
+    survey(archive, settings(trees), seconds=3000, only=["devices", "smoke", "trees"])
     return archive
 
 
