@@ -357,9 +357,9 @@ def test_names_of_another_kernel() -> None:
 
 
 def test_every_error_class_is_tested() -> None:
-    """Those of vectors, masks, blocks, Python functions and the archive have tests of their own."""
+    """Those of vectors, masks, blocks, intrinsics, Python functions and the archive have tests of their own."""
     tested = {case[0] for case in CASES} | {case[0] for case in LIMITS}
     known = {e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, ff.ScheduleError) and e is not ff.ScheduleError}
     elsewhere = {errors.VectorAccessError, errors.NothingMaskedError, errors.IteratorBindingError}
-    elsewhere |= {errors.ApplicabilityError, errors.FunctionError}
+    elsewhere |= {errors.ApplicabilityError, errors.FunctionError, errors.IntrinsicError}
     assert known - tested == elsewhere
