@@ -39,7 +39,7 @@ def known() -> dict[str, dict[str, Any]]:
 
 
 def measure(device: Path, names: list[str], seconds: float) -> None:
-    """Measure and keep; what cannot be lowered or run is kept as its reason."""
+    """Measure and keep; of what cannot be lowered or run, such as a mapping for another architecture, the reason is printed."""
     end = time.monotonic() + seconds
     done = known()
     for name in names or [name for name in mappings() if name not in done]:
@@ -48,7 +48,7 @@ def measure(device: Path, names: list[str], seconds: float) -> None:
         try:
             found = by_component(ff.load(*mappings()[name], device))
         except ff.Error as error:
-            done[name] = {"failed": str(error).splitlines()[0]}
+            print(f"{name}: {error}", flush=True)
         else:
             done[name] = found.to_json()
             print(f"{name}\n{found}\n", flush=True)
@@ -65,8 +65,7 @@ def report() -> str:
         measured, predicted = kernels[WHOLE]
         costs = [_costs(kernels[WHOLE], kernels.get(kind)) for kind in kinds]
         rows.append((name, f"{measured * 1e3:.3g} ms", f"{measured / predicted:.2f}", *costs, ", ".join(done[name]["apart"]) or "nowhere"))
-    text = table(("mapping", "measured", "over predicted", *kinds, "they part at"), rows, numbers=2 + len(kinds))
-    return "\n".join([text, *(f"{name}: {one['failed']}" for name, one in done.items() if "failed" in one)])
+    return table(("mapping", "measured", "over predicted", *kinds, "they part at"), rows, numbers=2 + len(kinds))
 
 
 def _costs(whole: tuple[float, float], part: tuple[float, float] | None) -> str:

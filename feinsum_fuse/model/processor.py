@@ -33,6 +33,7 @@ FIGURES: dict[str, Assumed] = {
     "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
     "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
+    "spilled_passes": Assumed(1.5, "ways through memory of a sum where sums fill all registers: read off an EPYC; calibrations say"),
     "overlap_loss": Assumed(0.0, "part of the shorter of fetching and computing that the longer does not hide; a calibration measures it"),
 }
 """Name in ``arch.variables`` -> what is assumed.

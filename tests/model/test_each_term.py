@@ -91,6 +91,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "cache_share": (product(4, 2, size=256), 0.1, 1.0),
     "far_bytes": (product(4, 2, size=512), 4096, 1024),
     "followed_rows": (product(4, 2, size=512), 512, 1),
+    "spilled_passes": (product(8, 4), 1.5, 3),
     "overlap_loss": (product(4, 2, size=2048), 0, 1),
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),

@@ -29,9 +29,6 @@ from .machine import Machine
 if TYPE_CHECKING:
     from loopy.symbolic import TypeCast
 
-TURNED = 1.5
-"""Ways through memory of an accumulator in an iteration, on average over loops whose accumulators fill all registers."""
-
 
 class _Operations(WalkMapper):  # type: ignore[misc]
     """Counts the arithmetic of an expression: simple operations, divisions, and calls by function."""
@@ -368,7 +365,7 @@ class Straight:
         Once; where accumulators alone fill all registers, compilers turn them around in memory and registers, which takes some through
         memory twice in about half of the loops: nothing in the text tells which.
         """
-        return TURNED if self._counts.live >= self.machine.figure("vector_registers") else 1.0
+        return self.machine.figure("spilled_passes") if self._counts.live >= self.machine.figure("vector_registers") else 1.0
 
     def _latency(self, line: CodeLine) -> str:
         if line.statement.target.source in self.registers or self._is_promoted(line):

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 from constantdict import constantdict
-from pymbolic.primitives import Sum, Variable
+from pymbolic.primitives import Product, Sum, Variable
 
 from ...formats.affine import Affine
 from ...formats.language.reductions import ADD
@@ -36,7 +36,7 @@ def variants(nest: Nest, near_bytes: float) -> Iterator[tuple[str, Nest, Nest]]:
     copied = copied_once(nest)
     for what, changed, asked in (
         ("far memory", near(nest, near_bytes / NEAR), None),
-        ("arithmetic", without_arithmetic(nest), None),
+        ("arithmetic", without_arithmetic(nest, as_factor=True), without_arithmetic(nest)),
         ("repeated copies", copied, without_repeats(nest, copied)),
         ("other cores", on_one_core(nest), None),
         ("further iterations", once(nest), None),
@@ -91,23 +91,24 @@ def _span(indices: Collection[Affine], above: tuple[For, ...], kept: Collection[
     return prod(Affine(index.restricted(kept).terms).extent(extents) for index in indices)
 
 
-def without_arithmetic(nest: Nest) -> Nest:
+def without_arithmetic(nest: Nest, *, as_factor: bool = False) -> Nest:
     """Every value that is loaded is added to a sum once, and nothing else is computed: all loads and stores stay.
 
     Sums are those of the Einsums, so that a compiler can leave nothing out. ``Z[i, j] += A[i] * B[j]`` in copies of ``i`` and ``j``, where
-    registers hold ``A[i]`` and ``B[j]``, becomes ``Z[0, 0] += A[0] + B[0]``, ``Z[i, 0] += A[i]`` and ``Z[0, j] += B[j]``.
+    registers hold ``A[i]`` and ``B[j]``, becomes ``Z[0, 0] += A[0] + B[0]``, ``Z[i, 0] += A[i]`` and ``Z[0, j] += B[j]``. As a
+    factor, ``(A[0] + B[0]) * 1``, which is how it is to run, a sum is taken before it is added: its terms do not wait for one another.
     """
 
     def changed(node: Node, above: tuple[For, ...]) -> tuple[Node, ...]:
         if isinstance(node, For):
             inside = tuple(new for child in node.body for new in changed(child, (*above, node)))
             return (dataclasses.replace(node, body=inside),)
-        return _added(nest, node, above)
+        return _added(nest, node, above, as_factor)
 
     return nest.replace(body=tuple(new for node in nest.body for new in changed(node, ())))
 
 
-def _added(nest: Nest, statement: Statement, above: tuple[For, ...]) -> tuple[Statement, ...]:
+def _added(nest: Nest, statement: Statement, above: tuple[For, ...], as_factor: bool) -> tuple[Statement, ...]:
     """What is left of a statement: one that adds all operands up, and one for each operand in copies where it alone is loaded anew."""
     places = tuple(dict.fromkeys(statement.operands))
     kinds = {nest.dtype_of(place.source) for place in (*places, statement.target)}
@@ -123,15 +124,18 @@ def _added(nest: Nest, statement: Statement, above: tuple[For, ...]) -> tuple[St
         for place, some in held.items()
         if (others := [name for name in every if name not in some])
     ]
-    return (*alone, _sum_of(statement, places, first=every))
+    of_fractions = all(np.dtype(kind).kind == "f" for kind in kinds)
+    return (*alone, _sum_of(statement, places, first=every, as_factor=as_factor and of_fractions))
 
 
-def _sum_of(statement: Statement, places: tuple[Place, ...], first: Sequence[str] = (), later: Sequence[str] = ()) -> Statement:
+def _sum_of(
+    statement: Statement, places: tuple[Place, ...], first: Sequence[str] = (), later: Sequence[str] = (), as_factor: bool = False
+) -> Statement:
     """The statement with the sum of some places as its value, added up; while ``first`` are at 0 and one of ``later`` is not."""
     terms = [Variable(operand_name(k)) for k in range(len(places))]
     return dataclasses.replace(
         statement,
-        value=terms[0] if len(terms) == 1 else Sum(tuple(terms)),
+        value=terms[0] if len(terms) == 1 else Product((Sum(tuple(terms)), 1.0)) if as_factor else Sum(tuple(terms)),
         operands=places,
         values=constantdict(),
         reduce=None if statement.reduce is None else ADD.name,
