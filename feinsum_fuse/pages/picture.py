@@ -138,4 +138,6 @@ def _ticks(axis: Axis, what: ChartAxis) -> None:
     if what.log and high > 30 * low > 0:
         axis.set_minor_formatter(NullFormatter())
     elif what.log:
+        if high > 4 * low > 0:  # names of all of them would lie on each other
+            axis.set_minor_locator(LogLocator(subs=(2.0, 3.0, 5.0)))
         axis.set_minor_formatter(EngFormatter(unit=what.unit))

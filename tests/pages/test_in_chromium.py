@@ -134,3 +134,13 @@ def test_a_comparison_shows_the_mapping_under_the_pointer(chromium: Browser, tmp
     silent.goto(file.as_uri())
     assert silent.locator("#trees article").nth(2).is_visible()
     silent.context.close()
+
+
+def test_no_line_is_cut_off_in_print(chromium: Browser, report: str) -> None:
+    page = chromium.new_page(viewport={"width": 300, "height": 1123})
+    page.goto(report)
+    page.emulate_media(media="print")
+    wider = "elements => elements.filter(element => element.scrollWidth > element.clientWidth + 1).length"
+    assert page.locator(".listing").count() > 0
+    assert page.locator(".listing").evaluate_all(wider) == 0 and page.locator("pre").evaluate_all(wider) == 0
+    page.close()
