@@ -13,6 +13,7 @@ from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.typing import Expression
 
 from ....formats.language.functions import IN_KERNELS
+from ...kernel.callables import WIDENED
 from ..array_types import Refusal
 from ..rule import arrays_in, element
 from .draft import Draft, Preparation, names_in, replaced
@@ -112,7 +113,7 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
             return False
         try:
             are_complex = any(np.dtype(self.draft.types.array(array)).kind == "c" for array in arrays)
-            is_of_maps = name in IN_KERNELS and not (are_complex and np.dtype(self.draft.types.expression(call)).kind != "c")
+            is_of_maps = name in {*IN_KERNELS, WIDENED} and not (are_complex and np.dtype(self.draft.types.expression(call)).kind != "c")
             return not is_of_maps and bool(self.draft.types.expression(call))
         except Refusal:
             return False
