@@ -13,7 +13,7 @@ from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.typing import Expression
 
 from ....formats.language.functions import IN_KERNELS
-from ...kernel.callables import WIDENED
+from ....number_types import WIDENED
 from ..array_types import Refusal
 from ..rule import arrays_in, element
 from .draft import Draft, Preparation, names_in, replaced
