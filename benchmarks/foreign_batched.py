@@ -4,8 +4,8 @@
 
 A checkout holds archives of measured transformations (``data/transform_archive_*.sqlite``). Each batched einsum in them becomes a kernel in
 feinsum's grammar, its rows in one nest and its long axis symbolic. A fact is made of the same rows as a cascade at one length
-(``ff.compile``, ``ff.measure``, ``ff.record``); then it is retrieved for the kernel and applied, which runs both. Counts, reasons of
-refusals and the commit are written to ``--data``.
+(its default mapping, by ``ff.compile``, ``ff.measure`` and ``ff.record``); then it is retrieved for the kernel and applied, which runs both. Counts, reasons of
+refusals and the commit are written to ``--data``; what is there already of that commit is not done again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import loopy as lp
 import numpy as np
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target_of
+from feinsum_fuse.mappings.default_mapping import default_schedule
 
 DATA = Path(__file__).with_name("foreign_data") / "batched.json"
 LONG = 500
@@ -112,7 +112,9 @@ def batched_in(checkout: Path) -> Iterator[Batched]:
 def outcome(batched: Batched, url: str) -> str:
     """``applied``, or why not."""
     device = find_device("portable")
-    ff.record(ff.measure(ff.compile(batched.cascade(), device), repeats=1), url=url)
+    cascade = batched.cascade()
+    schedule = default_schedule(cascade, target_of(DeviceInfo.of(device)))
+    ff.record(ff.measure(ff.compile(cascade, device, by=schedule), repeats=1), url=url)
     fact = ff.retrieve(batched.kernel(), device, url=url)
     if not fact:
         return f"nothing known: {fact.detail}"
@@ -127,7 +129,10 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     checkout = Path(given.checkout.partition("=")[2] or given.checkout)
-    found: dict[str, str] = {}
+    head = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
+    known = json.loads(given.data.read_text(encoding="utf-8")) if given.data.exists() else {}
+    found: dict[str, str] = known.get("by key", {}) if known.get("commit") == commit else {}
     start = time.process_time()
     for batched in batched_in(checkout):
         key = batched.cascade().key
@@ -141,11 +146,10 @@ def main() -> None:
             except Exception as error:  # what is counted here is that nothing of the kind comes out
                 found[key] = f"exception: {type(error).__name__}: {str(error)[:200]}"
         print(f"{batched.subscripts}, {len(batched.rows)} rows, {dict(batched.lengths)}: {found[key]}", flush=True)
-    head = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
-    commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
-    counts: dict[str, Any] = {"commit": commit, "kernels": len(found), "outcomes": dict(Counter(found.values()).most_common())}
-    print(json.dumps(counts, indent=1), f"{time.process_time() - start:.0f} s of processor time")
-    given.data.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+        outcomes = dict(Counter(found.values()).most_common())
+        counts = {"commit": commit, "kernels": len(found), "outcomes": outcomes, "by key": found}
+        given.data.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(Counter(found.values()), indent=1), f"{time.process_time() - start:.0f} s of processor time")
 
 
 if __name__ == "__main__":

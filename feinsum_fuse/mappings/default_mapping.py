@@ -20,6 +20,7 @@ from ..progress import Hook, Stage
 from ..schedule.schedule import Schedule
 from ..schedule.steps.explicate import Explicate
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
+from ..schedule.tree.parallel import check_kernels
 from .components import default_architecture
 from .family import Family, table_of
 
@@ -29,13 +30,13 @@ _WORD = re.compile(r"\w+")
 
 
 def check_lowering(spec: Spec, target: Target, outputs: Iterable[str] | None = None, progress: Hook | None = None) -> None:
-    """Raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises.
+    """Raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises, and what kernels of its groups would.
 
     Of a long cascade each branch of the root, which is a kernel of its own, is lowered alone, and branches that are the same but for names
     are lowered once.
     """
     if len(spec.workload.einsums) <= LONG:
-        lower(spec, target=target, outputs=outputs, progress=progress)
+        _require_kernels(lower(spec, target=target, outputs=outputs, progress=progress))
         return
     seen: set[str] = set()
     parts = list(branches(spec))
@@ -43,9 +44,14 @@ def check_lowering(spec: Spec, target: Target, outputs: Iterable[str] | None = N
         for part in parts:
             signature = _signature(part)
             if signature not in seen:
-                lower(part, target=target)
+                _require_kernels(lower(part, target=target))
                 seen.add(signature)
             lowering.advance()
+
+
+def _require_kernels(schedule: Schedule) -> None:
+    if schedule.reached is not None:
+        check_kernels(schedule.reached)
 
 
 def branches(spec: Spec) -> Iterator[Spec]:

@@ -77,6 +77,11 @@ class Schedule:
             nest = step.apply(nest)
         return nest
 
+    @property
+    def reached(self) -> Nest | None:
+        """The normal form that the steps are known to make; ``None`` where they have to be applied to know it."""
+        return None if self._made is None else self._made[1]
+
     def upto(self, count: int) -> Schedule:
         """The first steps alone."""
         expect(count, COUNT, "the number of steps", ScheduleError)

@@ -82,3 +82,46 @@ def test_rows_in_one_nest_take_the_fact_of_a_batch(tmp_path: Path) -> None:
     results = run(applied, **given)
     for k in range(2):
         assert largest_error(results[f"o{k}"], np.einsum("e,ij,ej->ei", given["J"], given["M"], given[f"u{k}"])) < 1e-13
+
+
+def test_rows_in_one_nest_have_loops_of_their_own() -> None:
+    """Of a symbolic length as well, which a schedule that was chosen for a number divides."""
+    rules = ["J_(e) := J[e]", "M_(i,j) := M[i,j]", *(f"u{k}_(e,i) := u{k}[e,i]" for k in range(2))]
+    texts = [*rules, *(f"o{k}[e,i] = sum(j, J_(e)*M_(i,j)*u{k}_(e,j))  {{id=row{k}}}" for k in range(2))]
+    shapes = {"J": ("n",), "M": (6, 6), **{f"{name}{k}": ("n", 6) for name in "uo" for k in range(2)}}
+    arguments = [*(lp.GlobalArg(name, np.float64, shape=shape) for name, shape in shapes.items()), lp.ValueArg("n", np.int32)]
+    domain = "[n] -> {[e,i,j] : 0 <= e < n and 0 <= i,j < 6}"
+    kernel = lp.make_kernel(domain, texts, arguments, assumptions="n >= 1", lang_version=(2018, 2))
+    found = match(kernel)
+    assert len(set(found.names.inames.values())) == len(found.names.inames) == 6
+    target = target_of(DeviceInfo.of(find_device("portable")))
+    schedule = default_schedule(match(lp.fix_parameters(kernel, n=500)).cascade, target)
+    generator = np.random.default_rng(7)
+    given = {name: generator.random([37 if length == "n" else length for length in shapes[name]]) for name in ("J", "M", "u0", "u1")}
+    results = run(schedule.apply(found.prepared, found.names, target=target), n=np.int32(37), **given)
+    for k in range(2):
+        assert largest_error(results[f"o{k}"], np.einsum("e,ij,ej->ei", given["J"], given["M"], given[f"u{k}"])) < 1e-13
+
+
+def test_instructions_between_which_others_run_are_taken_apart() -> None:
+    """``middle`` scatters, and has to run between: the part with more sums is taken."""
+    kernel = lp.make_kernel(
+        ["{[i,k] : 0 <= i,k < 8}", "{[j] : 0 <= j < 8}", "{[m,l] : 0 <= m,l < 8}", "{[q] : 0 <= q < 8}"],
+        """
+        t[i] = sum(k, A[i,k]*x[k])  {id=first}
+        y[rows[j]] = t[j]  {id=middle, dep=first}
+        z[m] = sum(l, A[m,l]*y[l])  {id=last, dep=middle}
+        w[q] = 2*z[q]  {id=then, dep=last}
+        """,
+        [
+            lp.GlobalArg("A", np.float64, shape=(8, 8)),
+            lp.GlobalArg("x,t,y,z,w", np.float64, shape=(8,)),
+            lp.GlobalArg("rows", np.int32, shape=(8,)),
+        ],
+        lang_version=(2018, 2),
+    )
+    found = recognised(kernel)
+    assert found.instructions == ("last", "then")
+    given = {"A": np.random.default_rng(1).random((8, 8)), "x": np.arange(8.0), "rows": np.arange(8, dtype=np.int32)[::-1].copy()}
+    results = run(default_schedule(found.cascade).apply(found.prepared, found.names), **given)
+    assert largest_error(results["w"], 2 * given["A"] @ (given["A"] @ given["x"])[::-1]) < 1e-13

@@ -19,6 +19,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.matching.match import Match, match
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.mappings.default_mapping import default_schedule
 from feinsum_fuse.optimization.optimized import How
 from feinsum_fuse.schedule.kernel.tagging import tagged
 from feinsum_fuse.schedule.schedule import Schedule
@@ -159,6 +160,17 @@ def test_a_gather_has_the_type_of_what_is_gathered() -> None:
     values["rows"] = np.array([6, 0, 3, 3, 1, 2, 5])
     explicit = Schedule((Explicate(),)).apply(found.prepared, found.names)
     assert largest_error(run(explicit, **values)["C"], values["A"][values["rows"]] @ values["B"]) < 1e-6
+
+
+def test_what_a_rule_computes_is_a_tensor_that_steps_can_name() -> None:
+    """A view by division, of which the default mapping copies a tile."""
+    args = [lp.GlobalArg("x", np.float64, shape=(3, 5, 4)), lp.GlobalArg("o", np.float64, shape=(5, 12))]
+    unit = lp.make_kernel("{[i,j] : 0 <= i < 5 and 0 <= j < 12}", "o[i,j] = x[j//4,i,j%4]", args, lang_version=(2018, 2))
+    found, values = match(unit), {"x": np.random.default_rng(2).random((3, 5, 4))}
+    nest = Schedule((Explicate(),)).nest(tagged(found.prepared, found.names))
+    assert {source.tensor for source in nest.sources.values()} == set(found.cascade.tensors)
+    got = run(default_schedule(found.cascade).apply(found.prepared, found.names), **values)["o"]
+    assert largest_error(got, run(unit, **values)["o"]) == 0
 
 
 def with_callee(text: str) -> lp.TranslationUnit:

@@ -37,6 +37,9 @@ CASES = {
     "a condition on a value": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i, j] = A[i, j]*2 {if=b[j] > 0}", (9, 8)),
     "an array of truth values": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i, j] = A[i, j]*2 {if=t[j]}", (9, 8)),
     "a truth value in a sum": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i, j] = (A[i, j] if t[j] else 0.5) + t[j]", (9, 8)),
+    "an update in place": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i, j] = 2*C[i, j] + A[i, j]", (9, 8)),
+    "a product added to what there is": ("{[i, j, k] : 0 <= i < 9 and 0 <= j, k < 8}", "C[i, j] = sum(k, A[i, k]) - C[i, j]", (9, 8)),
+    "an update of a part": ("{[i, j] : 2 <= i < 9 and 0 <= j < 8}", "C[i, j] = C[i, j]*A[i, j] {if=b[j] > 0}", (9, 8)),
     "a constant that is no number": ("{[i, j] : 0 <= i < 9 and 0 <= j < 8}", "C[i, j] = A[i, j] if A[i, j] > 0 else not_a_number", (9, 8)),
 }
 
@@ -63,6 +66,12 @@ def test_what_is_written_is_right_and_the_rest_is_left_alone(case: str) -> None:
         for unit in (kernel, transformed)
     )
     np.testing.assert_allclose(after, before, rtol=1e-6)
+
+
+def test_what_is_updated_by_its_neighbours_is_no_tensor() -> None:
+    kernel = lp.make_kernel("{[i] : 0 <= i < 8}", "C[i] = C[i] + C[i+1]", [array("C", 9)])
+    with pytest.raises(ff.MatchError, match="reads C, which it writes"):
+        ff.match(kernel)
 
 
 def test_what_a_condition_keeps_from_being_read_is_not_read() -> None:

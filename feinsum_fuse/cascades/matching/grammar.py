@@ -25,14 +25,15 @@ from .rule import argument
 
 
 def is_written_anew(draft: Draft) -> bool:
-    """Whether the matched instructions may and should be: they are not ours already, something in them was prepared or has no type, and no
-    other instruction shares loops with them."""
+    """Whether the matched instructions may and should be: they are not ours already, something in them was prepared or has no type, or
+    they share loops among themselves; and no other instruction shares loops with them."""
     chosen = [draft.kernel.id_to_insn[name] for name in draft.chosen]
     if all(insn.tags_of_type(EinsumTag) for insn in chosen):
         return False
     if shares_loops(draft.kernel, draft.chosen):
         return False
-    return bool(draft.rewritings) or any(has_untyped_numbers(insn.expression) for insn in chosen)
+    are_apart = len(_loops(chosen)) == sum(len(_loops([insn])) for insn in chosen)
+    return bool(draft.rewritings) or not are_apart or any(has_untyped_numbers(insn.expression) for insn in chosen)
 
 
 def _loops(instructions: Iterable[lp.InstructionBase]) -> frozenset[str]:
@@ -53,7 +54,7 @@ def written_anew(draft: Draft, cascade: Cascade, names: Names, bodies: Mapping[s
         constantdict({e.name: names.instructions.get(e.name) or fresh(e.name) for e in cascade.einsums}),
         constantdict({(e.name, v): fresh(f"{v}_{e.name}") for e in cascade.einsums for v in e.variables}),
         constantdict({tensor: arrays.get(tensor, tensor) for tensor in cascade.tensors}),
-        constantdict({(e.name, k): fresh(f"{read.tensor}_{k}_{e.name}") for e in cascade.einsums for k, read in enumerate(e.operands)}),
+        _rules(draft, cascade, bodies, fresh),
         names.sizes,
     )
     builder = _Builder(cascade, given, fresh)
@@ -71,6 +72,24 @@ def written_anew(draft: Draft, cascade: Cascade, names: Names, bodies: Mapping[s
     )
     result = registered(draft.t_unit.with_kernel(rewritten), (primitive(einsum.map) for einsum in cascade.einsums))
     return result, dataclasses.replace(given, arrays=arrays)
+
+
+def _rules(draft: Draft, cascade: Cascade, bodies: Mapping[str, Expression], fresh: Identifiers) -> constantdict[tuple[str, int], str]:
+    """Operands and the rules by which they are read: what no array holds is called as the first rule that computes it."""
+    names: dict[tuple[str, int], str] = {}
+    for einsum in cascade.einsums:
+        for place, read in enumerate(einsum.operands):
+            is_first = read.tensor in bodies and read.tensor not in names.values() and _is_free(draft, read.tensor, bodies[read.tensor])
+            names[einsum.name, place] = read.tensor if is_first else fresh(f"{read.tensor}_{place}_{einsum.name}")
+    return constantdict(names)
+
+
+def _is_free(draft: Draft, name: str, body: Expression) -> bool:
+    """Whether a rule may have a name: nothing else has it, or a rule that computes the same."""
+    rule = draft.kernel.substitutions.get(name)
+    if rule is None:
+        return name not in {*draft.kernel.all_variable_names(), *draft.kernel.id_to_insn, *draft.t_unit.callables_table}
+    return bool(draft.expanded(p.Call(p.Variable(name), tuple(argument(k) for k in range(len(rule.arguments))))) == body)
 
 
 def shares_loops(kernel: lp.LoopKernel, chosen: Collection[str]) -> bool:

@@ -226,10 +226,11 @@ class _Reader:
         shapes = [_shape(self._array(s.aggregate.name)) for s in read.found if s.index_tuple == elements]
         shape = shapes[0] if shapes else (None,) * len(elements)
         direct = isinstance(rule.expression, Subscript) and rule.expression.index_tuple == elements
-        tags = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)]
+        is_element = isinstance(rule.expression, Subscript) and None not in map(read_affine, rule.expression.index_tuple)
+        tags = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)] if is_element else []
         along = _consecutive_axis(self._array(arrays[0])) if direct else -1
         self.sources[name] = Source(
-            name, tags[0] if len(arrays) == 1 and tags else name, shape, self.type_of(rule, arguments), True, direct, consecutive_axis=along
+            name, tags[0] if tags else name, shape, self.type_of(rule, arguments), True, direct, consecutive_axis=along
         )
         return name
 

@@ -1,4 +1,4 @@
-"""Instructions that write a part of the box of their loops: loops that start above 0, triangles, conditions."""
+"""Instructions that write a part of the box of their loops (loops that start above 0, triangles, conditions), or update an array."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import islpy as isl
 import loopy as lp
 import numpy as np
+from loopy.symbolic import ArrayAccessFinder, SubstitutionMapper, UncachedWalkMapper, constraint_to_cond_expr, get_reduction_inames
 from loopy.symbolic import Reduction as LoopyReduction
-from loopy.symbolic import SubstitutionMapper, UncachedWalkMapper, constraint_to_cond_expr, get_reduction_inames
 from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
@@ -32,7 +32,8 @@ def with_whole_boxes(draft: Draft) -> Draft:
         C[i] = C_box[i - 1]  {if=p}
 
     So for chosen instructions whose loops are no box that starts at 0, or that have predicates, if they read elements that exist in all of
-    the box. The second instruction is none of the chosen ones: it writes what the given one writes, and leaves other elements as they are.
+    the box; and for ``C[i] = C[i] + A[i]``, where a tensor would have two values. The second instruction is none of the chosen ones: it
+    writes what the given one writes, and leaves other elements as they are.
     """
     for name in draft.chosen:
         insn = draft.kernel.id_to_insn[name]
@@ -45,22 +46,32 @@ def with_whole_boxes(draft: Draft) -> Draft:
 
 
 def _is_part(draft: Draft, insn: lp.Assignment) -> bool:
-    """Whether an instruction writes elements of a global array, each once, and not all of the box."""
+    """Whether an instruction writes elements of a global array, each once, and not all of the box, or each by what it held before."""
     target = insn.assignee
-    if not isinstance(target, p.Subscript) or not insn.within_inames or target.aggregate.name in draft.reads[insn.id]:
+    if not isinstance(target, p.Subscript) or not insn.within_inames:
+        return False
+    is_updated = target.aggregate.name in draft.reads[insn.id]
+    if is_updated and not _reads_own_element(draft, insn):
         return False
     if draft.kernel.get_var_descriptor(target.aggregate.name).address_space != lp.AddressSpace.GLOBAL:
         return False
     indices = [index.name for index in target.index_tuple if isinstance(index, p.Variable)]
     if len(indices) < len(target.index_tuple) or len(set(indices)) < len(indices) or set(indices) != insn.within_inames:
         return False
-    if insn.predicates:
+    if insn.predicates or is_updated:
         return True
     try:
         loop_box(draft.kernel, tuple(sorted(insn.within_inames)), ())
     except Refusal:
         return True
     return False
+
+
+def _reads_own_element(draft: Draft, insn: lp.Assignment) -> bool:
+    """Whether an instruction reads of the array that it writes no element but the one that it writes."""
+    read = ArrayAccessFinder(insn.assignee.aggregate.name)
+    parts = (draft.expanded(insn.expression), *(draft.expanded(condition) for condition in insn.predicates))
+    return all(access == insn.assignee for part in parts for access in read(part))
 
 
 def _boxed(draft: Draft, insn: lp.Assignment) -> Draft:
