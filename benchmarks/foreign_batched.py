@@ -3,9 +3,9 @@
     python -m benchmarks.foreign_batched feinsum=CHECKOUT [--data FILE]
 
 A checkout holds archives of measured transformations (``data/transform_archive_*.sqlite``). Each batched einsum in them becomes a kernel in
-feinsum's grammar, its rows in one nest and its long axis symbolic. A fact is made of the same rows as a cascade at one length
-(its default mapping, by ``ff.compile``, ``ff.measure`` and ``ff.record``); then it is retrieved for the kernel and applied, which runs both. Counts, reasons of
-refusals and the commit are written to ``--data``; what is there already of that commit is not done again.
+feinsum's grammar, its rows in one nest and its long axis symbolic. A fact is made of the same rows as a cascade at one length (its default
+mapping, by ``ff.compile``, ``ff.measure`` and ``ff.record``); then it is retrieved for the kernel and applied, which runs both. Counts,
+reasons of refusals and the commit are written to ``--data``; what is there already of that commit is not done again.
 """
 
 from __future__ import annotations
