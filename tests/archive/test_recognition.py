@@ -115,7 +115,8 @@ def test_instructions_between_which_others_run_are_taken_apart() -> None:
         """,
         [
             lp.GlobalArg("A", np.float64, shape=(8, 8)),
-            lp.GlobalArg("x,t,y,z,w", np.float64, shape=(8,)),
+            lp.GlobalArg("x", np.float64, shape=(8,)),
+            lp.GlobalArg("t,y,z,w", np.float64, shape=(8,), is_input=False),
             lp.GlobalArg("rows", np.int32, shape=(8,)),
         ],
         lang_version=(2018, 2),
