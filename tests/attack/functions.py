@@ -190,6 +190,7 @@ def _reading(given: _Given) -> tuple[Function, ...]:
         Function("predict_many", ff.predict_many, (given.whole, {(1,): np.array([1, 2, 4])}), {}, 3),
         Function("spec", ff.spec, (given.first,), {"arch": given.whole.arch, "mapping": given.whole.mapping, "opencl": None}, 2),
         Function("raise_mapping", ff.raise_mapping, (given.schedule.apply(given.kernels[0]),), {"onto": None}, 0.3),
+        Function("tensorizations", ff.tensorizations, (OneOf(given.kernels),), {}, 0.3),
         Function("transforms_for", ff.transforms_for, (given.cascade,), {}, 0.3),
     )
 
@@ -275,6 +276,8 @@ def _values(given: _Given) -> tuple[Function, ...]:
             {"mapping": given.whole.mapping, "workload": given.whole.workload, "arch": given.whole.arch},
             2,
         ),
+        Function("quantize4", ff.quantize4, (np.ones((3, 8), np.float32),), {"group": 4}, 0.5),
+        Function("dequantize4", ff.dequantize4, (np.ones((3, 2, 2), np.uint8), np.ones((3, 2), np.float32)), {"length": 7}, 0.5),
         Function("Spec.to_yaml", lambda spec: ff.loads(expect_spec(spec).to_yaml()), (given.some,), {}, 0.5),
         Function("Cascade.reference", _reference, (OneOf((c, _arrays(c)) for c in given.cascades),), {}, 4),
         Function("Cascade.fixed_shape", given.first.fixed_shape, (OneOf(given.first.tensors),), {}, 1),
@@ -306,6 +309,7 @@ def _rewriting(given: _Given) -> tuple[Function, ...]:
         Function("Cascade.pack", given.chain.pack, ("T", 1, ["n", "k"]), {}, 0.5),
         Function("Cascade.batch", given.chain.batch, ("T", "Y"), {}, 0.5),
         Function("Cascade.unbatch", given.chain.unbatch, ("T",), {}, 0.5),
+        Function("Cascade.in_four_bits", given.chain.in_four_bits, ("B",), {"group": 4}, 0.5),
         Function("Cascade.canonical", given.chain.canonical, (), {"maps": False}, 0.2),
     )
 

@@ -51,3 +51,29 @@ def test_scalars() -> None:
     cascade = ff.cascade(["Z[i] = 16*high4(B[i]) + low4(B[i])"], sizes={"I": 256}, dtypes={"B": "uint8", "Other": "float64"})
     found = ff.compile(cascade)(B=bytes_)["Z"]
     np.testing.assert_array_equal(found, bytes_.astype(float) - 136)
+
+
+SIXTEEN_LANES = """
+workload:
+  rank_sizes: {I: 250}
+  bits_per_value: {All: 32}
+  einsums:
+    - "Z[i] = 16*high4(B[i]) + low4(B[i])"
+mapping:
+  nodes:
+    - !Storage {tensors: [B, Z], component: MainMemory}
+    - !Temporal {rank_variable: i, tile_shape: 16}
+    - !Spatial {rank_variable: i, tile_shape: 1, name: lane, component: Lane}
+    - !Compute {einsum: Z, component: MAC}
+opencl:
+  memories: {MainMemory: global}
+  fanouts: {Lane: vector}
+  dtypes: {B: uint8, Z: float32}
+"""
+
+
+def test_the_widest_vectors_are_taken_apart_by_halves() -> None:
+    """Where a compiler cannot convert them whole, it ended the process."""
+    given = np.arange(250, dtype=np.uint8)
+    found = ff.compile(ff.loads(SIXTEEN_LANES), "portable")(B=given)["Z"]
+    np.testing.assert_array_equal(found, 16.0 * (given // 16 - 8.0) + (given % 16 - 8.0))

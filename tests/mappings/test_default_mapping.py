@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from feinsum_fuse.mappings.default_mapping import default_mapping, default_space
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.vector_steps import Vectorize
-from feinsum_fuse.schedule.target import DeviceLimits
+from feinsum_fuse.schedule.target import DeviceLimits, Target
 from tests.generators.workloads import KINDS
 from tests.sweeps import SEED, SLOW, sweep_size
 
@@ -162,7 +163,12 @@ def test_golden_trees_of_the_examples(root: Path) -> None:
 def test_long_cascades_are_lowered_branch_by_branch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred products are cut into kernels of at most sixteen; those that differ in names alone are lowered once."""
     lowered: list[int] = []
-    monkeypatch.setattr(defaults, "lower", lambda spec, target: lowered.append(len(spec.workload.einsums)))
+
+    def noted(spec: Spec, target: Target) -> SimpleNamespace:
+        lowered.append(len(spec.workload.einsums))
+        return SimpleNamespace(reached=None)
+
+    monkeypatch.setattr(defaults, "lower", noted)
     chain = [f"T{k + 1}[m, n{k + 1}] = T{k}[m, n{k}] * W{k}[n{k}, n{k + 1}]" for k in range(100)]
     cascade = ff.cascade(chain, sizes={"M": 64, **{f"N{k}": 16 for k in range(101)}})
     mapping = default_mapping(cascade)

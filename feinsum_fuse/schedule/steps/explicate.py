@@ -121,6 +121,12 @@ class _Subscripts(IdentityMapper):  # type: ignore[misc]
         return expr
 
 
+def _is_rule_of(tensor: str, rule: str) -> bool:
+    """Whether a rule has the name of a tensor's in kernels of ours, or of an operand's: tensor, place and Einsum."""
+    rest = rule.removeprefix(f"{tensor}_").partition("_")[0]
+    return rule.startswith(f"{tensor}_") and (rest == "tensor" or rest.isdigit())
+
+
 class _Reader:
     def __init__(self, t_unit: lp.TranslationUnit, written: set[str]) -> None:
         self.kernel = t_unit.default_entrypoint
@@ -227,7 +233,9 @@ class _Reader:
         shape = shapes[0] if shapes else (None,) * len(elements)
         direct = isinstance(rule.expression, Subscript) and rule.expression.index_tuple == elements
         is_element = isinstance(rule.expression, Subscript) and None not in map(read_affine, rule.expression.index_tuple)
-        tags = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)] if is_element else []
+        # A computed operand is a tensor by the rule's name, but where a kernel of ours has this rule for an operand of that tensor.
+        tagged = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)]
+        tags = [tensor for tensor in tagged if is_element or (len(arrays) == 1 and _is_rule_of(tensor, name))]
         along = _consecutive_axis(self._array(arrays[0])) if direct else -1
         self.sources[name] = Source(
             name, tags[0] if tags else name, shape, self.type_of(rule, arguments), True, direct, consecutive_axis=along
