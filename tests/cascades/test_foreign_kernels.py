@@ -197,8 +197,8 @@ def test_a_callee_is_put_in_place_of_its_call() -> None:
     assert any(rewriting.name == "callee in place" for rewriting in found.rewritings)
     expected = (2 * values["A"] @ values["B"] + 1) ** 2
     assert largest_error(found.reference(**values)["C"], expected) < 1e-13
-    explicit = Schedule((Explicate(),)).apply(found.prepared, found.names)
-    assert largest_error(run(explicit, **values)["C"], expected) < 1e-13
+    for schedule in (Schedule((Explicate(),)), default_schedule(found.cascade)):  # with and without vectors
+        assert largest_error(run(schedule.apply(found.prepared, found.names), **values)["C"], expected) < 1e-13
 
 
 @pytest.mark.parametrize("zero", [0j, np.complex128(0)])

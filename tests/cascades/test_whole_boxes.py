@@ -99,6 +99,35 @@ def test_other_instructions_in_a_shifted_loop_stay_right() -> None:
         np.testing.assert_allclose(after[name], before[name], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("texts", "start"),
+    [
+        (("x[i] = w[i] {id=p}", "y[i] = y[i] + x[7-i] {id=a, dep=p}"), 0),
+        (("s[0] = w[i] {id=p, inames=i}", "y[i] = y[i] + s[0] {id=a, dep=p}"), 0),
+        (("s[0] = w[i] {id=p, inames=i}", "y[i] = x[i] + s[0] {id=a, dep=p, if=i>=3}"), 0),
+        (("s[0] = w[i] {id=p, inames=i}", "y[i] = x[i] + s[0] {id=a, dep=p}"), 2),
+        (("y[i] = y[i] + x[7-i] {id=a}", "x[i] = w[i] {id=p, dep=a}"), 0),
+    ],
+)
+@pytest.mark.parametrize("chosen", [None, ["a"]])
+def test_what_is_written_in_the_loop_is_not_read_at_once(texts: tuple[str, str], start: int, chosen: list[str] | None) -> None:
+    """With loops of its own the instruction read elements that were not written yet, or were written since."""
+    arrays = [array("w", 8), array("x", 8), array("y", 8), array("s", 1)]
+    with pytest.raises(ff.MatchError):
+        ff.match(lp.make_kernel(f"{{[i] : {start} <= i < 8}}", list(texts), arrays, lang_version=(2018, 2)), chosen)
+
+
+def test_an_update_by_what_its_loop_has_written_at_the_same_place_is_matched() -> None:
+    arrays = [array("w", 8), array("x", 8), array("y", 8)]
+    texts = ["x[i] = 2*w[i] {id=p}", "y[i] = y[i] + x[i] {id=a, dep=p}"]
+    kernel = lp.make_kernel("{[i] : 0 <= i < 8}", texts, arrays, lang_version=(2018, 2))
+    matched = ff.match(kernel)
+    given = {name: np.random.default_rng(6).random(8, np.float32) for name in "wxy"}
+    transformed = default_schedule(matched.cascade).apply(matched.prepared, matched.names)
+    _, found = lp.set_options(transformed, return_dict=True)(queue(), **{name: value.copy() for name, value in given.items()})
+    np.testing.assert_allclose(found["y"], given["y"] + 2 * given["w"], rtol=1e-6)
+
+
 def test_arrays_in_vectors_are_refused_by_name() -> None:
     arrays = [array("A", 9, 4), lp.GlobalArg("C", np.float32, shape=(9, 4), dim_tags="N0,vec")]
     kernel = lp.make_kernel("{[i, v] : 0 <= i < 9 and 0 <= v < 4}", "C[i, v] = A[i, v]*2", arrays)

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 import islpy as isl
 import loopy as lp
 import numpy as np
-from loopy.symbolic import ArrayAccessFinder, SubstitutionMapper, UncachedWalkMapper, constraint_to_cond_expr, get_reduction_inames
+from loopy.symbolic import (
+    ArrayAccessFinder,
+    SubstitutionMapper,
+    UncachedWalkMapper,
+    constraint_to_cond_expr,
+    get_dependencies,
+    get_reduction_inames,
+)
 from loopy.symbolic import Reduction as LoopyReduction
 from pymbolic import primitives as p
 from pymbolic import var
@@ -74,7 +81,27 @@ def _reads_own_element(draft: Draft, insn: lp.Assignment) -> bool:
     return all(access == insn.assignee for part in parts for access in read(part))
 
 
+def _check_shared_loops(draft: Draft, insn: lp.Assignment) -> None:
+    """A loop around an instruction and a writer of what it reads must index both in the same way.
+
+    With loops of its own, the instruction reads all before or after everything that is written there.
+    """
+    parts = (draft.expanded(insn.expression), *(draft.expanded(condition) for condition in insn.predicates))
+    writers = draft.kernel.writer_map()
+    for array in sorted({name for part in parts for name in get_dependencies(part)} & writers.keys()):
+        accesses = [access for part in parts for access in ArrayAccessFinder(array)(part)]
+        for writer in sorted(writers[array] - {insn.id}):
+            other = draft.kernel.id_to_insn[writer]
+            target = other.assignee if isinstance(other, lp.Assignment) else None
+            indices = target.index_tuple if isinstance(target, p.Subscript) else ()
+            for iname in sorted(other.within_inames & insn.within_inames):
+                axes = [axis for axis, index in enumerate(indices) if index == var(iname)]
+                if not any(all(access.index_tuple[axis] == var(iname) for access in accesses) for axis in axes):
+                    raise Refusal(f"it reads {array} inside the loop {iname}, in which {writer} writes it")
+
+
 def _boxed(draft: Draft, insn: lp.Assignment) -> Draft:
+    _check_shared_loops(draft, insn)
     kernel, fresh = draft.kernel, draft.fresh()
     outer = [str(index) for index in insn.assignee.index_tuple]
     starts, shape = _extents(kernel, outer)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import islpy as isl
 import loopy as lp
 from loopy.diagnostic import LoopyError
+from loopy.kernel import KernelState
 from loopy.kernel.function_interface import CallableKernel
 from loopy.kernel.instruction import NoOpInstruction
 from loopy.symbolic import ResolvedFunction
@@ -42,7 +43,8 @@ def _in_place(draft: Draft, callee: str) -> Draft:
         unit = lp.inline_callable_kernel(draft.unit, callee)
     except (LoopyError, isl.Error, ValueError, KeyError, AttributeError, AssertionError, NotImplementedError, RuntimeError):
         return draft  # loopy has no one exception for what it does not inline
-    kernel = unit[draft.kernel.name]
+    # loopy has resolved the calls for it, and would not look for those that a schedule adds.
+    kernel = unit[draft.kernel.name].copy(state=KernelState.INITIAL)
     made: dict[str, list[str]] = {}
     waiting: list[str] = []
     for insn in kernel.instructions:  # each call's instructions stand in its place, the last of them under its name
