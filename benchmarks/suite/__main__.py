@@ -155,6 +155,7 @@ def peers(case: Case, inputs: Mapping[str, np.ndarray]) -> dict[str, Callable[[]
 
         found["PyTorch"] = eager
         if hasattr(torch, "compile"):
+            torch._dynamo.reset()  # it compiles one function for eight cases, and then takes the next as it is
             compiled = torch.compile(lambda *given: case.function(torch, *given))
 
             def inductor() -> object:
