@@ -89,6 +89,17 @@ def iterable(value: object, what: str, error: type[Error]) -> Iterable[Any]:
     return value
 
 
+def array_of(value: object, what: str, error: type[Error]) -> np.ndarray:
+    """What NumPy makes of a value; ``error`` where it makes nothing, or where some elements are masked, which nothing here knows of."""
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError, OverflowError, MemoryError, RecursionError) as reason:
+        raise error(f"{what} is no array: {reason}") from reason
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise error(f"{what} has masked elements", hint="Say what they are: array.filled(0).")
+    return found
+
+
 def element_type(value: object, error: type[Error]) -> np.dtype:
     """The element type that a value names, as NumPy reads it."""
     try:

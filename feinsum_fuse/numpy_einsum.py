@@ -15,7 +15,7 @@ import pyopencl as cl
 import pyopencl.array as cla
 from numpy.typing import DTypeLike
 
-from .arguments import HOOK, element_type, expect
+from .arguments import COUNT, HOOK, array_of, described, element_type, expect
 from .cascades.reading.subscripts import (
     ContractionOrder,
     Subscripts,
@@ -188,10 +188,10 @@ class _Wanted:
     on_device: bool
 
     def __post_init__(self) -> None:
-        if self.order not in ORDERS:
-            raise CascadeError(f"einsum has no order {self.order!r}", hint=f"There are {', '.join(ORDERS)}.")
-        if self.casting not in CASTINGS:
-            raise CascadeError(f"einsum has no casting {self.casting!r}", hint=f"There are {', '.join(CASTINGS)}.")
+        if not isinstance(self.order, str) or self.order not in ORDERS:
+            raise CascadeError(f"einsum has no order {described(self.order)}", hint=f"There are {', '.join(ORDERS)}.")
+        if not isinstance(self.casting, str) or self.casting not in CASTINGS:
+            raise CascadeError(f"einsum has no casting {described(self.casting)}", hint=f"There are {', '.join(CASTINGS)}.")
         if self.on_device and self.order == "F":
             raise CascadeError("einsum has no order 'F' on a device", hint="Turn the labels of the output round.")
         if self.out is not None and not isinstance(self.out, cla.Array if self.on_device else np.ndarray):
@@ -202,7 +202,11 @@ class _Wanted:
         """The type that an einsum is computed in. Raises where operands do not cast to it, or it does not cast to that of ``out``."""
         types = [operand.dtype for operand in operands]
         out = self.out
-        found = np.result_type(*types, *([] if out is None else [out.dtype])) if dtype is None else dtype
+        try:
+            found = np.result_type(*types, *([] if out is None else [out.dtype])) if dtype is None else dtype
+        except TypeError as error:
+            named = ", ".join(dict.fromkeys(map(str, types)))
+            raise UnsupportedTypeError(f"there is no type for a result of {named}", hint="Give dtype= and casting='unsafe'.") from error
         if out is not None and out.shape != shape:
             raise CascadeError(f"out has the shape {out.shape}, and the result has {shape}")
         casts = [(f"operand {k}", old, found) for k, old in enumerate(types)]
@@ -233,13 +237,14 @@ def _order(optimize: object) -> ContractionOrder:
     """What ``optimize`` says about the order of contraction."""
     if isinstance(optimize, bool):
         return None
-    if optimize in ("greedy", "optimal"):
-        return str(optimize)
-    steps = optimize[1:] if isinstance(optimize, list | tuple) and optimize[:1] in (["einsum_path"], ("einsum_path",)) else []
-    if steps and all(isinstance(step, tuple) for step in steps):
-        return tuple(tuple(int(position) for position in step) for step in steps)
+    if isinstance(optimize, str) and optimize in ("greedy", "optimal"):
+        return optimize
+    named = isinstance(optimize, list | tuple) and len(optimize) > 1 and isinstance(optimize[0], str) and optimize[0] == "einsum_path"
+    steps = cast(Sequence[object], optimize)[1:] if named else []
+    if steps and all(isinstance(step, tuple) and all(map(COUNT.holds, step)) for step in steps):
+        return tuple(tuple(int(position) for position in cast(tuple[int, ...], step)) for step in steps)
     hint = "Give True, False, 'greedy', 'optimal', or a path of numpy.einsum_path."
-    raise CascadeError(f"einsum cannot optimize by {optimize!r:.60}", hint=hint)
+    raise CascadeError(f"einsum cannot optimize by {described(optimize)}", hint=hint)
 
 
 def _cast(operand: Array, dtype: np.dtype) -> Array:
@@ -253,10 +258,7 @@ def _cast(operand: Array, dtype: np.dtype) -> Array:
 def _host(position: int, operand: object) -> np.ndarray:
     if isinstance(operand, cla.Array):
         return cast(np.ndarray, operand.get())
-    try:
-        return np.asarray(as_array(f"operand {position}", operand))
-    except (TypeError, ValueError) as error:
-        raise CascadeError(f"operand {position} is no array: {error}") from error
+    return array_of(as_array(f"operand {position}", operand), f"operand {position}", CascadeError)
 
 
 def _real_type(dtype: np.dtype) -> tuple[str, bool]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arguments import described
+from .arguments import array_of, described
 from .errors import Error, UnsupportedTypeError
 
 GROUP = 32
@@ -34,7 +34,7 @@ class FourBits(NamedTuple):
 def checked_group(group: object, error: type[Error] = UnsupportedTypeError) -> int:
     """A number of elements that can share a factor: even, from 2 to 65536; raises ``error`` for any other."""
     if not isinstance(group, int | np.integer) or isinstance(group, bool) or not 2 <= group <= 1 << 16 or group % 2:
-        raise error(f"groups of {described(group)} elements cannot lie two to a byte", hint="Give an even number, such as 32.")
+        raise error(f"groups of {described(group)} elements cannot lie two to a byte", hint="Give an even number from 2 to 65536.")
     return int(group)
 
 
@@ -47,16 +47,18 @@ def quantize4(array: ArrayLike, group: int = GROUP) -> FourBits:
     are no even number.
     """
     group = checked_group(group)
-    given = np.asarray(array)
-    if given.ndim == 0 or given.dtype.kind in "cbOSUmM":
+    given = array_of(array, "what is to be quantized", UnsupportedTypeError)
+    if given.ndim == 0 or given.dtype.kind in "bcOSUmM" or not np.can_cast(given.dtype, np.float32, "same_kind"):
         raise UnsupportedTypeError(
             f"{described(array)} of {given.dtype}, with {given.ndim} axes, cannot be quantized", hint="Give real numbers."
         )
     length = given.shape[-1]
     groups = -(-length // group)
     rows = given.reshape(-1, length) if given.size else given.reshape(0, length)
-    packed = np.empty((len(rows), groups, group // 2), np.uint8)
-    scales = np.empty((len(rows), groups), np.float32)
+    try:
+        packed, scales = np.empty((len(rows), groups, group // 2), np.uint8), np.empty((len(rows), groups), np.float32)
+    except MemoryError as error:
+        raise UnsupportedTypeError(f"{list(given.shape)} numbers do not fit the memory in four bits: {error}") from error
     step = max(1, _ELEMENTS // max(1, length))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
@@ -84,7 +86,7 @@ def dequantize4(packed: ArrayLike, scales: ArrayLike, length: int | None = None)
 
     Raises :class:`~feinsum_fuse.errors.UnsupportedTypeError` for arrays of other types, or whose shapes do not go together.
     """
-    codes, factors = np.asarray(packed), np.asarray(scales)
+    codes, factors = (array_of(part, name, UnsupportedTypeError) for part, name in ((packed, "packed"), (scales, "scales")))
     if codes.dtype != np.uint8 or codes.ndim < 2 or factors.shape != codes.shape[:-1]:
         raise UnsupportedTypeError(
             f"{codes.dtype}{list(codes.shape)} and {factors.dtype}{list(factors.shape)} are no numbers in four bits with their factors",

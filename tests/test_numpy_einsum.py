@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -320,3 +321,20 @@ def test_operands_that_are_no_arrays(operand: object, message: str) -> None:
     with pytest.raises(ff.Error) as caught:
         ff.einsum("ij->i", operand)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ff.einsum("i,i->i", np.ones(2, np.uint16), np.ones(2, "bfloat16")),
+        lambda: ff.einsum("i->i", np.ma.masked_array([1.0, 2.0], [1, 0])),
+        lambda: ff.einsum("i->i", [[1], [1, 2]]),
+        lambda: ff.einsum("i->i", [1.0], optimize=np.ones(3)),
+        lambda: ff.einsum("i->i", [1.0], optimize=["einsum_path", (None, [])]),
+        lambda: ff.einsum("i->i", [1.0], order=np.ones(3)),
+        lambda: ff.einsum("i->i", [1.0], casting=[]),
+    ],
+)
+def test_what_goes_together_in_no_way_is_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(ff.Error):
+        call()

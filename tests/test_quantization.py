@@ -60,3 +60,18 @@ def test_parts_that_do_not_go_together() -> None:
             ff.dequantize4(*wrong)
     with pytest.raises(ff.UnsupportedTypeError, match="9 is no length of 8"):
         ff.dequantize4(packed, scales, 9)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *([[1, 2], [3]], np.zeros(3, "V4"), np.ma.masked_array([1.0, 2.0], [1, 0])),
+        *(np.broadcast_to(np.float32(1), (2**24, 2**24)), [1e400], [object()]),
+    ],
+    ids=["ragged", "bytes", "masked", "huge", "infinite", "objects"],
+)
+def test_what_has_no_numbers_is_refused(array: object) -> None:
+    with pytest.raises(ff.UnsupportedTypeError):
+        ff.quantize4(array)  # type: ignore[arg-type]
+    with pytest.raises(ff.UnsupportedTypeError):
+        ff.dequantize4(array, array)  # type: ignore[arg-type]

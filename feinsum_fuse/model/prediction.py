@@ -59,13 +59,16 @@ class Figures(Mapping[Any, float]):
         for kind, name in fixed.items():
             if kind not in places:
                 raise ModelError(f"There is no axis {kind}.", hint=nearest(kind, places))
-            if name not in self.axes[places[kind]][1]:
-                raise ModelError(f"There is no {kind} {name!r}.")
+            if not isinstance(name, str | None) or name not in self.axes[places[kind]][1]:
+                raise ModelError(f"There is no {kind} {described(name)}.")
         return math.fsum(v for key, v in self.entries.items() if all(key[places[kind]] == name for kind, name in fixed.items()))
 
     def totals(self, kind: str) -> dict[str | None, float]:
-        """Name on an axis -> the sum over all of its entries."""
-        place = [name for name, _ in self.axes].index(kind)
+        """Name on an axis -> the sum over all of its entries; :class:`ModelError` for an axis that there is not."""
+        axes = [name for name, _ in self.axes]
+        if kind not in axes:
+            raise ModelError(f"There is no axis {described(kind)}.", hint=f"There are {', '.join(axes)}.")
+        place = axes.index(kind)
         values: dict[str | None, list[float]] = {}
         for key, value in self.entries.items():
             values.setdefault(key[place], []).append(value)

@@ -23,7 +23,7 @@ from ..archive.facts.question import require_legal
 from ..archive.facts.trial_arrays import TrialData
 from ..archive.key.device_identity import Device, described
 from ..archive.key.recognition import recognised
-from ..arguments import ANYTHING, COUNT, FLAG, HOOK, SECONDS, TEXT, expect, mapping
+from ..arguments import ANYTHING, COUNT, FLAG, HOOK, SECONDS, TEXT, collection, expect, mapping
 from ..cascades.matching.match import Match, match
 from ..cascades.matching.rewritten import rewritten_match
 from ..cascades.rewriting.rewriting import rewritings_to_json, rewritten
@@ -42,6 +42,7 @@ from ..tuning.tuner import tune as tuned_program
 from .race import SEED
 
 Sizes = tuple[int, ...]
+_SIZES = collection("whole numbers", COUNT)
 """One for each symbolic length, in the order of the program's names."""
 Ranges = Mapping[str, tuple[int, int]]
 """Symbolic length -> the least and the largest one."""
@@ -101,11 +102,17 @@ class RangedProgram:
 
     def ready(self, sizes: Sizes) -> tuple[Runner, dict[str, Array]]:
         """The program at these lengths, and what it takes of them by value."""
-        found = self._runners.get(sizes)
+        try:
+            found = self._runners.get(sizes)
+        except TypeError:
+            found = None
         return self._made(sizes) if found is None else found
 
     def part(self, sizes: Sizes) -> RangePart:
         """The kernel that is used at these lengths: the one that was fastest at the nearest point, by ratios of lengths."""
+        expect(sizes, _SIZES, f"lengths for {', '.join(self.ranges)}", DeviceError)
+        if len(sizes) != len(self.ranges):
+            raise DeviceError(f"{len(sizes)} lengths are given for {', '.join(self.ranges)}")
         for (name, (low, high)), size in zip(self.ranges.items(), sizes, strict=True):
             if not low <= size <= high:
                 raise DeviceError(f"{name} is {size}, and the program is for {low} to {high}", hint="Make one for a wider range.")

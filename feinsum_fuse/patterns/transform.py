@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from constantdict import constantdict
 
+from ..arguments import checked, instance
 from ..cascades.cascade import Cascade
 from ..errors import Error, TransformError
 from ..formats.opencl import OpenCL
@@ -22,6 +23,7 @@ from .sketch import Sketch
 
 Function = Callable[..., Sketch]
 Condition = Callable[[Mapping[str, Value], Target], bool]
+_CASCADE, _TARGET = instance("a Cascade", Cascade), instance("a Target", Target)
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Transform:
         """Its docstring: the idea, and a figure of its tree."""
         return inspect.getdoc(self.function) or ""
 
+    @checked(TransformError, cascade=_CASCADE)
     def matched(self, cascade: Cascade) -> tuple[Roles, ...]:
         """The Einsums of the cascade that it is for; empty if it is for none."""
         if len(self.patterns) == 1:
@@ -63,6 +66,7 @@ class Transform:
                 return known
         return ()
 
+    @checked(TransformError, cascade=_CASCADE)
     def applies_to(self, cascade: Cascade) -> bool:
         """Whether its pattern is in the cascade, and what it rewrites can be rewritten."""
         if not self.matched(cascade):
@@ -73,23 +77,26 @@ class Transform:
             return False
         return True
 
+    @checked(TransformError, cascade=_CASCADE)
     def values(self, cascade: Cascade) -> dict[str, tuple[Value, ...]]:
         """Domain -> its values for this cascade, the usual one first."""
         matched = self.matched(cascade)
         return {name: parameter.values(matched) for name, parameter in self.parameters.items()}
 
+    @checked(TransformError, cascade=_CASCADE, target=_TARGET)
     def points(self, cascade: Cascade, target: Target = ANY_DEVICE) -> Iterator[dict[str, Value]]:
         """All combinations of the parameters' values that fulfil the conditions, the usual ones first."""
         domains = self.values(cascade)
         for taken in itertools.product(*domains.values()):
             point = dict(zip(domains, taken, strict=True))
-            if not self.broken(point, target):
+            if not self._broken(point, target):
                 yield point
 
-    def broken(self, point: Mapping[str, Value], target: Target) -> str:
+    def _broken(self, point: Mapping[str, Value], target: Target) -> str:
         """The first condition that these parameters do not fulfil; empty if they fulfil all."""
         return next((text for text, holds in self.conditions.items() if not holds(point, target)), "")
 
+    @checked(TransformError, cascade=_CASCADE, target=_TARGET)
     def sketch(self, cascade: Cascade, target: Target = ANY_DEVICE, **parameters: Value) -> Sketch:
         """What it makes of a cascade; parameters that are not given have their usual values.
 
@@ -109,7 +116,7 @@ class Transform:
             if name not in domains:
                 hint = f"It has {', '.join(domains)}." if domains else "It has none."
                 raise TransformError(f"the transform {self.name} has no parameter {name!r:.40}", hint=hint)
-            if not any(value == known and type(value) is type(known) for known in domains[name]):
+            if not any(type(value) is type(known) and value == known for known in domains[name]):
                 hint = f"It takes {', '.join(map(str, sorted(domains[name])))}."
                 raise TransformError(f"{name} of the transform {self.name} cannot be {value!r:.40} here", hint=hint)
         if set(given) == set(domains):
@@ -117,12 +124,13 @@ class Transform:
         else:
             fitting = (p for p in self.points(cascade, target) if all(p[name] == value for name, value in given.items()))
             point = next(fitting, {**{name: found[0] for name, found in domains.items()}, **given})
-        broken = self.broken(point, target)
+        broken = self._broken(point, target)
         if broken:
             values = ", ".join(f"{name}={value}" for name, value in point.items())
             raise TransformError(f"the transform {self.name} wants {broken}, which {values} do not fulfil")
         return point
 
+    @checked(TransformError, cascade=_CASCADE, target=_TARGET)
     def apply(self, cascade: Cascade, target: Target = ANY_DEVICE, *, opencl: OpenCL | None = None, **parameters: Value) -> Spec:
         """The workload, rewritten, with its mapping, on the architecture of default mappings: for ``ff.compile`` and ``ff.measure``.
 

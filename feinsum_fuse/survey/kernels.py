@@ -17,6 +17,7 @@ from ..device.timing.harness import measure
 from ..device.timing.measurement import Measurement, Provenance, Subject
 from ..device.timing.outcome import KernelError, Outcome
 from ..errors import LoweringError, MappingError, ScheduleError
+from ..executors import end_with
 from ..formats.reading.load import load
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
@@ -55,7 +56,8 @@ def trees(session: SurveySession) -> None:
     """Every Spec of the folder of random trees: verified by several processes at once, and not timed."""
     files = sorted(session.folder("trees").glob("*.yaml"))
     context = multiprocessing.get_context("spawn")  # OpenCL does not survive a fork
-    with ProcessPoolExecutor(max(1, min(PROCESSES, (os.cpu_count() or 1) // 2)), mp_context=context) as pool:
+    count = max(1, min(PROCESSES, (os.cpu_count() or 1) // 2))
+    with ProcessPoolExecutor(count, mp_context=context, initializer=end_with, initargs=(os.getpid(),)) as pool:
         waiting = {pool.submit(_verify, session, file): file.stem for file in files}
         for done in as_completed(waiting):
             if error := done.exception():

@@ -1,4 +1,4 @@
-"""The process of one step: ``python -m feinsum_fuse.survey.step_process STEP FOLDER DEADLINE``."""
+"""The process of one step: ``python -m feinsum_fuse.survey.step_process STEP FOLDER DEADLINE PARENT``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ..errors import Error
+from ..executors import end_with
 from .journal import SurveyJournal
 from .session import SurveySession, SurveySettings
 
@@ -24,8 +25,9 @@ MODULES = {
 """Step -> the module that has a function of its name."""
 
 
-def main(step: str, folder: str, deadline: str) -> int:
+def main(step: str, folder: str, deadline: str, parent: str) -> int:
     """Run the step; 1 for an error of ours, which is printed."""
+    end_with(int(parent))
     place = Path(folder)
     session = SurveySession(step, SurveyJournal(place), SurveySettings.read(place), float(deadline))
     run: Callable[[SurveySession], None] = getattr(import_module(f".{MODULES[step]}", __package__), step)

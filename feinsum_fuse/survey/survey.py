@@ -66,7 +66,8 @@ def _run(journal: SurveyJournal, step: SurveyStep, seconds: float, end: float) -
         journal.write("steps", {"name": step.name, "outcome": "left out", "seconds": 0.0, "limit": seconds, "message": "no time was left"})
         return
     start = time.time()
-    command = [sys.executable, "-P", "-m", f"{__package__}.step_process", step.name, str(journal.folder), str(start + seconds)]
+    arguments = (step.name, str(journal.folder), str(start + seconds), str(os.getpid()))
+    command = [sys.executable, "-P", "-m", f"{__package__}.step_process", *arguments]
     log = journal.folder / "logs" / f"{step.name}.log"
     most = min(seconds + max(LEAST_GRACE, GRACE * seconds), max(LEAST_SECONDS, end - start))
     ended = run_process(command, log, max(most, LEAST_SECONDS))

@@ -21,6 +21,7 @@ from typing import IO, Any, Self, TypeVar
 
 from .. import __file__ as package
 from ..errors import SearchError
+from ..executors import end_with
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ class _Helper:
     def __init__(self) -> None:
         path = os.pathsep.join([str(Path(package).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
-        command = [sys.executable, "-P", "-m", "feinsum_fuse.tuning.helpers"]
+        command = [sys.executable, "-P", "-m", "feinsum_fuse.tuning.helpers", str(os.getpid())]
         self.child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
         )
@@ -140,10 +141,11 @@ def receive(stream: IO[bytes]) -> Any:
     return pickle.loads(data)
 
 
-def main() -> None:
+def main(parent: str) -> None:
     """Call what standard input says until it ends, and answer to what standard output was."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    end_with(int(parent))
     warnings.simplefilter("ignore")  # of mappings that nobody keeps
     while True:
         try:
@@ -158,4 +160,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -15,7 +15,12 @@ from feinsum_fuse.archive.facts.retrieval import history
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.formats.spec import expect_spec
+from feinsum_fuse.optimization.ranges import RangedProgram
+from feinsum_fuse.patterns.registry import transforms
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.block_steps import Blockize, Tensorize
+from feinsum_fuse.schedule.target import ANY_DEVICE
+from feinsum_fuse.schedule.tree.nest import LoopRef
 from tests.archive.samples import HERE, measurement, product, tiled
 from tests.model.test_kernel_time import product as on_processor
 
@@ -70,7 +75,14 @@ def _cascades() -> tuple[Cascade, ...]:
         product(8, 4, 6),
         ff.cascade(attention, sizes={"M": 6, "P": 5, "E": 3}),
         ff.cascade(["Y[p] = I[H: p + r] * W[r]"], sizes={"P": 5, "R": 3, "H": 7}, dtypes={"All": "float64"}),
+        _short("bfloat16"),
+        _short("float32").in_four_bits("A", 4),
+        ff.cascade(["S[T: m + n] = A[m, k] * B[n, k]"], sizes={"M": 4, "N": 6, "K": 8}, dtypes={"S": "int32", "Other": "int8"}),
     )
+
+
+def _short(dtype: str) -> Cascade:
+    return ff.cascade(["Y[m] = A[m, k] * x[k]"], sizes={"M": 3, "K": 10}, dtypes={"A": dtype, "Other": "float32"})
 
 
 @functools.cache
@@ -87,6 +99,13 @@ def _arrays(cascade: Cascade) -> dict[str, object]:
 def program() -> Program:
     """One that has been built."""
     return ff.compile(_specs()[0])
+
+
+@functools.cache
+def ranged() -> RangedProgram:
+    """One for a few lengths."""
+    kernel = ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]).kernel()
+    return ff.optimize_range(kernel, None, {"n": (4, 8)}, points=2, tune=False, seconds=1.0)
 
 
 def _reference(given: object) -> object:
@@ -132,6 +151,8 @@ class _Given:
         self.texts = OneOf((WHOLE, WORKLOAD, *(path.read_text() for path in EXAMPLES)))
         self.files = tuple(str(path) for path in EXAMPLES[0].parent.glob("*.yaml"))
         self.made, self.schedule, self.calibrated = measurement(product(8, 4, 6)), tiled(), on_processor(1, 1)
+        blocks = (*self.schedule.steps, Blockize(LoopRef("Z", "k")), Tensorize(LoopRef("Z", "k"), "outer_product"))
+        self.schedules = OneOf((self.schedule.to_json(), Schedule(blocks).to_json(), ff.lower(self.whole).to_json()))
         self.chain = ff.cascade(
             ["T[m, n] = A[m, k] * B[k, n]", "Y[m, q] = T[m, n] * C[n, r] * D[r, q]", "G[a, b] = X[A: a, i] * X[A: b, i]"],
             sizes={"M": 6, "K": 4, "N": 5, "R": 3, "Q": 6, "I": 6, "A": 7, "B": 7},
@@ -284,8 +305,11 @@ def _values(given: _Given) -> tuple[Function, ...]:
         Function("Cascade.tolerance", given.first.tolerance, (), {"sizes": {}}, 1),
         Function("Cascade.einsum", given.first.einsum, (given.first.einsums[0].name,), {}, 1),
         Function("Prediction.actions", lambda key: given.prediction.actions[key], (("Z", "DRAM", "A", "read"),), {}, 2),
+        Function("Figures.total", given.prediction.actions.total, (), {"component": "DRAM", "einsum": "Z"}, 0.5),
+        Function("Figures.totals", given.prediction.actions.totals, ("component",), {}, 0.5),
         Function("Prediction.from_json", type(given.prediction).from_json, (given.prediction.to_json(),), {}, 2),
-        Function("Schedule.from_json", Schedule.from_json, (given.schedule.to_json(),), {}, 4),
+        Function("Schedule.from_json", Schedule.from_json, (given.schedules,), {}, 4),
+        Function("Schedule of JSON", lambda text: Schedule.from_json(text).apply(given.kernels[0]), (given.schedules,), {}, 3),
         Function("Schedule.apply", given.schedule.apply, (given.kernels[0],), {"names": None}, 1),
         Function("Schedule.upto", given.schedule.upto, (1,), {}, 1),
         Function("Measurement.from_json", type(given.made).from_json, (given.made.to_json(),), {}, 3),
@@ -314,4 +338,24 @@ def _rewriting(given: _Given) -> tuple[Function, ...]:
     )
 
 
-TABLES = (_reading, _compiling, _facts, _searching, _values, _rewriting)
+def _transforming(given: _Given) -> tuple[Function, ...]:
+    """What the catalogue's transforms are asked, and a program for a range of lengths."""
+    known = tuple(transforms().values())
+    one = next(transform for transform in known if transform.applies_to(given.first))
+    usual = next(iter(one.points(given.first)))
+    arrays = {"A": np.ones((5, 3)), "x": np.ones(3)}
+    return (
+        Function("Transform.applies_to", one.applies_to, (given.cascade,), {}, 0.3),
+        Function("Transform.matched", one.matched, (given.cascade,), {}, 0.3),
+        Function("Transform.values", one.values, (given.cascade,), {}, 0.3),
+        Function("Transform.points", lambda *given: list(one.points(*given)), (given.first, ANY_DEVICE), {}, 0.3),
+        Function("Transform.sketch", one.sketch, (given.first, ANY_DEVICE), {**usual}, 0.3),
+        Function("Transform.apply", one.apply, (given.first, ANY_DEVICE), {**usual}, 0.3),
+        Function("RangedProgram", _called(ranged), (), arrays, 1),
+        Function("RangedProgram.lengths", _called(lambda: ranged().lengths), (arrays,), {}, 0.3),
+        Function("RangedProgram.ready", _called(lambda: ranged().ready), ((5,),), {}, 0.3),
+        Function("RangedProgram.part", _called(lambda: ranged().part), ((5,),), {}, 0.3),
+    )
+
+
+TABLES = (_reading, _compiling, _facts, _searching, _values, _rewriting, _transforming)

@@ -11,15 +11,32 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive.facts.fact import Fact
+from feinsum_fuse.archive.facts.forgetting import Forgotten
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.matching.match import Match
+from feinsum_fuse.cascades.reading.batched import BatchedEinsum
+from feinsum_fuse.cli.__main__ import VERBS
+from feinsum_fuse.cli.db import command as db
 from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.device.timing.measurement import Measurement
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mapper.curves import Curve
+from feinsum_fuse.mapper.exploration import Exploration
 from feinsum_fuse.mapper.result import Result
+from feinsum_fuse.model.evaluation import Predictions
+from feinsum_fuse.model.floor import Bounds
+from feinsum_fuse.model.prediction import Figures, Prediction
+from feinsum_fuse.optimization.optimized import Optimized
+from feinsum_fuse.optimization.ranges import RangedProgram
+from feinsum_fuse.patterns.transform import Transform
+from feinsum_fuse.report.explanation import Explanation
+from feinsum_fuse.schedule.intrinsics.candidates import Tensorization
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.tree.blocks import Blocks
+from feinsum_fuse.tuning.tuned import Tuned
 from tests.attack.calls import Ending, function_call, verb_call
 from tests.attack.functions import functions
+from tests.attack.verbs import LINES as VERB_LINES
 from tests.sweeps import SEED, SLOW, sweep_size
 
 CHUNKS = 20 if SLOW else 1
@@ -36,10 +53,13 @@ def judge(endings: list[Ending]) -> None:
     assert sum(ending.passed for ending in endings) >= LEAST_PASSED * len(endings)
 
 
-RETURNED = (Cascade, Curve, Fact, Match, Program, Result, Schedule, Spec)
+RETURNED = (
+    *(BatchedEinsum, Blocks, Bounds, Cascade, Curve, Exploration, Explanation, Fact, Figures, Forgotten, Match, Measurement, Optimized),
+    *(Prediction, Predictions, Program, RangedProgram, Result, Schedule, Spec, Tensorization, Transform, Tuned),
+)
 """Classes of what public functions return, whose methods take something."""
-MADE_INSIDE = ("of", "leading_to")
-"""Class methods by which this package makes its own values."""
+MADE_INSIDE = ("of", "leading_to", "changed")
+"""Methods by which this package makes its own values."""
 
 
 def takes(what: object, name: str) -> bool:
@@ -64,6 +84,13 @@ def test_verbs(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     choose = random.Random(f"verbs {SEED} {chunk}")
     functions(Path())
     judge([verb_call(tmp_path, choose) for _ in range(sweep_size(LINES) // CHUNKS)])
+
+
+def test_every_verb_is_called() -> None:
+    """But for ``db serve``, which listens until it is interrupted."""
+    called = {" ".join(words[: 1 + (words[0] == "db")]) for words in (line.split() for _, line in VERB_LINES)}
+    own = {f"db {found.name or found.callback.__name__}" for found in db.registered_commands if found.callback is not None}
+    assert called >= {*VERBS, *own} - {"db", "db serve"}
 
 
 def test_every_public_function_is_called(tmp_path: Path) -> None:

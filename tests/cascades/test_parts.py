@@ -15,7 +15,7 @@ from feinsum_fuse.cascades.reference.reference import held_bytes
 from feinsum_fuse.cascades.reference.slabs import NotSlicedError, Slabs
 from feinsum_fuse.device.checking.example import Example, example, random_inputs
 
-SIZES = {"M": 90, "N": 110, "K": 5, "O": 1}
+SIZES = {"M": 90, "N": 110, "K": 5, "O": 1, "P": 300}
 LINES = {
     "a sum": ["T[m, n] = exp(A[m] * B[n])", "Z[o] = T[m, n]"],
     "a sum at an index": ["T[m, n] = exp(A[m] * B[n])", "Z[O: 0*m] = T[m, n]"],
@@ -24,6 +24,10 @@ LINES = {
     "a small intermediate": ["T[m, n] = exp(A[m] * B[n])", "S[m] = T[m, n]", "Z[k] = S[m] * C[m, k]"],
     "a norm": ["T[m, n] = exp(A[m] * B[n])", "X[o] = max(T[m, n])", "Z[m] = T[m, n] / X[o]"],
     "integers": ["T[m, n] = A[m] * B[n]", "Z[o] = T[m, n] + m"],
+    "integers of 8 bits": ["T[m, n] = A[m] * B[n] * 77", "Z[o] = max(T[m, n] - 40)"],
+    "diagonals": ["T[m, n] = exp(A[m] * B[n])", "Z[O: 0*m + 0*n, P: m + n] = T[m, n]"],
+    "every other diagonal": ["T[m, n] = sin(9 * A[m] * B[n])", "Z[P: 2*m - n + 109] = max(T[m, n])"],
+    "a sum along diagonals of a sum": ["T[m, n] = A[m, k] * B[k, n]", "S[P: m + n] = T[m, n]", "Z[o] = S[P: p] * p"],
 }
 
 
@@ -33,7 +37,7 @@ def made(lines: list[str], dtype: str = "float32") -> Cascade:
 
 
 def cascade_of(name: str) -> Cascade:
-    return made(LINES[name], "int32" if name == "integers" else "float32")
+    return made(LINES[name], {"integers": "int32", "integers of 8 bits": "int8"}.get(name, "float32"))
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -41,7 +45,7 @@ def test_parts_are_equal_to_the_whole(name: str) -> None:
     cascade = cascade_of(name)
     cut, inputs = parts(cascade, held_bytes(cascade) // 2), random_inputs(cascade, -1.0)
     whole, known = cascade.reference(**inputs), cut.known(inputs)
-    assert cut.kept or all(slabs.count > 1 for slabs in cut.outputs)
+    assert cut.kept or all(slabs.computed > 1 for slabs in cut.outputs)
     for slabs in (*cut.kept, *cut.outputs):
         assert slabs.held <= held_bytes(cascade) // 2
     for slabs in cut.outputs:
@@ -64,13 +68,17 @@ def verdict(trial: Example, got: dict[str, np.ndarray]) -> bool:
 
 
 def test_what_has_no_parts_is_refused_with_the_tensor() -> None:
-    """A sum along diagonals cannot be split, and an element needs points near all of them."""
-    summed = ff.cascade(["T[m, n] = exp(A[m] * B[n])", "Z[O: 0*m + 0*n, P: m + n] = T[m, n]"], sizes={"M": 90, "N": 90, "O": 1, "P": 179})
-    with pytest.raises(NotSlicedError, match=r"an element of Z needs T\[90, 90\]"):
-        parts(summed, held_bytes(summed) // 2)
-    jumps = ff.cascade(["T[m, n] = floor(9 * A[m] * B[n])", "Z[o] = T[m, n]"], sizes={"M": 90, "N": 90, "O": 1})
-    with pytest.raises(NotSlicedError, match=r"an element of Z needs T\[90, 90\], and its maps have jumps"):
-        parts(jumps, held_bytes(jumps) // 2)
+    """A recurrence is computed from its start."""
+    text = """
+workload:
+  rank_sizes: {T: 400}
+  bits_per_value: {All: 32}
+  einsums:
+    - {einsum: "S[T: t] = 0.5 * S[T: t-1] + X[T: t]", operations: {populate: 1}}
+"""
+    cascade = ff.cascade(ff.loads(text))
+    with pytest.raises(NotSlicedError, match=r"an element of S needs [SX]\[400\]"):
+        parts(cascade, held_bytes(cascade) // 2)
 
 
 JUMPS = {
@@ -78,6 +86,13 @@ JUMPS = {
     "a comparison of sums": ["T[m, n] = A[m, k] * B[k, n]", "Z[m, n] = where(T[m, n] > 0.001 * m, T[m, n], 0)"],
     "two, and a mask": ["T[m, n] = round(100 * A[m] * B[n])", "Z[m, n] = where(n <= m, sign(T[m, n] - 3.0 * A[m]), 7)"],
     "sums of jumps": ["R[m, n] = round(100 * A[m] * B[n])", "Z[m] = R[m, n]"],
+}
+SUMS_OF_JUMPS = {
+    "one sum": ["T[m, n] = floor(900 * A[m] * B[n])", "Z[o] = T[m, n]"],
+    "a largest": ["T[m, n] = floor(900 * A[m] * B[n])", "Z[o] = max(T[m, n])"],
+    "kept": ["T[m, n] = round(100 * A[m] * B[n])", "X[o] = T[m, n]", "Z[m] = floor(0.1 * T[m, n] + X[o])"],
+    "kept, and with jumps": ["T[m, n] = round(100 * A[m] * B[n])", "X[o] = max(T[m, n])", "Z[m] = A[m] * B[n] / X[o]"],
+    "several sums": ["T[m, n] = round(100 * A[m] * B[n])", "S[m] = T[m, n]", "Z[k] = floor(0.1 * S[m]) * C[m, k]"],
 }
 
 
@@ -94,9 +109,26 @@ def test_jumps_lean_in_parts_as_in_the_whole(name: str, inexact: float) -> None:
         np.testing.assert_array_equal(slab.elements(inputs, jumps), whole[slab.place])
     near = jumps.of_inexact_inputs(cascade, inexact)
     for slab in slabs:
-        found = slab.alternatives(inputs, near) or [whole[slab.place]] * 2
+        found = slab.alternatives((inputs, inputs), near) or [whole[slab.place]] * 2
         for side, array in enumerate(found):
             np.testing.assert_array_equal(array, (leaning[side] if leaning else whole)[slab.place])
+
+
+@pytest.mark.parametrize("name", SUMS_OF_JUMPS)
+def test_sums_of_jumps_lean_in_parts_as_in_the_whole(name: str) -> None:
+    cascade = made(SUMS_OF_JUMPS[name])
+    cut, inputs, jumps = parts(cascade, held_bytes(cascade) // 2), random_inputs(cascade, -1.0), JumpsInParts.of(cascade)
+    assert jumps is not None and bool(cut.kept) == name.startswith("kept")
+    whole, leaning = cascade.reference(**inputs)["Z"], [outputs["Z"] for outputs in leanings(cascade, inputs, inexact=1e-4)]
+    known, (slabs,) = cut.known(inputs, jumps), cut.outputs
+    for slab in slabs.slabs():
+        np.testing.assert_allclose(slab.elements(known, jumps), whole[slab.place], rtol=1e-12)
+    near = jumps.of_inexact_inputs(cascade, 1e-4)
+    sides = cut.sides(inputs, near)
+    assert leaning and any(not np.array_equal(array, whole) for array in leaning)
+    for slab in slabs.slabs():
+        for array, side in zip(leaning, slab.alternatives(sides, near), strict=True):
+            np.testing.assert_allclose(side, array[slab.place], rtol=1e-12)
 
 
 def test_a_kernel_with_jumps_is_verified_in_parts() -> None:

@@ -29,4 +29,4 @@ def _die(*_: object) -> None:
 
 if __name__ == "__main__":
     setattr(Loaded, {"build": "__init__", "launch": "enqueue"}[os.environ[STAGE]], _die)
-    worker.main(sys.argv[1])
+    worker.main(*sys.argv[1:])

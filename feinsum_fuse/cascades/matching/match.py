@@ -42,6 +42,7 @@ from .gathered_axes import without_gathers
 from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import TypedKernel
+from .preparation.callees import check_calls
 from .preparation.draft import Draft, Preparation, dependencies
 from .preparation.preparation import prepare
 from .rule import Computed, Element, argument, arrays_in, computed_values, element
@@ -266,6 +267,7 @@ def chosen_kernel(t_unit: lp.TranslationUnit, name: str | None = None) -> lp.Loo
             f"{'which kernel is meant' if name is None else f'a kernel {name!r}'} cannot be told: the translation unit has {known}",
             hint="Make one of them its only entrypoint: t_unit.with_entrypoints(name).",
         )
+    check_calls(t_unit, names[0])
     return callables[names[0]].subkernel
 
 

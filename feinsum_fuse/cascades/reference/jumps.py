@@ -29,6 +29,8 @@ from .tolerance import SAFETY, error_of_maps
 
 Array = NDArray[Any]
 _Error = Callable[[Expression], float]
+DIRECTIONS: tuple[Literal[1, -1], ...] = (1, -1)
+"""To which reference lean: up, and down."""
 _Argument = tuple[str, int]
 """An Einsum, and which of the arguments of jumps in its map."""
 _EQUALITY = frozenset({"==", "!="})
@@ -46,7 +48,7 @@ def leanings(
     if not has_jumps(cascade, errors):
         return ()
     found = []
-    for lean in (_Lean(1), _Lean(-1)):
+    for lean in map(Lean, DIRECTIONS):
         found.append(reference(cascade, arrays, evaluations=[lean.evaluation(error, _magnitude) for error in errors]))
         if not lean.is_near:
             return ()
@@ -74,7 +76,7 @@ class JumpsInParts:
 
     def noted(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
         """The reference of a part, of which magnitudes are noted."""
-        lean = _Lean(1)
+        lean = Lean(1)
 
         def note(argument: _Argument, values: Array) -> float:
             self.largest[argument] = max(self.largest.get(argument, 0.0), _magnitude(values))
@@ -82,16 +84,10 @@ class JumpsInParts:
 
         return reference(part, arrays, evaluations=[lean.evaluation(self.errors[e.name], _Numbered(e.name, note)) for e in part.einsums])
 
-    def leanings(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> tuple[dict[str, Array], ...]:
-        """As :func:`leanings`, of a part, once all parts are noted."""
-        found = []
-        for lean in (_Lean(1), _Lean(-1)):
-            sizes = {e.name: _Numbered(e.name, lambda argument, values: self.largest.get(argument, 0.0)) for e in part.einsums}
-            evaluations = [lean.evaluation(self.errors[name], size) for name, size in sizes.items()]
-            found.append(reference(part, arrays, evaluations=evaluations))
-            if not lean.is_near:
-                return ()
-        return tuple(found)
+    def leaning(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike], lean: Lean) -> dict[str, Array]:
+        """The reference of a part that leans to one side, once all parts are noted."""
+        sizes = {e.name: _Numbered(e.name, lambda argument, values: self.largest.get(argument, 0.0)) for e in part.einsums}
+        return reference(part, arrays, evaluations=[lean.evaluation(self.errors[name], size) for name, size in sizes.items()])
 
 
 def _by_name(cascade: EinsumSequence, errors: Sequence[_Error]) -> dict[str, _Error]:
@@ -115,15 +111,13 @@ def _magnitude(values: Array, _: Expression = None) -> float:
 
 
 @dataclass
-class _Lean:
+class Lean:
     """A direction, and whether any argument was near enough to a jump for it to matter."""
 
     direction: Literal[1, -1]
     is_near: bool = False
 
-    def evaluation(
-        self, error: _Error, size: Callable[[Array, Expression], float]
-    ) -> Callable[[Expression, Mapping[str, Array]], Array]:
+    def evaluation(self, error: _Error, size: Callable[[Array, Expression], float]) -> Callable[[Expression, Mapping[str, Array]], Array]:
         """What evaluates an Einsum's map; the relative errors of its parts are given, and what they are relative to."""
         return lambda expression, values: np.asarray(_Leaning(values, error, size, self)(expression))
 
@@ -135,7 +129,7 @@ class _Lean:
 
 
 class _Leaning(Evaluation):
-    def __init__(self, values: Mapping[str, Array], error: _Error, size: Callable[[Array, Expression], float], lean: _Lean) -> None:
+    def __init__(self, values: Mapping[str, Array], error: _Error, size: Callable[[Array, Expression], float], lean: Lean) -> None:
         super().__init__(values)
         self.error = error
         self.size = size

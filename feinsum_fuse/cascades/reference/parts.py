@@ -1,31 +1,24 @@
 """A reference in parts: slabs of the outputs, and before them what slabs alone would need whole.
 
-``Z = sum(T[m, n])`` needs all of ``T`` for its one element. Its sum is taken in parts, of which each needs some rows of ``T``, and what
-they give is kept. ``Z[k] = S[m] * C[k]`` needs all of ``S``, which is small: it is computed slab by slab first, and kept.
+``Z = sum(T[m, n])`` needs all of ``T`` for its one element. Its sum is taken in pieces, of which each needs some rows of ``T``.
+``Z[k] = S[m] * C[k]`` needs all of ``S``, which is small: it is computed slab by slab first, and kept.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
 from constantdict import constantdict
 
-from ...errors import CascadeError
-from ..rewriting.split_reduction import SplitReduction
 from ..sequence import EinsumSequence
-from ..terms import Einsum
-from .jumps import has_jumps
+from .jumps import DIRECTIONS, JumpsInParts, Lean, has_jumps
 from .reference import wide_type
-from .slabs import Array, NotSlicedError, Slabs, tiling
-
-MOST_SPLITS = 6
-"""Reductions that are taken in parts, one inside the other or in several Einsums."""
-SHARE = 4
-"""A split reduction leaves at most this part of the memory for what its parts give."""
+from .slabs import Array, NotSlicedError, Slab, Slabs, tiling
 
 
 @dataclass(frozen=True)
@@ -35,14 +28,23 @@ class Parts:
     kept: tuple[Slabs, ...]
     outputs: tuple[Slabs, ...]
 
-    def known(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The inputs, and the intermediates that are kept."""
+    def known(self, arrays: Mapping[str, Array], jumps: JumpsInParts | None = None) -> dict[str, Array]:
+        """The inputs, and the intermediates that are kept; what is to be known of jumps is noted."""
+        return self._with_kept(arrays, lambda slab, found: slab.elements(found, jumps))
+
+    def sides(self, arrays: Mapping[str, Array], jumps: JumpsInParts | None) -> tuple[Mapping[str, Array], ...]:
+        """The inputs, and the kept intermediates that lean to each side of all jumps; the same twice where nothing is kept."""
+        if jumps is None or not self.kept:
+            return (arrays,) * len(DIRECTIONS)
+        return tuple(self._with_kept(arrays, partial(Slab.leaning, jumps=jumps, lean=Lean(direction))) for direction in DIRECTIONS)
+
+    def _with_kept(self, arrays: Mapping[str, Array], compute: Callable[[Slab, Mapping[str, Array]], Array]) -> dict[str, Array]:
         found = dict(arrays)
         for slabs in self.kept:
             tensor = slabs.cascade.tensors[slabs.output]
             whole = np.empty(slabs.cascade.fixed_shape(tensor.name), wide_type(tensor.dtype))
             for slab in slabs.slabs():
-                whole[slab.place] = slab.elements(found)
+                whole[slab.place] = compute(slab, found)
             found[tensor.name] = whole
         return found
 
@@ -52,28 +54,22 @@ def parts(cascade: EinsumSequence, budget: int) -> Parts:
 
     Raises :class:`~.slabs.NotSlicedError` with the reason where there are none. Every size must be a number.
     """
-    results = 3 if has_jumps(cascade) else 1
-    outputs = cascade.outputs
+    results = 1 + len(DIRECTIONS) * has_jumps(cascade)
     kept: tuple[Slabs, ...] = ()
-    whole: tuple[str, ...] = ()
     reason: NotSlicedError | None = None
     while True:
-        room = budget - sum(_bytes(cascade, slabs.output) for slabs in kept)
+        room = budget - results * sum(_bytes(cascade, slabs.output) for slabs in kept)
         try:
-            return Parts(kept, tuple(tiling(_whole(cascade, output, kept, results), room) for output in outputs))
+            return Parts(kept, tuple(tiling(_whole(cascade, output, kept, results), room) for output in cascade.outputs))
         except NotSlicedError as error:
-            if results > 1:
-                raise NotSlicedError(f"{error.message}, and its maps have jumps (floor, round, comparisons of computed values)") from None
-            reason = reason or error  # later ones are of a cascade that nobody knows
-            more = _more(cascade, kept, whole, room) if len(whole) <= MOST_SPLITS else None
+            reason = reason or error
+        more = _more(cascade, kept, room, results)
         if more is None:
             raise reason
-        split, slabs = more
-        whole += tuple(einsum.name for einsum in cascade.einsums if einsum not in split.einsums)
-        cascade, kept = split, (*kept, *slabs)
+        kept = (*kept, more)
 
 
-def _whole(cascade: EinsumSequence, tensor: str, kept: tuple[Slabs, ...], results: int = 1) -> Slabs:
+def _whole(cascade: EinsumSequence, tensor: str, kept: tuple[Slabs, ...], results: int) -> Slabs:
     known = frozenset(slabs.output for slabs in kept)
     # What is kept is kept as it was computed, not rounded to the type that kernels store.
     wide = {name: dataclasses.replace(cascade.tensors[name], dtype=str(wide_type(cascade.tensors[name].dtype))) for name in known}
@@ -81,41 +77,19 @@ def _whole(cascade: EinsumSequence, tensor: str, kept: tuple[Slabs, ...], result
     return Slabs(dataclasses.replace(cascade, tensors=tensors), tensor, cascade.fixed_shape(tensor), results, known)
 
 
-def _more(
-    cascade: EinsumSequence, kept: tuple[Slabs, ...], whole: Container[str], room: int
-) -> tuple[EinsumSequence, tuple[Slabs, ...]] | None:
-    """The smallest intermediate that can be computed in slabs and kept: one of the cascade's, or what the parts of a reduction give.
-
-    Where there is none, a reduction is split and nothing is kept: its parts may be split again. ``whole``: Einsums that are not split.
-    """
+def _more(cascade: EinsumSequence, kept: tuple[Slabs, ...], room: int, results: int) -> Slabs | None:
+    """The smallest intermediate that can be computed in slabs and kept."""
     known = {*(slabs.output for slabs in kept), *cascade.outputs}
-    written = [einsum.output.tensor for einsum in cascade.einsums]
-    options = [(cascade, tensor) for tensor in written if tensor not in known]
-    splits = [found for e in cascade.einsums if e.name not in whole and (found := _split(cascade, e, room // SHARE)) is not None]
-    options += [(found, tensor) for found in splits for tensor in found.tensors if tensor not in cascade.tensors]
-    for found, tensor in sorted(options, key=lambda option: _bytes(*option)):
-        taken = _bytes(found, tensor)
+    options = [einsum.output.tensor for einsum in cascade.einsums if einsum.output.tensor not in known]
+    for tensor in sorted(options, key=lambda tensor: _bytes(cascade, tensor)):
+        taken = results * _bytes(cascade, tensor)
         if taken > room // 2:
             break
         try:
-            return found, (tiling(_whole(found, tensor, kept), room - taken),)
+            return tiling(_whole(cascade, tensor, kept, results), room - taken)
         except NotSlicedError:
             continue
-    return (splits[0], ()) if splits else None
-
-
-def _split(cascade: EinsumSequence, einsum: Einsum, room: int) -> EinsumSequence | None:
-    """The cascade with the longest reduction of an Einsum in as many parts as ``room`` bytes of results allow."""
-    lengths = _lengths(einsum)
-    count = min(max(lengths.values(), default=0), room // max(1, _bytes(cascade, einsum.output.tensor)))
-    try:
-        return SplitReduction(einsum.name, max(lengths, key=lambda v: lengths[v]), count).apply(cascade) if count > 1 else None
-    except CascadeError:
-        return None
-
-
-def _lengths(einsum: Einsum) -> dict[str, int]:
-    return {v: size for v in einsum.reduction_variables if isinstance(size := einsum.sizes[v], int)}
+    return None
 
 
 def _bytes(cascade: EinsumSequence, tensor: str) -> int:

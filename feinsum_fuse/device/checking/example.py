@@ -47,11 +47,12 @@ class Example:
         if self.parts is None:
             return verify(outputs, self.expected, tolerance, self.others)
         found, known = [], self.parts.known(self.inputs)
+        sides = self.parts.sides(self.inputs, self.jumps)
         for tiling in self.parts.outputs:
             allowed = tolerance[tiling.output] if isinstance(tolerance, Mapping) else tolerance
             comparison = OutputComparison(tiling.output, allowed)
             for slab in tiling.slabs():
-                others = slab.alternatives(known, self.jumps)
+                others = slab.alternatives(sides, self.jumps)
                 corner = [low for low, _ in slab.region]
                 comparison.add(outputs[tiling.output][slab.place], slab.elements(known), others, corner)
             found.append(comparison.error)
@@ -84,17 +85,18 @@ def _sliced_example(cascade: Cascade, seed: int, budget: int) -> Example:
 
 def _are_telling(cascade: Cascade, cut: Parts, inputs: Mapping[str, np.ndarray], jumps: JumpsInParts | None) -> bool:
     """Whether outputs consist of numbers that their types can hold, and tiny changes of the inputs change little; jumps are noted."""
-    known = cut.known(inputs)
+    known = cut.known(inputs, jumps)
     for tiling in cut.outputs:
         if not all(_representable(cascade, {tiling.output: slab.elements(known, jumps)}) for slab in tiling.slabs()):
             return False
     if _is_multilinear(cascade):
         return True
     changed, near = cut.known(_perturbed(inputs)), jumps and jumps.of_inexact_inputs(cascade, PERTURBATION)
+    sides = cut.sides(inputs, near)
     for tiling in cut.outputs:
         comparison = OutputComparison(tiling.output, ILL_CONDITIONED)
         for slab in tiling.slabs():
-            comparison.add(slab.elements(changed), slab.elements(known), slab.alternatives(known, near))
+            comparison.add(slab.elements(changed), slab.elements(known), slab.alternatives(sides, near))
         if not comparison.error.passed:
             return False
     return True

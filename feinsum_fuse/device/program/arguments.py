@@ -67,6 +67,8 @@ def check_array(argument: Argument, array: object, strides: tuple[int, ...]) -> 
     if array.dtype != argument.held:
         hint = "Convert it: array.astype(ml_dtypes.bfloat16)." if argument.dtype == BFLOAT16 else ""
         raise DeviceError(f"{name} has element type {array.dtype}, expected {argument.dtype}", hint=hint)
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise DeviceError(f"{name} has masked elements", hint="Say what they are: array.filled(0).")
     if array.shape != argument.shape:
         raise DeviceError(f"{name} has shape {array.shape}, expected {argument.shape}")
     if isinstance(array, cla.Array) and any(n > 1 and a != b for n, a, b in zip(array.shape, array.strides, strides, strict=True)):

@@ -159,7 +159,7 @@ def _run(directory: Path, timeout_s: float, program: str | None, *, own_cache: b
     if own_cache or (program is not None and not compiler_cache.has_survived(program)):
         environment[compiler_cache.VARIABLE] = str(cache)
     # -P: modules of the caller's working directory are nothing to the child.
-    command = [sys.executable, "-P", "-m", "feinsum_fuse.device.runtime.worker", str(directory)]
+    command = [sys.executable, "-P", "-m", "feinsum_fuse.device.runtime.worker", str(directory), str(os.getpid())]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True

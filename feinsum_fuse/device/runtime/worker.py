@@ -1,4 +1,4 @@
-"""The child process that meets a new kernel first: ``python -m feinsum_fuse.device.runtime.worker JOB``.
+"""The child process that meets a new kernel first: ``python -m feinsum_fuse.device.runtime.worker JOB PARENT``.
 
 JOB is a directory that holds ``job.json`` (executable and device) and the inputs as ``input-0.npy`` and so on. At each stage
 ``status.json`` is replaced, so that the parent knows where a process was when it died; at the end it holds the outcome, and
@@ -8,11 +8,9 @@ JOB is a directory that holds ``job.json`` (executable and device) and the input
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import resource
-import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +19,7 @@ import pyopencl as cl
 
 from ...codegen.executable import Executable
 from ...errors import DeviceError
+from ...executors import end_with
 from ..catalogue import DeviceInfo, device_of, target
 from ..timing.outcome import Outcome
 from .first_run import FirstRun, FirstRunFailure
@@ -67,19 +66,18 @@ def opened(info: DeviceInfo) -> tuple[cl.CommandQueue, HostArguments | None]:
         raise FirstRunFailure(Outcome.launch_failed, str(error)) from error
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int) -> None:
     """Leave no core file, do not outlive a parent that was killed, and be the first to go if memory runs out."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    end_with(parent)
 
 
-def main(directory: str) -> None:
+def main(directory: str, parent: str) -> None:
     """Do the job in this directory; its failures end as outcomes in ``status.json``, anything else as a traceback."""
-    die_with_parent()
+    die_with_parent(int(parent))
     job = _Job(Path(directory))
     try:
         job.run()
@@ -92,4 +90,4 @@ def main(directory: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -91,7 +91,7 @@ class _Process:
         cache.mkdir(exist_ok=True)
         # A compiler that dies leaves half of an entry, which nobody else must find.
         environment[compiler_cache.VARIABLE] = str(cache)
-        command = [sys.executable, "-P", "-m", "feinsum_fuse.device.timing.measuring_worker", str(directory)]
+        command = [sys.executable, "-P", "-m", "feinsum_fuse.device.timing.measuring_worker", str(directory), str(os.getpid())]
         self.log = log
         with log.open("wb") as output:
             self.child = subprocess.Popen(

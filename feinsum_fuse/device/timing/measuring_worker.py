@@ -1,9 +1,9 @@
 """The child process of :mod:`.measuring_process`: builds, verifies and times one program after another, until its input ends.
 
-``python -m feinsum_fuse.device.timing.measuring_worker JOB``: JOB is a directory with ``job.json`` (the device, and the names of inputs and
-outputs), the inputs as ``input-0.npy`` and so on, what is expected as ``expected-0-0.npy`` (alternative, output). Requests and answers are
-lines of JSON; answers go to what standard output was, and whatever prints goes to standard error. Imports neither loopy nor anything that
-does.
+``python -m feinsum_fuse.device.timing.measuring_worker JOB PARENT``: JOB is a directory with ``job.json`` (the device, and the names of
+inputs and outputs), the inputs as ``input-0.npy`` and so on, what is expected as ``expected-0-0.npy`` (alternative, output). Requests and
+answers are lines of JSON; answers go to what standard output was, and whatever prints goes to standard error. Imports neither loopy nor
+anything that does.
 """
 
 from __future__ import annotations
@@ -110,11 +110,11 @@ def _array(file: Path) -> np.ndarray:
     return array
 
 
-def main(directory: str) -> None:
+def main(directory: str, parent: str) -> None:
     """Answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # compilers print, and so may kernels
-    die_with_parent()
+    die_with_parent(int(parent))
     worker = _Worker(Path(directory), answers)
     worker.answer(ready=True)
     answers_to: dict[str, Callable[..., None]] = {"load": worker.load, "sample": worker.sample, "drop": worker.drop}
@@ -125,4 +125,4 @@ def main(directory: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

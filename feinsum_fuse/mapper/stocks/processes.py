@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -11,6 +12,7 @@ from functools import partial
 from multiprocessing.synchronize import Event
 from typing import TypeVar
 
+from ...executors import end_with
 from ..budget import Budget
 from ..errors import LateError
 
@@ -43,7 +45,7 @@ def _forked(tasks: Sequence[Callable[[], T]], jobs: int, budget: Budget) -> Gene
     """The answers of so many processes."""
     context = multiprocessing.get_context("fork")
     over = context.Event()
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(tasks, budget, jobs, over))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(tasks, budget, jobs, over, os.getpid()))
     try:
         for answer in [pool.submit(_answer, number) for number in range(len(tasks))]:
             while not wait([answer], GLANCE).done:
@@ -56,9 +58,10 @@ def _forked(tasks: Sequence[Callable[[], T]], jobs: int, budget: Budget) -> Gene
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(tasks: Sequence[Callable[[], object]], budget: Budget, jobs: int, over: Event) -> None:
+def _begin(tasks: Sequence[Callable[[], object]], budget: Budget, jobs: int, over: Event, parent: int) -> None:
     """What a child inherits. An interrupt ends its task, never its waiting; so does the end of what its parent waits for."""
     global _held
+    end_with(parent)
     _held = tasks, budget
     budget.tell_every(GLANCE, partial(_go_on, over))
     budget.max_rows = budget.held + (budget.max_rows - budget.held) // jobs

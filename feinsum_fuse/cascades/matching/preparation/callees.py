@@ -11,10 +11,61 @@ from loopy.diagnostic import LoopyError
 from loopy.kernel import KernelState
 from loopy.kernel.function_interface import CallableKernel
 from loopy.kernel.instruction import NoOpInstruction
-from loopy.symbolic import ResolvedFunction
+from loopy.symbolic import ResolvedFunction, UncachedWalkMapper
 from pymbolic import primitives as p
+from pymbolic.typing import Expression
 
+from ....errors import MatchError
 from .draft import Draft, Preparation, without
+
+MOST_CALLS = 300
+"""Of kernels, those called by what is called among them: loopy looks at the types of each by itself, which takes milliseconds."""
+MOST_NESTED = 30
+"""Calls inside one another; each takes some fifteen of Python's frames."""
+
+
+def check_calls(t_unit: lp.TranslationUnit, name: str) -> None:
+    """:class:`~feinsum_fuse.errors.MatchError` where kernels call one another in a circle, too deeply or too often for them to be read."""
+    kernels = {key: found.subkernel for key, found in t_unit.callables_table.items() if isinstance(found, CallableKernel)}
+    if len(kernels) == 1:
+        return
+    totals: dict[str, int] = {}
+
+    def total(kernel: str, above: tuple[str, ...]) -> int:
+        if kernel in above:
+            circle = " -> ".join((*above[above.index(kernel) :], kernel))
+            raise MatchError(f"kernels call one another without end: {circle}", hint="OpenCL has no recursion. Write a loop.")
+        if len(above) > MOST_NESTED:
+            raise MatchError(f"kernels call one another more than {MOST_NESTED} deep, from {above[0]} on")
+        if kernel not in totals:
+            finder = _Callees(frozenset(kernels))
+            for insn in kernels[kernel].instructions:
+                insn.with_transformed_expressions(finder)
+            totals[kernel] = 1 + sum(total(called, (*above, kernel)) for called in finder.found)
+        return totals[kernel]
+
+    if (count := total(name, ())) > MOST_CALLS:
+        raise MatchError(f"kernel {name} calls kernels {count - 1} times, with those that they call: more than {MOST_CALLS}")
+
+
+class _Callees(UncachedWalkMapper):  # type: ignore[misc]
+    """Collects each call of one of the kernels."""
+
+    def __init__(self, kernels: frozenset[str]) -> None:
+        super().__init__()
+        self.kernels = kernels
+        self.found: list[str] = []
+
+    def __call__(self, expr: Expression) -> Expression:
+        super().__call__(expr)
+        return expr
+
+    def map_call(self, expr: p.Call) -> None:
+        name = str(expr.function.name)
+        if name in self.kernels:
+            self.found.append(name)
+        for parameter in expr.parameters:
+            self.rec(parameter)
 
 
 def with_callees_in_place(draft: Draft) -> Draft:
