@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.attack import files, kills, lines, names
+from tests.attack import files, kills, lines, names, verb_kills
 from tests.sweeps import SEED, SLOW, sweep_size
 
 
@@ -32,6 +34,13 @@ def test_a_line_that_is_not_changed_is_kept(tmp_path: Path) -> None:
 def test_kills_leave_what_was_before_or_the_whole(tmp_path: Path) -> None:
     left = list(kills.attack(sweep_size(kills.COUNT), tmp_path))
     assert len({name for name, _ in left}) == 6
+
+
+def test_killed_command_lines_lose_nothing(tmp_path: Path) -> None:
+    """Those that use a device are killed by the program, which has used none."""
+    assert {name for name, _ in verb_kills.attack(4, tmp_path, ("db import", "record"))} == {"db import", "record"}
+    if SLOW:
+        subprocess.run([sys.executable, "-m", verb_kills.__name__], cwd=Path(verb_kills.__file__).parents[2], check=True)
 
 
 def test_hostile_files_end_in_a_documented_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

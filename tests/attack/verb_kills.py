@@ -8,7 +8,6 @@ same command line goes well on what the kills left.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import random
 import signal
@@ -16,10 +15,10 @@ import sqlite3
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import feinsum_fuse as ff
@@ -107,23 +106,33 @@ def _facts(folder: Path) -> set[str]:
     return found
 
 
-def _child(job: Job, folder: Path) -> ForkServerProcess:
-    """The job in a process that has used no device, made from one that has everything imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pyopencl", "feinsum_fuse.cli.__main__", __name__.replace("__main__", "tests.attack.verb_kills")])
-    child = context.Process(target=_ran, args=(list(JOBS).index(next(n for n in JOBS if JOBS[n] is job)), str(folder)))
-    child.start()
+def _child(job: Job, folder: Path) -> int:
+    """The job in a process of its own, once it has begun; this process may not have used a device before."""
+    begun, begin = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _begin(folder)
+            os.write(begin, b"x")
+            job.run()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(begin)
+    os.read(begun, 1)
+    os.close(begun)
     return child
 
 
-def _ran(number: int, folder: str) -> None:
-    os.environ |= {MARK: folder, "XDG_CACHE_HOME": f"{folder}/cache", "XDG_DATA_HOME": f"{folder}/data", "TMPDIR": f"{folder}/tmp"}
+def _begin(folder: Path) -> None:
+    """Stand in the folder, keep everything there, and be found by its name."""
+    os.environ |= {MARK: str(folder), "XDG_CACHE_HOME": f"{folder}/cache", "XDG_DATA_HOME": f"{folder}/data", "TMPDIR": f"{folder}/tmp"}
     tempfile.tempdir = None
     os.chdir(folder)
-    with open("output.txt", "w") as out:
-        os.dup2(out.fileno(), 1)
-        os.dup2(out.fileno(), 2)
-    list(JOBS.values())[number].run()
+    out = os.open("output.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
 
 
 def left(folder: Path) -> list[int]:
@@ -158,10 +167,9 @@ def _look(job: Job, folder: Path, known: set[str]) -> set[str]:
 
 def _whole(job: Job, folder: Path) -> float:
     """Run the job to its end; how long that took."""
-    start = time.perf_counter()
-    child = _child(job, folder)
-    child.join()
-    assert child.exitcode == 0, (folder / "output.txt").read_text()[-2000:]
+    child, start = _child(job, folder), time.perf_counter()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 0, (folder / "output.txt").read_text()[-2000:]
     return time.perf_counter() - start
 
 
@@ -172,9 +180,8 @@ def chain(name: str, kills: int, folder: Path, choose: random.Random, took: floa
     for _ in range(kills):
         child = _child(job, folder)
         time.sleep(choose.uniform(0, took))
-        assert child.pid is not None
-        os.kill(child.pid, signal.SIGKILL)
-        child.join()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
         found = _look(job, folder, known)
         yield "more" if found > known else "before"
         known = found

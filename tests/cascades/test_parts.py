@@ -128,7 +128,8 @@ def test_sums_of_jumps_lean_in_parts_as_in_the_whole(name: str) -> None:
     assert leaning and any(not np.array_equal(array, whole) for array in leaning)
     for slab in slabs.slabs():
         for array, side in zip(leaning, slab.alternatives(sides, near), strict=True):
-            np.testing.assert_allclose(side, array[slab.place], rtol=1e-12)
+            # In the whole, an argument's error is relative to what it is when those before it lean.
+            np.testing.assert_allclose(side, array[slab.place], rtol=1e-3 if cut.kept else 1e-12)
 
 
 def test_a_kernel_with_jumps_is_verified_in_parts() -> None:
