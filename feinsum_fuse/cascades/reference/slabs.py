@@ -44,7 +44,7 @@ class NotSlicedError(CascadeError):
 
 
 @dataclass(frozen=True)
-class Piece:
+class SlabPiece:
     """Some of the points that reach a slab, and what computes their share of its elements."""
 
     cascade: EinsumSequence
@@ -58,7 +58,7 @@ class Piece:
         return {tensor: arrays[tensor][_slices(region)] for tensor, region in self.read.items()}
 
 
-_Compute = Callable[[Piece], Mapping[str, Array]]
+_Compute = Callable[[SlabPiece], Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class Slab:
         """Where the elements lie in the output."""
         return _slices(self.region)
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[SlabPiece]:
         """What their points are cut into, made one by one; one at least."""
         found = (piece for corner in product(*self.cuts) if (piece := self._at(corner)) is not None)
         first = next(found, None)
         yield _piece(self.whole, self.region, _corner(_box(self.whole.einsum))) if first is None else first
         yield from found
 
-    def sample(self, places: Sequence[float]) -> Piece:
+    def sample(self, places: Sequence[float]) -> SlabPiece:
         """The piece at these places (0: the first, 1: the last) along its variables, or the first where that has no points."""
         return self._at(_chosen(self.cuts, places)) or next(self.pieces())
 
@@ -90,7 +90,7 @@ class Slab:
         ranges, lengths = _box(self.whole.einsum).ranges, self.whole.lengths
         return [range(low, high, lengths.get(v, high - low)) for v, (low, high) in ranges.items()]
 
-    def _at(self, corner: Sequence[int]) -> Piece | None:
+    def _at(self, corner: Sequence[int]) -> SlabPiece | None:
         """The piece that begins there; ``None`` if it has no point."""
         einsum = self.whole.einsum
         ends = (min(low + cut.step, cut.stop) for low, cut in zip(corner, self.cuts, strict=True))
@@ -186,11 +186,11 @@ class Slabs:
         return self.computed * sum(einsum.box_points for einsum in self.sample.cascade.einsums)
 
     @property
-    def sample(self) -> Piece:
+    def sample(self) -> SlabPiece:
         """One from the middle."""
         return next(self._samples())
 
-    def _samples(self) -> Iterator[Piece]:
+    def _samples(self) -> Iterator[SlabPiece]:
         """From the middle, whose windows lie inside, from the end, and from corners: any two axes differ in one, as transposes need it."""
         starts = self._starts
         count = len(starts) + len(self.einsum.variables)
@@ -254,7 +254,7 @@ def _elements(tensor: Tensor) -> int:
     return prod(size for size in tensor.shape if isinstance(size, int))
 
 
-def _piece(whole: Slabs, region: Region, box: Box) -> Piece:
+def _piece(whole: Slabs, region: Region, box: Box) -> SlabPiece:
     """What computes the share of these points in the elements, from inputs and known intermediates. Every size must be a number."""
     cascade, output = whole.cascade, whole.output
     regions: dict[str, Region] = {output: _from_the_start(whole.einsum, region)}
@@ -280,7 +280,7 @@ def _piece(whole: Slabs, region: Region, box: Box) -> Piece:
         einsums[-1] = dataclasses.replace(einsums[-1], populate=neutral)
         tensors[output] = dataclasses.replace(tensors[output], dtype=str(wide_type(accumulate)))
     own = EinsumSequence(tuple(einsums), constantdict(tensors), (output,))
-    return Piece(own, {tensor: regions[tensor] for tensor in own.inputs}, regions[output])
+    return SlabPiece(own, {tensor: regions[tensor] for tensor in own.inputs}, regions[output])
 
 
 def _slices(region: Region) -> tuple[slice, ...]:
