@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -210,6 +211,9 @@ def make(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the device's file is, or is to be.")] = Path(),
     seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Of search for each workload.")] = 60.0,
     measurements: Annotated[int, typer.Option("--measurements", min=1, help="Candidates to measure for each workload.")] = 60,
+    within: Annotated[
+        float, typer.Option("--within", metavar="S", min=0.0, help="Begin no workload after so long; the same command goes on later.")
+    ] = math.inf,
     list_: Annotated[bool, typer.Option("--list", help="List the workloads, and do nothing.")] = False,
     device: DeviceOption = None,
     as_json: JsonOption = False,
@@ -230,7 +234,7 @@ def make(
     found = find_device(device)
     file = facts_file(output, DeviceInfo.of(found))
     check_places(output, file)
-    making = FactMaking(found, file, str(file.with_suffix(".sqlite3")), seconds, measurements, progress)
+    making = FactMaking(found, file, str(file.with_suffix(".sqlite3")), seconds, measurements, progress, within)
     done = []
     for one in making.all(wanted):
         done.append(one)
@@ -238,8 +242,8 @@ def make(
             emit(one)
     failed = [one.workload for one in done if one.message]
     if as_json:
-        emit_json({"file": str(file), "workloads": [dataclasses.asdict(one) for one in done]})
+        emit_json({"file": str(file), "workloads": [dataclasses.asdict(one) for one in done], "left": len(wanted) - len(done)})
     else:
-        note(f"{len(done) - len(failed)} of {len(done)} workloads are in {file}")
+        note(f"{len(done) - len(failed)} of {len(wanted)} workloads are in {file}")
     if failed:
         raise typer.Exit(3)

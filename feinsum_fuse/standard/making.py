@@ -7,7 +7,9 @@ go into the file as well: so that a file says of each of its schedules for which
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,7 @@ from ..archive.key.device_identity import device_identity
 from ..archive.text.lines import lines_of, read_facts
 from ..cascades.cascade import Cascade
 from ..device.catalogue import DeviceInfo
-from ..device.timing.measurement import time_text
+from ..device.timing.measurement import HARNESS, time_text
 from ..errors import ArchiveError, Error
 from ..progress import Hook
 from ..tuning.tuner import tune
@@ -87,20 +89,28 @@ class FactMaking:
     """For each workload."""
     measurements: int = 60
     progress: Hook | None = None
+    within: float = math.inf
+    """Seconds after which no other workload is begun."""
 
     def all(self, wanted: Sequence[StandardWorkload]) -> Iterator[Made]:
         """Tune them one after another; each is in the file when it is told of. Those that the file holds are not tuned again.
 
-        An interrupt loses the workload at hand alone. Raises :class:`~feinsum_fuse.errors.ArchiveError` for a file that cannot be used.
+        An interrupt loses the workload at hand alone, and what there is no time for is left to the next run. Raises
+        :class:`~feinsum_fuse.errors.ArchiveError` for a file that cannot be used.
         """
+        start = time.monotonic()
         for workload in wanted:
             known = self._known(workload)
-            yield known if known is not None else self._made(workload)
+            if known is not None:
+                yield known
+            elif time.monotonic() - start < self.within:
+                yield self._made(workload)
 
     def _known(self, workload: StandardWorkload) -> Made | None:
-        """What the file holds under the workload's name on this very device."""
+        """What the file holds under the workload's name on this very device, timed as it would be now."""
         identity = device_identity(DeviceInfo.of(self.device))
-        found = [r for r in known_facts(self.file) if r.measurement.label == workload.name and r.key.device == identity]
+        named = [r for r in known_facts(self.file) if r.measurement.label == workload.name and r.key.device == identity]
+        found = [record for record in named if record.measurement.provenance.harness == HARNESS]
         if not found:
             return None
         return Made(workload.name, min(record.measurement.median for record in found), 1.0, is_known=True)
@@ -124,7 +134,8 @@ class FactMaking:
         latest: dict[FactKey, Record] = {}
         for fact in query(cascade, self.device, url=self.url):
             record = fact.known
-            if fact.found is Fit.exact and fact.trust is Trust.own and record.key.schedule in winners:
+            is_new = record.measurement.provenance.harness == HARNESS
+            if is_new and fact.found is Fit.exact and fact.trust is Trust.own and record.key.schedule in winners:
                 old = latest.get(record.key)
                 if old is None or old.measurement.provenance.date <= record.measurement.provenance.date:
                     latest[record.key] = record

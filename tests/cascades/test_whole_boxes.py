@@ -68,6 +68,68 @@ def test_what_is_written_is_right_and_the_rest_is_left_alone(case: str) -> None:
     np.testing.assert_allclose(after, before, rtol=1e-6)
 
 
+IN_PLACE = {
+    "an update": ("{[i] : 0 <= i < 8}", ["y[i] = y[i] + x[i]"]),
+    "a part": ("{[i] : 2 <= i < 6}", ["y[i] = 2*x[i]"]),
+    "a condition on a value": ("{[i] : 0 <= i < 8}", ["y[i] = 2*x[i] {if=w[i] > 0.5}"]),
+    "backwards": ("{[i] : 0 <= i < 5}", ["y[7 - i] = x[i]"]),
+    "every second": ("{[i] : 0 <= i < 4}", ["y[2*i] = x[i]*w[2*i]"]),
+    "two rows": ("{[i] : 0 <= i < 8}", ["Z[0, i] = x[i] {id=a}", "Z[2, i] = 2*x[i]*w[i] {id=b}"]),
+    "two columns, one after the other": ("{[i] : 0 <= i < 8}", ["Z[i, 0] = x[i] {id=a}", "Z[i, 1] = Z[i, 0] + w[i] {id=b, dep=a}"]),
+    "a diagonal": ("{[i] : 1 <= i < 7}", ["Z[i, i] = x[i]"]),
+    "a start and a sum": ("{[i, k] : 0 <= i, k < 8}", ["y[i] = 0 {id=a}", "y[i] = y[i] + sum(k, Z[i, k]*x[k]) {id=b, dep=a}"]),
+    "what was written just now": ("{[i] : 1 <= i < 8}", ["y[i] = 2*x[i] {id=a}", "w[i - 1] = y[i]*x[i] {id=b, dep=a}"]),
+    "what was written before": (["{[i] : 1 <= i < 8}", "{[j] : 0 <= j < 8}"], ["y[i] = 2*x[i] {id=a}", "w[j] = y[j]*x[j] {id=b, dep=a}"]),
+}
+
+
+@pytest.mark.parametrize("case", IN_PLACE)
+def test_the_reference_of_what_is_written_in_part_is_the_array(case: str) -> None:
+    """As the kernel leaves it; and where nothing has to run between Einsums, a schedule's kernel too."""
+    domain, texts = IN_PLACE[case]
+    arrays = [array("Z", 8, 8), *(array(name, 8) for name in "wxy")]
+    used = [one for one in arrays if f"{one.name}[" in " ".join(texts)]
+    kernel = lp.make_kernel(domain, texts, used, lang_version=(2018, 2))
+    generator = np.random.default_rng(3)
+    given = {one.name: generator.random(one.shape, np.float32) for one in used}
+    matched = ff.match(kernel)
+    _, expected = lp.set_options(kernel, return_dict=True)(queue(), **{name: value.copy() for name, value in given.items()})
+    results = matched.reference(**given)
+    assert set(results) == set(expected)
+    if case != "what was written before":
+        schedule = default_schedule(matched.cascade)
+        unit = lp.set_options(schedule.apply(matched.prepared, matched.names), return_dict=True)
+        _, got = unit(queue(), **{name: value.copy() for name, value in given.items()})
+    for name, value in expected.items():
+        np.testing.assert_allclose(results[name], value, rtol=1e-6, err_msg=name)
+        np.testing.assert_allclose(got[name] if case != "what was written before" else value, value, rtol=1e-6, err_msg=name)
+
+
+REFUSED = {
+    "y[i] = x[i+1] {id=a, if=i<7}": r"instruction a .*guarded by i < 7, and it reads x\[i \+ 1\] under a condition without which",
+    "y[i] = y[7-i] {id=a}": "instruction a .*it reads other elements of y than the one that it writes in the same iteration of i",
+    "y[i+1] = x[i] {id=a}\nw[i] = y[7-i] {id=b, dep=a}": "it and b touch elements of y that the loop i around both does not tell apart",
+    "y[i+1] = x[i] {id=a}\ny[7-i] = w[i] {id=b, dep=a}": "it and . touch elements of y that the loop i around both does not tell apart",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused_is_said_in_the_kernels_own_words(text: str) -> None:
+    arrays = [one for one in (array("w", 8), array("x", 8), array("y", 9)) if f"{one.name}[" in text]
+    with pytest.raises(ff.MatchError, match=REFUSED[text]) as error:
+        ff.match(lp.make_kernel("{[i] : 0 <= i < 8}", text, arrays, lang_version=(2018, 2)))
+    assert not [part for part in ("_box", "_sum", "_shifted", "_place", "_read") if part in str(error.value)]
+    assert set(error.value.instructions) <= {"a", "b"}
+
+
+def test_other_instructions_of_the_loop_keep_what_is_written_from_a_box_in_it() -> None:
+    """Read at another place there, it would be read too late."""
+    arrays = [array("x", 8), array("y", 8), array("z", 8), lp.GlobalArg("rows", np.int32, shape=(8,))]
+    texts = ["y[i] = y[i] + x[i] {id=a}", "z[rows[i]] = y[7-i] {id=b, dep=a}"]
+    with pytest.raises(ff.MatchError, match="touch elements of y"):
+        ff.match(lp.make_kernel("{[i] : 0 <= i < 8}", texts, arrays, lang_version=(2018, 2)), ["a"])
+
+
 def test_what_is_updated_by_its_neighbours_is_no_tensor() -> None:
     kernel = lp.make_kernel("{[i] : 0 <= i < 8}", "C[i] = C[i] + C[i+1]", [array("C", 9)])
     with pytest.raises(ff.MatchError, match="reads C, which it writes"):

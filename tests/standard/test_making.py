@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.archive.key.identity import identify
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.timing.measurement import HARNESS
 from feinsum_fuse.errors import SearchError
 from feinsum_fuse.standard.making import FactMaking, facts_file, known_facts
 from feinsum_fuse.standard.workloads import StandardWorkload, chosen, workloads
@@ -40,7 +42,7 @@ def test_a_workload_that_there_is_not_is_named() -> None:
         chosen(("masss",))
 
 
-def test_facts_are_made_once_and_are_found(tmp_path: Path) -> None:
+def test_facts_are_made_once_and_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run finds the first one's; what it made can be imported."""
     device = find_device("pocl")
     small = StandardWorkload("tiny float32", ("Z[m] = A[m,k] * x[k]",), {"M": 24, "K": 16}, "float32")
@@ -53,6 +55,9 @@ def test_facts_are_made_once_and_are_found(tmp_path: Path) -> None:
     (again,) = making.all([small])
     assert (again.is_known, again.seconds) == (True, pytest.approx(first.seconds))
     assert "from before" in str(again)
+    assert list(dataclasses.replace(making, within=0).all([small, wrong])) == [again]
+    monkeypatch.setattr("feinsum_fuse.standard.making.HARNESS", HARNESS + 1)
+    assert not list(dataclasses.replace(making, within=0).all([small]))
     (record,) = [record for record in known_facts(file) if record.measurement.label == small.name]
     assert record.measurement.median == pytest.approx(first.seconds)
     url = tmp_path / "other.sqlite3"

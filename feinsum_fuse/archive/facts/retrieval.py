@@ -21,7 +21,7 @@ from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...cascades.matching.rewritten import rewritten_match
 from ...device.catalogue import target_of
-from ...device.timing.measurement import Measurement
+from ...device.timing.measurement import HARNESS, Measurement
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, MatchError, ScheduleError
 from ...mappings.variants import variants
@@ -63,7 +63,8 @@ def query(
     """Facts about ``x`` on ``device``, best first, at most ``limit``.
 
     First those of the same sizes on the same device, then the same structure at other sizes (nearest first), then devices of the same
-    family; among equals warm before cold, then by median time (failures: newest first). ``outcome`` filters; ``None`` gives all.
+    family; among equals times of today's harness first, warm before cold, then by median time (failures: newest first). ``outcome``
+    filters; ``None`` gives all.
     Facts about kernels that a function made are among them; those of ``functions``, as for :func:`retrieve`, can be applied.
     Facts that ship with the package lie beneath those of the database at ``url``. Reads only; an empty tuple if nothing is known.
     ``progress`` is told of each fact that was compared with ``x``.
@@ -157,7 +158,7 @@ def _best(asked: Question, url: Url | None, progress: Hook | None) -> Fact:
     believed = [(rank, _believed(answers)) for (rank, _), answers in groups.items()]
     rated = [(rank, *_rating(answers)) for rank, answers in believed if _trusted(answers)]
     refused = ""
-    for *_, best in sorted(rated, key=lambda entry: entry[:4]):
+    for *_, best in sorted(rated, key=lambda entry: entry[:5]):
         try:
             asked.require(best)
         except ScheduleError as error:
@@ -234,13 +235,14 @@ def _answers(asked: Question, url: Url | None, progress: Hook | None) -> list[An
     return answers
 
 
-def _order(record: Record) -> tuple[bool, float, str, str]:
-    """Warm before cold, fast before slow, failures newest first."""
+def _order(record: Record) -> tuple[int, bool, float, str, str]:
+    """Times of this harness before those of older ones, warm before cold, fast before slow, failures newest first."""
     measurement = record.measurement
+    start = HARNESS - measurement.provenance.harness, measurement.cache_state == "cold"
     if measurement.samples_ns:
-        return measurement.cache_state == "cold", measurement.median, measurement.provenance.date, record.id
+        return *start, measurement.median, measurement.provenance.date, record.id
     newest_first = "".join(chr(0x10FFFF - ord(character)) for character in measurement.provenance.date)
-    return measurement.cache_state == "cold", float("inf"), newest_first, record.id
+    return *start, float("inf"), newest_first, record.id
 
 
 def _believed(answers: list[Answer]) -> list[Answer]:
@@ -256,13 +258,16 @@ def _trusted(answers: list[Answer]) -> bool:
     return bool(times) and all(max(times) > fault for fault in faults) and answers[0].can_be_applied
 
 
-def _rating(answers: list[Answer]) -> tuple[bool, bool, float, Answer]:
-    """From elsewhere or not, cold or warm, the median of medians, and the answer nearest to it, of one schedule at one size."""
+def _rating(answers: list[Answer]) -> tuple[bool, int, bool, float, Answer]:
+    """From elsewhere or not, by how old a harness, cold or warm, the median of medians, and the answer nearest to it, of one schedule at
+    one size: times of different harnesses are not compared."""
     good = [answer for answer in answers if answer.record.measurement.outcome is Outcome.ok]
+    newest = max(answer.record.measurement.provenance.harness for answer in good)
+    good = [answer for answer in good if answer.record.measurement.provenance.harness == newest]
     warm = [answer for answer in good if answer.record.measurement.cache_state == "warm"] or good
     middle = statistics.median(answer.record.measurement.median for answer in warm)
     best = min(warm, key=lambda answer: (abs(answer.record.measurement.median - middle), answer.record.id))
-    return best.trust is Trust.imported, best.record.measurement.cache_state == "cold", middle, best
+    return best.trust is Trust.imported, HARNESS - newest, best.record.measurement.cache_state == "cold", middle, best
 
 
 POINTS_PER_UNIT = 4e12

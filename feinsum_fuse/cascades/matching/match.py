@@ -34,7 +34,6 @@ from ..element_types import checked, computing_type
 from ..kernel.tags import EinsumTag, RankVariableTag
 from ..maps import is_fractional, primitive
 from ..names import Identifiers, Names
-from ..reference.jumps import has_jumps, leanings
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .array_types import Refusal
 from .fixed_axes import as_short, in_lowest_terms, without_fixed_axes
@@ -42,10 +41,11 @@ from .gathered_axes import without_gathers
 from .grammar import is_written_anew, written_anew
 from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import TypedKernel
+from .kernel_reference import KernelReference
 from .preparation.callees import check_calls
 from .preparation.draft import Draft, Preparation, dependencies
 from .preparation.preparation import prepare
-from .rule import Computed, Element, argument, arrays_in, computed_values, element
+from .rule import Computed, Element, argument, arrays_in, element
 
 _BY_DEPENDENCY = "Let one of the two depend on the other."
 
@@ -172,51 +172,21 @@ class Match:
     def reference(self, **arguments: ArrayLike) -> dict[str, NDArray[Any]]:
         """What the matched instructions write, by array, computed with NumPy from the kernel's own arguments.
 
-        Arrays may be larger than what is accessed. Raises :class:`CascadeError` for missing arguments.
+        Arrays may be larger than what is accessed. An array that the kernel updates, or writes in part, is the whole array, with elements
+        that are left alone as they were given, or zero where the array was not. Raises :class:`CascadeError` for missing arguments.
         """
-        return self._by_array(self.cascade.reference(**self._operands(arguments)))
+        return self._reference.values(arguments)
 
     def alternatives(self, **arguments: ArrayLike) -> tuple[dict[str, NDArray[Any]], ...]:
         """Results that are as right as those of a kernel, where rounding decides on which side of a jump it falls; none without jumps.
 
         They are the reference, and the reference with all jumps' arguments moved up and down (:mod:`..reference.jumps`).
         """
-        if not has_jumps(self.cascade):
-            return ()
-        found = leanings(self.cascade, self._operands(arguments), self._sizes(arguments))
-        return tuple(map(self._by_array, found)) + ((self.reference(**arguments),) if found else ())
+        return self._reference.alternatives(arguments)
 
-    def _by_array(self, values: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        return {self.names.arrays[tensor]: value for tensor, value in values.items()}
-
-    def _operands(self, arguments: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
-        """The cascade's inputs, from the kernel's arguments."""
-        sizes = self._sizes(arguments)
-        values: dict[str, ArrayLike] = {}
-        for tensor in self.cascade.inputs:
-            shape = self.cascade.fixed_shape(tensor, sizes)
-            if tensor in self.computed:
-                values[tensor] = computed_values(self.computed[tensor], shape, arguments)
-            else:
-                array = np.asarray(arguments[self.names.arrays[tensor]])
-                values[tensor] = array[tuple(slice(0, length) for length in shape)]
-        return values
-
-    def _sizes(self, arguments: Mapping[str, ArrayLike]) -> dict[str, int]:
-        sizes = {name: int(np.asarray(arguments[name])) for name in self.cascade.size_parameters if name in arguments}
-        for tensor in self.cascade.inputs:
-            array = self.names.arrays.get(tensor)
-            if array is None:
-                continue
-            if array not in arguments:
-                raise CascadeError(f"the argument {array} is missing")
-            shape, given = self.cascade.tensors[tensor].shape, np.shape(arguments[array])
-            if len(given) != len(shape):
-                raise CascadeError(f"the argument {array} has {len(given)} axes, and {len(shape)} are expected")
-            for size, length in zip(shape, given, strict=True):
-                if isinstance(size, SizeParam):
-                    sizes.setdefault(size.name, length)
-        return sizes
+    @cached_property
+    def _reference(self) -> KernelReference:
+        return KernelReference(self.cascade, self.names, self.prepared, self.computed)
 
     def __str__(self) -> str:
         return f"{self.cascade}\n{self.names}"
@@ -252,7 +222,11 @@ def match(
             draft = prepare(t_unit, kernel, chosen)
         except (LoopyError, KeyError) as error:
             raise MatchError(f"the kernel cannot be read: {error}") from None
-        return _Matching(draft, chosen).match(matching)
+        try:
+            return _Matching(draft, chosen).match(matching)
+        except MatchError as error:
+            given = tuple(dict.fromkeys(draft.origins.get(name, name) for name in error.instructions))
+            raise MatchError(draft.as_given(error.message), hint=draft.as_given(error.hint), instructions=given) from None
 
 
 def chosen_kernel(t_unit: lp.TranslationUnit, name: str | None = None) -> lp.LoopKernel:
@@ -292,7 +266,8 @@ class _Matching:
             try:
                 self.found[name] = self.read(name, written)
             except (Refusal, CascadeError) as reason:
-                refused[name] = str(reason)
+                hindrance = self.draft.hindrances.get(name)
+                refused[name] = f"{reason}, and {hindrance}" if hindrance else str(reason)
         for name, why in refused.items():
             raise MatchError(f"instruction {name} is no Einsum: {why}", instructions=tuple(refused))
         order = Order(self.kernel, self.found)

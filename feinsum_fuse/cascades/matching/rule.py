@@ -29,7 +29,12 @@ def computed_values(body: Expression, shape: tuple[int, ...], arguments: Mapping
     values: dict[str, Any] = {name: np.asarray(value) for name, value in arguments.items()}
     for position, length in enumerate(shape):
         values[argument(position).name] = np.arange(length).reshape([-1 if k == position else 1 for k in range(len(shape))])
-    return np.broadcast_to(_RuleEvaluation(values)(body), shape)
+    return np.broadcast_to(value_at(body, values), shape)
+
+
+def value_at(expression: Expression, values: Mapping[str, Any]) -> Any:
+    """A kernel's expression where its variables have these values; elements outside an array are clipped."""
+    return _RuleEvaluation(values)(expression)
 
 
 _ALONE: Mapping[str, Callable[..., Any]] = {

@@ -8,6 +8,7 @@ from pymbolic.primitives import Subscript
 
 from ...cascades.kernel.tags import SeparateTag
 from ...cascades.matching.instruction import loop_extents
+from ...cascades.matching.preparation.draft import names_in
 from ...cascades.names import Identifiers
 
 ELEMENTS = 1 << 12
@@ -31,7 +32,7 @@ def spread_out(kernel: lp.LoopKernel, name: str) -> lp.LoopKernel:
     """
     target = kernel.id_to_insn[name].assignee
     assert isinstance(target, Subscript)
-    old = [index.name for index in target.index_tuple]
+    old = list(names_in(target.index_tuple, kernel.id_to_insn[name].within_inames))
     fresh = Identifiers({*kernel.all_variable_names(), *kernel.inames})
     new = [fresh(f"{iname}_own") for iname in old]
     kernel = lp.duplicate_inames(kernel, old, f"id:{name}", new_inames=new, tags={})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
 
 import islpy as isl
 import loopy as lp
 import numpy as np
+from constantdict import constantdict
 from loopy.symbolic import (
     ArrayAccessFinder,
     SubstitutionMapper,
@@ -29,7 +31,7 @@ from ...terms import Size
 from ..array_types import Refusal
 from ..instruction import loop_box, loop_extents
 from .bounds import substituted
-from .draft import Draft, Preparation
+from .draft import Draft, Preparation, names_in, renamed, replaced
 
 
 def with_whole_boxes(draft: Draft) -> Draft:
@@ -38,34 +40,35 @@ def with_whole_boxes(draft: Draft) -> Draft:
         C_box[i_box] = if(p, A[i_box], 0)
         C[i] = C_box[i - 1]  {if=p}
 
-    So for chosen instructions whose loops are no box that starts at 0, or that have predicates, if they read elements that exist in all of
-    the box; and for ``C[i] = C[i] + A[i]``, where a tensor would have two values. The second instruction is none of the chosen ones: it
-    writes what the given one writes, and leaves other elements as they are.
+    So for chosen instructions whose loops are no box that starts at 0, that have predicates, or write at ``2*i``, ``8 - i`` or ``(i, i)``,
+    if they read elements that exist in all of the box; and for ``C[i] = C[i] + A[i]``, and where several instructions write one array: a
+    tensor would have two values. The second instruction is none of the chosen ones: it writes what the given one writes, and leaves other
+    elements as they are.
     """
-    for name in draft.chosen:
+    before = draft.before
+    for name in sorted(draft.chosen, key=lambda name: len(before[name])):
         insn = draft.kernel.id_to_insn[name]
         if isinstance(insn, lp.Assignment) and not insn.atomicity and _is_part(draft, insn):
             try:
                 draft = _boxed(draft, insn)
-            except Refusal:
-                continue
-    return draft
+            except Refusal as reason:
+                draft = draft.hindered(name, str(reason))
+    return _in_own_loops(_without_waiting(draft))
 
 
 def _is_part(draft: Draft, insn: lp.Assignment) -> bool:
-    """Whether an instruction writes elements of a global array, each once, and not all of the box, or each by what it held before."""
+    """Whether an instruction writes elements of a global array, each once, and not those at its loops, or each by what it held before."""
     target = insn.assignee
     if not isinstance(target, p.Subscript) or not insn.within_inames:
         return False
     is_updated = target.aggregate.name in draft.reads[insn.id]
-    if is_updated and not _reads_own_element(draft, insn):
-        return False
     if draft.kernel.get_var_descriptor(target.aggregate.name).address_space != lp.AddressSpace.GLOBAL:
         return False
-    indices = [index.name for index in target.index_tuple if isinstance(index, p.Variable)]
-    if len(indices) < len(target.index_tuple) or len(set(indices)) < len(indices) or set(indices) != insn.within_inames:
+    indices = [_of_one_loop(index, insn.within_inames) for index in target.index_tuple]
+    if None in indices or {index.variables[0] for index in indices if index is not None and index.terms} != insn.within_inames:
         return False
-    if insn.predicates or is_updated:
+    are_loops = all(index is not None and index.bare for index in indices) and len(set(indices)) == len(indices)
+    if not are_loops or insn.predicates or is_updated or len(draft.kernel.writer_map()[target.aggregate.name]) > 1:
         return True
     try:
         loop_box(draft.kernel, tuple(sorted(insn.within_inames)), ())
@@ -74,36 +77,58 @@ def _is_part(draft: Draft, insn: lp.Assignment) -> bool:
     return False
 
 
-def _reads_own_element(draft: Draft, insn: lp.Assignment) -> bool:
-    """Whether an instruction reads of the array that it writes no element but the one that it writes."""
-    read = ArrayAccessFinder(insn.assignee.aggregate.name)
-    parts = (draft.expanded(insn.expression), *(draft.expanded(condition) for condition in insn.predicates))
-    return all(access == insn.assignee for part in parts for access in read(part))
+def _of_one_loop(index: Expression, loops: Collection[str]) -> Affine | None:
+    """An index that one loop tells, as in ``8 - 2*i``, or that is a number; ``None`` for any other."""
+    found = read_affine(index)
+    return found if found is not None and len(found.terms) <= 1 and set(found.variables) <= set(loops) else None
 
 
 def _check_shared_loops(draft: Draft, insn: lp.Assignment) -> None:
-    """A loop around an instruction and a writer of what it reads must index both in the same way.
+    """A loop around an instruction and another one must index what one of them writes, and the other one touches, in the same way.
 
-    With loops of its own, the instruction reads all before or after everything that is written there.
+    With loops of its own, the instruction reads all before or after everything that is written there, and writes all at once.
     """
-    parts = (draft.expanded(insn.expression), *(draft.expanded(condition) for condition in insn.predicates))
-    writers = draft.kernel.writer_map()
-    for array in sorted({name for part in parts for name in get_dependencies(part)} & writers.keys()):
-        accesses = [access for part in parts for access in ArrayAccessFinder(array)(part)]
-        for writer in sorted(writers[array] - {insn.id}):
-            other = draft.kernel.id_to_insn[writer]
-            target = other.assignee if isinstance(other, lp.Assignment) else None
-            indices = target.index_tuple if isinstance(target, p.Subscript) else ()
-            for iname in sorted(other.within_inames & insn.within_inames):
-                axes = [axis for axis, index in enumerate(indices) if index == var(iname)]
-                if not any(all(access.index_tuple[axis] == var(iname) for access in accesses) for axis in axes):
-                    raise Refusal(f"it reads {array} inside the loop {iname}, in which {writer} writes it")
+    own = _accesses(draft, insn)
+    (target,) = insn.assignee_var_names()
+    if (mixed := _mixed(own[target], sorted(insn.within_inames))) is not None:
+        raise Refusal(f"it reads other elements of {target} than the one that it writes in the same iteration of {mixed}")
+    for other in draft.kernel.instructions:
+        shared = sorted(other.within_inames & insn.within_inames)
+        if other.id == insn.id or not shared:
+            continue
+        theirs = _accesses(draft, other)
+        written = {*insn.assignee_var_names(), *other.assignee_var_names()}
+        for array in sorted(written & own.keys() & theirs.keys()):
+            mixed = _mixed(own[array] | theirs[array], shared)
+            if mixed is not None:
+                raise Refusal(f"it and {other.id} touch elements of {array} that the loop {mixed} around both does not tell apart")
+
+
+def _mixed(places: Collection[tuple[Expression, ...]], loops: Iterable[str]) -> str | None:
+    """A loop of which several iterations may touch one element of an array, by its indices in all places."""
+    known = [tuple(map(read_affine, place)) for place in places]
+    for loop in loops:
+        told = [{(axis, i) for axis, i in enumerate(place) if i is not None and i.variables == (loop,)} for place in known]
+        if not set.intersection(*told):
+            return loop
+    return None
+
+
+def _accesses(draft: Draft, insn: lp.InstructionBase) -> dict[str, set[tuple[Expression, ...]]]:
+    """Array -> the indices at which an instruction reads or writes it."""
+    parts = (*insn.assignees, insn.expression) if isinstance(insn, lp.MultiAssignmentBase) else ()
+    found: dict[str, set[tuple[Expression, ...]]] = {name: {()} for name in draft.reads[insn.id] | set(insn.assignee_var_names())}
+    for part in (draft.expanded(part) for part in (*parts, *insn.predicates)):
+        for array in sorted(get_dependencies(part) & found.keys()):
+            places = {access.index_tuple for access in ArrayAccessFinder(array)(part)}
+            found[array] = (found[array] - {()}) | places if places else found[array]
+    return found
 
 
 def _boxed(draft: Draft, insn: lp.Assignment) -> Draft:
     _check_shared_loops(draft, insn)
     kernel, fresh = draft.kernel, draft.fresh()
-    outer = [str(index) for index in insn.assignee.index_tuple]
+    outer = list(names_in(insn.assignee.index_tuple, insn.within_inames))
     starts, shape = _extents(kernel, outer)
     inner = sorted(get_reduction_inames(draft.expanded(insn.expression)))
     own = {name: fresh(f"{name}_box") for name in (*outer, *inner)}
@@ -113,12 +138,15 @@ def _boxed(draft: Draft, insn: lp.Assignment) -> Draft:
     domains = [_box([own[name] for name in outer], shape), *_inner(kernel, outer, inner, own, starts)]
     inames = {**kernel.inames, **{new: kernel.inames[name].copy(name=new, tags=frozenset()) for name, new in own.items()}}
     wider = kernel.copy(domains=[*kernel.domains, *domains], inames=inames)
+    origins = {new: f"({name} - {starts[name]})" if starts.get(name) else name for name, new in own.items()}
     value = rename(draft.expanded(insn.expression))
     conditions = [rename(condition) for condition in (*_conditions(kernel, outer), *sorted(insn.predicates, key=str))]
     if conditions:
         inside = _Inside(wider, loop_extents(wider, tuple(own.values())))
-        for part in (value, *conditions):
-            inside(part)
+        try:
+            inside((value, *conditions))
+        except Refusal as reason:
+            raise Refusal(renamed(str(reason), origins)) from None
         test = conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions))
         value = p.If(test, value, _elsewhere(insn.expression, dtype))
     made = insn.copy(
@@ -128,14 +156,76 @@ def _boxed(draft: Draft, insn: lp.Assignment) -> Draft:
         predicates=frozenset(),
         within_inames=frozenset(own[name] for name in outer),
         within_inames_is_final=True,
+        depends_on_is_final=True,
     )
     result = p.Subscript(var(box), tuple(var(name) - starts[name] for name in outer))
-    written = insn.copy(expression=result, depends_on=insn.depends_on | {made.id}, tags=insn.tags | {SeparateTag()})
+    waits = insn.depends_on | {made.id}
+    written = insn.copy(expression=result, depends_on=waits, depends_on_is_final=True, tags=insn.tags | {SeparateTag()})
     temporary = lp.TemporaryVariable(box, dtype, shape=shape, address_space=lp.AddressSpace.GLOBAL)
     instructions = [part for other in kernel.instructions for part in ((made, written) if other.id == insn.id else (other,))]
     kernel = wider.copy(instructions=instructions, temporary_variables={**kernel.temporary_variables, box: temporary})
     chosen = tuple(made.id if name == insn.id else name for name in draft.chosen)
-    return draft.after(Preparation("whole box computed", f"{box} for {insn.id}"), kernel, chosen)
+    origins |= {box: insn.assignee.aggregate.name, made.id: insn.id}
+    draft = draft.after(Preparation("whole box computed", f"{box} for {insn.id}"), kernel, chosen, origins)
+    return draft if insn.predicates else _read_from_box(draft, written, made.id)
+
+
+def _read_from_box(draft: Draft, written: lp.Assignment, made: str) -> Draft:
+    """What chosen instructions in the same loops read of what was written just now, they read from the box: they need not wait for it."""
+    array = written.assignee.aggregate.name
+    writers = draft.kernel.writer_map()[array] - {written.id}
+    changed = []
+    for name in draft.chosen:
+        insn = draft.kernel.id_to_insn[name]
+        if not isinstance(insn, lp.Assignment) or written.id not in draft.before[name] or not written.within_inames <= insn.within_inames:
+            continue
+        between = [other for other in writers - {name} if other not in draft.before[written.id] and name not in draft.before[other]]
+        value = draft.expanded(insn.expression)
+        if not between and ArrayAccessFinder(array)(value) == {written.assignee} and array not in _in_conditions(draft, insn):
+            value = SubstitutionMapper(lambda leaf: written.expression if leaf == written.assignee else None)(value)
+            changed.append(insn.copy(expression=value, depends_on=insn.depends_on | {made}, depends_on_is_final=True))
+    if not changed:
+        return draft
+    detail = f"{array} in {', '.join(insn.id for insn in changed)}"
+    return draft.after(Preparation("read from the box", detail), replaced(draft.kernel, changed))
+
+
+def _without_waiting(draft: Draft) -> Draft:
+    """Einsums wait for none of the instructions that write from boxes but those whose arrays they read."""
+    changed = []
+    for name in draft.chosen:
+        insn = draft.kernel.id_to_insn[name]
+        waits: set[str] = set()
+        pending = set(insn.depends_on)
+        while pending:
+            other = draft.kernel.id_to_insn[pending.pop()]
+            if other.tags_of_type(SeparateTag) and not set(other.assignee_var_names()) & draft.reads[name]:
+                pending |= other.depends_on - {other.id}
+            else:
+                waits.add(other.id)
+        if waits != insn.depends_on and not insn.tags_of_type(SeparateTag):
+            changed.append(insn.copy(depends_on=frozenset(waits), depends_on_is_final=True))
+    return dataclasses.replace(draft, kernel=replaced(draft.kernel, changed)) if changed else draft
+
+
+def _in_own_loops(draft: Draft) -> Draft:
+    """Instructions that write from boxes leave loops that none but Einsums and others of their kind share with them."""
+    for written in draft.kernel.instructions:
+        if not written.tags_of_type(SeparateTag):
+            continue
+        sharing = [other for other in draft.kernel.instructions if other.id != written.id and other.within_inames & written.within_inames]
+        if sharing and all(other.id in draft.chosen or other.tags_of_type(SeparateTag) for other in sharing):
+            fresh, loops = draft.fresh(), sorted(written.within_inames)
+            own = {loop: fresh(f"{loop}_own") for loop in loops}
+            kernel = lp.duplicate_inames(draft.kernel, loops, f"id:{written.id}", new_inames=list(own.values()), tags={})
+            known = constantdict({**draft.origins, **{new: draft.origins.get(loop, loop) for loop, new in own.items()}})
+            draft = dataclasses.replace(draft, kernel=kernel, origins=known)
+    return draft
+
+
+def _in_conditions(draft: Draft, insn: lp.Assignment) -> frozenset[str]:
+    """The names in an instruction's predicates."""
+    return frozenset(name for condition in insn.predicates for name in get_dependencies(draft.expanded(condition)))
 
 
 def _extents(kernel: lp.LoopKernel, outer: list[str]) -> tuple[dict[str, int], tuple[Expression, ...]]:

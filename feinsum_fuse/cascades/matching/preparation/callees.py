@@ -109,4 +109,5 @@ def _in_place(draft: Draft, callee: str) -> Draft:
         kernel = without(kernel, mark)
     chosen = [part for name in draft.chosen for part in (made[name] if name in calls else [name]) if part not in marks]
     inlined = dataclasses.replace(draft, t_unit=unit)
-    return inlined.after(Preparation("callee in place", f"{callee} for {', '.join(calls)}"), kernel, chosen)
+    origins = {part: call for call, parts in made.items() for part in parts}
+    return inlined.after(Preparation("callee in place", f"{callee} for {', '.join(calls)}"), kernel, chosen, origins)

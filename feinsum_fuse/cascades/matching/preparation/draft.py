@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import loopy as lp
@@ -15,6 +16,8 @@ from pymbolic.typing import Expression
 
 from ...names import Identifiers
 from ..array_types import Types
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,30 @@ class Draft:
     kernel: lp.LoopKernel
     chosen: tuple[str, ...]
     rewritings: tuple[Preparation, ...] = ()
+    origins: constantdict[str, str] = field(default_factory=constantdict)
+    """What names that rewritings have made up stand for, in the caller's words."""
+    hindrances: constantdict[str, str] = field(default_factory=constantdict)
+    """Instruction -> why it could not be brought nearer to the grammar."""
 
-    def after(self, rewriting: Preparation, kernel: lp.LoopKernel, chosen: Iterable[str] | None = None) -> Draft:
-        """The draft with its kernel rewritten."""
+    def after(
+        self,
+        rewriting: Preparation,
+        kernel: lp.LoopKernel,
+        chosen: Iterable[str] | None = None,
+        origins: Mapping[str, str] = constantdict(),
+    ) -> Draft:
+        """The draft with its kernel rewritten; ``origins`` of the names that are new in it."""
         ids = self.chosen if chosen is None else tuple(chosen)
-        return dataclasses.replace(self, kernel=kernel, chosen=ids, rewritings=(*self.rewritings, rewriting))
+        known = constantdict({**self.origins, **{name: self.as_given(text) for name, text in origins.items()}})
+        return dataclasses.replace(self, kernel=kernel, chosen=ids, rewritings=(*self.rewritings, rewriting), origins=known)
+
+    def hindered(self, insn: str, reason: str) -> Draft:
+        """The same draft, which says why an instruction stays as it is."""
+        return dataclasses.replace(self, hindrances=constantdict({**self.hindrances, insn: reason}))
+
+    def as_given(self, text: str) -> str:
+        """A text in the caller's words."""
+        return renamed(text, self.origins)
 
     @cached_property
     def unit(self) -> lp.TranslationUnit:
@@ -78,6 +100,11 @@ class Draft:
         """Hands out names that the kernel does not have."""
         names = {*self.kernel.all_variable_names(), *self.kernel.id_to_insn, *self.kernel.substitutions, *self.kernel.inames}
         return Identifiers({*names, *(str(name) for name in self.t_unit.callables_table)})
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text with other words for names."""
+    return _NAME.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 def names_read(insn: lp.InstructionBase, kernel: lp.LoopKernel) -> frozenset[str]:

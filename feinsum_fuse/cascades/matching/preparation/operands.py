@@ -40,7 +40,8 @@ def with_rules(draft: Draft) -> Draft:
         if mapper.read:
             kernel = replaced(draft.kernel, [insn.copy(expression=expression)])
             kernel = kernel.copy(substitutions={**kernel.substitutions, **mapper.rules})
-            draft = draft.after(Preparation("read through rules", f"{', '.join(mapper.read)} in {name}"), kernel)
+            detail = f"{', '.join(mapper.read)} in {name}"
+            draft = draft.after(Preparation("read through rules", detail), kernel, origins=mapper.origins)
     return draft
 
 
@@ -55,6 +56,7 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
         self.rules: dict[str, lp.SubstitutionRule] = {}
         self.known = {(rule.arguments, rule.expression): name for name, rule in kernel.substitutions.items()}
         self.read: dict[str, None] = {}
+        self.origins: dict[str, str] = {}
 
     def map_call(self, expr: p.Call) -> Expression:
         if not isinstance(expr.function, p.Variable) or expr.function.name not in self.draft.kernel.substitutions:
@@ -93,6 +95,7 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
         if name is None:
             name = self.known[arguments, body] = self.fresh(f"{array}_read")
             self.rules[name] = lp.SubstitutionRule(name, arguments, body)
+            self.origins[name] = array
         self.read[array] = None
         return p.Call(var(name), tuple(map(var, inames)))
 

@@ -56,13 +56,17 @@ def _of_instruction(draft: Draft, insn: lp.Assignment) -> Draft:
     instructions = [part for other in draft.kernel.instructions for part in ((*new, changed) if other.id == insn.id else (other,))]
     arrays = {**draft.kernel.temporary_variables, **split.arrays}
     kernel = draft.kernel.copy(instructions=instructions, temporary_variables=arrays)
+    origins = {made.assignee_var_names()[0]: f"the reduction over {', '.join(made.reduction_inames())}" for made, _ in split.made}
+    origins |= {made.id: insn.id for made, _ in split.made}
     for made, inames in split.made:
         if inames:
             own = [split.fresh(iname) for iname in inames]
+            origins |= dict(zip(own, inames, strict=True))
             kernel = lp.duplicate_inames(kernel, list(inames), f"id:{made.id}", new_inames=own, tags={})
     place = draft.chosen.index(insn.id)
     chosen = (*draft.chosen[:place], *(made.id for made in new), *draft.chosen[place:])
-    return draft.after(Preparation("reduction split off", f"{', '.join(made.id for made in new)} from {insn.id}"), kernel, chosen)
+    detail = f"{', '.join(made.id for made in new)} from {insn.id}"
+    return draft.after(Preparation("reduction split off", detail), kernel, chosen, origins)
 
 
 def _in_rules(draft: Draft, insn: lp.Assignment) -> bool:

@@ -17,10 +17,10 @@ from .draft import Draft, Preparation, replaced
 def with_bare_targets(draft: Draft) -> Draft:
     """Before: ``{[i, j] : 3 <= i < 9 and 0 <= j < 4}``, ``C[i - 3, 1] = sum(j, A[i, j])``. After::
 
-        {[i_shifted, at, j] : 0 <= i_shifted < 6 and at = 1 and 0 <= j < 4}
-        C[i_shifted, at] = sum(j, A[i_shifted + 3, j])
+        {[i_shifted, C_place, j] : 0 <= i_shifted < 6 and C_place = 1 and 0 <= j < 4}
+        C[i_shifted, C_place] = sum(j, A[i_shifted + 3, j])
 
-    So for chosen instructions that write elements of global arrays. Other instructions in the same loop are shifted as well.
+    So for chosen instructions that write elements of global arrays, where the loop is around no other one.
     """
     for name in draft.chosen:
         insn = draft.kernel.id_to_insn[name]
@@ -37,12 +37,15 @@ def _shifted(draft: Draft, name: str) -> Draft:
         loop, distance = _shift(draft, index)
         if not loop or not distance or loop not in draft.kernel.id_to_insn[name].within_inames or draft.kernel.inames[loop].tags:
             continue
+        if any(loop in other.within_inames for other in draft.kernel.instructions if other.id != name):
+            continue
         new = draft.fresh()(f"{loop}_shifted")
         try:
             kernel = lp.affine_map_inames(draft.kernel, [loop], [new], [(var(new), var(loop) + distance)])
         except (LoopyError, isl.Error, ValueError, NotImplementedError, RuntimeError):
             continue
-        draft = draft.after(Preparation("loop shifted", f"{loop} by {distance}"), _simplified(kernel, name))
+        shifted = _simplified(kernel, name)
+        draft = draft.after(Preparation("loop shifted", f"{loop} by {distance}"), shifted, origins={new: f"({index})"})
     return draft
 
 
@@ -63,13 +66,17 @@ def _shift(draft: Draft, index: Expression) -> tuple[str, int]:
 
 
 def _at_fixed_places(draft: Draft, name: str) -> Draft:
-    """A loop that takes one value, for each index that is a number."""
+    """A loop that takes one value, for each index that is a number; elements of what is written elsewhere or read go by way of boxes."""
     insn = draft.kernel.id_to_insn[name]
+    array = insn.assignee.aggregate.name
+    if insn.within_inames and (array in draft.reads[name] or len(draft.kernel.writer_map()[array]) > 1):
+        return draft
     fresh, kernel = draft.fresh(), draft.kernel
-    indices, domains = list(insn.assignee.index_tuple), []
+    indices, domains, origins = list(insn.assignee.index_tuple), [], dict[str, str]()
     for position, index in enumerate(indices):
         if isinstance(index, int | np.integer) and index >= 0:
-            loop = fresh("at")
+            loop = fresh(f"{array}_place")
+            origins[loop] = str(index)
             domains.append(isl.BasicSet(f"{{ [{loop}] : {int(index)} <= {loop} < {int(index) + 1} }}"))
             indices[position] = var(loop)
     if not domains:
@@ -77,4 +84,4 @@ def _at_fixed_places(draft: Draft, name: str) -> Draft:
     loops = {domain.get_dim_name(isl.dim_type.set, 0) for domain in domains}
     changed = insn.copy(assignee=p.Subscript(insn.assignee.aggregate, tuple(indices)), within_inames=insn.within_inames | loops)
     kernel = replaced(kernel.copy(domains=[*kernel.domains, *domains]), [changed])
-    return draft.after(Preparation("loop of one value", f"{', '.join(sorted(loops))} around {name}"), kernel)
+    return draft.after(Preparation("loop of one value", f"{', '.join(sorted(loops))} around {name}"), kernel, origins=origins)
