@@ -123,11 +123,11 @@ ARGUMENTS = "A:4,3 B:3,5 | C:4,5"
 REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
     "an index of the output that is no iname": (
         MATMUL,
-        RULES + "C[m,4-n] = sum(k, A_(m,k)*B_(k,n))",
+        RULES + "C[m,(m+n) % 5] = sum(k, A_(m,k)*B_(k,n))",
         ARGUMENTS,
         "must be bare inames",
     ),
-    "a diagonal output": (MATMUL, RULES + "C[m,m] = sum([k,n], A_(m,k)*B_(k,n))", ARGUMENTS, "each once"),
+    "one element in several iterations": (MATMUL, RULES + "C[m,m] = sum(k, A_(m,k)*B_(k,n)) {inames=m:n}", ARGUMENTS, "each once"),
     "an unknown function of a result": (
         MATMUL,
         RULES + "C[m,n] = cosh(sum(k, A_(m,k)*B_(k,n)))",
@@ -155,9 +155,9 @@ REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
     ),
     "written twice": (
         MATMUL,
-        RULES + "C[m,n] = sum(k, A_(m,k)*B_(k,n)) {id=one}\nC[m,n] = 2*A_(m,n) {id=two,dep=one}",
+        "C[m,n] = sum(k, A[m,k]*B[k,n]) {id=one}\nC[m,4-n] = 2*A[m,n] {id=two,dep=one}",
         "A:4,5 B:3,5 | C:4,5",
-        "as well",
+        "touch elements of C that the loop n around both does not tell apart",
     ),
     "a read outside": (MATMUL, "A_(m,k) := A[m,k]\nC[m,n] = sum(k, A_(m,k))", "A:4,2 | C:4,5", "beyond its length"),
 }

@@ -76,6 +76,7 @@ IN_PLACE = {
     "every second": ("{[i] : 0 <= i < 4}", ["y[2*i] = x[i]*w[2*i]"]),
     "two rows": ("{[i] : 0 <= i < 8}", ["Z[0, i] = x[i] {id=a}", "Z[2, i] = 2*x[i]*w[i] {id=b}"]),
     "two columns, one after the other": ("{[i] : 0 <= i < 8}", ["Z[i, 0] = x[i] {id=a}", "Z[i, 1] = Z[i, 0] + w[i] {id=b, dep=a}"]),
+    "one array twice": ("{[i] : 0 <= i < 8}", ["y[i] = 2*x[i] {id=a}", "y[i] = y[i]*w[i] + 1 {id=b, dep=a}"]),
     "a diagonal": ("{[i] : 1 <= i < 7}", ["Z[i, i] = x[i]"]),
     "a start and a sum": ("{[i, k] : 0 <= i, k < 8}", ["y[i] = 0 {id=a}", "y[i] = y[i] + sum(k, Z[i, k]*x[k]) {id=b, dep=a}"]),
     "what was written just now": ("{[i] : 1 <= i < 8}", ["y[i] = 2*x[i] {id=a}", "w[i - 1] = y[i]*x[i] {id=b, dep=a}"]),
