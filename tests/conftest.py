@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from feinsum_fuse.device.runtime import isolation
+from feinsum_fuse.device.timing import measuring_process
+from tests.forked_children import forking
 from tests.sweeps import CLOCK, PART, SEED, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,6 +66,31 @@ def user_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["XDG_DATA_HOME"] = str(folder)
     os.environ["FEINSUM_FUSE_PROGRAMS"] = "off"
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forked_children() -> Iterator[None]:
+    """Children of the package's are forked from a process that has imported what they import."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (isolation, measuring_process):
+            patch.setattr(module, "subprocess", forking())
+        yield
+
+
+@pytest.fixture(scope="module")
+def own_processes() -> Iterator[None]:
+    """Children of the package's are processes of their own, as users have them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (isolation, measuring_process):
+            patch.setattr(module, "subprocess", subprocess)
+        yield
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays; looking through it for garbage again and again took an eighth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture

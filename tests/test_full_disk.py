@@ -31,6 +31,7 @@ from tests.archive.samples import measurement
 from tests.device.test_program import FUSED, chain
 from tests.model.test_kernel_time import product
 
+pytestmark = pytest.mark.usefixtures("own_processes")
 ROOM = 64
 """Bytes: less than anything that is written here, so that each write ends in its middle."""
 

@@ -23,6 +23,7 @@ from feinsum_fuse.errors import DeviceError
 from tests.device import dying_worker
 from tests.device.programs import program
 
+pytestmark = pytest.mark.usefixtures("own_processes")
 A = np.arange(1, 65, dtype=np.float32)
 HEAVY = ("feinsum_fuse.formats", "islpy", "loopy", "pydantic", "pydantic_core", "pymbolic", "ruamel", "sqlalchemy")
 """What takes longer to import than most kernels to build."""

@@ -20,6 +20,7 @@ from feinsum_fuse.device.timing.resident import Resident, Shared
 
 from .programs import program
 
+pytestmark = pytest.mark.usefixtures("own_processes")
 A = np.arange(1, 65, dtype=np.float32)
 GOOD = program("C[i] = 2*A[i];")
 
