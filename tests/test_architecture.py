@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,10 +34,16 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """A file as Python's own tree."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
     """The modules of the package that a file imports from; a name that is no module counts as its module's."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             above = package[: len(package) - node.level + 1]
             base = ".".join([*above, *(node.module.split(".") if node.module else [])])
@@ -49,6 +56,7 @@ def imports(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
             yield from (alias.name.partition(".")[2] for alias in node.names if alias.name.split(".")[0] == "feinsum_fuse")
 
 
+@functools.cache
 def graph() -> dict[str, set[str]]:
     """Module -> modules that it imports; the root, which re-exports from everywhere on demand, left out."""
     known = modules()
@@ -91,8 +99,7 @@ def test_folders_hold_a_dozen_modules_at_most() -> None:
 
 
 def test_a_class_has_its_name_alone() -> None:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in modules().values()]
-    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    names = Counter(node.name for path in modules().values() for node in parsed(path).body if isinstance(node, ast.ClassDef))
     assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == TAGS
 
 

@@ -33,6 +33,7 @@ SAMPLE = {
     known.key.structure: known for known in sorted(VERIFIED, key=lambda known: (known.device.platform == POCL, -known.measurement.median))
 }
 """Structure of a cascade -> the fact that runs shortest, on PoCL if there is one."""
+REPLAYED = VERIFIED if SLOW else [*SAMPLE.values()][::3]
 
 
 @pytest.fixture(autouse=True)
@@ -133,9 +134,9 @@ def test_every_shipped_schedule_is_legal(known: Record) -> None:
     known.schedule.nest(known.cascade.kernel())
 
 
-@pytest.mark.parametrize("known", VERIFIED if SLOW else [*SAMPLE.values()], ids=label)
+@pytest.mark.parametrize("known", REPLAYED, ids=label)
 def test_every_shipped_schedule_replays(known: Record) -> None:
-    """The source is the one that was measured, or the new one computes the right result; by default one fact of each cascade."""
+    """The source is the one that was measured, or the new one computes the right result; by default of every third cascade."""
     assert isinstance(known.schedule, Schedule)
     kernel = known.schedule.apply(known.cascade.kernel())
     arrays = chosen_names(known.cascade).arrays

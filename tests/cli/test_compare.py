@@ -73,14 +73,14 @@ def test_compare_as_text(invoke: Invoke, files: list[Path], tmp_path: Path) -> N
 def test_random_mappings_are_drawn_by_seed_measured_and_kept(invoke: Invoke, files: list[Path], tmp_path: Path) -> None:
     database, maps = tmp_path / "facts.sqlite3", tmp_path / "maps"
     workload, arch, tiled = files
-    common = ("--set", "M=12", "--set", "K=6", "--set", "N=8", "--random", 2, "--repeats", 2, "--url", database, "--json")
+    common = ("--set", "M=12", "--set", "K=6", "--set", "N=8", "--random", 1, "--repeats", 2, "--url", database, "--json")
     ended = invoke("compare", workload, arch, tiled, *common, "--set", "TM=4", "--save", maps, "--html", tmp_path / "page.html")
     assert ended.code == 0
     assert ended.err.startswith("drawing random mappings ...\n")
     found = json.loads(ended.out)
-    labels = ["tiled", *(f"random {number}" for number in range(2))]
+    labels = ["tiled", "random 0"]
     assert [one["mapping"] for one in found["mappings"]] == labels
-    assert len({one["tree"] for one in found["mappings"]}) == 3
+    assert len({one["tree"] for one in found["mappings"]}) == 2
     assert sorted(file.name for file in maps.iterdir()) == sorted(f"mapping_{label.replace(' ', '_')}.yaml" for label in labels)
 
     alone = json.loads(invoke("compare", workload, arch, *common, "--seed", 0).out)
