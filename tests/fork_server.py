@@ -37,7 +37,7 @@ def serve(requests: socket.socket) -> None:
 
 def _watch(request: dict[str, Any], files: Sequence[int]) -> None:
     """Fork the child, and tell how it ended."""
-    importlib.import_module("feinsum_fuse.device.runtime.worker").die_with_parent()
+    importlib.import_module("feinsum_fuse.device.runtime.worker").die_with_parent(os.getppid())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     answers, *standard = files
     child = os.fork()
@@ -62,7 +62,7 @@ def _become(request: dict[str, Any], answers: int, standard: Sequence[int]) -> N
     os.write(answers, f"{os.getpid()}\n".encode())
     os.close(answers)
     try:
-        importlib.import_module(request["module"]).main(*request["arguments"])
+        importlib.import_module(request["module"]).main(request["job"], str(os.getppid()))
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()

@@ -51,7 +51,7 @@ class ForkedProcess:
             theirs.append(os.dup(files["stdout"].fileno()))
         theirs.append(os.dup(theirs[2] if files["stderr"] == subprocess.STDOUT else files["stderr"].fileno()))
         module = command.index("-m") + 1
-        request = {"module": command[module], "arguments": command[module + 1 :], "environment": environment, "folder": os.getcwd()}
+        request = {"module": command[module], "job": command[module + 1], "environment": environment, "folder": os.getcwd()}
         socket.send_fds(server, [json.dumps(request).encode()], theirs)
         for file in theirs:
             os.close(file)
