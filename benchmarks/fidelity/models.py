@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 
+from feinsum_fuse.errors import ModelError
 from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
 from feinsum_fuse.report.components.by_model import MODELS, by_model
@@ -12,27 +14,31 @@ from .cases import Device
 from .measuring import seconds
 
 
-def agreements(device: Device, case: str) -> dict[str, Agreement]:
-    """Model -> its figures for one workload; nothing for one of which fewer than two mappings were measured."""
-    found = device.samples(case)
-    if len(found) < 2:
-        return {}
+def agreements(device: Device, case: str) -> tuple[int, dict[str, Agreement]]:
+    """How many measured mappings every model takes, and model -> its figures for them; none for fewer than two mappings."""
     specs = device.mapped(case)
-    measured = [seconds(samples) for samples in found.values()]
-    predicted = [by_model(specs[number]) for number in found]
-    return {model: Agreement.of([one[model] for one in predicted], measured) for model in MODELS}
+    measured, predicted = [], []
+    for number, samples in device.samples(case).items():
+        with contextlib.suppress(ModelError):
+            predicted.append(by_model(specs[number]))
+            measured.append(seconds(samples))
+    if len(measured) < 2:
+        return len(measured), {}
+    return len(measured), {model: Agreement.of([one[model] for one in predicted], measured) for model in MODELS}
 
 
 def report(device: Device, cases: tuple[str, ...]) -> str:
-    """A row for each workload and one for their median: Spearman, mean error and bias by model."""
-    every = {case: found for case in cases if (found := agreements(device, case))}
-    head = ("workload", *(f"{model}: {figure}" for model in MODELS for figure in ("order", "error", "bias")))
-    rows = [(case, *(cell for model in MODELS for cell in _cells([found[model]]))) for case, found in every.items()]
-    rows.append(("median", *(cell for model in MODELS for cell in _cells([found[model] for found in every.values()]))))
-    return table(head, rows, numbers=3 * len(MODELS))
+    """Spearman, mean error and bias by model: a row for each workload, over the mappings that all models take, and one of medians."""
+    every = {case: (count, found) for case in cases for count, found in [agreements(device, case)] if found}
+    rows = [
+        (case, f"{count} of {len(device.samples(case))}", *(_cell([found[model]]) for model in MODELS))
+        for case, (count, found) in every.items()
+    ]
+    rows.append(("median", "", *(_cell([found[model] for _, found in every.values()]) for model in MODELS)))
+    return table(("workload", "mappings", *MODELS), rows)
 
 
-def _cells(some: list[Agreement]) -> tuple[str, str, str]:
+def _cell(some: list[Agreement]) -> str:
     order = statistics.median(one.spearman for one in some)
     error = statistics.median(one.mean_error for one in some)
-    return f"{order:.2f}", f"{error:.0%}", f"{statistics.median(one.bias for one in some):+.0%}"
+    return f"{order:.2f}, {error:.0%}, {statistics.median(one.bias for one in some):+.0%}"

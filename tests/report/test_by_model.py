@@ -7,9 +7,13 @@ import json
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.timing.joules import Joules
+from feinsum_fuse.errors import ModelError
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.accelforge.estimate import estimate
 from feinsum_fuse.report.components.by_model import MODELS, ModelledTimes, ModelsCompared, by_model
+from feinsum_fuse.report.trial import run
 from tests.model.test_kernel_time import product
 
 
@@ -46,3 +50,19 @@ read."""
     assert json.loads(json.dumps(counted.to_json()))["counters"] == [{"counter": "package-0", "joules": 3.2, "seconds": 0.5}]
     assert found.error("AccelForge") == pytest.approx(3)
     assert str(ModelsCompared(())) == "nothing was both predicted and measured"
+
+
+def test_a_mapping_that_the_formulas_refuse_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(spec: Spec, *, cold: bool = False) -> dict[str, float]:
+        if spec is bad:
+            raise ModelError("Einsum Z holds Z in Scratchpad twice on its path.")
+        return by_model(spec, cold=cold)
+
+    good, bad = product(4, 2, size=64), product(2, 4, size=64)
+    monkeypatch.setattr("feinsum_fuse.report.components.by_model.by_model", refused)
+    monkeypatch.setattr("feinsum_fuse.report.components.by_model.as_run", lambda spec, cascade: spec)
+    trials = run({"good": good, "bad": bad}, find_device(None), repeats=1, recording=False)
+    found = ModelsCompared.of(trials)
+    assert [row.label for row in found.rows] == ["good"] and list(found.refused) == ["bad"]
+    assert str(found).splitlines()[-1] == "bad: Einsum Z holds Z in Scratchpad twice on its path."
+    assert found.to_json()["refused"] == dict(found.refused)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...cascades.reading.reader import expanded
 from ...device.timing.joules import Joules
 from ...device.timing.measurement import time_text
+from ...errors import ModelError
 from ...formats.spec import Spec
 from ...model.accelforge.estimate import estimate
 from ...model.evaluation import predicted_seconds
@@ -61,19 +62,25 @@ class ModelsCompared:
     rows: tuple[ModelledTimes, ...]
     counters: Sequence[Joules] = ()
     """What the machine itself counted while the mappings were measured."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Mappings that were measured and that AccelForge's formulas do not take, with the reason."""
 
     @classmethod
     def of(cls, trials: Trials, counters: Sequence[Joules] = ()) -> ModelsCompared:
         """The mappings that were both measured and predicted."""
-        rows = []
+        rows, refused = [], {}
         for trial in trials.trials:
             if trial.predicted is None or not trial.measurement.samples_ns or trial.spec.arch is None:
                 continue
-            models = by_model(as_run(trial.spec, trials.cascade), cold=trial.measurement.cache_state == "cold")
+            try:
+                models = by_model(as_run(trial.spec, trials.cascade), cold=trial.measurement.cache_state == "cold")
+            except ModelError as error:
+                refused[trial.label] = error.message
+                continue
             joules = trial.predicted.prediction.energy / trial.predicted.n_instances
             assumed = bool(trial.spec.arch.variables.get("assumed_energies"))
             rows.append(ModelledTimes(trial.label, trial.measurement.median, models, joules, assumed))
-        return cls(tuple(rows), tuple(counters))
+        return cls(tuple(rows), tuple(counters), refused)
 
     def error(self, model: str) -> float:
         """The mean of the errors' magnitudes, relative to what was measured."""
@@ -86,11 +93,13 @@ class ModelsCompared:
             for r in self.rows
         ]
         counters = [{"counter": one.name, "joules": one.joules, "seconds": one.seconds} for one in self.counters]
-        return {"mappings": rows, "energies_assumed": any(row.assumed for row in self.rows), "counters": counters}
+        assumed = any(row.assumed for row in self.rows)
+        return {"mappings": rows, "refused": dict(self.refused), "energies_assumed": assumed, "counters": counters}
 
     def __repr__(self) -> str:
+        refused = [f"{label}: {reason}" for label, reason in self.refused.items()]
         if not self.rows:
-            return "nothing was both predicted and measured"
+            return "\n".join(["nothing was both predicted and measured", *refused])
         cells = [
             (row.label, time_text(row.measured), *(f"{row.models[name] / row.measured:.2f}" for name in MODELS), f"{row.joules:.3g} J")
             for row in self.rows
@@ -98,7 +107,7 @@ class ModelsCompared:
         cells.append(("mean error", "", *(f"{self.error(name):.0%}" for name in MODELS), ""))
         lines = [table(("mapping", "measured", *MODELS, "energy"), cells, numbers=len(MODELS) + 2), ""]
         lines.append("Columns of models are predicted over measured times. " + self._energy)
-        return "\n".join(lines)
+        return "\n".join([*lines, *refused])
 
     @property
     def _energy(self) -> str:
