@@ -22,6 +22,7 @@ from loopy.isl_helpers import make_slab
 from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase, get_access_info
 from loopy.kernel.data import AddressSpace, ArrayArg, TemporaryVariable, UnrollTag, ValueArg
+from loopy.kernel.function_interface import ScalarCallable
 from loopy.kernel.instruction import Assignment as LoopyAssignment
 from loopy.kernel.instruction import BarrierInstruction, InstructionBase, NoOpInstruction
 from loopy.schedule import CallKernel, get_insn_ids_for_block_at
@@ -34,12 +35,15 @@ from loopy.schedule.tools import (
 from loopy.symbolic import Literal, get_dependencies, pw_aff_to_expr
 from loopy.target import DummyHostASTBuilder
 from loopy.target.c import CExpression
+from loopy.target.opencl import OpenCLCallable
 from loopy.target.pyopencl import ExpressionToPyOpenCLCExpressionMapper, PyOpenCLCASTBuilder, PyOpenCLTarget
 from loopy.types import LoopyType, NumpyType
 from pymbolic.mapper.evaluator import evaluate
 from pymbolic.typing import Expression
 from pytools.tag import UniqueTag, tag_dataclass
 
+from ..cascades.kernel.callables import MapFunction
+from ..formats.language.functions import IN_KERNELS
 from ..number_types import BFLOAT16
 from ..schedule.kernel.bfloat import ELEMENT, is_value, stored_as, value_of
 from ..schedule.kernel.intrinsics import Intrinsic
@@ -229,6 +233,16 @@ def _flattened(value: Expression) -> Expression:
 
 class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
     """Makes the statements of :mod:`.statements`."""
+
+    @property
+    def known_callables(self) -> dict[str, ScalarCallable]:
+        """loopy's functions, but ours for OpenCL's own (``rsqrt``).
+
+        The types that loopy makes for those equal their arguments' and are other objects; it multiplies two vectors and a scalar only
+        where the vectors have the same one.
+        """
+        found = super().known_callables
+        return {**found, **{name: MapFunction(name) for name in IN_KERNELS if isinstance(found.get(name), OpenCLCallable)}}
 
     def get_expression_to_c_expression_mapper(self, codegen_state: CodeGenerationState) -> ExpressionMapper:
         return ExpressionMapper(codegen_state)

@@ -11,11 +11,18 @@ from loopy.kernel.function_interface import ScalarCallable
 from loopy.types import NumpyType
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
+import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.errors import LoweringError
+from feinsum_fuse.formats.language.functions import FUNCTIONS
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Reorder, Split
+from feinsum_fuse.schedule.steps.vector_steps import Vectorize
+from tests.schedule.scripts import ref, refs
 
 
 def matmul(m: int, n: int, k: int) -> lp.TranslationUnit:
@@ -159,3 +166,12 @@ def test_write_race_is_an_error_unless_one_item_writes() -> None:
     with pytest.raises(LoweringError, match="parallel loop l write the same element of C"):
         executable(kernel(4))
     assert executable(kernel(1)).launches[0].local_size == (1,)
+
+
+@pytest.mark.parametrize("name", sorted({name for name, function in FUNCTIONS.items() if function.arity == 1} - {"low4", "high4"}))
+def test_a_function_of_vectors_beside_a_vector_and_a_scalar(name: str) -> None:
+    """loopy multiplies these three only where both vectors' types are one object, which they are not in all that it makes by itself."""
+    cascade = ff.cascade([f"Y[m, n] = X[m, n] * {name}(X[m, n]) * G[n]"], sizes={"M": 8, "N": 3}, dtypes={"All": "float32"})
+    order = refs("Y.n Y.m/0 Y.m/1")
+    schedule = Schedule((Explicate(), Split(ref("Y.m"), 4), Reorder("Y", order), Vectorize(refs("Y.m/1"))))
+    assert "float4 Y_vector" in executable(schedule.apply(cascade.kernel())).source
