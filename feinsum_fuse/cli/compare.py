@@ -235,6 +235,7 @@ def _judged(one: Judged) -> dict[str, object]:
         "predicted_floor_s": one.predicted.predicted_floor,
         "predicted_floor_by": one.predicted.predicted_floor_by,
         "predicted_shares": one.predicted.shares,
+        "prediction_reservation": one.predicted.reservation,
         "tree": one.tree,
         "fact": one.fact,
     }

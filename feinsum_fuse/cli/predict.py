@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -61,11 +61,11 @@ def command(
     if svg is not None:
         raise typer.BadParameter("there is nothing to draw without --sweep", param_hint="--svg")
     found = load(given).specs
-    predictions: dict[str, tuple[Prediction, Bounds]] = {}
+    predictions: dict[str, Told] = {}
     refused: dict[str, Error] = {}
     for label, spec in found.items():
         try:
-            predictions[label] = _predicted(spec, types, cold)
+            predictions[label] = Told(*_predicted(spec, types, cold), _reservation(spec))
         except Error as error:
             if len(found) == 1:
                 raise
@@ -77,17 +77,44 @@ def command(
         raise typer.Exit(1)
 
 
-def _emit(predictions: Mapping[str, tuple[Prediction, Bounds]], as_json: bool) -> None:
+class Told(NamedTuple):
+    """What is said of one mapping."""
+
+    prediction: Prediction
+    floor: Bounds
+    reservation: str
+
+
+def _reservation(spec: Spec) -> str:
+    """Why this is a prediction of the mapping, and not of its kernel; empty if it is one of both."""
+    import feinsum_fuse as ff
+
+    from ..report.predicted import reservation, uncut
+
+    try:
+        return reservation(uncut(ff.cascade(spec)))
+    except Error:
+        return ""  # It has no kernel, which is for `run` to say.
+
+
+def _emit(predictions: Mapping[str, Told], as_json: bool) -> None:
     if as_json:
-        emit_json({label: {**json.loads(one.to_json()), "floor": _floor(floor)} for label, (one, floor) in predictions.items()})
+        emit_json(
+            {
+                label: {**json.loads(one.to_json()), "floor": _floor(floor), "prediction_reservation": why}
+                for label, (one, floor, why) in predictions.items()
+            }
+        )
         return
-    for number, (label, (one, floor)) in enumerate(predictions.items()):
+    for number, (label, (one, floor, why)) in enumerate(predictions.items()):
         if len(predictions) > 1:
             emit(("\n" if number else "") + label.upper())
         emit(one)
         emit(f"\n{floor}")
         if floor.latency and one.latency:
             emit(f"\nThe predicted latency is {one.latency / floor.latency:.2f} times the least.")
+        if why:
+            emit(f"\n{why}")
 
 
 def _predicted(spec: Spec, types: dict[str, str], cold: bool) -> tuple[Prediction, Bounds]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..formats.arch import Network
 from ..model.accelforge.terms import FULL, PARTIAL
 from ..model.quantity import Array
 from .einsum.space import EinsumSpace
@@ -39,13 +38,12 @@ class Omissions:
     def structures(self) -> tuple[str, ...]:
         """Kinds of mappings that are left out, though each Einsum alone is searched with what they have."""
         found = {
-            "before networks and with copies, mappings in which Einsums share loops in space": self.problem.spreads_apart,
             "with tile_shape, tensors held above several fused loops that take only the space of a tile below them": self.fused > 0
             and any(space.rules.on_tiles and space.tracked for space in self._spaces),
             "of two tensors held above a fused loop that moves both of their windows, the space that the second would save": self.fused > 0
             and any(_two_sink(tables) for own in self.problem.tables for tables in own),
             "with even places, tensors held right below loops in space that a network carries, in the space of a tile below more loops": (
-                self.problem.options.even and any(space.tracked and _crossed(space) for space in self._spaces)
+                self.problem.options.even and any(space.tracked and space.crossed for space in self._spaces)
             ),
             "with tensor_order_options, other orders of what is held around the loops that Einsums share": any(
                 _ordered(space) and _inside(space) for space in self._spaces
@@ -109,11 +107,6 @@ def _two_sink(tables: Tables) -> bool:
         and (any(v in some for some in tables.fusible.passing) or any(kinds[t][v] == FULL for t in inside))
         for v in range(len(space.terms.variables))
     )
-
-
-def _crossed(space: EinsumSpace) -> bool:
-    """Whether a network lies on the way."""
-    return any(isinstance(leaf, Network) for leaf in space.terms.components)
 
 
 def _ordered(space: EinsumSpace) -> bool:

@@ -307,17 +307,6 @@ class Problem:
         return result
 
     @cached_property
-    def spreads_apart(self) -> bool:
-        """Whether Einsums that could share loops in space, as a tensor may live below a fanout, have none in common: a copy, networks."""
-        spaces = [tables.space for own in self.tables for tables in own if tables.space.spreads_apart]
-        return any(
-            space.shared[t] and (bits & -bits).bit_length() - 1 >= space.outermost_fanout
-            for space in spaces
-            for placed in space.options
-            for t, bits in enumerate(placed)
-        )
-
-    @cached_property
     def thinned(self) -> bool:
         """Whether not every tile with a remainder is tried."""
         return self.options.imperfect and any(

@@ -116,6 +116,11 @@ class Comparison(InNotebooks):
         """The mappings with the largest residuals, at most ten of them."""
         return tuple(sorted(self.judged, key=lambda one: -one.residual)[:WORST])
 
+    @property
+    def reservations(self) -> tuple[str, ...]:
+        """Why predictions are of mappings, and not of their kernels, where they are."""
+        return tuple(text for text in dict.fromkeys(one.predicted.reservation for one in self.judged) if text)
+
     def __str__(self) -> str:
         lines = [f"{self.trials.device}, {self.trials.state}", ""]
         if self.judged:
@@ -123,7 +128,7 @@ class Comparison(InNotebooks):
         if self.left_out:
             lines += ["", "without a time or a prediction"]
             lines += [f"{t.label}: {t.shortcoming}" for t in self.left_out]
-        lines += ["", self.verdict]
+        lines += ["", self.verdict, *self.reservations]
         if self.agreement is not None:
             worst = self.worst if len(self.judged) > WORST else self.worst[:-1]
             lines += ["", "largest residuals", table(HEAD, [one.row() for one in worst], numbers=6)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,10 +88,7 @@ class Predicted:
     @property
     def reservation(self) -> str:
         """Why this is a prediction of the mapping, and not of the kernel that ran; empty if it is one of both."""
-        if not self.uncut:
-            return ""
-        names = ", ".join(self.uncut)
-        return f"sums of rank variables index what {names} writes, element by element: the prediction is of the mapping, not of this kernel"
+        return reservation(self.uncut)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -137,8 +135,20 @@ class Predicted:
         seconds += launch_seconds(ran, seconds, cold=cold)
         moved = _intermediate_bytes(ran, cascade, predict(without_caches(ran)))
         floor = bounds(ran, cold=cold)
-        uncut = tuple(einsum.name for einsum in cascade.einsums if not runs_over_variables(einsum))
-        return cls(prediction, seconds, moved / count, floor.latency / count, count, floor.bottleneck, uncut)
+        return cls(prediction, seconds, moved / count, floor.latency / count, count, floor.bottleneck, uncut(cascade))
+
+
+def uncut(cascade: Cascade) -> tuple[str, ...]:
+    """The Einsums that a kernel computes element by element, whatever loops the mapping has."""
+    return tuple(einsum.name for einsum in cascade.einsums if not runs_over_variables(einsum))
+
+
+def reservation(names: Sequence[str]) -> str:
+    """Why a prediction is of the mapping, and not of the kernel, where these Einsums are uncut; empty where none is."""
+    if not names:
+        return ""
+    found = ", ".join(names)
+    return f"sums of rank variables index what {found} writes, element by element: the prediction is of the mapping, not of its kernel"
 
 
 def _is_theirs(spec: Spec, ran: Spec) -> bool:

@@ -13,6 +13,22 @@ workload:
   - Z[m, n] = A[m, k] * B[k, n]
 """
 
+SUMMED = """\
+workload:
+  rank_sizes: {C: 2, K: 2}
+  bits_per_value: {All: 32}
+  einsums:
+  - {einsum: 'O[k, P: p + r] = I[c, p] * F[c, k, r]', iteration_space_shape: [0 <= p < 6, 0 <= r < 3]}
+mapping:
+  nodes:
+  - !Storage {component: Main, tensors: [I, F, O]}
+  - !Temporal {rank_variable: k, tile_shape: 1}
+  - !Temporal {rank_variable: p, tile_shape: 1}
+  - !Temporal {rank_variable: c, tile_shape: 1}
+  - !Temporal {rank_variable: r, tile_shape: 1}
+  - !Compute {einsum: O, component: MAC}
+"""
+
 ARCH = """\
 arch:
   nodes:

@@ -12,7 +12,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.schedule import Schedule
 from tests.cli.conftest import Invoke
-from tests.cli.files import write
+from tests.cli.files import ARCH, SUMMED, write
 
 
 @pytest.fixture
@@ -66,6 +66,15 @@ def test_show_draws(invoke: Invoke, matvecs: list[str], tmp_path: Path) -> None:
         ended = invoke("show", *files, "--svg", drawing)
         assert (ended.code, ended.out, ended.err) == (0, "", f"wrote {drawing}\n")
         assert ElementTree.parse(drawing).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_predict_says_where_the_kernel_is_not_that_of_the_mapping(invoke: Invoke, tmp_path: Path) -> None:
+    summed = tmp_path / "summed.yaml"
+    summed.write_text("\n".join([SUMMED, ARCH]).replace("{% set M = M | default(8) %}\n", ""))
+    said = "sums of rank variables index what O writes, element by element: the prediction is of the mapping, not of its kernel"
+    assert said in invoke("predict", summed).out
+    (found,) = json.loads(invoke("predict", summed, "--json").out).values()
+    assert found["prediction_reservation"] == said
 
 
 def test_predict_prints_what_the_model_says(invoke: Invoke, matvecs: list[str]) -> None:

@@ -22,7 +22,7 @@ from feinsum_fuse.formats import mapping as tree
 from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.workload import WorkloadEinsum
 
-from .tree_paths import Figures, TreePaths
+from .tree_paths import Figures, TooLarge, TreePaths
 from .tree_space import Frame, Holder, Path, loop_node
 
 OBJECTIVES: dict[str, Callable[[Figures, Figures], Figures]] = {
@@ -50,7 +50,12 @@ class BruteForce(TreePaths):
     def optima(self, objectives: Sequence[str] = tuple(OBJECTIVES), capacity: bool = True) -> dict[str, Optimum]:
         """The best tree for each objective; without ``capacity``, as if every memory were endless."""
         best = {name: Optimum() for name in objectives}
-        frames = [frame for homes in self.all_homes() for frame in self.frames(homes)]
+        frames: list[Frame] = []
+        for homes in self.all_homes():
+            for frame in self.frames(homes):
+                frames.append(frame)
+                if len(frames) > self.most:
+                    raise TooLarge(f"more than {self.most} frames")
         for name in objectives:
             rated = []
             for frame in frames:

@@ -11,13 +11,16 @@ from feinsum_fuse.formats.spec import Spec
 KINDS = ("pair", "fanout", "imperfect", "deep", "triple")
 """What a case is about: two Einsums on two memories; loops in space; tiles that do not divide; three or four memories; three Einsums."""
 
-LATER = ("network", "shared")
-"""Kinds that came later, each with a thousand numbers of its own from 10,000 on: networks carry tensors; intermediates live below fanouts.
+LATER = ("network", "shared", "carried", "copied")
+"""Kinds that came later, each with a thousand numbers of its own from 10,000 on: networks carry tensors; intermediates live below fanouts;
+they do so where networks carry tensors; and copies are among the Einsums.
 """
 FIRST = 10_000
 SIZES = {
     "network": (2, 3, 4),
     "shared": (2, 3, 4),
+    "carried": (2, 3, 4),
+    "copied": (2, 2, 4),
     "pair": (2, 3, 4, 6),
     "fanout": (2, 3, 4, 6),
     "imperfect": (4, 5, 6, 7),
@@ -54,7 +57,7 @@ def case(number: int) -> Case:
     chance = random.Random(f"mapper {number}")
     kind = kind_of(number)
     workload = _workload(chance, kind)
-    later = {"network": networked, "shared": below_fanouts}
+    later = {"network": networked, "shared": below_fanouts, "carried": carried_below_fanouts, "copied": copied_below_fanouts}
     arch = later[kind](chance, _bits(workload)) if kind in later else _arch(chance, kind, _bits(workload))
     return Case(number, workload + arch)
 
@@ -67,7 +70,10 @@ def kind_of(number: int) -> str:
 def _workload(chance: random.Random, kind: str) -> str:
     if kind == "network" and chance.random() < 0.2:
         return _window(chance)
+    if kind == "copied":
+        return _copies(chance)
     count = {"pair": 2, "triple": 3, "shared": 2 + (kind == "shared" and chance.random() < 0.1)}.get(kind, chance.choice((1, 1, 2)))
+    count = 2 if kind == "carried" else count
     pool = "abcdefgh"
     sizes = {rank: chance.choice(SIZES[kind]) for rank in pool}
     lines: list[str] = []
@@ -80,12 +86,13 @@ def _workload(chance: random.Random, kind: str) -> str:
             name, left = made[-1] if chance.random() < 0.8 else chance.choice(made)
             inputs.append((name, left))
         else:
-            width = 2 if kind == "imperfect" else chance.choice({"triple": (1, 2), "shared": (1, 1, 2)}.get(kind, (2, 2, 1)))
+            widths = {"triple": (1, 2), "shared": (1, 1, 2), "carried": (1, 1, 2)}
+            width = 2 if kind == "imperfect" else chance.choice(widths.get(kind, (2, 2, 1)))
             left = "".join(next(fresh) for _ in range(width))
             inputs.append(("A0", left))
         most = 1 if kind == "imperfect" else len(left)
         kept = "".join(sorted(chance.sample(left, chance.choice(range(1, most + 1)))))
-        wide = len(left) == 1 if kind == "imperfect" else chance.random() < {"triple": 0.4, "shared": 0.3}.get(kind, 0.75)
+        wide = len(left) == 1 if kind == "imperfect" else chance.random() < {"triple": 0.4, "shared": 0.3, "carried": 0.3}.get(kind, 0.75)
         new = next(fresh, "") if wide else ""
         reduced = "".join(r for r in left if r not in kept)
         right = (reduced + new) or kept
@@ -114,6 +121,34 @@ def _window(chance: random.Random) -> str:
         "  - {name: T1, tensor_accesses: [{name: A0, projection: {H: p + r, C: c}}, {name: B1, projection: {R: r, C: c}}, "
         "{name: T1, projection: {P: p}, output: true}]}\n"
     )
+
+
+def _copies(chance: random.Random) -> str:
+    """A copy before, between or after one or two other Einsums."""
+    sizes = {rank: chance.choice(SIZES["copied"]) for rank in "ABC"}
+    kept = chance.choice(("a", "ab"))
+    axes = {"A0": chance.choice((kept, "a")), "B1": "c" if chance.random() < 0.4 else kept}
+    place = chance.choice((0, 1, 2)) if kept == "a" else chance.choice((0, 2))
+    lines: list[str] = []
+    last = "A0"
+    for number in range(chance.choice((2, 2, 3)) if place == 1 else 2):
+        name = f"T{number + 1}"
+        if number == min(place, 1):
+            axes[name] = axes[last]
+            own, other = ", ".join(axes[last]), ", ".join(axes[name])
+            accesses = f"{{name: {last}, projection: [{own}]}}, {{name: {name}, projection: [{other}], output: true}}"
+            lines.append(f"  - {{name: {name}, is_copy_operation: true, tensor_accesses: [{accesses}]}}")
+        else:
+            axes[name] = chance.choice(("a", kept)) if number else kept
+            weight = axes["B1"] if number == (place == 0) else "a"
+            inputs = f"{last}[{', '.join(axes[last])}] * B{number}[{', '.join(weight)}]"
+            axes[name] = "".join(r for r in axes[name] if r in axes[last] + weight)
+            lines.append(f"  - '{name}[{', '.join(axes[name])}] = {inputs}'")
+        last = name
+    used = dict.fromkeys(r.upper() for line in lines for r in "abc" if f"[{r}" in line or f", {r}" in line)
+    ranks = ", ".join(f"{r}: {sizes[r]}" for r in used)
+    bits = chance.choice(("{All: 8}", "{Intermediates: 16, Other: 8}", "{Intermediates: 4, Other: 8}"))
+    return f"workload:\n  rank_sizes: {{{ranks}}}\n  bits_per_value: {bits}\n  einsums:\n" + "\n".join(lines) + "\n"
 
 
 def _bits(workload: str) -> int:
@@ -196,6 +231,20 @@ def below_fanouts(chance: random.Random, bits: int) -> str:
     actions = f"[{{name: compute, energy: 1, throughput: {chance.choice((1, 4))}}}]"
     lines.append(f"  - !Compute {{name: MAC, leak_power: 0, area: 0, actions: {actions}}}")
     return "\n".join(lines) + "\n"
+
+
+def carried_below_fanouts(chance: random.Random, bits: int) -> str:
+    """The same with a network, or two, somewhere on the way."""
+    lines = below_fanouts(chance, bits).splitlines()
+    for name in ("Array", "Links") if chance.random() < 0.25 else ("Array",):
+        lines.insert(chance.choice(range(3, len(lines))), _network(chance, name))
+    return "\n".join(lines) + "\n"
+
+
+def copied_below_fanouts(chance: random.Random, bits: int) -> str:
+    """The same with or without networks; as a copy within main memory is free, that often has no intermediates."""
+    text = (carried_below_fanouts if chance.random() < 0.25 else below_fanouts)(chance, bits)
+    return text.replace("keep: ~Intermediates, may_keep: All", "keep: ~Intermediates", 1) if chance.random() < 0.7 else text
 
 
 def _network(chance: random.Random, name: str) -> str:

@@ -33,7 +33,20 @@ def shared(result: Result) -> int:
 SKIP = workload(["T[m] = A[m,k] * B[k]", "U[n] = C[n] * D[n]", "Z[m] = T[m] * U[n]"], M=2, K=2, N=2)
 PASSED = workload(["T[m] = A[m,k] * B[k]", "U[m] = C[m] * D[m]", "Z[m] = T[m] * U[m]"], M=2, K=2)
 OTHER_NAMES = workload(["T[m] = A[m,k] * B[k]", "{einsum: 'Z[p] = T[M: p] * C[M: p]', iteration_space_shape: [0 <= p < 4]}"], M=4, K=2)
+MESH = "  - !Network {name: Mesh, topology: mesh, leak_power: 0, area: 0, actions: [{name: hop, energy: 1, latency: 1, throughput: 8}]}\n"
+ONE_AXIS = "{name: X, fanout: 2, may_reuse: All}"
+TWO_AXES = "{name: X, fanout: 2, may_reuse: All}, {name: Y, fanout: 2, may_reuse: All}"
+COPIED = workload(
+    [
+        "{name: I, is_copy_operation: true, tensor_accesses: [{name: A, projection: [m]}, {name: I, projection: [m], output: true}]}",
+        "Z[m] = I[m] * B[m]",
+    ],
+    M=4,
+)
 CASES = {
+    "network": spec(arch(MAIN, MESH, container("PEs", ONE_AXIS), memory("Local", 64, 2, rate=64), compute()), OTHER_NAMES),
+    "copy": spec(grid(64), COPIED),
+    "copy before a network": spec(grid(64).replace("  - !Container", f"{MESH}  - !Container"), COPIED),
     "names": spec(grid(64), OTHER_NAMES),
     "passing": spec(grid(48), PASSED),
     "nothing to share": spec(grid(64), SKIP),
@@ -71,9 +84,17 @@ def two_fanouts() -> Spec:
     return spec(grid(128, more=inner), CHAIN)
 
 
+@pytest.mark.parametrize("rule", ["dominance", "budget", "block", "free", "prefix", "floor"])
+def test_rules_remove_no_optimum_before_a_network(rule: str) -> None:
+    given = spec(arch(MAIN, MESH, container("PEs", TWO_AXES), memory("Local", 64, 2, rate=64), compute()), OTHER_NAMES)
+    best = ff.search(given, "edp")
+    assert shared(best) == 2
+    assert ff.search(given, "edp", without=[rule]).value == pytest.approx(best.value, rel=1e-9)
+
+
 @pytest.mark.parametrize("rule", ["dominance", "budget", "block", "free", "prefix", "floor", "merge"])
 def test_rules_remove_no_optimum(rule: str) -> None:
-    given = spec(grid(64, "{name: X, fanout: 2, may_reuse: All}, {name: Y, fanout: 2, may_reuse: All}"), CHAIN)
+    given = spec(grid(64, TWO_AXES), CHAIN)
     assert ff.search(given, without=[rule]).value == pytest.approx(ff.search(given).value, rel=1e-9)
 
 
@@ -89,11 +110,3 @@ def test_merged_variables_are_split_below_shared_loops() -> None:
     merged, single = ff.search(given), ff.search(given, without=["merge"])
     assert merged.value == pytest.approx(single.value, rel=1e-9)
     assert ff.predict(merged.best).energy == merged.value
-
-
-def test_before_networks_what_is_left_out_is_named() -> None:
-    network = (
-        "  - !Network {name: Mesh, topology: mesh, leak_power: 0, area: 0, actions: [{name: hop, energy: 1, latency: 1, throughput: 8}]}\n"
-    )
-    given = spec(arch(MAIN, network, container("PEs", "{name: X, fanout: 2}"), memory("Local", 64, 2, rate=64), compute()), CHAIN)
-    assert any("share loops in space" in text for text in ff.search(given).omitted)

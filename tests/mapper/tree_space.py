@@ -80,7 +80,8 @@ class TreeSpace:
     in a memory; a memory's holders stand above those of the next; between two holders any loops, each variable once; loops above the
     home of an intermediate index it fully; spatial loops stand right above the first holder below their fanout, one per variable and
     dimension. So Einsums share them where a tensor that lives below the fanout is alive; all loops of that fanout and of those above it are
-    shared then. Tiles divide the tile that they cut, or, if ``imperfect``, are any smaller number.
+    shared then. A copy holds each of its tensors where it lives alone. Tiles divide the tile that they cut, or, if ``imperfect``, are any
+    smaller number.
     """
 
     spec: Spec
@@ -139,6 +140,9 @@ class TreeSpace:
         for sets in itertools.product(*(self.choices(einsum, level) for level in range(len(self.levels)))):
             held = {t: [level for level, names in enumerate(sets) if t in names] for t in einsum.tensors}
             if all(held[t] and held[t][0] == homes.get(t, 0) for t in einsum.tensors):
+                if einsum.is_copy_operation:
+                    yield ()
+                    return
                 yield tuple(Holder(t, level) for t in einsum.tensors for level in held[t][1:])
 
     def all_homes(self) -> Iterator[dict[str, int]]:
@@ -152,7 +156,7 @@ class TreeSpace:
         """All prefixes: depths of the homes below the outermost memory, loops above them, their tiles."""
         inner = [t for t, level in homes.items() if level]
         wide = [f for f in self.fanouts if f[3] > 1 and any(level >= f[0] for level in homes.values())]
-        deepest = max((len(e.bounds) * (1 + (not self.crossed) * len(wide)) for e in self.einsums), default=0)
+        deepest = max((len(e.bounds) * (1 + len(wide)) for e in self.einsums), default=0)
         for depths in itertools.product(range(deepest + 1), repeat=len(inner)):
             depth = dict(zip(inner, depths, strict=True))
             shared = tuple(max((depth[t] for t in inner if self._live(t, b)), default=0) for b in range(len(self.einsums) - 1))
@@ -184,18 +188,39 @@ class TreeSpace:
         einsum = self.einsums[number]
         alive = [t for t in depth if t in einsum.tensors or (self._live(t, number - 1) and self._live(t, number))]
         lowest = max((homes[t] for t in alive), default=0)
-        beside = [(v, c, d) for level, c, d, n in self.fanouts for v in einsum.bounds if n > 1 and level <= lowest and not self.crossed]
-        for kinds in itertools.permutations([*((v, "", "") for v in einsum.bounds), *beside], length):
-            if not self._placed_well(number, homes, depth, alive, kinds):
-                continue
-            full = all(
-                relevance(window(einsum.tensor_accesses, t), v) is Relevance.FULL
-                for place, (v, _, _) in enumerate(kinds)
-                for t, loops in depth.items()
-                if t in einsum.tensors and place < loops
-            )
-            if full:
-                yield from self._tiled(einsum, kinds, given, ())
+        beside = [(v, c, d) for level, c, d, n in self.fanouts for v in einsum.bounds if n > 1 and level <= lowest]
+        candidates = [*((v, "", "") for v in einsum.bounds), *beside]
+        for kinds in self._orders_of(number, homes, depth, alive, length, candidates, ()):
+            yield from self._tiled(einsum, kinds, given, ())
+
+    def _orders_of(
+        self,
+        number: int,
+        homes: Mapping[str, int],
+        depth: Mapping[str, int],
+        alive: Sequence[str],
+        length: int,
+        candidates: Sequence[tuple[str, str, str]],
+        before: tuple[tuple[str, str, str], ...],
+    ) -> Iterator[tuple[tuple[str, str, str], ...]]:
+        """The loops of a prefix in every order; one that is of no use is not gone on with."""
+        place = len(before)
+        if place == length:
+            yield before
+            return
+        einsum = self.einsums[number]
+        for kind in candidates:
+            v = kind[0]
+            kinds = (*before, kind)
+            below = [t for t, loops in depth.items() if t in einsum.tensors and place < loops]
+            full = all(relevance(window(einsum.tensor_accesses, t), v) is Relevance.FULL for t in below)
+            often = sum(other == v for other, _, _ in kinds) <= self._cuts(einsum.bounds[v])
+            if kind not in before and full and often and self._placed_well(number, homes, depth, alive, kinds):
+                yield from self._orders_of(number, homes, depth, alive, length, candidates, kinds)
+
+    def _cuts(self, tile: int) -> int:
+        """How many loops may cut a tile, each into smaller ones."""
+        return max((1 + self._cuts(t) for t in self.tiles(tile)), default=0)
 
     def _tiled(
         self, einsum: WorkloadEinsum, kinds: Sequence[tuple[str, str, str]], given: Sequence[Loop], before: tuple[Loop, ...]
@@ -214,9 +239,13 @@ class TreeSpace:
     def _placed_well(
         self, number: int, homes: Mapping[str, int], depth: Mapping[str, int], alive: Sequence[str], kinds: Sequence[tuple[str, str, str]]
     ) -> bool:
-        """Whether loops in space stand below what lives above their fanout, above what lives below it, if anything does, and together."""
+        """Whether loops in space stand below what lives above their fanout, above what lives below it, if anything does, and together.
+
+        Those of one component stand dimension by dimension, or in any order where networks carry tensors.
+        """
         levels = {(c, d): level for level, c, d, _ in self.fanouts}
-        order = {(c, d): n for n, (_, c, d, _) in enumerate(self.fanouts)}
+        components = list(dict.fromkeys(c for _, c, _, _ in self.fanouts))
+        order = {(c, d): components.index(c) if self.crossed else n for n, (_, c, d, _) in enumerate(self.fanouts)}
         found = [(place, c, d) for place, (_, c, d) in enumerate(kinds) if c]
         if [order[c, d] for _, c, d in found] != sorted(order[c, d] for _, c, d in found):
             return False

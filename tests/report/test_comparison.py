@@ -100,6 +100,14 @@ def test_missing_cores_are_mentioned() -> None:
     assert text.endswith("\n\nThe machine gave fewer cores than the device has, 1.1 at the least, while 1 of these were timed.")
 
 
+def test_what_is_predicted_of_the_mapping_alone_is_said_once() -> None:
+    found = comparison([(10, 10), (20, 100)])
+    judged = tuple(dataclasses.replace(one, predicted=dataclasses.replace(one.predicted, uncut=("O",))) for one in found.judged)
+    text = str(dataclasses.replace(found, judged=judged))
+    assert text.count("what O writes, element by element: the prediction is of the mapping, not of its kernel") == 1
+    assert "element by element" not in str(found)
+
+
 def test_the_fast_third_is_judged_alone() -> None:
     found = comparison([(1, 1), (2, 2), (3, 3), (9, 4), (8, 5), (7, 6)])
     assert found.fast_third is not None and found.agreement is not None

@@ -9,7 +9,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.report.predicted import Predicted, as_run, without_caches
-from tests.cli.files import ARCH, MAPPING, WORKLOAD
+from tests.cli.files import ARCH, MAPPING, SUMMED, WORKLOAD
 
 CHAIN = """\
 workload:
@@ -97,27 +97,10 @@ def test_without_caches_only_the_caches_bindings_go() -> None:
     assert dict(plain.opencl.dtypes) == {"All": "float64"}
 
 
-SUMMED = """\
-workload:
-  rank_sizes: {C: 2, K: 2}
-  bits_per_value: {All: 32}
-  einsums:
-  - {einsum: 'O[k, P: p + r] = I[c, p] * F[c, k, r]', iteration_space_shape: [0 <= p < 6, 0 <= r < 3]}
-mapping:
-  nodes:
-  - !Storage {component: Main, tensors: [I, F, O]}
-  - !Temporal {rank_variable: k, tile_shape: 1}
-  - !Temporal {rank_variable: p, tile_shape: 1}
-  - !Temporal {rank_variable: c, tile_shape: 1}
-  - !Temporal {rank_variable: r, tile_shape: 1}
-  - !Compute {einsum: O, component: MAC}
-"""
-
-
 def test_a_prediction_of_the_mapping_alone_says_so() -> None:
     """What sums of variables index is computed element by element, whatever the loops."""
     spec, plain = _load("\n".join([SUMMED, ARCH])), _load("\n".join([CHAIN, ARCH]))
     predicted = Predicted.of(spec, ff.cascade(spec))
     assert predicted.uncut == ("O",)
-    assert "what O writes, element by element: the prediction is of the mapping, not of this kernel" in predicted.reservation
+    assert "what O writes, element by element: the prediction is of the mapping, not of its kernel" in predicted.reservation
     assert Predicted.of(plain, ff.cascade(plain)).reservation == ""

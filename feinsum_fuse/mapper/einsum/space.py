@@ -26,6 +26,8 @@ from .rules import PathRules
 from .spreads import effect
 from .tile_table import TileTable
 
+NOTHING = -1
+"""The innermost memory above which loops in space are shared, where none is."""
 HEAD, BATCH = "head", "batch"
 """Ranks that searches may treat in ways of their own are called so."""
 ROWS = 1 << 16
@@ -58,7 +60,7 @@ class EinsumSpace:
     _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
     _served: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
     _filled: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
-    _hops: dict[Placed, HopTerms | None] = field(default_factory=dict, repr=False)
+    _hops: dict[tuple[Placed, int], HopTerms | None] = field(default_factory=dict, repr=False)
     shared_ways: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     """What the enumeration of loops in space that Einsums share has found out already."""
     _classes: dict[int, dict[bytes, int]] = field(default_factory=dict, repr=False)
@@ -148,7 +150,7 @@ class EinsumSpace:
             tuple((tuple((order.get(v, -1), f) for v, f in index.terms), index.constant) for index in access.projection.values())
             for access in self.terms.accesses
         )
-        levels = (self.fanout_levels, self.spreads_apart)
+        levels = (self.fanout_levels, self.crossed)
         rules = (levels, self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
         structure = (self.tolls, self.shared, self.tracked, self.imperfect, self.coarseness, self.simple, self.terms.columns)
         named = tuple(tuple(self.called(word)) for word in (HEAD, BATCH))
@@ -167,14 +169,23 @@ class EinsumSpace:
         carried = tuple((place, n.topology, n.actions) for place, n in networks)
         return (axes, orders, carried, tuple(scales), tuple(map(tuple, widths)))
 
-    def hops(self, option: Placed) -> HopTerms | None:
-        """The hops of a storage choice; ``None`` where no tensor crosses a network."""
-        if option not in self._hops:
-            places = [[self.terms.memories[m] for m in levels(bits)] for bits in option]
-            found = HopTerms(self.terms, self.spreads, places)
-            crossed = bool(found.crossings) and not self.terms.einsum.is_copy_operation
-            self._hops[option] = found if crossed else None
-        return self._hops[option]
+    def hops(self, option: Placed, settled: int) -> HopTerms | None:
+        """The hops of a storage choice; ``None`` where no tensor crosses a network.
+
+        ``settled``: the innermost memory above which loops in space are those that Einsums share, or :data:`NOTHING`.
+        """
+        key = (option, settled)
+        if key not in self._hops:
+            found = self.hops_of(self.spreads, option, settled)
+            self._hops[key] = found if found.crossings else None
+        return self._hops[key]
+
+    def hops_of(self, spreads: Spreads, option: Placed, settled: int) -> HopTerms:
+        """The same under other spreads."""
+        single = self.terms.einsum.is_copy_operation
+        held = [levels(bits & -bits if single else bits) for bits in option]
+        shared = self.terms.memories[settled] if settled > NOTHING else -1
+        return HopTerms(self.terms, spreads, [[self.terms.memories[m] for m in own] for own in held], shared)
 
     def rounding(self, tiles: Integers) -> Array:
         """What rounding up the trips of outermost loops that leave these tiles multiplies; (rows, :attr:`rounded`)."""
@@ -200,35 +211,35 @@ class EinsumSpace:
         next."""
         return tuple(max(1, sum(place < dimension.owner for place in self.terms.memories)) for dimension in self.terms.dimensions)
 
-    @property
-    def outermost_fanout(self) -> int:
-        """The outermost memory below a fanout; the number of memories if there is none."""
-        wide = [m for m, d in zip(self.fanout_levels, self.terms.dimensions, strict=True) if d.fanout.fanout > 1]
-        return min(wide, default=self.n_memories)
+    @cached_property
+    def crossed(self) -> bool:
+        """Whether a network lies on the way: then the order of loops in space counts."""
+        return any(isinstance(leaf, Network) for leaf in self.terms.components)
 
-    @property
-    def spreads_apart(self) -> bool:
-        """Whether its loops in space are its own wherever they stand: a copy has none, and before a network their order counts."""
-        return self.terms.einsum.is_copy_operation or any(isinstance(leaf, Network) for leaf in self.terms.components)
-
-    def above(self, factors: Integers, level: int) -> bytes:
-        """What a spread, (dimensions, variables), does above the holders of a memory and of those further out."""
+    def above(self, factors: Integers, order: Integers | None, level: int) -> bytes:
+        """What a spread, (dimensions, variables), does above the holders of a memory and of those further out; ``order``: of its loops,
+        where it counts."""
         within = np.array([own <= level for own in self.fanout_levels], dtype=bool)
-        return effect(self.terms, np.where(within[:, None], factors, 1))
+        does = effect(self.terms, np.where(within[:, None], factors, 1))
+        return does if order is None else does + np.where(within[:, None], order, 0).tobytes()
 
     def classes(self, level: int) -> dict[bytes, int]:
         """What spreads may do above the holders of a memory -> a number."""
         if level not in self._classes:
-            found = dict.fromkeys(self.above(factors, level) for factors in self.spreads.factors)
-            self._classes[level] = {key: number for number, key in enumerate(found)}
+            self._classes[level] = {key: number for number, key in enumerate(dict.fromkeys(self._every_above(level)))}
         return self._classes[level]
 
     def class_of(self, level: int) -> Integers:
         """The number of what each spread does above the holders of a memory."""
         if level not in self._classed:
             known = self.classes(level)
-            self._classed[level] = np.array([known[self.above(factors, level)] for factors in self.spreads.factors], dtype=np.int64)
+            self._classed[level] = np.array([known[key] for key in self._every_above(level)], dtype=np.int64)
         return self._classed[level]
+
+    def _every_above(self, level: int) -> list[bytes]:
+        """:meth:`above` of each spread."""
+        orders = [None] * len(self.spreads) if self.spreads.order is None else self.spreads.order
+        return [self.above(factors, order, level) for factors, order in zip(self.spreads.factors, orders, strict=True)]
 
     @cached_property
     def all_steps(self) -> tuple[Integers, ...]:
@@ -291,14 +302,23 @@ class EinsumSpace:
         irrelevant = self.terms.kinds[tensor][list(self.rounded)] == NONE
         return np.asarray(rounding[:, irrelevant].prod(axis=1))
 
-    def constant(self, option: Placed) -> Array:
-        """What no tile changes: the operations, and what they read and write in the innermost holders; (spreads, columns)."""
+    def constant(self, option: Placed, settled: int) -> Array:
+        """What no tile changes: the operations, and what they read and write in the innermost holders; (spreads, columns).
+
+        ``settled``: as of :meth:`hops`; what crosses networks along the loops of those fanouts is not in it.
+        """
+        hops = self.hops(option, settled)
         if self.terms.einsum.is_copy_operation:
             source, target = homes(option)[0], homes(option)[-1]
-            return self.terms.copied(self.terms.memories[source], self.terms.memories[target])
-        hops = self.hops(option)
+            figures = self.terms.copied(self.spreads, self.terms.memories[source], self.terms.memories[target])
+            return figures if hops is None else figures + hops.constant
         figures = self._operations if hops is None else self._operations + hops.constant
         return np.asarray(sum((self._serve(tensor, option[tensor]) for tensor in self.tensors), figures))
+
+    def least_constant(self, option: Placed, settled: int) -> Array:
+        """The same with the least that may cross networks along loops that Einsums share; (spreads, columns)."""
+        figures, hops = self.constant(option, settled), self.hops(option, settled)
+        return figures if hops is None else figures + hops.least
 
     @cached_property
     def _operations(self) -> Array:
@@ -344,10 +364,11 @@ class EinsumSpace:
         return self._full[tensors]
 
     def compulsory(self, option: Placed) -> Array:
-        """The figures of a storage choice if each holder is filled once; (spreads, columns)."""
+        """The figures of a storage choice if each holder is filled once, wherever loops in space stand; (spreads, columns)."""
+        figures = self.least_constant(option, self.n_memories - 1)
         if self.terms.einsum.is_copy_operation:
-            return np.repeat(self.constant(option), len(self.spreads), axis=0)
-        return np.asarray(sum((self._fill(tensor, option[tensor]) for tensor in self.tensors), self.constant(option)))
+            return figures
+        return np.asarray(sum((self._fill(tensor, option[tensor]) for tensor in self.tensors), figures))
 
     def _fill(self, tensor: int, bits: int) -> Array:
         """What it costs to fill each of a tensor's holders once; (spreads, columns)."""
@@ -373,7 +394,8 @@ class EinsumSpace:
 
     def _bounded(self, check: Callable[[], None]) -> Array:
         if self.terms.einsum.is_copy_operation:
-            return np.array([objectives(self, self.constant(option), np.zeros(1, dtype=np.int64)).min(axis=0) for option in self.options])
+            every = np.arange(len(self.spreads))
+            return np.array([objectives(self, self.compulsory(option), every).min(axis=0) for option in self.options])
         chosen = np.array(self.options)
         known, tables = [], []
         for tensor in self.tensors:

@@ -40,7 +40,7 @@ def spreads(terms: Terms, per_dimension: float | None = None, check: Callable[[]
         found.setdefault(effect(terms, factors), factors)
     every = np.array(list(found.values()), dtype=np.int64).reshape(len(found), len(terms.dimensions), len(terms.variables))
     used = _used_enough(terms, every)
-    crossed = any(isinstance(leaf, Network) for leaf in terms.components) and not terms.einsum.is_copy_operation
+    crossed = any(isinstance(leaf, Network) for leaf in terms.components)
     return _in_every_order(terms, used) if crossed else Spreads(used)
 
 

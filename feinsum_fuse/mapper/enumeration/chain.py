@@ -19,10 +19,9 @@ from ...model.quantity import Array
 from ..budget import Budget
 from ..einsum.choices import Placed
 from ..einsum.rules import Order, ordered
-from ..einsum.space import EinsumSpace, levels, objectives
+from ..einsum.space import NOTHING, EinsumSpace, levels, objectives
 from .pareto import SLACK, numbered, undominated
 from .rows import Holder, Index, Rows, Spare, Starts, Trace
-from .shared_space import NOTHING
 
 
 @dataclass
@@ -43,6 +42,8 @@ class Chains:
     """Memory by memory the places that its holders may stand in; ``None`` for any."""
     settled: int = NOTHING
     """The innermost memory above which the starts have all loops in space behind them."""
+    alone: int | None = None
+    """For a floor: the innermost memory above which loops in space may be shared; what crosses networks along these costs its least."""
 
     def ended(self, starts: Starts, option: Placed) -> Rows | None:
         """All useful chains of a storage choice from these starts to the compute unit; figures include the constant ones."""
@@ -89,10 +90,10 @@ class Chains:
             if starts.classes is not None:
                 whole &= starts.classes[group] == space.class_of(self.settled)[spread]
             group, spread = group[whole], spread[whole]
-        if (hops := space.hops(option)) is not None and not hops.legal.all():
+        if (hops := self._hops(option)) is not None and not hops.legal.all():
             legal = hops.legal[spread]
             group, spread = group[legal], spread[legal]
-        cost = space.constant(option)[spread]
+        cost = (space.constant(option, self.settled) if self.alone is None else space.least_constant(option, self.alone))[spread]
         node = np.full(len(group), -1, dtype=np.int64)
         taken, tiles = np.zeros((len(group), len(space.tracked))), starts.tiles[group]
         rows = Rows(group, spread, tiles, cost, taken, node, space.rounding(tiles))
@@ -114,7 +115,7 @@ class Chains:
             fill = space.terms.fill(tensor, ones)[0]
             link = space.link(tensor, option[tensor].bit_length() - 1, space.n_memories)
             rows.cost = rows.cost + more[:, None] * fill * link.fill[rows.spread]
-        if (hops := space.hops(option)) is not None:
+        if (hops := self._hops(option)) is not None:
             unit, every = len(space.terms.components) - 1, np.repeat(ones, len(rows), axis=0)
             repeated = {t: space.repeated(t, rows.rounding) for t in space.tensors}
             rows.cost = rows.cost + hops.cost(unit, every, rows.spread, repeated) - hops.cost(unit, every, rows.spread)
@@ -216,15 +217,19 @@ class Chains:
     def _crossing(self, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> HopTerms | None:
         """The hops of the loops in space right above a holder, if it is the first of its memory and they cross a network."""
         (_, memory), space = holder, self.space
-        hops = space.hops(option)
+        hops = self._hops(option)
         if hops is None or space.terms.memories[memory] not in hops.shares or any(bits >> memory & 1 for bits in starts.placed):
             return None
         here = sum(bits >> memory & 1 for bits in option)
         return hops if here == 1 + sum(1 for _, m in remaining if m == memory) else None
 
+    def _hops(self, option: Placed) -> HopTerms | None:
+        """What crosses networks below what the starts have behind them."""
+        return self.space.hops(option, self.settled if self.alone is None else self.alone)
+
     def _to_cross(self, option: Placed, memory: int) -> set[int]:
         """The tensors that may still cross a network through loops in space right above this memory or further in."""
-        hops = self.space.hops(option)
+        hops = self._hops(option)
         if hops is None:
             return set()
         place = self.space.terms.memories[memory]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,11 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.terms import FULL, PARTIAL, Integers
 from ...model.quantity import Array
 from ..einsum.choices import Placed
 from ..einsum.rules import ordered
-from ..einsum.space import EinsumSpace
+from ..einsum.space import NOTHING, EinsumSpace
 from .rows import Spare
 from .shared_space import TIME, Pattern, SharedSpace, SharedWays, interleaved, settled
 
@@ -44,6 +46,17 @@ class Frame:
     def in_time(self) -> tuple[int, ...]:
         """The places of the loops in time."""
         return tuple(place for place, n in enumerate(self.spaces) if n == TIME)
+
+    def order(self, space: EinsumSpace) -> Integers:
+        """The order of the loops in space of one component, outermost first; (dimensions, variables), 0 where there is none."""
+        result = np.zeros(space.terms.alone.factors.shape[1:], dtype=np.int64)
+        seen: Counter[int] = Counter()
+        for n, v in zip(self.spaces, self.loops, strict=True):
+            if n != TIME:
+                owner = space.terms.dimensions[n].owner
+                result[n, v] = seen[owner]
+                seen[owner] += 1
+        return result
 
     def span(self, space: EinsumSpace, memory: int) -> tuple[int, int]:
         """The least and the most loops above holders of a memory: they stand below the loops of fanouts above it, and above all others."""
@@ -252,9 +265,23 @@ def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], ways: Share
         depth = holder.depth + (holder in lowered)
         reserved[:, :, depth] += space.occupied(holder.tensor, holder.memory, at[depth])
         placed[holder.tensor] |= 1 << holder.memory
+    order = frame.order(space)
+    if space.crossed and frame.pattern:
+        base += _crossing(space, frame, ways.hops(space, order, tuple(placed)), at, way)
     legal = _legal(space, frame, held, at)
-    level = settled(space, frame.homes, frame.spaces)
-    return Prefix(frame, held, tuple(placed), grid, ways.classes[way], at[-1], base, reserved, backed, legal, level)
+    classes = ways.classes(space, order)[way] if ways.level > NOTHING else np.zeros(n, dtype=np.int64)
+    return Prefix(frame, held, tuple(placed), grid, classes, at[-1], base, reserved, backed, legal, ways.level)
+
+
+def _crossing(space: EinsumSpace, frame: Frame, hops: HopTerms, at: list[Integers], way: Integers) -> Array:
+    """What crosses networks along the loops in space; (rows, columns)."""
+    result = np.zeros((len(way), len(space.terms.columns)))
+    for depth, (v, n) in enumerate(zip(frame.loops, frame.spaces, strict=True)):
+        if n != TIME:
+            rounding = space.rounding(at[depth + 1])
+            repeated = {t: space.repeated(t, rounding) for t in space.tensors} if space.rounded else None
+            result += hops.along(n, v, at[depth + 1], way, repeated)
+    return result
 
 
 def _legal(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], at: list[Integers]) -> NDArray[np.bool_]:

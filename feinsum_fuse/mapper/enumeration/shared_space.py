@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.terms import Integers, Link, Spreads
-from ..einsum.space import EinsumSpace
+from ..einsum.choices import Placed
+from ..einsum.space import NOTHING, EinsumSpace
 from ..einsum.spreads import shared_factors
 
 TIME = -1
 """The dimension of a loop in time."""
-NOTHING = -1
-"""The level of settled fanouts where none is settled."""
 Pattern = frozenset[tuple[int, int]]
 """(dimension, variable) of each loop in space."""
 
@@ -32,10 +32,12 @@ class SharedWays:
 
     factors: Integers
     """(ways, dimensions, variables)"""
-    classes: Integers
-    """Which of the spreads of the chain go with it: the number of its class (:meth:`EinsumSpace.class_of`)."""
+    level: int
+    """The innermost memory above which all fanouts are settled."""
 
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
+    _classes: dict[bytes, Integers] = field(default_factory=dict, repr=False)
+    _hops: dict[tuple[bytes, Placed], HopTerms] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.factors)
@@ -46,6 +48,28 @@ class SharedWays:
         if key not in self._links:
             self._links[key] = space.link_of(Spreads(self.factors), tensor, parent, child)
         return self._links[key]
+
+    def classes(self, space: EinsumSpace, order: Integers) -> Integers:
+        """Which of the spreads of the chain go with each: the number of its class (:meth:`EinsumSpace.class_of`).
+
+        ``order``: of the loops, (dimensions, variables), which is the same in all of these ways.
+        """
+        key = order.tobytes()
+        if key not in self._classes:
+            chain = space.chain
+            known, counts = chain.classes(self.level), order if chain.spreads.order is not None else None
+            numbers = [known[chain.above(space.in_chain(factors), counts, self.level)] for factors in self.factors]
+            self._classes[key] = np.array(numbers, dtype=np.int64)
+        return self._classes[key]
+
+    def hops(self, space: EinsumSpace, order: Integers, placed: Placed) -> HopTerms:
+        """The cost of what crosses networks along these loops, where tensors are held so above their fanouts."""
+        above = tuple(bits & ((1 << self.level) - 1) for bits in placed)
+        key = (order.tobytes(), above)
+        if key not in self._hops:
+            orders = np.broadcast_to(order, self.factors.shape)
+            self._hops[key] = space.hops_of(Spreads(self.factors, orders), above, self.level)
+        return self._hops[key]
 
 
 @dataclass(frozen=True)
@@ -69,20 +93,15 @@ class SharedSpace:
     def _patterns(self, level: int) -> dict[Pattern, SharedWays]:
         space, chain = self.space, self.space.chain
         if level == NOTHING:
-            return {Pattern(): SharedWays(space.terms.alone.factors, np.zeros(1, dtype=np.int64))}
+            return {Pattern(): SharedWays(space.terms.alone.factors, level)}
         chosen = [number for number, own in enumerate(space.fanout_levels) if own <= level]
-        known = chain.classes(level)
-        found: dict[Pattern, list[tuple[Integers, int]]] = {}
-        every = shared_factors(space.terms, chosen, frozenset() if space.spreads_apart else self.variables, self.per_dimension)
-        for factors in self._plainest(every):
-            own = known.get(chain.above(space.in_chain(factors), level), 0 if space.terms.einsum.is_copy_operation else None)
-            if own is not None:
-                pattern = frozenset((int(n), int(v)) for n, v in np.argwhere(factors > 1))
-                found.setdefault(pattern, []).append((factors, own))
-        return {
-            pattern: SharedWays(np.stack([factors for factors, _ in own]), np.array([number for _, number in own], dtype=np.int64))
-            for pattern, own in found.items()
-        }
+        ordered = chain.spreads.order is not None
+        known = {chain.above(factors, None, level) for factors in chain.spreads.factors} if ordered else chain.classes(level).keys()
+        found: dict[Pattern, list[Integers]] = {}
+        for factors in self._plainest(shared_factors(space.terms, chosen, self.variables, self.per_dimension)):
+            if chain.above(space.in_chain(factors), None, level) in known:
+                found.setdefault(frozenset((int(n), int(v)) for n, v in np.argwhere(factors > 1)), []).append(factors)
+        return {pattern: SharedWays(np.stack(own), level) for pattern, own in found.items()}
 
     def _plainest(self, every: Iterator[Integers]) -> Iterator[Integers]:
         """Of the ways that do the same along dimensions that are alike for all Einsums, those of the fewest loops.
@@ -103,11 +122,11 @@ class SharedSpace:
         return itertools.chain.from_iterable(kept for _, kept in best.values())
 
     def _alike(self) -> Iterator[list[int]]:
-        """Dimensions of one component that nothing but their names tells apart, whatever the Einsum."""
+        """Dimensions of one component that nothing but their names tells apart, whatever the Einsum: none before a network."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for number, dimension in enumerate(self.space.terms.dimensions):
             fanout = dimension.fanout
-            told_apart = fanout.power_gateable or fanout.loop_bounds or fanout.reuse != "Nothing" or fanout.min_usage
+            told_apart = self.space.crossed or fanout.power_gateable or fanout.loop_bounds or fanout.reuse != "Nothing" or fanout.min_usage
             key = (dimension.owner, dataclasses.replace(fanout, name=str(number) if told_apart else ""))
             groups.setdefault(key, []).append(number)
         yield from groups.values()
@@ -116,7 +135,7 @@ class SharedSpace:
         """The memories above which fanouts may be settled, where shared tensors have these homes; ``passing``: and others pass."""
         deepest = max((m for t, m in enumerate(homes) if m > 0 and self.space.shared[t]), default=NOTHING)
         yield deepest
-        if passing and not self.space.spreads_apart:
+        if passing:
             yield from sorted({m for m in self.space.fanout_levels if deepest < m < self.space.n_memories})
 
 
@@ -133,12 +152,13 @@ def interleaved(
     """Loops in time with those of a pattern among them: variables, dimensions, and the depth of each shared tensor that lives inside.
 
     ``depths``: tensor -> its memory, and the loops in time above it. The loops of the fanouts above one memory stand together, those of one
-    dimension in every order, as other Einsums may call them otherwise. What lives below a fanout stands below its loops, all else above.
+    dimension in every order, as other Einsums may call them otherwise; those of one component, where networks are crossed. What lives below
+    a fanout stands below its loops, all else above.
     """
     levels = sorted({space.fanout_levels[n] for n, _ in pattern})
     lowest = [max((d for m, d in depths.values() if m < level), default=0) for level in levels]
     highest = [min((d for m, d in depths.values() if m >= level), default=len(loops)) for level in levels]
-    blocks = [list(_orders(pattern, [n for n, own in enumerate(space.fanout_levels) if own == level])) for level in levels]
+    blocks = [list(_orders(space, pattern, level)) for level in levels]
     for places in itertools.product(*(range(low, high + 1) for low, high in zip(lowest, highest, strict=True))):
         if list(places) != sorted(places):
             continue
@@ -153,8 +173,11 @@ def interleaved(
             yield tuple(v for _, v in mixed), tuple(n for n, _ in mixed), lowered
 
 
-def _orders(pattern: Pattern, dimensions: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
-    """The loops of some dimensions: dimension by dimension, those of one in every order."""
-    own = [[loop for loop in sorted(pattern) if loop[0] == n] for n in dimensions]
-    for chosen in itertools.product(*map(itertools.permutations, own)):
+def _orders(space: EinsumSpace, pattern: Pattern, level: int) -> Iterator[list[tuple[int, int]]]:
+    """The loops of the fanouts above a memory, group by group: those of one dimension, or of one component, in every order."""
+    groups: dict[int, list[tuple[int, int]]] = {}
+    for n, v in sorted(pattern):
+        if space.fanout_levels[n] == level:
+            groups.setdefault(space.terms.dimensions[n].owner if space.crossed else n, []).append((n, v))
+    for chosen in itertools.product(*map(itertools.permutations, groups.values())):
         yield [loop for group in chosen for loop in group]

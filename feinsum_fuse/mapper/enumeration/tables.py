@@ -14,7 +14,7 @@ from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
 from ..budget import Budget
 from ..einsum.choices import Placed
-from ..einsum.space import EinsumSpace, homes, objectives
+from ..einsum.space import NOTHING, EinsumSpace, homes, objectives
 from ..errors import LateError, UnprovedError
 from ..options import Options
 from .block import Limit, Packed, TableBlock
@@ -23,7 +23,7 @@ from .heads import head_first
 from .pareto import SLACK, numbered, undominated
 from .prefixes import NOWHERE, Frame, Fusible, Held, Prefix, allowed, frames, placements, prefix, spare_places
 from .rows import Rows, Spare, Starts, Trace
-from .shared_space import NOTHING, SharedSpace, settled
+from .shared_space import SharedSpace, settled
 
 Homes = tuple[int, ...]
 """Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""
@@ -131,9 +131,13 @@ class Tables:
         room = space.sizes - sum(own, np.zeros((1, len(space.tracked))))
         limits = np.array([[limit, np.inf] if figure == 0 else [np.inf, limit]])
         starts = Starts(placed, bounds, np.zeros((1, columns)), limits, room)
-        chains = Chains(space, Trace(), self.budget, living, self.options.without, beam)
+        alone = max(SharedSpace(self.space, self.fusible.all, self.options.per_dimension).levels(where, bool(self.fusible.passing)))
+        chains = Chains(space, Trace(), self.budget, living, self.options.without, beam, alone=alone)
+        if space.terms.einsum.is_copy_operation:
+            every = np.arange(len(space.spreads))
+            return float(objectives(space, space.least_constant(space.options[number], alone), every)[:, figure].min())
         with self.budget.scope():
-            rows = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
+            rows = chains.ended(starts, space.options[number])
         if rows is None or not len(rows):
             return np.inf
         return float(objectives(space, rows.cost, rows.spread)[:, figure].min())
@@ -144,14 +148,16 @@ class Tables:
         vectors = np.prod([float(len(table.all)) for table in self.space.chain.tiles])
         return bool(vectors * len(self.space.chain.spreads) > LARGE)
 
-    def _copied(self, starts: Starts, number: int) -> Rows:
-        """A copy's only chain from each start: it holds nothing on the way."""
-        n = len(starts)
-        cost = np.repeat(self.space.constant(self.space.options[number]), n, axis=0)
-        zeros = np.zeros(n, dtype=np.int64)
-        return Rows(
-            np.arange(n), zeros, starts.tiles, cost, np.zeros((n, len(self.space.tracked))), np.full(n, -1, dtype=np.int64), np.ones((n, 0))
-        )
+    def _copied(self, starts: Starts, number: int, level: int) -> Rows:
+        """A copy's only chain from each start: it holds nothing on the way, and nothing but what is settled above a memory is in space."""
+        n, space = len(starts), self.space
+        classes = np.zeros(n, dtype=np.int64) if starts.classes is None else starts.classes
+        fewest = np.argsort(space.spreads.factors.prod(axis=(1, 2)), kind="stable")
+        own, first = np.unique(space.class_of(level)[fewest], return_index=True)
+        spread = fewest[first[np.searchsorted(own, classes)]]
+        cost = space.constant(space.options[number], level)[spread]
+        zeros = np.zeros((n, len(space.tracked)))
+        return Rows(np.arange(n), spread, starts.tiles, cost, zeros, np.full(n, -1, dtype=np.int64), np.ones((n, 0)))
 
     def blocks(self, loops: int, limits: Mapping[Homes, Limit]) -> list[TableBlock]:
         """All partial mappings with so many fused loops that no other of the same tiles dominates, within the limits."""
@@ -265,9 +271,12 @@ class Tables:
         chains = Chains(space, trace, self.budget, frozenset(), self.options.switched_off, self.beam, spare=spare, settled=level)
         solved: list[tuple[int, Rows]] = []
         for number in options:
-            if not self._reachable(placed, space.options[number], level):
+            if space.terms.einsum.is_copy_operation:
+                rows_of: Rows | None = self._copied(starts, number, level)
+            elif self._reachable(placed, space.options[number], level):
+                rows_of = chains.ended(starts, space.options[number])
+            else:
                 continue
-            rows_of = self._copied(starts, number) if space.terms.einsum.is_copy_operation else chains.ended(starts, space.options[number])
             if rows_of is not None and len(rows_of):
                 solved.append((number, rows_of))
         if not solved:

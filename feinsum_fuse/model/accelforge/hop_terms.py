@@ -3,11 +3,13 @@
 The hops of a loop in space are ``links * volume / trips`` for each of the ``prod_v B_v / t_v`` iterations of all loops down to it, where
 ``t`` is the tile vector below it: a constant times the values that fill tiles ``t``, whatever loops in time stand above. Loops in space
 stand right above the first holder at or below their fanout, of any tensor, so ``t`` is that holder's tile vector times what loops in space
-between the two take (``network_traffic`` walks a nest for the same figures).
+between the two take (``network_traffic`` walks a nest for the same figures). Loops that Einsums share stand where they are put: there ``t``
+is said loop by loop. What such a loop costs a tensor hangs on the tensor's holders above its fanout alone.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +60,8 @@ class HopTerms:
     terms: Terms
     spreads: Spreads
     holders: Holders
+    shared: int = -1
+    """The loops of fanouts down to this place on the way are those that Einsums share."""
 
     @cached_property
     def crossings(self) -> tuple[tuple[int, int, int], ...]:
@@ -65,7 +69,7 @@ class HopTerms:
         unit = len(self.terms.components) - 1
         found = []
         for tensor, own in enumerate(self.holders):
-            for upper, lower in zip(own, [*own[1:], unit], strict=True):
+            for upper, lower in itertools.pairwise([*own, unit]):
                 networks = [p for p in range(upper + 1, lower) if isinstance(self.terms.components[p], Network)]
                 found += [(tensor, networks[0], lower)] if networks else []
         return tuple(found)
@@ -100,11 +104,21 @@ class HopTerms:
     def shares(self) -> Mapping[int, Sequence[HopShare]]:
         """Place on the way -> the shares of the loops in space right above its first holder, or above the compute unit."""
         result: dict[int, list[HopShare]] = {}
-        for tensor, network, lower in self.crossings:
-            crossed = [loop for loop in self.loops if network <= self.terms.dimensions[loop.dimension].owner <= lower]
-            for loop in crossed:
-                result.setdefault(loop.place, []).append(self._share(tensor, network, loop, crossed))
+        for loop, share in self._all:
+            if self._owner(loop) > self.shared:
+                result.setdefault(loop.place, []).append(share)
         return result
+
+    @cached_property
+    def _all(self) -> tuple[tuple[SpatialLoop, HopShare], ...]:
+        found = []
+        for tensor, network, lower in self.crossings:
+            crossed = [loop for loop in self.loops if network <= self._owner(loop) <= lower]
+            found += [(loop, self._share(tensor, network, loop, crossed)) for loop in crossed]
+        return tuple(found)
+
+    def _owner(self, loop: SpatialLoop) -> int:
+        return self.terms.dimensions[loop.dimension].owner
 
     @cached_property
     def timed(self) -> bool:
@@ -175,7 +189,7 @@ class HopTerms:
         for _, place, lower in self.crossings:
             network = self._network(place)
             if network.name == name:
-                crossed = [loop for loop in self.loops if place <= self.terms.dimensions[loop.dimension].owner <= lower]
+                crossed = [loop for loop in self.loops if place <= self._owner(loop) <= lower]
                 # What is shared makes no difference to a route's length.
                 own = [axis(network, loop.trips, self._stride(loop), shared=True).longest * (loop.trips > 1) for loop in crossed]
                 result = np.maximum(result, sum(own, np.zeros(len(self.spreads))))
@@ -188,11 +202,38 @@ class HopTerms:
         """
         result = np.zeros((len(tiles), len(self.terms.columns)))
         for share in self.shares.get(place, ()):
-            at = tiles * share.below[spread]
-            fill = self.terms.fill(share.tensor, at)
-            if repeated is not None:
-                fill = fill * repeated[share.tensor]
-            result += fill[:, None] * share.fill[spread]
-            if share.tile.any():
-                result += self.terms.volume(share.tensor, at)[:, None] * share.tile[spread]
+            result += self._figures(share, tiles * share.below[spread], spread, repeated)
+        return result
+
+    def along(
+        self, dimension: int, variable: int, tiles: Integers, spread: Integers, repeated: Mapping[int, Array] | None = None
+    ) -> Array:
+        """Figures of the hops along one loop in space, at the tile vectors below it; (rows, columns). ``repeated``: as of :meth:`cost`."""
+        result = np.zeros((len(tiles), len(self.terms.columns)))
+        for loop, share in self._all:
+            if (loop.dimension, loop.variable) == (dimension, variable):
+                result += self._figures(share, tiles, spread, repeated)
+        return result
+
+    def _figures(self, share: HopShare, tiles: Integers, spread: Integers, repeated: Mapping[int, Array] | None) -> Array:
+        """What a tensor's hops along a loop cost, at the tile vectors below it."""
+        fill = self.terms.fill(share.tensor, tiles)
+        if repeated is not None:
+            fill = fill * repeated[share.tensor]
+        result = fill[:, None] * share.fill[spread]
+        if share.tile.any():
+            result = result + self.terms.volume(share.tensor, tiles)[:, None] * share.tile[spread]
+        return np.asarray(result)
+
+    @cached_property
+    def least(self) -> Array:
+        """The least that loops which Einsums share may cost, wherever they stand: nothing else has cut the tiles there; (spreads, columns).
+        """
+        result = np.zeros((len(self.spreads), len(self.terms.columns)))
+        for loop, share in self._all:
+            if self._owner(loop) <= self.shared:
+                tiles = np.tile(self.terms.bounds, (len(self.spreads), 1))
+                for other in self.loops:
+                    tiles[:, other.variable] //= np.where(other.rank <= loop.rank, other.trips, 1).astype(np.int64)
+                result += self.terms.fill(share.tensor, tiles)[:, None] * share.fill
         return result

@@ -291,12 +291,16 @@ class Terms:
             flows.add(len(self.components) - 1, "compute", fill=np.full(len(spreads), float(self.operations)))
         return flows.fill
 
-    def copied(self, source: int, target: int) -> Array:
-        """What a copy costs between the memories at two places (section 5.7): all of it moves once, unless they are one; (1, columns)."""
-        flows = _Flows(self, self.alone, 0)
+    def copied(self, spreads: Spreads, source: int, target: int) -> Array:
+        """What a copy costs between the memories at two places (section 5.7), for each spread: all of it moves once, unless they are one.
+
+        The result has the shape (n, columns). Instances that need the same values are served at once where ``may_reuse`` allows it.
+        """
+        flows = _Flows(self, spreads, 0)
         if source != target:
-            size = np.array([self.volume(0, self.bounds[None])[0]])
-            flows.add(source, "read", fill=size)
+            size = self.volume(0, self.bounds[None])[0] * self._product(spreads, above=-1, to=target, kinds=(NONE,), tensor=0, cast=None)
+            cast = self._product(spreads, above=source, to=target, kinds=(NONE,), tensor=0, cast=True)
+            flows.add(source, "read", fill=size / cast)
             flows.tensor = len(self.accesses) - 1
             flows.add(target, "write", fill=size)
         return flows.fill
