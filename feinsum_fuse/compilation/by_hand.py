@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import loopy as lp
+import pyopencl as cl
 
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import Match, match
+from ..cascades.names import Names, chosen_names
 from ..cascades.reading.reader import cascade as cascade_of
-from ..device.program.building import build
-from ..device.program.by_function import build_by_function
+from ..codegen.executable import Executable
+from ..codegen.generation import executable
+from ..device.catalogue import target
+from ..device.program.building import Recipe, build, finished
 from ..device.program.origin import ChosenBy, Origin
 from ..device.program.program import Program
 from ..device.runtime.isolation import TIMEOUT
-from ..errors import MatchError
+from ..errors import LoweringError, MatchError
 from ..formats.spec import expect_spec
 from ..progress import Hook
-from ..schedule.function import KernelFunction
+from ..schedule.function import FunctionName, KernelFunction
 from ..schedule.schedule import Schedule
 from .making import BuildOptions
 
@@ -69,3 +76,60 @@ def matched_arrays(kernel: lp.TranslationUnit, progress: Hook | None) -> Match:
             hint="ff.optimize(kernel, device) gives a loopy kernel with the same arguments; ff.match(kernel).cascade compiles.",
         )
     return matched
+
+
+@dataclass(eq=False)
+class FunctionRecipe(Recipe):
+    """How such a program is made: by a function, from the kernel of a cascade."""
+
+    made_by: KernelFunction | None = None
+    given: lp.TranslationUnit | None = None
+    """The kernel that the function is given; by default the cascade's own."""
+    names: Names | None = None
+    """What the cascade's entities are called in that kernel."""
+
+    @property
+    def function(self) -> FunctionName | None:
+        """What the function is called."""
+        return None if self.made_by is None else self.made_by.name
+
+    @cached_property
+    def kernel(self) -> lp.TranslationUnit:
+        """What the function returns."""
+        assert self.made_by is not None
+        return self.made_by.apply(self.cascade.kernel() if self.given is None else self.given)
+
+    @cached_property
+    def executable(self) -> Executable:
+        """OpenCL C, with arguments that are called by their tensors' names."""
+        arrays = (self.names or chosen_names(self.cascade)).arrays
+        outputs = [arrays[tensor] for tensor in self.cascade.outputs]
+        made = executable(self.kernel, outputs=outputs, target=target(self.device))
+        tensors = {array: tensor for tensor, array in arrays.items()}
+        for argument in made.arguments:
+            if argument.role == "input" and argument.name not in tensors:
+                raise LoweringError(f"the kernel reads {argument.name}, which is no tensor of the cascade that it was matched to")
+            if not argument.row_major:
+                raise LoweringError(f"the array {argument.name} is not row-major, as a program's arrays are")
+        return made.renamed({name: tensor for name, tensor in tensors.items() if name in {a.name for a in made.arguments}})
+
+
+def build_by_function(
+    cascade: Cascade,
+    function: KernelFunction,
+    device: cl.Device,
+    *,
+    given: lp.TranslationUnit | None = None,
+    names: Names | None = None,
+    timeout_s: float = TIMEOUT,
+    reference_bytes: int | None = None,
+    progress: Hook | None = None,
+) -> Program:
+    """The cascade by a function on a device, built and verified once in a child process.
+
+    The function is given ``given``, the kernel that was matched to the cascade with these ``names``, or the cascade's own. Raises
+    :class:`~feinsum_fuse.schedule.errors.FunctionError` where it fails or changes arguments, else as
+    :func:`~feinsum_fuse.device.program.building.build`.
+    """
+    recipe = FunctionRecipe(cascade, Schedule(), device, None, timeout_s, reference_bytes, function, given, names)
+    return finished(recipe, Origin(ChosenBy.function, str(function.name)), progress)

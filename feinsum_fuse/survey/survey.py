@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..archive.text.lines import export_facts
 from ..errors import DeviceError, Error
+from ..formats.language.expressions import nearest
 from ..progress import Hook, Stage
 from ..whole_file import replacing, write_whole
 from .journal import DATABASE, FACTS, SurveyJournal
-from .plan import CLOSING_PART, LEAST_SECONDS, SurveyStep, chosen, limit
-from .processes import run_process
 from .session import SurveySettings
 from .summary import summary
 
@@ -89,3 +91,104 @@ def close(journal: SurveyJournal, archive: Path) -> None:
             if path.is_file() and not path.name.startswith(DATABASE):
                 with contextlib.suppress(FileNotFoundError):
                     tar.add(path, os.path.join(folder.name, path.relative_to(folder)))
+
+
+SECONDS = 540.0
+"""Of a whole survey."""
+CLOSING_PART = 0.03
+"""Of that is kept for the summary and the archive."""
+LEAST_SECONDS = 3.0
+"""Below that a step is not begun: a process needs as long to start."""
+
+
+@dataclass(frozen=True)
+class SurveyStep:
+    """A part of a survey, which runs in a process of its own."""
+
+    name: str
+    about: str
+    share: float
+    """Of the time that is left, against the shares of the steps that are left: what one does not use goes to those after it."""
+
+
+PLAN = (
+    SurveyStep("devices", "what OpenCL says of every device", 2),
+    SurveyStep("smoke", "one small product, verified", 3),
+    SurveyStep("examples", "every mapping of the examples, verified and timed", 16),
+    SurveyStep("calibrate", "rates, latencies and launches of the device", 12),
+    SurveyStep("trees", "random mappings with work-items, verified", 16),
+    SurveyStep("tuning", "a search for the fastest mapping of each workload", 36),
+    SurveyStep("peers", "the same workloads by other libraries on the device, in turns", 12),
+    SurveyStep("model", "predictions against all measurements", 5),
+)
+
+
+def chosen(names: Collection[str] | None) -> tuple[SurveyStep, ...]:
+    """The steps of these names in the plan's order; all without names. Raises :class:`~feinsum_fuse.errors.DeviceError`."""
+    known = [step.name for step in PLAN]
+    for name in names or ():
+        if name not in known:
+            raise DeviceError(f"a survey has no step {name}", hint=nearest(name, known) or f"There are {', '.join(known)}.")
+    return tuple(step for step in PLAN if not names or step.name in names)
+
+
+def limit(left: float, steps: Sequence[SurveyStep]) -> float:
+    """Seconds for the first of the steps that are to come, of those that are left for all of them."""
+    return max(0.0, left) * steps[0].share / sum(step.share for step in steps)
+
+
+_PROCESSES = Path("/proc")
+_TAIL = 600
+"""Of what a process printed, so many last characters are shown."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: ``ok``, ``failed`` (an exit code), ``crashed`` (a signal) or ``timeout`` (it was killed)."""
+
+    outcome: str
+    message: str = ""
+
+
+def run_process(command: Sequence[str], log: Path, seconds: float) -> Ended:
+    """Run a command for so many seconds at most; what it prints goes to ``log``. It ends with all of its descendants, whatever happens."""
+    with log.open("ab") as stream:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            code: int | None = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            if process.poll() is None:
+                _end(process.pid)
+            process.wait()
+    if code is None:
+        return Ended("timeout", f"killed after {seconds:.0f} s")
+    if code == 0:
+        return Ended("ok")
+    tail = log.read_text(encoding="utf-8", errors="replace").strip()[-_TAIL:]
+    return Ended("crashed", f"died of {signal.Signals(-code).name}; {tail}") if code < 0 else Ended("failed", tail)
+
+
+def _end(pid: int) -> None:
+    """Kill a process and its descendants; stopped first, so that none is started meanwhile."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(one, signal.SIGSTOP)
+        waiting += children(one)
+    for one in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(one, signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started and that still run, sessions of their own included."""
+    found: list[int] = []
+    for tasks in (_PROCESSES / str(pid)).glob("task/*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(word) for word in tasks.read_text().split()]
+    return found

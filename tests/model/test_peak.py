@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from feinsum_fuse.model.accelforge.einsum_model import Reserved
-from feinsum_fuse.model.accelforge.peak import EinsumReservations, peaks
+from feinsum_fuse.model.accelforge.estimate import EinsumReservations, peaks
 
 
 def branch(tensors: str, depths: dict[str, int], *reserved: tuple[str, int, int]) -> EinsumReservations:

@@ -22,12 +22,10 @@ from feinsum_fuse.survey import survey as surveying
 from feinsum_fuse.survey.accuracy import on_device
 from feinsum_fuse.survey.journal import FACTS, SurveyJournal, file_name
 from feinsum_fuse.survey.kernels import fitting, tilings
-from feinsum_fuse.survey.plan import PLAN, SurveyStep, chosen, limit
-from feinsum_fuse.survey.processes import run_process
 from feinsum_fuse.survey.session import SurveySettings, surveyed_device
 from feinsum_fuse.survey.step_process import MODULES
 from feinsum_fuse.survey.summary import failures, summary
-from feinsum_fuse.survey.survey import survey
+from feinsum_fuse.survey.survey import PLAN, SurveyStep, chosen, limit, run_process, survey
 from kit.make import fitting_trees
 from tests.sweeps import SLOW
 

@@ -9,17 +9,52 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import loopy as lp
+from loopy.kernel import KernelState
+from loopy.typing import auto
 
 from .assignments import without_private_values
 from .bounds import with_known_bounds
 from .boxes import with_whole_boxes
 from .callees import with_callees_in_place
-from .draft import Draft
-from .inferred_types import with_types
+from .draft import Draft, Preparation
 from .operands import with_rules
 from .reductions import with_own_reductions
-from .state import as_made
 from .targets import with_bare_targets
+
+
+def as_made(draft: Draft) -> Draft:
+    """Before: a kernel that was preprocessed or linearized. After: the same instructions, to be preprocessed and linearized anew.
+
+    loopy does neither again for a kernel that says that it was done, however its instructions have changed since.
+    """
+    kernel: lp.LoopKernel = draft.kernel
+    if kernel.state == KernelState.INITIAL:
+        return draft
+    fresh = kernel.copy(state=KernelState.INITIAL, linearization=None)
+    return draft.after(Preparation("state taken back", kernel.state.name.lower()), fresh)
+
+
+def with_types(draft: Draft) -> Draft:
+    """Before: ``out`` has no type. After: ``out: float64``, as loopy infers it from what is assigned to it.
+
+    A type that cannot be inferred stays open; who needs it says so.
+    """
+    kernel, inferred = draft.kernel, draft.types.kernel
+    named: list[str] = []
+
+    def typed(array: lp.kernel.data.ArrayBase) -> lp.kernel.data.ArrayBase:
+        found = inferred.get_var_descriptor(array.name).dtype
+        if array.dtype not in (None, auto) or found in (None, auto):
+            return array
+        named.append(f"{array.name} is {found.numpy_dtype.name if hasattr(found, 'numpy_dtype') else found}")
+        return array.copy(dtype=found)
+
+    args = [typed(arg) for arg in kernel.args]
+    temporaries = {name: typed(variable) for name, variable in kernel.temporary_variables.items()}
+    if not named:
+        return draft
+    return draft.after(Preparation("types inferred", ", ".join(sorted(named))), kernel.copy(args=args, temporary_variables=temporaries))
+
 
 REWRITINGS: tuple[Callable[[Draft], Draft], ...] = (
     as_made,
