@@ -106,7 +106,7 @@ def element_type(value: object, error: type[Error]) -> np.dtype:
         return np.dtype(value)  # type: ignore[call-overload, no-any-return]
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError) as reason:
         hint = "Such as float32, complex64 or int8, by NumPy's names."
-        hint = "Install ml_dtypes, as pip install 'feinsum_fuse[bfloat16]' does." if str(value) == BFLOAT16 else hint
+        hint = "Install ml_dtypes, as pip install 'feinsum_fuse[bfloat16]' does." if isinstance(value, str) and value == BFLOAT16 else hint
         raise error(f"{described(value)} is no element type", hint=hint) from reason
 
 

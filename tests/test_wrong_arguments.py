@@ -10,6 +10,11 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cli import __main__ as main
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.block_steps import Blockize, Tensorize
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.tree.nest import LoopRef
+from tests.archive.samples import HERE
 from tests.cli.conftest import Invoke, invoke
 
 WORKLOAD = "workload: {rank_sizes: {M: %s}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[m]']}"
@@ -69,7 +74,18 @@ CALLS: dict[str, Callable[[], object]] = {
     "a shape that takes for ever to print": lambda: ff.array("A", np.broadcast_to(np.float32(1), (2**20, 2**20))),  # type: ignore[arg-type]
     "a variable in itself": lambda: ff.loads(WORKLOAD % 3, variables={"x": circle()}),
     "an Einsum of other things": lambda: ff.cascade([{"A": object()}]),
+    "a step with a number for a word": lambda: Schedule((Explicate(("Z",)), Tensorize(LoopRef("Z", "k"), 3))),  # type: ignore[arg-type]
+    "a step with a text for a loop": lambda: Schedule((Explicate(("Z",)), Blockize("Z.k"))),  # type: ignore[arg-type]
+    "a schedule of texts": lambda: Schedule(("Explicate",)),  # type: ignore[arg-type]
+    "a schedule of nothing": lambda: Schedule(None),  # type: ignore[arg-type]
+    "an operand that is a circle": lambda: ff.cascade(["Z[m] = A[m, k]"], sizes={"M": 2, "K": 2}).pack("Z", circle(), ["m"]),  # type: ignore[arg-type]
+    "a type that is a circle": lambda: ff.einsum("i->i", [1.0], dtype=circle()),  # type: ignore[arg-type]
+    "a range at too many points": lambda: ff.optimize_range(plain(3).kernel(), HERE, {}, points=2**31),
+    "a range at no point": lambda: ff.optimize_range(plain(3).kernel(), HERE, {}, points=0),
+    "a number for a database": lambda: ff.einsum("i,i->", [1.0], [2.0], url=1),  # type: ignore[arg-type]
     "half a character in a database's name": lambda: ff.einsum("i,i->", [1.0], [2.0], url="a\ud800.sqlite3"),
+    "an input that no float is": lambda: plain(3).reference(A=[10**400] * 3),
+    "masked inputs": lambda: plain(3).reference(A=np.ma.masked_array(np.ones(3), [1, 0, 0])),
     "an argument with other axes": lambda: ff.match(plain(3).kernel()).reference(A="text"),
 }
 

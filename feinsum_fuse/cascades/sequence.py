@@ -10,7 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 from constantdict import constantdict
 
-from ..arguments import TEXT, expect
+from ..arguments import TEXT, described, expect
 from ..errors import CascadeError
 from .terms import Einsum, SizeParam, Tensor
 
@@ -47,7 +47,7 @@ class EinsumSequence:
         for einsum in self.einsums:
             if einsum.name == name:
                 return einsum
-        raise CascadeError(f"the cascade has no Einsum {name!r:.80}", hint=f"It has {', '.join(e.name for e in self.einsums)}.")
+        raise CascadeError(f"the cascade has no Einsum {described(name)}", hint=f"It has {', '.join(e.name for e in self.einsums)}.")
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ class EinsumSequence:
         """The shape with size parameters replaced; :class:`CascadeError` if one is missing."""
         expect(tensor, TEXT, "the tensor", CascadeError)
         if tensor not in self.tensors:
-            raise CascadeError(f"the cascade has no tensor {tensor!r:.80}", hint=f"It has {', '.join(self.tensors)}.")
+            raise CascadeError(f"the cascade has no tensor {described(tensor)}", hint=f"It has {', '.join(self.tensors)}.")
         shape = []
         for size in self.tensors[tensor].shape:
             if isinstance(size, SizeParam):

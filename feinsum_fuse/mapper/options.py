@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ..arguments import described
 from ..progress import Hook, Progress
 from .errors import UnsearchedError
 
@@ -109,4 +110,4 @@ class Options:
 def expect_among(name: str, value: object, known: Sequence[str]) -> None:
     """Raise :class:`UnsearchedError` for a value that is none of those known."""
     if value not in known:
-        raise UnsearchedError(f"{name} is {value!r}.", hint=f"It may be {', '.join(known)}.")
+        raise UnsearchedError(f"{name} is {described(value)}.", hint=f"It may be {', '.join(known)}.")

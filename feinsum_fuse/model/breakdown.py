@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..arguments import described
 from ..errors import ModelError
 from ..formats.language.expressions import nearest
 from ..presentation import InNotebooks, table
@@ -25,7 +26,7 @@ class Breakdown(InNotebooks, Mapping[str, Mapping[str, float]]):
 
     def __getitem__(self, name: str) -> Mapping[str, float]:
         if name not in self.rows:
-            raise ModelError(f"There is no {self.kind} {name!r}.", hint=nearest(name, self.rows) if isinstance(name, str) else "")
+            raise ModelError(f"There is no {self.kind} {described(name)}.", hint=nearest(name, self.rows) if isinstance(name, str) else "")
         return self.rows[name]
 
     def __iter__(self) -> Iterator[str]:

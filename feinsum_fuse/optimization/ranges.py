@@ -23,7 +23,8 @@ from ..archive.facts.question import require_legal
 from ..archive.facts.trial_arrays import TrialData
 from ..archive.key.device_identity import Device, described
 from ..archive.key.recognition import recognised
-from ..arguments import ANYTHING, COUNT, FLAG, HOOK, SECONDS, TEXT, collection, expect, mapping
+from ..arguments import ANYTHING, COUNT, FLAG, HOOK, SECONDS, TEXT, Kind, collection, expect, mapping
+from ..arguments import described as argument_text
 from ..cascades.matching.match import Match, match
 from ..cascades.matching.rewritten import rewritten_match
 from ..cascades.rewriting.rewriting import rewritings_to_json, rewritten
@@ -43,6 +44,9 @@ from .race import SEED
 
 Sizes = tuple[int, ...]
 _SIZES = collection("whole numbers", COUNT)
+_POINTS = Kind("a whole number from 1 to 100", lambda value: COUNT.holds(value) and 1 <= value <= 100)  # type: ignore[operator]
+LONGEST = 1 << 62
+"""Lengths are below that."""
 """One for each symbolic length, in the order of the program's names."""
 Ranges = Mapping[str, tuple[int, int]]
 """Symbolic length -> the least and the largest one."""
@@ -162,7 +166,7 @@ def optimize_range(
     symbolic lengths, and :class:`~feinsum_fuse.errors.LoweringError` where no schedule serves a range.
     """
     expect(sizes, mapping("a dict of ranges", TEXT, ANYTHING), "the sizes", MatchError)
-    expect(points, COUNT, "the number of points", MatchError)
+    expect(points, _POINTS, "the number of points", MatchError)
     expect(tune, FLAG, "tune", MatchError)
     expect(seconds, SECONDS, "seconds", MatchError)
     expect(progress, HOOK, "progress", MatchError)
@@ -170,7 +174,7 @@ def optimize_range(
     with Stage("matching", progress):
         matched = recognised(kernel)
     ranges = _checked(matched, sizes)
-    places = _points(ranges, max(1, points))
+    places = _points(ranges, points)
     asked = _Range(kernel, matched, info, ranges)
     with Stage("choosing and generating", progress):
         parts, reasons = asked.parts(places, seconds if tune else 0.0, progress)
@@ -192,8 +196,9 @@ def _checked(matched: Match, sizes: Ranges) -> dict[str, tuple[int, int]]:
         raise MatchError(f"ranges of {', '.join(sizes) or 'nothing'} are given, and the kernel's symbolic lengths are: {known}")
     for name, ends in sizes.items():
         are_two = isinstance(ends, Sequence) and len(ends) == 2 and all(COUNT.holds(end) for end in ends)
-        if not are_two or not 1 <= ends[0] <= ends[1]:
-            raise MatchError(f"{name}: {ends} is no range of lengths", hint="Give the least and the largest one, such as (1, 4096).")
+        if not are_two or not 1 <= ends[0] <= ends[1] < LONGEST:
+            hint = "Give the least and the largest one, such as (1, 4096)."
+            raise MatchError(f"{name}: {argument_text(ends)} is no range of lengths", hint=hint)
     return {name: (sizes[name][0], sizes[name][1]) for name in wanted}
 
 

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from types import ModuleType
 
-from ..arguments import checked, instance
+from ..arguments import checked, described, instance
 from ..cascades.cascade import Cascade
 from ..errors import TransformError
 from .transform import Transform
@@ -47,7 +47,7 @@ def transform_called(name: str) -> Transform:
     """The transform of this name. Raises :class:`~feinsum_fuse.errors.TransformError` if there is none."""
     known = transforms()
     if name not in known:
-        raise TransformError(f"there is no transform {name!r:.80}", hint=f"There are {', '.join(known)}.")
+        raise TransformError(f"there is no transform {described(name)}", hint=f"There are {', '.join(known)}.")
     return known[name]
 
 

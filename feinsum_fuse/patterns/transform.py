@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from constantdict import constantdict
 
-from ..arguments import checked, instance
+from ..arguments import checked, described, instance
 from ..cascades.cascade import Cascade
 from ..errors import Error, TransformError
 from ..formats.opencl import OpenCL
@@ -118,7 +118,7 @@ class Transform:
                 raise TransformError(f"the transform {self.name} has no parameter {name!r:.40}", hint=hint)
             if not any(type(value) is type(known) and value == known for known in domains[name]):
                 hint = f"It takes {', '.join(map(str, sorted(domains[name])))}."
-                raise TransformError(f"{name} of the transform {self.name} cannot be {value!r:.40} here", hint=hint)
+                raise TransformError(f"{name} of the transform {self.name} cannot be {described(value)} here", hint=hint)
         if set(given) == set(domains):
             point = dict(given)
         else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from ..arguments import described
 from ..field_types import Bounded
 from .errors import FunctionError
 
@@ -99,11 +100,11 @@ def arguments(kernel: lp.TranslationUnit) -> tuple[object, ...]:
 def _imported(text: str) -> object:
     module, separator, name = text.partition(":")
     if not separator or not name.isidentifier():
-        raise FunctionError(f"{text!r:.80} names no function", hint="Write 'module:function'.")
+        raise FunctionError(f"{described(text)} names no function", hint="Write 'module:function'.")
     try:
         return getattr(import_module(module), name)
     except (ImportError, ValueError, TypeError) as error:
-        raise FunctionError(f"{text!r:.80} cannot be imported: {error}") from error
+        raise FunctionError(f"{described(text)} cannot be imported: {error}") from error
     except AttributeError as error:
         raise FunctionError(f"module {module} has no {name}") from error
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from ..arguments import COUNT, NOTHING, TEXT, Kind, expect, instance, mapping
+from ..arguments import COUNT, NOTHING, TEXT, Kind, described, expect, instance, mapping
 from ..errors import ScheduleError
 from ..formats.validation.adapter import Adapter
-from .step import STEPS, NewNames, Step
+from .step import STEPS, NewNames, Step, fault
 from .steps.explicate import Explicate
 from .target import ANY_DEVICE, Target
 from .tree.nest import Nest
@@ -30,6 +30,12 @@ class Schedule:
 
     steps: tuple[Step, ...] = ()
     _made: tuple[lp.TranslationUnit, Nest] | None = field(default=None, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.steps, tuple):
+            raise ScheduleError(f"the steps of a schedule are a tuple, not {described(self.steps)}")
+        if reason := next(filter(None, map(fault, self.steps)), ""):
+            raise ScheduleError(reason)
 
     @classmethod
     def leading_to(cls, nest: Nest, kernel: lp.TranslationUnit, steps: tuple[Step, ...]) -> Schedule:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 
 from pydantic import JsonValue
 
+from ..arguments import COUNT, described
 from ..formats.validation.adapter import Kinds
 from .tree.nest import LoopRef, Nest
 
@@ -95,10 +96,41 @@ class Step(ABC):
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_text, value))}]"
-    return str(value)
+    return f"{value!s:.80}" if isinstance(value, str | int | LoopRef | None) else described(value)
 
 
 STEPS: Kinds[Step] = Kinds("step", REGISTRY, lambda kind: kind.version)
+
+
+def fault(step: object) -> str:
+    """Which field of a step does not hold what its type says, and what it holds; empty if all do."""
+    if not isinstance(step, Step):
+        return f"{described(step)} is no step"
+    for name, holds in _holding(type(step)).items():
+        if not holds(value := getattr(step, name)):
+            return f"the {name} of a {type(step).__name__} cannot be {described(value)}"
+    return ""
+
+
+@cache
+def _holding(kind: type[Step]) -> dict[str, Callable[[object], bool]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: _holds(hints[field.name]) for field in dataclasses.fields(kind)}
+
+
+def _holds(hint: object) -> Callable[[object], bool]:
+    """Whether a value is of a field's type."""
+    parts = get_args(hint)
+    if get_origin(hint) is tuple:
+        each = _holds(parts[0])
+        return lambda value: isinstance(value, tuple) and all(map(each, value))
+    if get_origin(hint) in (Union, UnionType):
+        given = _holds(parts[0])
+        return lambda value: value is None or given(value)
+    kind = parts[0] if get_origin(hint) is Annotated else hint
+    if kind is int:
+        return COUNT.holds
+    return lambda value: isinstance(value, kind)  # type: ignore[arg-type]
 
 
 Change = Callable[[Any, NewNames], object]

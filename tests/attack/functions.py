@@ -310,6 +310,7 @@ def _values(given: _Given) -> tuple[Function, ...]:
         Function("Prediction.from_json", type(given.prediction).from_json, (given.prediction.to_json(),), {}, 2),
         Function("Schedule.from_json", Schedule.from_json, (given.schedules,), {}, 4),
         Function("Schedule of JSON", lambda text: Schedule.from_json(text).apply(given.kernels[0]), (given.schedules,), {}, 3),
+        Function("Schedule of steps", lambda *steps: Schedule(steps).apply(given.kernels[0]), ff.lower(given.whole).steps, {}, 2),
         Function("Schedule.apply", given.schedule.apply, (given.kernels[0],), {"names": None}, 1),
         Function("Schedule.upto", given.schedule.upto, (1,), {}, 1),
         Function("Measurement.from_json", type(given.made).from_json, (given.made.to_json(),), {}, 3),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from feinsum_fuse.schedule.step import Step
+
 
 class Text(str):
     """A text of another class."""
@@ -146,10 +148,13 @@ def spoilt(value: object, choose: random.Random) -> object:
             lambda: np.asfortranarray(value),
             lambda: value.astype(">f4"),
             lambda: value.tolist(),
-            lambda: np.full_like(value, np.nan),
+            lambda: np.full_like(value, np.nan if value.dtype.kind in "fc" else 99),
             lambda: np.asarray(value, "i4"),
         )
         return choose.choice(ways)() if value.ndim else hostile(choose)
+    if isinstance(value, Step):
+        name = choose.choice([field.name for field in dataclasses.fields(value)])
+        return dataclasses.replace(value, **{name: spoilt(getattr(value, name), choose)})
     if isinstance(value, bool | int) and choose.random() < 0.5:
         return choose.choice((value + 1, value - 1, -value, value * 1000, float(value), str(value)))
     return hostile(choose)

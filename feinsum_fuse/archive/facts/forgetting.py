@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.orm import Session
 
-from ...arguments import TEXT, expect
+from ...arguments import TEXT, described, expect
 from ...errors import ArchiveError, Error
 from ..tables.address import Url, locate
 from ..tables.rows import ForgottenRow, MeasurementRow
@@ -87,7 +87,7 @@ def _check(fact: str) -> None:
     expect(fact, TEXT, "the identifier of a fact", ArchiveError)
     if not _ID.fullmatch(fact):
         hint = "It is 32 hexadecimal digits, or the first of these; `feinsum-fuse db best` shows them."
-        raise ArchiveError(f"{fact!r} is no identifier of a fact", hint=hint)
+        raise ArchiveError(f"{described(fact)} is no identifier of a fact", hint=hint)
 
 
 def _only(found: Sequence[FactId], fact: str, where: str) -> FactId:

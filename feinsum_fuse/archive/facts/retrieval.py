@@ -75,7 +75,7 @@ def query(
     expect(outcome, TEXT | NOTHING, "the outcome", ArchiveError)
     expect(limit, COUNT | NOTHING, "the limit", ArchiveError)
     if outcome is not None and outcome not in set(Outcome):
-        raise ArchiveError(f"{outcome!r} is no outcome", hint=f"There are {', '.join(Outcome)}; None stands for all.")
+        raise ArchiveError(f"{described(outcome)} is no outcome", hint=f"There are {', '.join(Outcome)}; None stands for all.")
     if limit is not None and limit < 0:
         raise ArchiveError(f"a limit of {limit} facts makes no sense")
     asked = question(x, device, functions_by_name(functions))

@@ -9,9 +9,8 @@ from pathlib import Path
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from ...arguments import NOTHING, PATH, expect
 from ...errors import ArchiveError
-from .place import ENVIRONMENT_VARIABLE, default_file
+from .place import text_of
 
 Url = str | os.PathLike[str]
 """A SQLAlchemy URL or a path."""
@@ -38,14 +37,10 @@ def locate(url: Url | None = None) -> Address:
 
     Raises :class:`ArchiveError` for text that is neither a path nor a URL of a known kind.
     """
-    expect(url, PATH | NOTHING, "the address of a database", ArchiveError)
-    text = os.fspath(url) if url is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
-    if not text:
-        file = default_file()
-    elif "://" in text:
+    text = text_of(url)
+    if "://" in text:
         return _from_url(text)
-    else:
-        file = Path(text).expanduser()
+    file = Path(text).expanduser()
     return Address(URL.create("sqlite", database=str(file.absolute())), file.absolute())
 
 

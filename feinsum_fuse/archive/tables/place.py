@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import platformdirs
 
+from ...arguments import NOTHING, PATH, expect
+from ...errors import ArchiveError
 from ...whole_file import state_of
 
 ENVIRONMENT_VARIABLE = "FEINSUM_FUSE_DATABASE"
@@ -32,7 +34,11 @@ def default_file() -> Path:
 
 
 def text_of(url: str | os.PathLike[str] | None) -> str:
-    """The address that is meant, as text: ``url``, else ``$FEINSUM_FUSE_DATABASE``, else the default file."""
+    """The address that is meant, as text: ``url``, else ``$FEINSUM_FUSE_DATABASE``, else the default file.
+
+    Raises :class:`ArchiveError` for what is neither a path nor a text.
+    """
+    expect(url, PATH | NOTHING, "the address of a database", ArchiveError)
     given = os.fspath(url) if url is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
     return given or str(default_file())
 

@@ -9,6 +9,7 @@ from typing import cast
 import opt_einsum
 from opt_einsum.parser import convert_interleaved_input, get_symbol, parse_einsum_input
 
+from ...arguments import described
 from ...errors import CascadeError
 
 LABELS = 52
@@ -42,7 +43,7 @@ def read_arguments(arguments: Sequence[object]) -> tuple[str, list[object]]:
     for item in (*arguments[1:pairs:2], *arguments[pairs:]):
         if not isinstance(item, Sequence) or isinstance(item, str) or not all(_is_label(label) for label in item):
             hint = f"After each operand come the labels of its axes, 0 to {LABELS - 1} or an ellipsis."
-            raise CascadeError(f"{item!r:.60} is no list of labels", hint=hint)
+            raise CascadeError(f"{described(item)} is no list of labels", hint=hint)
     text, operands = convert_interleaved_input(arguments)
     return text, list(operands)
 

@@ -14,6 +14,7 @@ from pymbolic import primitives as p
 from pymbolic.mapper import IdentityMapper
 from pymbolic.typing import Expression
 
+from ...arguments import array_of
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
@@ -110,9 +111,9 @@ def _inputs(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[st
     for tensor in cascade.inputs:
         dtype = cascade.tensors[tensor].dtype
         try:
-            given = np.asarray(arrays[tensor])
+            given = array_of(arrays[tensor], tensor, CascadeError)
             values = given.astype(dtype).astype(wide_type(dtype))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise CascadeError(f"{tensor} is no array of {dtype}: {error}") from None
         except MemoryError as error:
             raise CascadeError(f"{tensor} does not fit the memory: {error}", hint="Give smaller arrays.") from None

@@ -12,6 +12,7 @@ from pymbolic import primitives as p
 from pymbolic import substitute, var
 from pymbolic.typing import Expression
 
+from ...arguments import described
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
@@ -174,5 +175,5 @@ def best_order(einsum: Einsum, optimize: str = "optimal") -> ContractionOrder:
     try:
         path, _ = opt_einsum.contract_path(text, *shapes, shapes=True, optimize=optimize)
     except KeyError as error:
-        raise CascadeError(f"{optimize!r:.80} is no way to find an order", hint=str(error.args[0])) from None
+        raise CascadeError(f"{described(optimize)} is no way to find an order", hint=str(error.args[0])) from None
     return ContractionOrder(einsum.name, tuple(tuple(int(k) for k in pair) for pair in path))

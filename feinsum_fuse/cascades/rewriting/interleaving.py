@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from constantdict import constantdict
 from pymbolic import substitute, var
 
+from ...arguments import described
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
@@ -75,13 +76,13 @@ class Interleave:
         elif self.variable not in {index.bare for index in einsum.operands[self.operand].indices}:
             reason = f"{einsum.operands[self.operand]} is not indexed by {self.variable} alone"
         elif not isinstance(self.group, int) or self.group < 2:
-            reason = f"a group has two values or more, not {self.group!r:.40}"
+            reason = f"a group has two values or more, not {described(self.group)}"
         else:
             access = einsum.operands[self.operand]
             unknown = [v for v in access.variables if isinstance(einsum.sizes[v], SizeParam)]
             reason = f"{unknown[0]} has the symbolic size {einsum.sizes[unknown[0]]}" if unknown else ""
         if reason:
-            raise CascadeError(f"operand {self.operand!r:.40} of Einsum {einsum.name} cannot be interleaved: {reason}")
+            raise CascadeError(f"operand {described(self.operand)} of Einsum {einsum.name} cannot be interleaved: {reason}")
         size = einsum.sizes[self.variable]
         assert isinstance(size, int)
         return size

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from constantdict import constantdict
 from pymbolic import var
 
+from ...arguments import described
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
@@ -34,7 +35,7 @@ class Pack:
         einsum = cascade.einsum(self.einsum)
         reason = self._obstacle(einsum)
         if reason:
-            raise CascadeError(f"operand {self.operand!r:.40} of Einsum {einsum.name} cannot be packed: {reason}")
+            raise CascadeError(f"operand {described(self.operand)} of Einsum {einsum.name} cannot be packed: {reason}")
         access = einsum.operands[self.operand]
         name = with_underlines(f"{access.tensor}_packed", {*cascade.tensors, *(other.name for other in cascade.einsums)})
         packed = Access(name, tuple(map(Affine.variable, self.variables)))

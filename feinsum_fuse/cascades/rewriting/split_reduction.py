@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from constantdict import constantdict
 from pymbolic import substitute, var
 
+from ...arguments import described
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
@@ -74,7 +75,7 @@ class SplitReduction:
             raise CascadeError(f"{self.variable} of Einsum {einsum.name} has the symbolic size {size.name}", hint="Give it a value.")
         if not isinstance(self.parts, int) or not 2 <= self.parts <= size:
             hint = f"Give a number from 2 to {size}." if size > 1 else "There is one point, and nothing to split."
-            raise CascadeError(f"{self.variable} of Einsum {einsum.name} cannot be split into {self.parts!r:.40} parts", hint=hint)
+            raise CascadeError(f"{self.variable} of Einsum {einsum.name} cannot be split into {described(self.parts)} parts", hint=hint)
         return size
 
     def _part(self, einsum: Einsum, name: str, output: Access, number: str, length: int, count: int) -> Einsum:

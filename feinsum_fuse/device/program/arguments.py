@@ -47,6 +47,15 @@ def as_array(name: str, value: Any) -> Any:
     raise DeviceError(f"{name} is a {_type(value)} that does not lie in the host's memory", hint="Copy it there first.")
 
 
+def as_scalar(name: str, value: object, dtype: np.dtype) -> np.generic:
+    """A number in a type; :class:`~feinsum_fuse.errors.DeviceError` for one that it does not have."""
+    try:
+        scalar: np.generic = dtype.type(np.asarray(value)[()])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DeviceError(f"{name} is {described(value)}, which is no {dtype}") from error
+    return scalar
+
+
 def _type(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
+from ...arguments import described
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
 from ...whole_file import replacing
@@ -54,7 +55,7 @@ def export(executable: Executable, folder: Path, name: str = "program") -> tuple
 def check_name(name: str) -> None:
     """Raises :class:`~feinsum_fuse.errors.DeviceError` for what cannot name a program's files."""
     if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is None:
-        raise DeviceError(f"{name!r} cannot name files of C", hint="Use letters, digits and underscores.")
+        raise DeviceError(f"{described(name)} cannot name files of C", hint="Use letters, digits and underscores.")
 
 
 def _arrays(executable: Executable) -> list[Argument]:

@@ -20,7 +20,7 @@ from ..catalogue import target
 from ..runtime import runtimes
 from ..runtime.host_memory import RESULTS, HostArguments, put_on_large_pages
 from ..runtime.loaded import Loaded, Value, context_of, queue_of
-from .arguments import Array, as_arrays, check_array, lies_as, share
+from .arguments import Array, as_arrays, as_scalar, check_array, lies_as, share
 
 __all__ = ["Array", "Runner"]
 MOST_QUEUES = 8
@@ -166,7 +166,7 @@ class Runner:
         values: dict[str, Value] = {name: place.scratch_buffer(name) for name in self._written}
         for name, argument in self._inputs.items():
             if argument.by_value:
-                values[name] = self._dtypes[name].type(np.asarray(arrays[name])[()])
+                values[name] = as_scalar(name, arrays[name], self._dtypes[name])
                 continue
             values[name] = place.scratch_buffer(name)
             self._upload(place.queue, values[name], argument, np.asarray(arrays[name]))
@@ -249,8 +249,7 @@ class Runner:
         for name, argument in self._inputs.items():
             array = arrays[name]
             if argument.by_value:
-                host = array.get() if isinstance(array, cla.Array) else np.asarray(array)
-                values[name] = self._dtypes[name].type(host[()])
+                values[name] = as_scalar(name, array.get() if isinstance(array, cla.Array) else array, self._dtypes[name])
             elif isinstance(array, cla.Array):
                 values[name] = _buffer(array, name)
                 waits += array.events
