@@ -239,10 +239,12 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         """loopy's functions, but ours for OpenCL's own (``rsqrt``).
 
         The types that loopy makes for those equal their arguments' and are other objects; it multiplies two vectors and a scalar only
-        where the vectors have the same one.
+        where the vectors have the same one. Those with a name of their own for integers (``min``, ``max``) stay loopy's: loop ends are made
+        of them.
         """
         found = super().known_callables
-        return {**found, **{name: MapFunction(name) for name in IN_KERNELS if isinstance(found.get(name), OpenCLCallable)}}
+        taken = [name for name, function in IN_KERNELS.items() if not function.opencl_integers]
+        return {**found, **{name: MapFunction(name) for name in taken if isinstance(found.get(name), OpenCLCallable)}}
 
     def get_expression_to_c_expression_mapper(self, codegen_state: CodeGenerationState) -> ExpressionMapper:
         return ExpressionMapper(codegen_state)
