@@ -319,7 +319,16 @@ class OwnLoops:
         """Multiply-adds of an iteration of the reductions, in vectors, those beyond the end and what costs beside them included."""
         tiles = -(-self.tiles[along] // (vectors * self.width))
         beside = self._beside(vectors, self._usual_down(vectors, second), second) if second is not None else 0.0
-        return tiles * vectors * (1 + beside), -vectors
+        # As many loads with fewer vectors are fewer bytes, as long as the tile's rows stay near until all vectors have used them.
+        rows = self._row_bytes(second) * self._usual_down(vectors, second) if second is not None else 0
+        near = 0 < rows <= self.branch.plan.target.nearest_cache_bytes
+        return tiles * vectors * (1 + beside), vectors if near else 2 * MOST_VECTORS - vectors
+
+    def _row_bytes(self, second: str) -> int:
+        """Bytes of the operands that go with one row of a register tile, over all reductions."""
+        read = [a for a in self.einsum.operands if second in a.variables]
+        elements = sum(prod(self.tiles[v] for v in self.reductions if v in access.variables) for access in read)
+        return elements * np.dtype(self.einsum.accumulate).itemsize
 
     def _order(self, loops: list[str]) -> list[str]:
         return list(self._permuted("order", loops))

@@ -23,28 +23,29 @@ class Lanes:
 
 
 def lanes_of(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool, scattered: float = SCATTERED) -> Lanes:
-    """The cheaper of two ways: each Einsum along its own best variable, or all of them along the rows that they share.
+    """The cheapest of these ways: the first Einsums along the rows that they share, none or all of them or some, so that what they
+    exchange is stored that way; each of the others along its own best variable.
 
     ``sums``: whether an Einsum's best variable may be one that it reduces. ``scattered``: what writing an element costs that lies alone.
     """
-    ways = [_own(segment, rows, tile, width, sums=sums, scattered=scattered)]
-    if width > 1 and tile >= width and rows:
-        along = {e.name: rows[e.name] for e in segment.einsums}
-        cost = sum(cost_of(segment, e, along[e.name], rows, tile, width, scattered, together=True) for e in segment.einsums)
-        ways.append(Lanes({**along}, cost))
+    most = len(segment.einsums) if width > 1 and tile >= width and rows else 0
+    ways = [_own(segment, count, rows, tile, width, sums=sums, scattered=scattered) for count in (0, *range(most, 0, -1))]
     return min(ways, key=lambda way: way.cost)
 
 
-def _own(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool, scattered: float) -> Lanes:
-    chosen: dict[str, str | None] = {}
-    total = 0.0
-    for einsum in segment.einsums:
+def _own(segment: Segment, along: int, rows: Rows, tile: int, width: int, *, sums: bool, scattered: float) -> Lanes:
+    """The first ``along`` Einsums along the rows, the others along the best variable of each."""
+    first = segment.einsums[:along]
+    turned = segment.keeps & {einsum.output.tensor for einsum in first}
+    chosen: dict[str, str | None] = {einsum.name: rows[einsum.name] for einsum in first}
+    total = sum(cost_of(segment, einsum, rows[einsum.name], rows, tile, width, scattered, turned=turned) for einsum in first)
+    for einsum in segment.einsums[along:]:
         costs: list[tuple[float, str | None]] = [(float(einsum.box_points * (1 + len(einsum.operands) / 2)), None)]
         for variable in possible_lanes(einsum, sums=sums):
             size = einsum.sizes[variable]
             bound = tile if variable == rows.get(einsum.name) else size
             if width > 1 and isinstance(bound, int) and bound >= width:
-                costs.append((cost_of(segment, einsum, variable, rows, tile, width, scattered, together=False), variable))
+                costs.append((cost_of(segment, einsum, variable, rows, tile, width, scattered, turned=turned), variable))
         cost, best = min(costs, key=lambda pair: pair[0])
         chosen[einsum.name] = best
         total += cost
@@ -52,24 +53,24 @@ def _own(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool, sca
 
 
 def cost_of(
-    segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, width: int, scattered: float, *, together: bool
+    segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, width: int, scattered: float, *, turned: frozenset[str]
 ) -> float:
     """Vector operations, with whole vectors where the length does not divide, and the elements that are moved one by one.
 
-    Along a reduction each output has a vector of partial results, whose lanes are combined one by one at the end. ``together``: all Einsums
-    of the segment have their lanes along the rows, so that intermediates are stored that way.
+    Along a reduction each output has a vector of partial results, whose lanes are combined one by one at the end. ``turned``: intermediates
+    that are stored along the rows, whose other axes do not lie together.
     """
     size = einsum.sizes[lane]
     assert isinstance(size, int)
     vectors = einsum.box_points // max(size, 1) * -(-size // width)
     cost = vectors * (1 + len(einsum.operands) / 2)
     for access in einsum.operands:
-        if lane not in access.variables or is_contiguous(access, lane) or (together and access.tensor in segment.keeps):
+        if lane not in access.variables or (lane == rows.get(einsum.name) if access.tensor in turned else is_contiguous(access, lane)):
             continue
         cost += min(vectors * width, MOVED * fetched(einsum, access, rows, tile))
     if lane not in einsum.output_variables:
         return cost + MOVED * width * _outputs(einsum)
-    if not is_contiguous(einsum.output, lane) and not (together and einsum.output.tensor in segment.keeps):
+    if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
         cost += scattered * _outputs(einsum)
     return cost
 
