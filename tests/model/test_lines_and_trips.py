@@ -17,11 +17,12 @@ from feinsum_fuse.lowering.unscheduled import unscheduled
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
-from feinsum_fuse.model.kernel.basic_blocks import average_trips
+from feinsum_fuse.model.kernel.basic_blocks import average_trips, blocks
 from feinsum_fuse.model.kernel.kernel_time import nest_time, seconds_a_line
 from feinsum_fuse.model.kernel.line_traffic import Fetched, Span, touched
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import For
+from feinsum_fuse.tuning.candidate import Preferred
 
 DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "fidelity" / "data" / "xeon_avx512" / "device.yaml"
 
@@ -102,3 +103,24 @@ def test_what_another_kernel_touches_is_in_the_way(share: float, is_warm: bool) 
     assert len(updates) == 2
     for part in updates:
         assert (part.lines[memory.name] == 0) == is_warm
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_of_a_blocks_entries_are_all_of_them(seed: int) -> None:
+    """Tiles of tiles that do not divide: every case is counted as often as it is entered, and in all every iteration once."""
+    random = Random(seed)
+    sizes = {rank: random.randint(7, 90) for rank in "MNK"}
+    cascade = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=sizes)
+    family = Family(default_space(cascade))
+    tiles = {"tile of Z": random.choice((16, 32)), "down of Z": random.choice((3, 4, 6)), "vectors of Z": random.choice((2, 3, 4))}
+    wanted = {"width": 1, "sums": False, "block of Z": 32, "second of Z": "m", "along of Z": "n", **tiles}
+    spec = family.spec.replace(mapping=family.mapping(Preferred(wanted)))
+    nest = lower(spec).nest(unscheduled(spec).kernel)
+    points = 0.0
+    for block in blocks(nest, nest.body):
+        cases = list(block.cases())
+        assert sum(part for part, _ in cases) == pytest.approx(1)
+        for part, case in cases:
+            updates = sum(line.copies for line in case.lines if line.statement.role == "update")
+            points += part * updates * case.trips * case.entries
+    assert points == pytest.approx(sizes["M"] * sizes["N"] * sizes["K"])

@@ -5,9 +5,10 @@ Unrolled loops and lanes are no loops here: what they repeat is one piece of str
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -132,17 +133,24 @@ class BasicBlock:
         inside |= {loop.name for line in self.lines for loop in line.unrolled}
         limited = {loop.name: loop for line in self.lines for loop in line.unrolled if loop.limits}
         limited = {n: loop for n, loop in limited.items() if not {v for k in loop.limits for v in k.variables} & (inside - {n})}
-        extents = {loop.name: loop.extent or 1 for loop in self.above}
-        moving = sorted({v for loop in limited.values() for limit in loop.limits for v in limit.variables} - set(limited))
-        ranges = tuple((name, extents.get(name, 1)) for name in moving)
-        found = Counter(zip(*(_counted(loop, ranges) for loop in limited.values()), strict=True)) if limited else Counter({(): 1})
-        total = found.total()
-        for counts, number in found.items():
-            known = dict(zip(limited, counts, strict=True))
+        together: dict[tuple[_Outer, ...], list[For]] = {}
+        for loop in limited.values():
+            together.setdefault(self._around(loop, limited), []).append(loop)
+        counted = [Counter(zip(*(_counted(loop, space) for loop in loops), strict=True)) for space, loops in together.items()]
+        names = [loop.name for loops in together.values() for loop in loops]
+        for combined in itertools.product(*(found.items() for found in counted)):
+            known = dict(zip(names, (count for counts, _ in combined for count in counts), strict=True))
+            part = math.prod(number / found.total() for (_, number), found in zip(combined, counted, strict=True))
             lines = tuple(replace(line, known=known) for line in self.lines)
             lines = tuple(line for line in lines if line.copies)
             if lines:
-                yield number / total, replace(self, lines=lines)
+                yield part, replace(self, lines=lines)
+
+    def _around(self, loop: For, limited: Mapping[str, For]) -> tuple[_Outer, ...]:
+        """The loops above that decide how many copies of this loop run, and of others of the limited ones together with it."""
+        moving = {v for limit in loop.limits for v in limit.variables} - set(limited)
+        space = _space(moving, (*(self.above[:-1] if self.is_loop else self.above), *limited.values()))
+        return tuple(outer for outer in space if outer[0] not in limited)
 
     @property
     def einsum(self) -> str:
@@ -161,24 +169,44 @@ def average_trips(loop: For, above: Sequence[For]) -> float:
         return 1.0
     if not loop.limits:
         return float(loop.extent)
-    extents = {outer.name: outer.extent or 1 for outer in above}
-    names = sorted({v for limit in loop.limits for v in limit.variables} - {loop.name})
-    counts = _counted(loop, tuple((name, extents.get(name, 1)) for name in names))
+    counts = _counted(loop, _space({v for limit in loop.limits for v in limit.variables} - {loop.name}, above))
     return sum(counts) / len(counts)
 
 
-def _counted(loop: For, ranges: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
-    """Iterations of a loop for each combination of outer iterations, given as names with extents: those of many as a sample."""
+_Outer = tuple[str, int, tuple[Affine, ...]]
+"""A loop by its name, its extent and its limits."""
+
+
+def _space(names: Collection[str], above: Sequence[For]) -> tuple[_Outer, ...]:
+    """The loops above that these variables are, with those whose limits tie them together: how often each runs for an iteration of another.
+
+    A variable that is no loop is always 0.
+    """
+    chosen = set(names)
+    tied = [loop for loop in above if loop.limits]
+    found = len(chosen)
+    while True:
+        for loop in tied:
+            around = {loop.name, *(v for limit in loop.limits for v in limit.variables)}
+            if not chosen.isdisjoint(around):
+                chosen |= around
+        if len(chosen) == found:
+            break
+        found = len(chosen)
+    return tuple((loop.name, loop.extent or 1, loop.limits) for loop in above if loop.name in chosen)
+
+
+def _counted(loop: For, space: tuple[_Outer, ...]) -> tuple[int, ...]:
+    """Iterations of a loop for each combination of outer iterations that runs: those of many as a sample."""
     assert loop.extent is not None
-    return _iterations(loop.name, loop.extent, loop.limits, ranges)
+    return _iterations(loop.name, loop.extent, loop.limits, space)
 
 
 @lru_cache(maxsize=512)
-def _iterations(name: str, extent: int, limits: tuple[Affine, ...], ranges: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
+def _iterations(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[_Outer, ...]) -> tuple[int, ...]:
     """The same for a loop of this name: the blocks of a kernel ask for the same loops again and again."""
-    sampled = [np.array(_sampled(size, len(ranges))) for _, size in ranges]
-    grid = dict(zip((outer for outer, _ in ranges), np.meshgrid(*sampled, indexing="ij"), strict=True))
-    low, high = np.zeros([len(one) for one in sampled], int), np.full([len(one) for one in sampled], extent - 1)
+    grid, runs = _combinations(space)
+    low, high = np.zeros(runs.shape, int), np.full(runs.shape, extent - 1)
     for limit in limits:
         factor = limit.coefficients.get(name, 0)
         rest = limit.constant + sum(f * grid[outer] for outer, f in limit.terms if outer in grid)
@@ -188,7 +216,18 @@ def _iterations(name: str, extent: int, limits: tuple[Affine, ...], ranges: tupl
             high = np.minimum(high, rest // -factor)
         else:
             high = np.where(np.less(rest, 0), -1, high)
-    return tuple(np.maximum(0, high - low + 1).ravel().tolist())
+    return tuple(np.maximum(0, high - low + 1)[runs].tolist())
+
+
+@lru_cache(maxsize=64)
+def _combinations(space: tuple[_Outer, ...]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The iterations of each outer loop over all combinations of them, and which combinations are inside the limits of all."""
+    sampled = [np.array(_sampled(extent, len(space))) for _, extent, _ in space]
+    grid = dict(zip((name for name, _, _ in space), np.meshgrid(*sampled, indexing="ij"), strict=True))
+    runs = np.ones([len(one) for one in sampled], bool)
+    for limit in {limit for _, _, limits in space for limit in limits}:
+        runs &= limit.constant + sum((f * grid[name] for name, f in limit.terms if name in grid), np.array(0)) >= 0
+    return grid, runs if runs.any() else np.ones_like(runs)
 
 
 def _sampled(extent: int, dimensions: int) -> Sequence[int]:
