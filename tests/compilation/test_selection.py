@@ -22,7 +22,6 @@ from feinsum_fuse.device.program.origin import ChosenBy
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing import turns
 from feinsum_fuse.errors import ArchiveError, MatchError, SearchError
-from feinsum_fuse.tuning import model_choice
 from tests.sweeps import SLOW
 from tests.tuning.spaces import DEVICE_FILE
 
@@ -142,7 +141,7 @@ def calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_models_choice_has_to_win_too(cascade: Cascade, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "SMALL_POINTS", 1)
     monkeypatch.setattr(selection, "SEARCH_S", 0.0)
-    monkeypatch.setattr(model_choice, "CONVINCING", 1e9)
+    monkeypatch.setattr(selection, "convincing", lambda predicted: list(predicted)[-1])
     spec = ff.compile(cascade).spec
     assert spec is not None
     for times, by in (((1.0, 2.0), ChosenBy.model), ((2.0, 1.0), ChosenBy.default)):
