@@ -162,7 +162,8 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
     groups, row = 1, None
     if einsum.output_variables:
-        along = {v: _groups(einsum, v, sizes[v], target) for v in einsum.output_variables}
+        least = 1 if target.lanes_are_items else LEAST_ROWS  # the work-items of a group add up a row together
+        along = {v: min(most, -(-sizes[v] // least)) for v in einsum.output_variables}
         row = max(along, key=lambda v: (along[v], -_traffic(cascade, einsum, v, along[v]), sizes[v]))
         groups = along[row]
     if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
@@ -171,14 +172,6 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
             return SplitReduction(einsum.name, variable, parts)
     return None
-
-
-def _groups(einsum: Einsum, variable: str, size: int, target: Target) -> int:
-    """Groups that a loop over an output's variable makes: each has some rows, or one that is work enough and uses nothing again."""
-    alone = all(variable in a.variables and variable not in a.indices[-1].variables for a in einsum.operands)
-    alone = alone and einsum.box_points >= size * GROUP_POINTS
-    least = 1 if target.lanes_are_items or alone else LEAST_ROWS  # the work-items of a group add up a row together
-    return min(target.groups, -(-size // least))
 
 
 def _traffic(cascade: Cascade, einsum: Einsum, along: str | None, groups: int) -> int:
