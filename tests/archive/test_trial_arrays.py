@@ -86,6 +86,16 @@ def test_loops_that_an_argument_ends() -> None:
     assert found.is_bounded
 
 
+def test_loops_whose_bounds_are_known_values_stay_inside() -> None:
+    """As in every sum that pytato writes, in arrays at an offset that is an argument, as arraycontext has them."""
+    shapes = {"A": (3, 5), "B": (5, 4), "C": (3, 4)}
+    arrays = [lp.GlobalArg(name, np.float64, shape=shape, offset=lp.auto) for name, shape in shapes.items()]
+    domains = ["{[i, j] : 0 <= i < 3 and 0 <= j < 4}", "[lower, upper] -> {[k] : lower <= k < upper}"]
+    texts = ["<int64> lower = 0 {id=low}", "<int64> upper = 5 {id=up}", "C[i,j] = sum(k, A[i,k]*B[k,j]) {dep=low:up}"]
+    found = trial(lp.make_kernel(domains, texts, [*arrays, ...], lang_version=(2018, 2)))
+    assert found.is_bounded
+
+
 def run_poisoned(monkeypatch: pytest.MonkeyPatch) -> lp.TranslationUnit:
     """Verified in memory that holds NaN from an array's end on, where nobody may write."""
     monkeypatch.setattr(application, "_verified", Proofs())

@@ -191,13 +191,14 @@ class DrawnIndices:
     def _of_loop(self, name: str) -> Range:
         domain = self.kernel.get_inames_domain(frozenset((name,)))
         for position, parameter in enumerate(domain.get_var_names(isl.dim_type.param)):
-            for bound, end in zip((domain.lower_bound_val, domain.upper_bound_val), self._of_name(parameter), strict=True):
-                domain = domain if end is None else bound(isl.dim_type.param, position, isl.Val(end))
+            low, high = self._of_name(parameter)
+            domain = domain if low is None else domain.lower_bound_val(isl.dim_type.param, position, isl.Val(low))
+            domain = domain if high is None else domain.upper_bound_val(isl.dim_type.param, position, isl.Val(high))
         points = isl.Set.from_basic_set(domain)
         position = points.find_dim_by_name(isl.dim_type.set, name)
         ends = points.dim_min_val(position), points.dim_max_val(position)
-        low, high = (int(end.to_python()) if end.is_int() else None for end in ends)
-        return low, high
+        least, most = (int(end.to_python()) if end.is_int() else None for end in ends)
+        return least, most
 
 
 class _Subscripts(UncachedWalkMapper):  # type: ignore[misc]
