@@ -14,8 +14,8 @@ import typer
 from ..progress import Stage
 from ..whole_file import write_whole
 from .console import check_places, emit, emit_json, note, passing, progress, table
-from .inputs import check_variables
-from .options import DeviceOption, FilesArgument, JsonOption, SetOption, UrlOption, variables
+from .inputs import check_variables, with_dtypes
+from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, variables
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -52,6 +52,7 @@ def best(
     files: FilesArgument,
     set_: SetOption = None,
     device: DeviceOption = None,
+    dtype: DtypeOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many facts.")] = 5,
     schedule: Annotated[bool, typer.Option("--schedule", help="Print the best schedule, too.")] = False,
     url: UrlOption = None,
@@ -67,7 +68,7 @@ def best(
 
     given = variables(set_)
     check_variables(files, given)
-    spec = ff.load(*files, variables=given, progress=passing)
+    spec = with_dtypes(ff.load(*files, variables=given, progress=passing), dtypes(dtype))
     with Stage("looking up", progress):
         facts = known_facts(spec, find_device(device), url)[:limit]
     if as_json:

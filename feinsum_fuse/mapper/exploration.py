@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from constantdict import constantdict
 
-from ..arguments import HOOK, NUMBER, TEXT, checked, collection, mapping
+from ..arguments import HOOK, NUMBER, TEXT, checked, collection, described, mapping
 from ..executors import EXECUTOR, Executor
 from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory
 from ..formats.language.expressions import nearest
@@ -111,13 +113,14 @@ def explore(
     if bare.arch is None:
         raise UnsearchedError("An exploration needs an architecture.", hint="Give a file with the key arch.")
     changes = {key: _change(bare.arch, key) for key in grid}
+    _check_values(grid)
     settings = [Setting(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     sizes = [key for key in grid if key.endswith(".size")]
     groups: dict[tuple[float, ...], list[tuple[Setting, Spec]]] = {}
     for setting in settings:
         arch = bare.arch
         for key, value in setting.items():
-            arch = changes[key](arch, value)
+            arch = changes[key](arch, float(value))
         fixed = tuple(value for key, value in setting.items() if key not in sizes)
         groups.setdefault(fixed, []).append((setting, bare.replace(arch=arch)))
     tasks = [(group, objective, tuple(sizes), options) for group in groups.values()]
@@ -161,6 +164,13 @@ def _fits(found: Found, setting: Setting, sizes: tuple[str, ...]) -> bool:
     return all(found.peak.get(key.partition(".")[0], 0.0) <= setting[key] for key in sizes)
 
 
+def _check_values(grid: Mapping[str, Sequence[float]]) -> None:
+    for key, values in grid.items():
+        for value in values:
+            if not value >= 0 or math.inf != value > sys.float_info.max:
+                raise UnsearchedError(f"{key} is {described(value)}, and is to be a number from 0 on.")
+
+
 def _change(arch: Arch, key: str) -> Callable[[Arch, float], Arch]:
     """What sets a key of the grid on an architecture."""
     name, _, part = key.partition(".")
@@ -182,7 +192,7 @@ def _change(arch: Arch, key: str) -> Callable[[Arch, float], Arch]:
         raise UnsearchedError(f"The grid varies {key}, which {name} does not have.", hint=f"It has {', '.join(known)}.")
 
     def spread(node: Component | Array, value: float) -> Component | Array:
-        if value != int(value) or value < 1:
+        if not math.isfinite(value) or value != int(value) or value < 1:
             raise UnsearchedError(f"{key} is {value:g}; a fanout is a whole number of 1 or more.")
         spatial: tuple[Fanout, ...] = tuple(dataclasses.replace(f, fanout=int(value)) if f.name == chosen else f for f in node.spatial)
         return dataclasses.replace(node, spatial=spatial)

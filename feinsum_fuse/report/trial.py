@@ -27,7 +27,7 @@ from ..device.checking.array_traffic import intermediate_bytes
 from ..device.checking.example import example
 from ..device.checking.room import check_room
 from ..device.timing.harness import HostFunction, measure_together
-from ..device.timing.measurement import BUSY, Measurement, fewer_cores, time_text
+from ..device.timing.measurement import BUSY, LEAST_CORES, Measurement, fewer_cores, time_text
 from ..device.timing.outcome import Outcome
 from ..errors import CascadeError, Error, LoweringError, ModelError
 from ..formats.spec import Spec
@@ -103,7 +103,7 @@ class Trial:
         text = fewer_cores(given, threads) or f"the machine gave {given:.1f} of {threads} cores while this was timed"
         if self.predicted is None or machine is None or self.measurement.subject is None:
             return text
-        expected = predicted_seconds(with_cores(as_run(self.spec, self.measurement.subject.cascade), given))
+        expected = predicted_seconds(with_cores(as_run(self.spec, self.measurement.subject.cascade), max(given, LEAST_CORES)))
         return f"{text}; of so many the model expects {time_text(expected)}"
 
     @property

@@ -36,6 +36,8 @@ def test_best_finds_the_faster_of_the_two(invoke: Invoke, database: Path, root: 
     assert exact[0]["median_s"] <= exact[1]["median_s"]
     table = invoke("db", "best", workload, "--set", "N=8", "--url", database, "--schedule").out
     assert "Explicate(order=[EinsumA, EinsumB])" in table
+    other = invoke("db", "best", workload, "--set", "N=8", "--dtype", "float64", "--url", database)
+    assert other.out.startswith("nothing is recorded"), "facts are about the types that ran"
 
 
 def test_a_fact_is_forgotten_and_remembered(invoke: Invoke, database: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ PROVENANCE = Provenance(DEVICE, constantdict(), "", (), 4, "2026-01-01T00:00:00+
 def test_cores_given_are_what_all_do_as_a_rule_over_what_one_does_at_best() -> None:
     assert cores_given([(10.0, 40.0), (8.0, 36.0), (9.0, 38.0)]) == 3.8
     assert cores_given([(10.0, 40.0)] * 7 + [(1.0, 2.0)]) == 4.0, "one bad moment is none of the rule"
+    assert cores_given([(10.0, 0.1)]) == 0.1, "a prediction of no core at all has no end"
     assert cores_given([(10.0, 10.0), (10.0, 11.0)]) == 1.1
 
 

@@ -14,6 +14,7 @@ import pyopencl as cl
 
 from ..calibration.probes import Bench, Probe
 from ..catalogue import DeviceInfo
+from .measurement import LEAST_CORES
 
 _STAT = Path("/proc/stat")
 _IDLE = (3, 4)
@@ -111,7 +112,7 @@ def cores_given(rates: list[tuple[float, float]]) -> float:
     """
     every = sorted(together for _, together in rates)
     cut = len(every) // 4
-    return round(float(np.mean(every[cut : len(every) - cut])) / max(alone for alone, _ in rates), 1)
+    return max(LEAST_CORES, round(float(np.mean(every[cut : len(every) - cut])) / max(alone for alone, _ in rates), 1))
 
 
 def _rate(probe: Probe) -> float:

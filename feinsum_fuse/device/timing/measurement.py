@@ -178,6 +178,10 @@ MeasurementText = Annotated[Measurement, Partly(Measurement, without=frozenset({
 _MEASUREMENTS: Adapter[Measurement] = Adapter(MeasurementText, "measurement", DeviceError)
 
 
+LEAST_CORES = 0.1
+"""What a machine gives at the least, however busy it is: the kernel did run."""
+
+
 def fewer_cores(given: float | None, expected: float) -> str:
     """That a machine gave fewer cores than expected, in words; empty if it gave nearly as many, or if nobody looked."""
     if given is None or given > (1 - BUSY) * expected:
