@@ -8,6 +8,8 @@ same command line goes well on what the kills left.
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import os
 import random
 import signal
@@ -87,12 +89,20 @@ def _prepared(folder: Path) -> frozenset[str]:
     """A folder with what the command lines read and write; the facts that are in its archive."""
     (folder / "workload.yaml").write_text(WORKLOAD)
     (folder / "device.yaml").write_text("# before\n")
-    given = folder / "given.sqlite3"
-    for number in range(IMPORTED):
-        archive.record(measurement(product(8, 4, 6), tiled(factor=2), samples=(number + 1.0,)), url=given)
-    (folder / "given.jsonl").write_text("".join(f"{fact}\n" for fact in archive.export_facts(given)))
+    (folder / "given.jsonl").write_text(_given())
     archive.record(measurement(product(8, 4, 6), tiled(factor=4)), url=folder / "facts.sqlite3")
     return frozenset(_facts(folder))
+
+
+@functools.cache
+def _given() -> str:
+    """Lines of facts to import."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = Path(folder) / "given.sqlite3"
+        archive.record(measurement(product(8, 4, 6), tiled(factor=2)), url=url)
+        (line,) = archive.export_facts(url)
+        lines = [json.dumps(json.loads(line) | {"fact": f"{k:032x}"}) for k in range(IMPORTED)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _facts(folder: Path) -> set[str]:
