@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..report.agreement import Agreement
     from ..report.comparison import Comparison, Judged
     from ..report.components.by_model import ModelsCompared
+    from ..report.trial import Trials
 
 TOGETHER = 10
 """Mappings that are measured in turns, and recorded, before the next ones."""
@@ -86,8 +87,7 @@ def command(
         return
     if random:
         mappings = _with_random(mappings, any(has_top_key(file, "mapping") for file in files), random, seed, chosen)
-    if save is not None:
-        _save(save, mappings)
+    _save(save, mappings)
     with EnergyCounters() as energy:
         trials = run(
             mappings,
@@ -103,6 +103,11 @@ def command(
     comparison = Comparison.of(trials)
     _tell(comparison, ModelsCompared.of(trials, energy.found) if models else None, seed if random else None, as_json)
     _draw(comparison, svg, png, html)
+    _end(trials)
+
+
+def _end(trials: Trials) -> None:
+    """Say what went wrong; the exit code has it, too."""
     troubled = tell_trouble(trials)
     if trials.failed or troubled or len(trials.rejected) == len(trials.trials):
         raise typer.Exit(3 if trials.failed else 1)
@@ -175,10 +180,12 @@ def _label(label: str, values: Mapping[str, object]) -> str:
     return " ".join([label, *(f"{name}={value}" for name, value in values.items())])
 
 
-def _save(folder: Path, mappings: Mapping[str, Spec]) -> None:
-    """Each mapping as a file ``mapping_LABEL.yaml``."""
+def _save(folder: Path | None, mappings: Mapping[str, Spec]) -> None:
+    """Each mapping as a file ``mapping_LABEL.yaml``, where a folder is given."""
     from ..formats.writing.writer import mapping_text
 
+    if folder is None:
+        return
     try:
         folder.mkdir(exist_ok=True)
         with ExitStack() as files:

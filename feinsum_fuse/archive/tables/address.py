@@ -23,11 +23,6 @@ class Address:
     url: URL
     file: Path | None
 
-    @property
-    def is_sqlite(self) -> bool:
-        """Whether SQLite keeps it, in a file or in memory."""
-        return self.url.get_backend_name() == "sqlite"
-
     def __str__(self) -> str:
         return str(self.file) if self.file else self.url.render_as_string(hide_password=True)
 

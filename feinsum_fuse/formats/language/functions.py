@@ -98,11 +98,6 @@ class Function:
         single, double = (self.text_of(self.opencl, kind, "int") for kind in ("float", "double"))
         return f"{single}\n#ifdef cl_khr_fp64\n{double}\n#endif"
 
-    @property
-    def is_called(self) -> bool:
-        """Whether it is still a call where everything composed was replaced."""
-        return self.composed is None
-
 
 def _function(name: str, numpy: Callable[..., Any], **facts: Any) -> Function:
     """A function that OpenCL C has, under its own name unless ``facts`` give another."""

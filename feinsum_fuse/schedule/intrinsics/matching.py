@@ -6,7 +6,7 @@ same characteristic vector, and loops with one vector are joined.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -302,15 +302,6 @@ def _most(limit: Affine, own: set[str], index: Affine, inside: set[str]) -> Affi
         return None
     times = Affine(tuple((other, term // -factor) for other, term in rest.terms), rest.constant // -factor) + 1
     return times * run
-
-
-def block_loops(body: tuple[Node, ...]) -> Iterator[For]:
-    """The loops that are blocks."""
-    for node in body:
-        if isinstance(node, For):
-            if node.is_block:
-                yield node
-            yield from block_loops(node.body)
 
 
 def characteristic(block: For) -> Mapping[str, Role]:
