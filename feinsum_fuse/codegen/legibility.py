@@ -28,11 +28,7 @@ def legible(kernel: Kernel, description: Description) -> Kernel:
     if names := description.names:
         substitution = Substitution({old: p.Variable(new) for old, new in names.items()})
         body = tuple(renamed(changed(statement, substitution), names) for statement in body)
-    starts = {
-        name: Linear({p.Variable(kind)(axis): factor for (kind, axis), factor in reversed(group)})
-        for group, name in description.starts.items()
-    }
-    result = with_starts(joined(shortened(body, known)), starts)
+    result = with_starts(joined(shortened(body, known)), _starts(kernel, description))
     taken = {name for s in all_statements(result) for e in expressions(s) for name in variables(e)}
     taken |= {*loop_names(result), *kernel.variables, kernel.head.name}
     result = tuple(with_loads(result, kernel.variables, taken))
@@ -52,12 +48,28 @@ def _ranges(kernel: Kernel) -> Iterator[tuple[p.ExpressionNode, Range]]:
             yield p.Variable(argument.name), (None, None)
 
 
+def _starts(kernel: Kernel, description: Description) -> dict[str, Linear]:
+    """Name -> where a group's part of a rank variable starts, of those by which the kernel writes; a sum has one name."""
+    written = _written(kernel)
+    names = {start.group: start.name for start in reversed(description.starts) if written.intersection(start.writes)}
+    return {
+        name: Linear({p.Variable(kind)(axis): factor for (kind, axis), factor in reversed(group)})
+        for group, name in reversed(names.items())
+    }
+
+
+def _written(kernel: Kernel) -> set[str]:
+    """The arrays that a kernel writes."""
+    targets = {array_of(s.target) for s in all_statements(kernel.body) if isinstance(s, Assignment)}
+    parts = (part for s in all_statements(kernel.body) for e in expressions(s) for part in within(e))
+    return targets | {array_of(part.parameters[0]) for part in parts if isinstance(part, VectorCall) and part.operation.changes_first}
+
+
 def _axes(kernel: Kernel, description: Description) -> Iterator[str]:
     """A remark for each device axis that a kernel uses: the loops whose statements write what the kernel writes."""
     every = [part for s in all_statements(kernel.body) for e in expressions(s) for part in within(e)]
     used = {(function_of(part), part.parameters[0]) for part in every if is_axis(part)}
-    written = {array_of(s.target) for s in all_statements(kernel.body) if isinstance(s, Assignment)}
-    written |= {array_of(part.parameters[0]) for part in every if isinstance(part, VectorCall) and part.operation.changes_first}
+    written = _written(kernel)
     here = [axis for axis in description.axes if axis.axis in used and written.intersection(axis.writes)]
     named = {axis.axis for axis in here if not axis.moves}
     # What only moves tiles is said of an axis that has no loops of its own.

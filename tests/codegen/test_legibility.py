@@ -14,7 +14,7 @@ from feinsum_fuse.codegen.legibility import legible
 from feinsum_fuse.codegen.statements import Conditional, CStatement, Foreign, Loop
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.schedule.kernel.remarks import Description
+from feinsum_fuse.schedule.kernel.remarks import Description, GroupStart
 
 from .trees import assignment, expression, kernel, lines
 
@@ -60,8 +60,9 @@ def test_sums_are_updates_only_where_the_order_stays() -> None:
 
 
 def test_starts_of_groups_get_names() -> None:
-    """A sum of group numbers that occurs twice is computed once; other sums of the same words are left alone."""
-    start = Description(starts={((("gid", 0), 4), (("gid", 1), 8)): "m_start"})
+    """A sum of group numbers that occurs twice is computed once, by the name of what this kernel writes; other sums are left alone."""
+    group = ((("gid", 0), 4), (("gid", 1), 8))
+    start = Description(starts=(GroupStart(group, "f_start", ("z",)), GroupStart(group, "m_start", ("c", "d"))))
     body = ["c = A[8 * gid(1) + 4 * gid(0)]", "d = A[8 * gid(1) + 4 * gid(0) + 1]", "e = -8 * gid(1) + 4 * gid(0)"]
     assert legible_lines(*body, description=start) == [
         "int const m_start = 8 * gid(1) + 4 * gid(0);",

@@ -31,17 +31,26 @@ class AxisRemark:
 
 
 @dataclass(frozen=True)
+class GroupStart:
+    """A sum of group numbers that says where a group's part of a rank variable starts, its name, and the arrays that are written so."""
+
+    group: Group
+    name: str
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Description:
     """What the generated code of a kernel says of it.
 
     ``remarks``: loop -> what it is. ``names``: loop -> what it may be called in C, where loops of different nests may have one name.
-    ``starts``: sums of group numbers that say where a group's part of a rank variable starts -> a name.
+    ``starts``: where parts of rank variables start. Kernels of one program may divide different rank variables alike.
     """
 
     remarks: Mapping[str, str] = constantdict()
     axes: tuple[AxisRemark, ...] = ()
     names: Mapping[str, str] = constantdict()
-    starts: Mapping[Group, str] = constantdict()
+    starts: tuple[GroupStart, ...] = ()
 
 
 def described(kernel: lp.LoopKernel) -> Description:
@@ -72,17 +81,18 @@ def shared_names(nest: Nest, kernel: lp.LoopKernel) -> dict[str, str]:
     return {name: wish for name, wish in wanted.items() if name != wish and wish not in taken}
 
 
-def group_starts(nest: Nest) -> dict[Group, str]:
-    """Sums of group numbers that say where a group's part of a rank variable starts, and a name for each."""
+def group_starts(nest: Nest) -> tuple[GroupStart, ...]:
+    """Where groups' parts of rank variables start that are cut by several axes."""
     bound = {n.name: n for n in walk(nest.body) if isinstance(n, For) and n.refs and n.binding.startswith("group.")}
-    found: dict[Group, str] = {}
+    found: dict[tuple[Group, str], dict[str, None]] = {}
     for _, statement in nest.points:
         for value in statement.values.values():
             loops = [name for name in value.variables if name in bound]
             if len(loops) > 1:
                 group = tuple(sorted((axis, value.coefficients[name]) for name in loops if (axis := _axis(bound[name])) is not None))
-                found.setdefault(group, identifier(f"{bound[loops[0]].refs[0].variable}_start"))
-    return found
+                name = identifier(f"{bound[loops[0]].refs[0].variable}_start")
+                found.setdefault((group, name), {})[statement.target.source] = None
+    return tuple(GroupStart(group, name, tuple(writes)) for (group, name), writes in found.items())
 
 
 def _axis(loop: For) -> Axis | None:
