@@ -42,7 +42,9 @@ def command(
     include_dir: IncludeDirOption = None,
     top_key: TopKeyOption = None,
     sweep: SweepOption = None,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="With --sweep: draw predicted times over the values.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", "--png", metavar="FILE", help="With --sweep: draw predicted times over the values.")
+    ] = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     cold: Annotated[bool, typer.Option("--cold", help="For caches that are empty at first.")] = False,
@@ -164,9 +166,9 @@ def _emit_sweep(found: Sweep, svg: Path | None, as_json: bool) -> None:
         emit(found)
     if svg is not None:
         from ..pages import figures
-        from ..pages.picture import picture
+        from ..pages.picture import charted
 
-        draw(svg, picture(figures.swept(found)))
+        draw(svg, charted(figures.swept(found), svg))
 
 
 def _floor(floor: Bounds) -> dict[str, object]:

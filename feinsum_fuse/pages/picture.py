@@ -6,6 +6,7 @@ import base64
 import io
 import math
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import Error
@@ -27,6 +28,11 @@ NAME = 36
 """Characters of a name that are shown; tables have all of them."""
 LONG = 14
 """Characters of a category from which on its name is written aslant."""
+
+
+def charted(chart: Chart, file: Path) -> bytes:
+    """What goes into a file: an SVG, or where its name ends in ``.png`` the same picture in pixels."""
+    return picture(chart, "png" if file.suffix.lower() == ".png" else "svg")
 
 
 def picture(chart: Chart, form: Literal["svg", "png"] = "svg") -> bytes:

@@ -64,6 +64,8 @@ def test_the_table_and_the_picture(invoke: Invoke, files: list[str], tmp_path: P
     head, *rows = ended.out.splitlines()
     assert head.split() == ["mapping", "M", "TM", "predicted", "floor", "over", "it", "energy", "bound", "by"]
     assert [row.split()[1:3] for row in rows] == [["8", "1"], ["8", "2"], ["16", "1"], ["16", "2"]]
+    assert invoke("predict", *files, "--sweep", "M=8,16", "--png", tmp_path / "out.png").code == 0
+    assert (tmp_path / "out.png").read_bytes()[:4] == b"\x89PNG"
     picture = ElementTree.parse(tmp_path / "out.svg").getroot()
     name = "{http://www.w3.org/2000/svg}"
     texts = [item.text or "" for item in picture.iter(f"{name}text")]

@@ -35,7 +35,9 @@ def command(
     model: Annotated[bool, typer.Option("--model", help="The LoopTree as the model sees it, with the caches that hardware fills.")] = False,
     upto: Annotated[int | None, typer.Option("--upto", metavar="N", min=0, help="Apply only the first N steps.")] = None,
     cold: Annotated[bool, typer.Option("--cold", help="With --model: caches are empty at first.")] = False,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the LoopTree (without a mapping: the cascade).")] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", "--png", metavar="FILE", help="Draw the LoopTree (without a mapping: the cascade).")
+    ] = None,
     set_: SetOption = None,
     include_dir: IncludeDirOption = None,
     device: DeviceOption = None,
@@ -71,7 +73,9 @@ def command(
         if without.mapping is None and spec.mapping is not None:
             note("no file has a mapping: this is the default one, which run takes")
     if svg is not None:
-        draw(svg, (spec.mapping if spec.mapping is not None else spec)._repr_svg_())
+        from ...pages.raster import drawn
+
+        draw(svg, drawn((spec.mapping if spec.mapping is not None else spec)._repr_svg_(), svg))
     _print(_parts(spec, chosen, device, upto, cold), as_json)
 
 

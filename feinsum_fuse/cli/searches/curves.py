@@ -24,9 +24,9 @@ def show_curves(spec: Spec, memory: str, against: str, svg: Path | None, output:
         draw(output, _mapping_file(widest, widest.at(widest.capacity)))
     if svg is not None:
         from ...pages import figures
-        from ...pages.picture import picture
+        from ...pages.picture import charted
 
-        draw(svg, picture(figures.curves(curves)))
+        draw(svg, charted(figures.curves(curves), svg))
 
 
 def _data(curves: Sequence[Curve]) -> dict[str, object]:

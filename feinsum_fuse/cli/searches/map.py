@@ -51,7 +51,7 @@ Seconds = Annotated[float | None, typer.Option("--seconds", metavar="S", help="S
 Rows = Annotated[int | None, typer.Option("--max-rows", metavar="N", min=1, help="Hold so many partial mappings at once (20 million).")]
 CurveOf = Annotated[str | None, typer.Option("--curve", metavar="MEMORY", help="Instead: least traffic against the size of this memory.")]
 Against = Annotated[str, typer.Option("--against", metavar="WHAT", help="With --curve: traffic or energy.")]
-Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the curves, or the best LoopTree.")]
+Svg = Annotated[Path | None, typer.Option("--svg", "--png", metavar="FILE", help="Draw the curves, or the best LoopTree.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best mapping as YAML, for run.")]
 
 
@@ -135,7 +135,9 @@ def _search(spec: Spec, asked: Mapping[str, Any], svg: Path | None, output: Path
     if output is not None:
         draw(output, mapping_file(result, tolerance, changed))
     if svg is not None:
-        draw(svg, result.front[0].mapping._repr_svg_())
+        from ...pages.raster import drawn
+
+        draw(svg, drawn(result.front[0].mapping._repr_svg_(), svg))
 
 
 def _asked(

@@ -43,7 +43,7 @@ def command(
     ] = False,
     search: Annotated[bool, typer.Option("--search/--no-search", help="Search other mappings, or transforms' parameters alone.")] = True,
     save: Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Write workload and best mapping as YAML, for run.")] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the course of the search.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", "--png", metavar="FILE", help="Draw the course of the search.")] = None,
     set_: SetOption = None,
     include_dir: IncludeDirOption = None,
     top_key: TopKeyOption = None,
@@ -83,10 +83,10 @@ def command(
             draw(save, file_text(tuned, tuned.spec))
     if svg is not None:
         from ...pages import figures
-        from ...pages.picture import picture
+        from ...pages.picture import charted
         from ...pages.subject import Course
 
-        draw(svg, picture(figures.course(Course.of(tuned), 0)))
+        draw(svg, charted(figures.course(Course.of(tuned), 0), svg))
 
 
 def _asked(files: Sequence[Path], given: dict[str, Any], include_dirs: Sequence[Path] | None, top_keys: Sequence[str] | None) -> Spec:

@@ -51,12 +51,12 @@ def right_arrow(x: float, y: float, width: float, height: float, fill: str) -> s
 
 def cylinder(x: float, y: float, width: float, height: float, fill: str) -> str:
     """An upright cylinder."""
-    left, right, top, bottom, rim = x - width / 2, x + width / 2, y - height / 2, y + height / 2, 6
-    side = (
-        f"M{left:.1f},{top + rim:.1f} A{width / 2:.1f},{rim} 0 0 1 {right:.1f},{top + rim:.1f} V{bottom - rim:.1f} "
-        f"A{width / 2:.1f},{rim} 0 0 1 {left:.1f},{bottom - rim:.1f} Z"
-    )
-    lid = f"M{left:.1f},{top + rim:.1f} A{width / 2:.1f},{rim} 0 0 0 {right:.1f},{top + rim:.1f}"
+    left, right, top, bottom, rim = x - width / 2, x + width / 2, y - height / 2, y + height / 2, 8
+    over, under = f"{left:.1f},{top - 2:.1f} {right:.1f},{top - 2:.1f} {right:.1f},{top + 6:.1f}", f"{right:.1f},{bottom - 6:.1f}"
+    below = f"{right:.1f},{bottom - 6 + rim:.1f} {left:.1f},{bottom - 6 + rim:.1f} {left:.1f},{bottom - 6:.1f}"
+    start = f"{left:.1f},{top + 6:.1f}"
+    side = f"M{start} C{over} L{under} C{below} L{start} Z"
+    lid = f"M{start} C{left:.1f},{top + 6 + rim:.1f} {right:.1f},{top + 6 + rim:.1f} {right:.1f},{top + 6:.1f}"
     return f'<path d="{side}" fill="{fill}" stroke="black"/><path d="{lid}" fill="none" stroke="black"/>'
 
 
