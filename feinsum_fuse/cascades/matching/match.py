@@ -267,7 +267,7 @@ class _Matching:
                 self.found[name] = self.read(name, written)
             except (Refusal, CascadeError) as reason:
                 hindrance = self.draft.hindrances.get(name)
-                refused[name] = f"{reason}, and {hindrance}" if hindrance else str(reason)
+                refused[name] = f"{reason}, and {hindrance}" if hindrance not in (None, str(reason)) else str(reason)
         for name, why in refused.items():
             raise MatchError(f"instruction {name} is no Einsum: {why}", instructions=tuple(refused))
         order = Order(self.kernel, self.found)
