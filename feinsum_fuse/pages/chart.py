@@ -80,6 +80,12 @@ class Chart:
     stacked: bool = field(default=False, kw_only=True)
     """Whether bars of one position stand on each other, and not side by side."""
 
+    def figures(self, series: Series, place: int) -> str:
+        """What is shown of a position under the pointer, in lines: whose it is, where it is, and what is said of it."""
+        x, y = series.x[place], series.y[place]
+        found = [series.name, self.x.text(x), self.y.text(y)] if math.isfinite(y) else [series.name]
+        return "\n".join([*found, series.note(place)] if series.note(place) else found)
+
     def colour(self, place: int) -> str:
         """That of a series."""
         return self.series[place].colour or PALETTE[place % len(PALETTE)]
@@ -124,7 +130,7 @@ def _axis(axis: ChartAxis) -> dict[str, object]:
 
 
 def _trace(chart: Chart, series: Series, colour: str) -> dict[str, object]:
-    notes = [_hover(chart, series, place) for place in range(len(series.x))]
+    notes = [escape(chart.figures(series, place)).replace("\n", "<br>") for place in range(len(series.x))]
     trace: dict[str, object] = {
         "name": escape(series.name), "x": _numbers(series.x), "y": _numbers(series.y), "hovertext": notes, "hoverinfo": "text",
     }  # fmt: skip
@@ -143,12 +149,6 @@ def _trace(chart: Chart, series: Series, colour: str) -> dict[str, object]:
             up, down = _numbers([arm for arm, _ in arms]), _numbers([arm for _, arm in arms])
             trace |= {name: {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2, "color": colour}}
     return trace
-
-
-def _hover(chart: Chart, series: Series, place: int) -> str:
-    lines = [series.name, chart.x.text(series.x[place]), chart.y.text(series.y[place])] if math.isfinite(series.y[place]) else [series.name]
-    lines += series.note(place).split("\n") if series.note(place) else []
-    return "<br>".join(escape(line) for line in lines)
 
 
 def _numbers(values: Sequence[float]) -> list[float | None]:

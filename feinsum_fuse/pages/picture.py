@@ -8,6 +8,7 @@ import math
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from xml.etree import ElementTree
 
 from ..errors import Error
 from ..formats.language.caps import shortened
@@ -24,6 +25,14 @@ SHARE = 0.8
 """Of the room between two categories that bars take."""
 WIDE = 80
 """Characters of a line of a title."""
+NAMESPACES = {
+    "": "http://www.w3.org/2000/svg",
+    "xlink": "http://www.w3.org/1999/xlink",
+    "cc": "http://creativecommons.org/ns#",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+}
+"""Of Matplotlib's files."""
 NAME = 36
 """Characters of a name that are shown; tables have all of them."""
 LONG = 14
@@ -48,7 +57,21 @@ def picture(chart: Chart, form: Literal["svg", "png"] = "svg") -> bytes:
         _draw(chart, figure)
         content = io.BytesIO()
         figure.savefig(content, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
-    return content.getvalue()
+    return _with_figures(content.getvalue(), chart) if form == "svg" else content.getvalue()
+
+
+def _with_figures(svg: bytes, chart: Chart) -> bytes:
+    """The picture with the figures of each marked position, which a browser shows under the pointer."""
+    for prefix, name in NAMESPACES.items():
+        ElementTree.register_namespace(prefix, name)
+    root = ElementTree.fromstring(svg)
+    groups = {group.attrib["id"]: group for group in root.iter(f"{{{NAMESPACES['']}}}g") if "id" in group.attrib}
+    for place, series in enumerate(chart.series):
+        marks = list(groups.get(f"{chart.key}-{place}", ElementTree.Element("g")).iter(f"{{{NAMESPACES['']}}}use"))
+        if len(marks) == len(series.x):  # what has no place on a logarithmic axis is not drawn
+            for number, mark in enumerate(marks):
+                ElementTree.SubElement(mark, "title").text = chart.figures(series, number)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
 
 
 def embedded(chart: Chart) -> str:
@@ -102,7 +125,7 @@ def _marks(axes: Axes, series: Series, colour: str, name_in_file: str) -> None:
         return
     style = "steps-post" if series.kind == "steps" else "default"
     dashes = "--" if series.dashed else "-"
-    axes.plot(
+    (line,) = axes.plot(
         series.x,
         series.y,
         dashes,
@@ -113,6 +136,7 @@ def _marks(axes: Axes, series: Series, colour: str, name_in_file: str) -> None:
         markersize=series.width + 1.5,
         label=shortened(series.name, NAME),
     )
+    line.set_gid(name_in_file)
 
 
 def _arms(middle: tuple[float, ...], ranges: tuple[tuple[float, float], ...]) -> list[list[float]] | None:

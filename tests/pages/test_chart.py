@@ -60,3 +60,11 @@ def test_a_table_leaves_out_what_only_guides_the_eye() -> None:
     lines = Series("floor", "line", (0.0, 1.0), (1.0, 1.0), dashed=True)
     chart = Chart("p", "P", ChartAxis("x"), ChartAxis("y", "J"), (lines, Series("m", "points", (1.0,), (2.5e-6,), ("note",))))
     assert list(chart.rows()) == [["m", "1", "2.5 µJ", "note"]]
+
+
+def test_a_drawing_tells_each_position_under_the_pointer() -> None:
+    points = Series("one", "points", (1.0, 2.0), (1.0, 4.0), notes=("a <b>", ""))
+    line = Series("two", "line", (1.0, 2.0), (0.0, 3.0), marked=True)
+    drawn = picture(Chart("k", "T", ChartAxis("x"), ChartAxis("time", "s"), (points, line)))
+    told = [title.text for title in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]
+    assert sorted(map(str, told)) == ["one\n1\n1 s\na <b>", "one\n2\n4 s", "two\n1\n0 s", "two\n2\n3 s"]
