@@ -71,7 +71,8 @@ def _with_figures(svg: bytes, chart: Chart) -> bytes:
         if len(marks) == len(series.x):  # what has no place on a logarithmic axis is not drawn
             for number, mark in enumerate(marks):
                 ElementTree.SubElement(mark, "title").text = chart.figures(series, number)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return written
 
 
 def embedded(chart: Chart) -> str:
