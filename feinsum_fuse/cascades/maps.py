@@ -31,6 +31,11 @@ def variables_in(expression: Expression) -> frozenset[str]:
     return frozenset(cast(p.Variable, variable).name for variable in found)
 
 
+def calls_in(expression: Expression) -> frozenset[p.Call]:
+    """The calls in an expression, each that occurs twice once; what stands in a call's arguments is not looked into."""
+    return frozenset(found for found in DependencyMapper(include_calls=True)(expression) if isinstance(found, p.Call))
+
+
 MOST_OPERATIONS = 20_000
 """Of a map when all composed functions are written out: what walks over them, writes or evaluates them takes half a second for so many."""
 DEEP = 4

@@ -10,12 +10,13 @@ from math import prod
 import numpy as np
 from constantdict import constantdict
 
+from ..cascades.maps import calls_in
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Axis, Components
-from .lanes import SCATTERED, is_contiguous, lanes_of, possible_lanes
+from .lanes import SCATTERED, is_contiguous, is_one_stream, lanes_of, possible_lanes
 from .segments import GROUP_POINTS, Rows, Segment
 
 COMMON_TILE = 64
@@ -219,7 +220,9 @@ class OwnLoops:
         self.most = MOST_INSTANCES // self.lanes if self.sums else MOST_INSTANCES
         registers = branch.plan.target.vector_registers  # those that hold no sums hold operands
         self.core_bytes = branch.plan.target.core_cache_bytes // CORE
-        self.accumulators = min(registers // 2 if self.sums else registers * 3 // 4, self.most)
+        long = -(-self.lanes * np.dtype(einsum.accumulate).itemsize // branch.plan.target.vector_bytes)
+        self.registers = registers // long if self.vector is not None else registers  # each as long as the lanes
+        self.accumulators = max(1, min(self.registers // 2 if self.sums else self.registers * 3 // 4, self.most))
 
     def nodes(self) -> list[Node]:
         """Outer loops, copies, cuts of the reduction, the register tile, the reductions, the tile's own loops, lanes."""
@@ -305,8 +308,11 @@ class OwnLoops:
 
     def _usual_down(self, vectors: int, second: str) -> int:
         """Rows of a register tile of so many vectors."""
-        registers = self.branch.plan.target.vector_registers
-        room = min(self.accumulators, registers - vectors - 1)  # beside the vectors of one operand and a number of the other
+        if self.sums and is_one_stream(self.branch.segment.cascade, self.einsum, second, self.branch.plan.target):
+            return 1
+        # Beside the vectors of one operand, a number of the other, and what functions make of them.
+        shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if self.sums else vectors
+        room = min(self.accumulators, self.registers - max(vectors, shared) - 1 - len(calls_in(self.einsum.map)))
         most = min(self.tiles[second], max(1, room // vectors))
         return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
 

@@ -139,6 +139,9 @@ class Family:
         if dtype is None:
             return 1
         width = min(lane.size, self.target.lanes(dtype))
+        if kind_of(dtype) == "f" and any(tensor.dtype in BYTES for tensor in self.cascade.tensors.values()):
+            # As many bytes as a vector has numbers are a quarter of a vector: loads and loops are for twice as many.
+            width = min(lane.size, self.target.widest_vector, 2 * width)
         possible = [(e, v) for e in self.cascade.einsums for v in possible_lanes(e)]
         longest = max((n for einsum, v in possible if isinstance(n := einsum.sizes[v], int)), default=1)
         while width > longest:

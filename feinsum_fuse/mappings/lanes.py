@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
+from ..cascades.cascade import Cascade
 from ..cascades.terms import Access, Einsum
+from ..schedule.target import Target
 from .segments import Rows, Segment
 
 MOVED = 2.0
@@ -104,6 +108,27 @@ def fetched(einsum: Einsum, access: Access, rows: Rows, tile: int) -> int:
     length = einsum.sizes[row] if row is not None else 1
     assert isinstance(length, int)
     return elements if row is None or row in access.variables else elements * -(-length // max(tile, 1))
+
+
+def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target) -> bool:
+    """Whether an operand of which each element is used once comes from memory in short rows, one after another.
+
+    Taken one at a time these are one long stream. Several at once are as many short ones, each of which prefetchers have to find anew:
+    they follow a stream within a page (Intel, Optimization Reference Manual, 3.7; AMD's says the same of its own).
+    """
+    for access in einsum.operands:
+        tensor = cascade.tensors[access.tensor]
+        places = [axis for axis, index in enumerate(access.indices) if row in index.variables]
+        if not set(einsum.output_variables) <= set(access.variables) or len(places) != 1:
+            continue
+        inner = [index.bare for index in access.indices[places[0] + 1 :]]
+        sizes = [n for n in tensor.shape if isinstance(n, int)]
+        if None in inner or set(inner) & set(einsum.output_variables) or len(sizes) < len(tensor.shape) or target.lanes_are_items:
+            continue
+        size = np.dtype(tensor.dtype).itemsize
+        if prod(sizes) * size > target.units * target.core_cache_bytes:
+            return bool(inner) and prod(sizes[places[0] + 1 :]) * size <= target.page_bytes
+    return False
 
 
 def is_contiguous(access: Access, lane: str) -> bool:

@@ -183,3 +183,29 @@ def test_rows_that_are_work_enough_are_groups_of_their_own(heads: int, tokens: i
     lines = ["S[h, p] = Q[h, e] * K[h, p, e]", "A[h, p] = softmax(S[h, p], p)", "O[h, f] = A[h, p] * V[h, p, f]"]
     made = Family(default_space(ff.cascade(lines, sizes={"H": heads, "P": tokens, "E": 64, "F": 64}))).choices()
     assert [choice.usual for choice in made if choice.kind == "tile"] == [groups]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "width", "down"),
+    [
+        ({"M": 4096, "K": 512}, 8, 8),  # the cores' own caches hold it
+        ({"M": 1 << 14, "K": 512}, 8, 1),  # from memory, in rows of 2048 bytes
+        ({"M": 1 << 14, "K": 1024}, 8, 1),
+        ({"M": 1 << 14, "K": 1025}, 8, 8),  # rows are longer than a page
+    ],
+)
+def test_short_rows_from_memory_are_one_stream(sizes: dict[str, int], width: int, down: int) -> None:
+    target = replace(ANY_DEVICE, units=8)
+    one = Family(default_space(ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes=sizes), target=target), target)
+    usual = {choice.kind: choice.usual for choice in one.choices()}
+    assert (usual["width"], usual["down"]) == (width, down)
+    both = Family(default_space(ff.cascade(["Z[m,n] = W[m,k] * X[n,k]"], sizes={**sizes, "N": 4}), target=target), target)
+    assert all(choice.usual != 1 for choice in both.choices() if choice.kind == "down")  # rows are used again
+
+
+def test_bytes_and_functions_take_registers() -> None:
+    """A vector of bytes is as many numbers as two vectors of float32; what is made of them needs registers beside the sums."""
+    plain = ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 64, "K": 4096})
+    both = (plain, plain.in_four_bits("W", 32))
+    usual = [{choice.kind: choice.usual for choice in Family(default_space(cascade)).choices()} for cascade in both]
+    assert [(one["width"], one["down"]) for one in usual] == [(8, 8), (16, 3)]

@@ -15,7 +15,7 @@ from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
 from .error_function import erf
-from .vector_functions import COS, ERF, EXP, HIGH4, LOG, LOW4, MAX, MIN, SIN, TANH
+from .vector_functions import COS, ERF, EXP, HIGH4, HIGH4_OF_BYTES, LOG, LOW4, LOW4_OF_BYTES, MAX, MIN, SIN, TANH
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -69,6 +69,8 @@ class Function:
     or wrong."""
     is_ours: bool = False
     """Whether OpenCL C has none: then ``own`` is for scalars and vectors of every floating-point type."""
+    of_bytes: str = ""
+    """The same for vectors of unsigned bytes, for a function that OpenCL C lacks."""
     is_periodic: bool = False
     """Whether its argument is first brought into a period, which devices may get wrong (``Quirks.mixed_arguments``)."""
 
@@ -85,17 +87,17 @@ class Function:
         """OpenCL C's name for a kind of element type: ``f`` for floating-point numbers."""
         return self.opencl if kind == "f" else self.opencl_integers or self.opencl
 
-    def text_of(self, name: str, kind: str, whole: str) -> str:
-        """The OpenCL C text, under a name, of a function that OpenCL lacks, for a type and that of as many whole numbers."""
-        text = self.own
-        for word, meaning in (("NAME", name), ("VECTOR", kind), ("INTS", whole)):
+    def text_of(self, name: str, kind: str, lanes: int = 0) -> str:
+        """The OpenCL C text, under a name, of a function that OpenCL lacks, for a type of so many lanes; 0 lanes: for numbers."""
+        text = self.own + self.of_bytes if lanes else self.own
+        for word, meaning in (("NAME", name), ("VECTOR", kind), ("INTS", f"int{lanes or ''}"), ("BYTES", f"uchar{lanes or ''}")):
             text = text.replace(word, meaning)
         return text.strip()
 
     @property
     def scalar_text(self) -> str:
         """The same for single numbers of every floating-point type."""
-        single, double = (self.text_of(self.opencl, kind, "int") for kind in ("float", "double"))
+        single, double = (self.text_of(self.opencl, kind) for kind in ("float", "double"))
         return f"{single}\n#ifdef cl_khr_fp64\n{double}\n#endif"
 
 
@@ -152,8 +154,8 @@ _ROWS = (
     # Half to even, as NumPy does it; what OpenCL C calls round goes away from zero.
     _function("round", np.rint, kernel="rint", opencl="rint", **_STEP),
     # The four low and the four high bits of a whole number from 0 to 255, which stand for -8 to 7.
-    _function("low4", lambda x: np.asarray(x).astype(np.int64) % 16 - 8.0, own=LOW4, **_BITS),
-    _function("high4", lambda x: np.asarray(x).astype(np.int64) // 16 % 16 - 8.0, own=HIGH4, **_BITS),
+    _function("low4", lambda x: np.asarray(x).astype(np.int64) % 16 - 8.0, own=LOW4, of_bytes=LOW4_OF_BYTES, **_BITS),
+    _function("high4", lambda x: np.asarray(x).astype(np.int64) // 16 % 16 - 8.0, own=HIGH4, of_bytes=HIGH4_OF_BYTES, **_BITS),
     _composed("isnan", 1, lambda x: If(Comparison(x, "!=", x), 1, 0), kernel="isnan"),
     # OpenCL C's gives 0 of what is no number.
     _composed("sign", 1, lambda x: If(Comparison(x, ">", 0), 1, If(Comparison(x, "<", 0), -1, x))),

@@ -131,8 +131,8 @@ def definition(operation: VectorOperation, quirks: Quirks) -> str:
     function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
     if function is not None and function.is_ours:
         if not quirks.widest_builtins or lanes < WIDEST:
-            return function.text_of(f"{name}_of", vector, f"int{lanes}") + f"\n#define {name}(x) {name}_of(x)"
-        half = function.text_of(f"{name}_half", f"{element}{lanes // 2}", f"int{lanes // 2}")
+            return function.text_of(f"{name}_of", vector, lanes) + f"\n#define {name}(x) {name}_of(x)"
+        half = function.text_of(f"{name}_half", f"{element}{lanes // 2}", lanes // 2)
         return half + f"\n#define {name}(x) (({vector})({name}_half((x).lo), {name}_half((x).hi)))"
     if function is not None and element == "float" and has_own(function, quirks):
         return own_function(function, name, lanes)

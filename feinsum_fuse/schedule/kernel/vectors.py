@@ -24,6 +24,8 @@ from ..tree.nest import For, Nest, Place, Statement, Tile
 from .operations import BLOCK, WIDEST, c_type
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
+_STORED = "_stored"
+"""Behind an operand's name: the vector of the type that memory has."""
 _NAMES = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
 
 
@@ -112,6 +114,8 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
             return arguments[0]
         if len(arguments) > 1:
             return self.call(f"v{function.name}", *arguments)
+        if function.of_bytes and isinstance(arguments[0], Variable) and self.types.get(arguments[0].name) == "uint8":
+            arguments = [var(arguments[0].name + _STORED)]
         if self.lanes == WIDEST or function.opencl != expr.function.name or function.is_ours or (function.own and self.dtype == np.float32):
             return self.call(f"builtin{function.name}", *arguments)
         return expr.function(*arguments)
@@ -245,21 +249,22 @@ class VectorWriter:
             result = var("min")(result, other)
         return result
 
-    def operand(self, place: Place) -> Expression:
-        """A vector that is read, or a scalar that all lanes share."""
+    def operand(self, place: Place, *, is_stored: bool = False) -> Expression:
+        """A vector that is read, or a scalar that all lanes share; ``is_stored``: a vector that is loaded stays of the type of memory."""
         if not any(self.lane in index.variables for index in place.indices):
             return self.read(place)
         dtype = self.nest.dtype_of(place.source)
         tile = self.nest.tiles.get(place.source)
         if tile is not None and tile.lanes == self.lanes:
-            return self._converted(self.element(place), dtype)
+            return self.element(place) if is_stored else self._converted(self.element(place), dtype)
         axis = lane_axis(place, self.lane)
         if axis is not None and self.is_cut and self._is_contiguous(place, axis):
             first = self.read(self.at_lane(place, 0))
             count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
             counted = () if count is None else (count,)
-            return self._converted(self.call(f"vload{'upto' * len(counted)}_{space}", first, *counted, dtype=dtype), dtype)
+            loaded = self.call(f"vload{'upto' * len(counted)}_{space}", first, *counted, dtype=dtype)
+            return loaded if is_stored else self._converted(loaded, dtype)
         return self.call("pack", *(self._single(place, lane) for lane in range(self.lanes)))
 
     def _converted(self, vector: Expression, dtype: str) -> Expression:
@@ -307,12 +312,16 @@ class VectorWriter:
 
     def _value(self) -> Expression:
         s = self.statement
-        operands = {operand_name(k): self.operand(p) for k, p in enumerate(s.operands)}
+        places = {operand_name(k): place for k, place in enumerate(s.operands)}
         loops = {name: self.expression(v) for name, v in s.values.items()}
-        vectorial = {name for name, p in zip(operands, s.operands, strict=True) if any(self.lane in i.variables for i in p.indices)}
-        types = {name: self.nest.dtype_of(p.source) for name, p in zip(operands, s.operands, strict=True)}
+        vectorial = {name for name, p in places.items() if any(self.lane in i.variables for i in p.indices)}
+        types = {name: self.nest.dtype_of(p.source) for name, p in places.items()}
         mapper = OnVectors(self.call, self.expression, self.lane, vectorial, s.values, self.lanes, self.dtype, types)
-        value = SubstitutionMapper(make_subst_func({**loops, **operands}))(mapper(s.value))
+        value = mapper(s.value)
+        needed = get_dependencies(value)
+        operands = {name: self.operand(place) for name, place in places.items() if name in needed}
+        stored = {name + _STORED: self.operand(p, is_stored=True) for name, p in places.items() if name + _STORED in needed}
+        value = SubstitutionMapper(make_subst_func({**loops, **operands, **stored}))(value)
         if not mapper.is_vector(s.value):
             value = self.call("splat", value)
         if s.reduce is None:
