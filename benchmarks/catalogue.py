@@ -2,8 +2,10 @@
 
 ``run`` tunes each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, takes the result and its peers in
 turns, writes one JSON file for each into ``benchmarks/catalogue_data/DEVICE``, and skips those that are there; ``report`` prints tables
-and geometric means by class. NAMES are entries or classes: ``tccg``, ``dg``, ``products``, and the kinds of the suite. Peers are those of
-the suite that can be imported. TCCG's contractions have operands and result of ``--bytes`` together, in their proportions.
+and geometric means by class. ``--minutes`` ends a run after the entry that passes them; the next one goes on with what is left. ``--picks``
+takes so many entries of each class, evenly spread. NAMES are entries or classes: ``tccg``, ``dg``, ``curl``, ``products``, and the kinds of
+the suite. Peers are those of the suite that can be imported. TCCG's contractions have operands and result of ``--bytes`` together, in their
+proportions.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import json
 import statistics
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -89,6 +92,7 @@ def entries(total: int = BYTES) -> dict[str, Entry]:
         sizes = {"e": cells, "i": nodes, "j": nodes, "r": 3, "x": 3}
         found.append(einsum_entry(f"gradient-{order}", "dg", "xre,rij,ej->xei", sizes))
         found.append(einsum_entry(f"divergence-{order}", "dg", "xre,rij,xej->ei", sizes))
+        found.append(einsum_entry(f"curl-{order}", "curl", "xyz,yre,rij,zej->xei", {**sizes, "y": 3, "z": 3}))
         found.append(einsum_entry(f"mass-{order}", "dg", "e,ij,ej->ei", {v: sizes[v] for v in "eij"}))
         found.append(einsum_entry(f"face-mass-{order}", "dg", "ifj,fe,fej->ei", {"e": cells, "i": nodes, "f": 4, "j": face}))
     for side in (3, 8, 16):
@@ -96,6 +100,14 @@ def entries(total: int = BYTES) -> dict[str, Entry]:
         found.append(einsum_entry(f"batched-{side}", "batched", "bmk,bkn->bmn", sizes))
     found += [einsum_entry(name, "tccg", subscripts, sizes) for name, subscripts, sizes in contractions(total)]
     return {entry.case.name: entry for entry in found}
+
+
+def picked(chosen: list[Entry], most: int) -> list[Entry]:
+    """At most so many entries of each class, evenly spread over it."""
+    kinds: dict[str, list[Entry]] = {}
+    for entry in chosen:
+        kinds.setdefault(entry.kind, []).append(entry)
+    return [own[k * len(own) // min(most, len(own))] for own in kinds.values() for k in range(min(most, len(own)))]
 
 
 def measured(entry: Entry, device: cl.Device, seconds: float) -> dict[str, Any]:
@@ -152,20 +164,27 @@ def main() -> None:
     parser.add_argument("--device", default=None)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--bytes", type=int, default=BYTES, help="of all tensors of an entry that is not the suite's")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="entries begin for so long")
+    parser.add_argument("--picks", type=int, default=None, help="entries of each class at most")
     parser.add_argument("--again", action="store_true", help="also the entries that are done")
     options = parser.parse_intermixed_args()
     known = entries(options.bytes)
     chosen = [e for name, e in known.items() if not options.names or name in options.names or e.kind in options.names]
+    chosen = picked(chosen, options.picks) if options.picks else chosen
     if options.stage == "list":
         print("\n".join(f"{e.case.name} ({e.kind}): {'; '.join(e.case.lines)}" for e in chosen))
         return
     device = find_device(options.device)
     folder = DATA / folder_of(device, 0).parent.name
     folder.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60 * options.minutes
     files = [folder / f"{entry.case.name}.json" for entry in chosen]
     for entry, file in zip(chosen, files, strict=True) if options.stage == "run" else ():
         if file.exists() and not options.again:
             continue
+        if time.monotonic() > end:
+            print("time is up; the next run goes on here", flush=True)
+            break
         print(entry.case.name, flush=True)
         try:
             data = measured(entry, device, options.seconds)
