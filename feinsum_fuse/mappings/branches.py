@@ -101,7 +101,9 @@ class Branch:
         if held:
             usual = min(usual, 1 << max(self._least_rows(), self.plan.budget // held).bit_length() - 1)
         usual = min(extent, usual)
-        return Choice.of("tile", self.name, usual, [max(1, min(extent, int(usual * factor))) for factor in FACTORS])
+        tiles = [max(1, min(extent, int(usual * factor))) for factor in FACTORS]
+        # Of problems that share nothing each may be a group's, which reads its rows from end to end.
+        return Choice.of("tile", self.name, usual, [*tiles, *([extent] if self.segment.batches else [])])
 
     def _least_rows(self) -> int:
         """Rows of a group at least."""
@@ -193,7 +195,7 @@ NEAR = 2
 """A copied tile fills the first-level cache to one part of so many."""
 CORE = 4
 """Operands that register tiles of a group read again fill a core's own cache to one part of so many."""
-BLOCKS = (32, 64, 128, 256, 512)
+BLOCKS = (8, 16, 32, 64, 128, 256, 512)
 MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
 

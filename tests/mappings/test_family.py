@@ -9,6 +9,7 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
+from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.mapping import Mapping, Sequential, Spatial, Temporal
 from feinsum_fuse.formats.spec import Spec
@@ -209,3 +210,12 @@ def test_bytes_and_functions_take_registers() -> None:
     both = (plain, plain.in_four_bits("W", 32))
     usual = [{choice.kind: choice.usual for choice in Family(default_space(cascade)).choices()} for cascade in both]
     assert [(one["width"], one["down"]) for one in usual] == [(8, 8), (16, 3)]
+
+
+def test_a_group_may_take_all_rows_of_a_problem_of_its_own() -> None:
+    """Parts of a reduction whose rows are read from end to end, a few at once: a vector times a matrix wants that."""
+    whole = ff.cascade(["y[k] = A[m, k] * x[m]"], sizes={"M": 1024, "K": 4096})
+    family = Family(default_space(SplitReduction("y", "m", 16).apply(whole)))
+    wanted = {"budget": 0, "tile of y_part": 4096, "block of y_part": 8}
+    text = str(family.mapping(Given(wanted)))
+    assert "spatial for m_part in tiles of 1, over" in text and "for m in tiles of 8" in text
