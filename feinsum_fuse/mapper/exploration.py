@@ -12,7 +12,7 @@ from typing import Any
 
 from constantdict import constantdict
 
-from ..arguments import HOOK, NUMBER, TEXT, checked, collection, described, mapping
+from ..arguments import FLAG, HOOK, NUMBER, TEXT, checked, collection, described, mapping
 from ..executors import EXECUTOR, Executor
 from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory
 from ..formats.language.expressions import nearest
@@ -23,6 +23,7 @@ from .driver import search
 from .errors import NoMappingError, UnsearchedError
 from .options import Objective
 from .result import Found, Result, value_of
+from .stocks.store import Shelf
 
 Setting = constantdict[str, float]
 """What of the grid an architecture has: key of the grid -> value."""
@@ -87,6 +88,7 @@ class Exploration:
     objective=TEXT,
     executor=EXECUTOR,
     progress=HOOK,
+    share=FLAG,
 )
 def explore(
     spec: Spec,
@@ -95,6 +97,7 @@ def explore(
     *,
     executor: Executor | None = None,
     progress: Hook | None = None,
+    share: bool = True,
     **options: Any,
 ) -> Exploration:
     """The best mapping on every architecture of a grid.
@@ -105,7 +108,9 @@ def explore(
     that differ in sizes alone is one task. ``progress``: a hook. ``options``: others of
     :func:`~feinsum_fuse.search`.
 
-    A mapping that is optimal with larger memories and fits smaller ones is optimal there too, and is not searched for again.
+    A mapping that is optimal with larger memories and fits smaller ones is optimal there too, and is not searched for again. ``share``:
+    architectures that one process searches share the tables of their Einsums where these are equal, as they are where architectures differ
+    in figures that the objective does not count, or in a component that an Einsum has no use for; the results are the same without.
 
     Raises :class:`UnsearchedError` for a key that the architecture does not have. An architecture that no mapping fits says why.
     """
@@ -123,7 +128,12 @@ def explore(
             arch = changes[key](arch, float(value))
         fixed = tuple(value for key, value in setting.items() if key not in sizes)
         groups.setdefault(fixed, []).append((setting, bare.replace(arch=arch)))
-    tasks = [(group, objective, tuple(sizes), options) for group in groups.values()]
+    shelf = Shelf()
+    tasks = []
+    for group in groups.values():
+        # Tasks of an executor run at the same time: each has tables of its own.
+        cache = {"cache": shelf if executor is None else Shelf()} if share else {}
+        tasks.append((group, objective, tuple(sizes), cache | options))
     points: dict[Setting, Explored] = {}
     with Stage("architectures", progress, len(settings)) as walking:
         answers: Iterable[list[Explored]]

@@ -10,6 +10,7 @@ from typing import Literal
 from ..arguments import described
 from ..progress import Hook, Progress
 from .errors import UnsearchedError
+from .stocks.store import Shelf
 
 Objective = Literal["energy", "latency", "edp"]
 OBJECTIVES: tuple[Objective, ...] = ("energy", "latency", "edp")
@@ -61,7 +62,7 @@ class Options:
     tolerance: float = 0.0
     seconds: float | None = None
     jobs: int = 1
-    cache: str | None = None
+    cache: str | Shelf | None = None
     progress: Hook | None = None
     even: bool = False
     flip: bool = True

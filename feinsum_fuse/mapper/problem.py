@@ -36,7 +36,7 @@ from .merging import Merging
 from .options import Options
 from .request.flips import roles, with_einsums
 from .stocks.stock import Limits, Stock, loosest, make_blocks, make_floors
-from .stocks.store import Store
+from .stocks.store import Shelf, Store
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,8 @@ class Problem:
     def stocks(self) -> list[list[Stock]]:
         """The tables that are made: one for all Einsums that differ in names alone."""
         known: dict[object, Stock] = {}
-        store = None if self.options.cache is None else Store.at(self.options.cache)
+        cache = self.options.cache
+        store = cache if cache is None or isinstance(cache, Shelf) else Store.at(cache)
         return [[known.setdefault(tables.signature, Stock(tables, store)) for tables in own] for own in self.tables]
 
     @property

@@ -13,6 +13,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.mapper.enumeration.tables import Tables
 from feinsum_fuse.mapper.errors import NoMappingError, UnsearchedError
 from tests.sweeps import SLOW
 
@@ -44,6 +45,21 @@ def test_each_point_is_its_own_search() -> None:
         assert point.found.latency == pytest.approx(best.latency)
         assert ff.predict(point.found.spec).latency == point.found.latency
         assert point.found.spec.arch == alone(*point.setting.values()).arch
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+def test_shared_tables_change_no_result(objective: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates are no part of an energy, nor energies of a latency: with them the tables are those of the architecture before."""
+    grid = {"Buffer.size": [150.0, 64.0], "MAC.throughput_scale": [1.0, 0.5], "Main.energy_scale": [1.0, 2.0]}
+    made: list[object] = []
+    blocks_of = Tables.blocks_of
+    monkeypatch.setattr(Tables, "blocks_of", lambda tables, *asked: made.append(asked) or blocks_of(tables, *asked))
+    alone = ff.explore(SPEC, grid, objective, share=False)
+    count = len(made)
+    together = ff.explore(SPEC, grid, objective)
+    assert together == alone
+    assert all(point.proved for point in together.points)
+    assert len(made) - count < 0.75 * count
 
 
 def test_any_executor_gives_the_same() -> None:

@@ -17,6 +17,7 @@ from ..omissions import INEXPRESSIBLE, Omissions
 from ..options import MAX_ROWS, Objective, Options
 from ..request.settings import completed
 from ..result import Result, value_of
+from ..stocks.store import Shelf
 from .best_few import best_few
 from .front import Front
 from .optimum import Optimum, solved
@@ -32,7 +33,7 @@ from .session import Session
     tolerance=NUMBER,
     seconds=NUMBER | NOTHING,
     jobs=COUNT,
-    cache=PATH | NOTHING,
+    cache=PATH | NOTHING | instance("tables in memory", Shelf),
     progress=HOOK,
     footprint=TEXT,
     max_rows=COUNT,
@@ -51,7 +52,7 @@ def search(
     tolerance: float = 0.0,
     seconds: float | None = None,
     jobs: int = 1,
-    cache: str | None = None,
+    cache: str | Shelf | None = None,
     progress: Hook | None = None,
     even: bool = False,
     flip: bool = True,

@@ -16,7 +16,7 @@ from ..enumeration.block import Limit, Packed, TableBlock
 from ..enumeration.pareto import SLACK
 from ..enumeration.tables import Homes, Tables
 from .processes import answers
-from .store import Store
+from .store import Shelf, Store
 
 Limits = Mapping[Homes, Limit]
 """Homes -> what one Einsum with these homes may need at most."""
@@ -30,7 +30,7 @@ class Stock:
 
     tables: Tables
     """Of the first of the Einsums."""
-    store: Store | None = None
+    store: Store | Shelf | None = None
     _made: dict[int, tuple[Limits, list[TableBlock]]] = field(default_factory=dict)
     _floors: dict[tuple[int, ...], dict[Homes, Array]] = field(default_factory=dict)
 

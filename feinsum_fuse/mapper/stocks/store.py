@@ -1,4 +1,4 @@
-"""Tables on disk: a folder that many processes may share, of files that are complete or not there."""
+"""Tables that searches share: on disk, in a folder of files that are complete or not there, or in the memory of one process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from ..enumeration.prefixes import Frame, Held
 
 MOST_BYTES = 1 << 30
 """What a folder holds; beyond it the files that were used longest ago go."""
+MOST_ROWS = 2_000_000
+"""What is kept in memory, some 200 MB; beyond it the tables that were used longest ago go."""
 SOURCES = ("mapper/einsum/*.py", "mapper/enumeration/*.py", "mapper/stocks/*.py", "mapper/merging.py", "model/accelforge/*.py")
 """The code that tables depend on."""
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
@@ -82,6 +84,30 @@ class Store:
                 return
             path.unlink(missing_ok=True)
             total -= size
+
+
+@dataclass
+class Shelf:
+    """Tables in memory, kept as :class:`Store` keeps them."""
+
+    _kept: dict[str, tuple[Any, tuple[Packed, ...]]] = field(default_factory=dict, repr=False)
+    """What was used last comes last."""
+
+    def load(self, key: str) -> tuple[Any, list[Packed]] | None:
+        """As of a folder."""
+        found = self._kept.pop(key, None)
+        if found is None:
+            return None
+        self._kept[key] = found
+        return found[0], list(found[1])
+
+    def save(self, key: str, about: object, blocks: Sequence[Packed] = ()) -> None:
+        """As of a folder."""
+        self._kept.pop(key, None)
+        self._kept[key] = about, tuple(blocks)
+        rows = sum(block.rows for _, own in self._kept.values() for block in own)
+        while rows > MOST_ROWS:
+            rows -= sum(block.rows for block in self._kept.pop(next(iter(self._kept)))[1])
 
 
 @cache
