@@ -128,12 +128,9 @@ def explore(
             arch = changes[key](arch, float(value))
         fixed = tuple(value for key, value in setting.items() if key not in sizes)
         groups.setdefault(fixed, []).append((setting, bare.replace(arch=arch)))
-    shelf = Shelf()
-    tasks = []
-    for group in groups.values():
-        # Tasks of an executor run at the same time: each has tables of its own.
-        cache = {"cache": shelf if executor is None else Shelf()} if share else {}
-        tasks.append((group, objective, tuple(sizes), cache | options))
+    # Architectures of one group differ in sizes, and so do their tables; groups of an executor run anywhere.
+    cache = {"cache": Shelf()} if share and executor is None else {}
+    tasks = [(group, objective, tuple(sizes), cache | options) for group in groups.values()]
     points: dict[Setting, Explored] = {}
     with Stage("architectures", progress, len(settings)) as walking:
         answers: Iterable[list[Explored]]

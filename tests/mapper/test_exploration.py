@@ -62,6 +62,20 @@ def test_shared_tables_change_no_result(objective: Any, monkeypatch: pytest.Monk
     assert len(made) - count < 0.75 * count
 
 
+def test_tables_of_copies_are_shared_where_they_cost_the_same() -> None:
+    copied = workload(
+        [
+            "{name: I, is_copy_operation: true, tensor_accesses: [{name: X, projection: [m]}, {name: I, projection: [m], output: true}]}",
+            "Z[m,n] = I[m] * B[n]",
+        ],
+        M=4,
+        N=2,
+    )
+    inside = spec(two_memories(200).replace("may_keep: All}", "may_keep: ~Intermediates}", 1), copied)
+    grid = {"Main.energy_scale": [1.0, 0.5], "MAC.throughput_scale": [1.0, 2.0]}
+    assert ff.explore(inside, grid) == ff.explore(inside, grid, share=False)
+
+
 def test_any_executor_gives_the_same() -> None:
     with ThreadPoolExecutor(2) as pool:
         assert ff.explore(SPEC, GRID, executor=pool) == ff.explore(SPEC, GRID)

@@ -141,16 +141,20 @@ class EinsumSpace:
         """What of the signature is the same for any storage choices."""
         places = (*self.terms.memories, len(self.terms.components) - 1)
         pairs = [(t, i, j) for t in self.tensors for i in range(len(places)) for j in range(i + 1, len(places))]
-        links = () if self.terms.einsum.is_copy_operation else tuple(self.link(*pair) for pair in pairs)
+        copies = self.terms.einsum.is_copy_operation
+        links = () if copies else tuple(self.link(*pair) for pair in pairs)
+        moves = itertools.permutations(self.terms.memories, 2) if copies else ()
+        copied = tuple(self.terms.copied(self.spreads, *move) for move in moves)
         integers = (self.terms.bounds, self.terms.kinds, self.spreads.factors)
-        figures = (self.sizes, self.leak, self.terms.compute(self.spreads), *(a for link in links for a in (link.fill, link.first)))
+        served = (a for link in links for a in (link.fill, link.first))
+        figures = (self.sizes, self.leak, self.terms.compute(self.spreads), *copied, *served)
         widths = tuple(self.bits(t, m) for t in self.tensors for m in range(self.n_memories))
         order = {v: place for place, v in enumerate(self.terms.variables)}
         shapes = tuple(
             tuple((tuple((order.get(v, -1), f) for v, f in index.terms), index.constant) for index in access.projection.values())
             for access in self.terms.accesses
         )
-        levels = (self.fanout_levels, self.crossed)
+        levels = (self.fanout_levels, self.crossed, tuple(dimension.fanout.fanout for dimension in self.terms.dimensions))
         rules = (levels, self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
         structure = (self.tolls, self.shared, self.tracked, self.imperfect, self.coarseness, self.simple, self.terms.columns)
         named = tuple(tuple(self.called(word)) for word in (HEAD, BATCH))
