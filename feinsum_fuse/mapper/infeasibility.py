@@ -13,7 +13,7 @@ import numpy as np
 from ..formats.arch import Memory, TensorRules, Toll
 from .budget import Budget
 from .einsum.constraint_counts import constraint_counts, tile_counts, without
-from .einsum.space import levels
+from .einsum.space import homes, levels
 from .enumeration.tables import Tables
 from .errors import UnprovedError, UnsearchedError
 from .joining.joins import Joins
@@ -62,6 +62,8 @@ def _too_small(tables: Tables) -> Iterator[str]:
 
 def _together(problem: Problem) -> list[str]:
     """The least that each memory must hold for all Einsums together, against its size."""
+    if apart := list(_apart(problem)):
+        return apart
     sizes = {memory.name: memory.size for memory in problem.tracked}
     least = _least_peaks(problem)
     told = ", ".join(
@@ -76,6 +78,19 @@ def _together(problem: Problem) -> list[str]:
     return short or [f"Each Einsum fits alone, but not with what must stay alive for the others: {told}."]
 
 
+def _apart(problem: Problem) -> Iterator[str]:
+    """The tensors that Einsums share and for which no memory is the outermost in all of these."""
+    for tensor in sorted(problem.spec.workload.shared):
+        found: dict[str, set[str]] = {}
+        for space in (tables.space for own in problem.tables for tables in own):
+            for number in (t for t, access in enumerate(space.terms.accesses) if access.name == tensor):
+                names = {space.memory_name(homes(option)[number]) for option in space.options}
+                found.setdefault(space.terms.einsum.name, set()).update(names)
+        if not set.intersection(*found.values()):
+            told = ", ".join(f"{' or '.join(sorted(names))} in Einsum {einsum}" for einsum, names in found.items())
+            yield f"{tensor} has no outermost memory that suits all Einsums: it would be {told}."
+
+
 def _least_peaks(problem: Problem) -> dict[str, float]:
     """Memory -> the least bits that any mapping of all Einsums needs of it; empty where that takes too long to find."""
 
@@ -85,7 +100,8 @@ def _least_peaks(problem: Problem) -> dict[str, float]:
     free = Problem.of(spec, options, Counted(energy=False, seconds=False), budget)
     try:
         joins = Joins(Structures(free.cascade, free.pieces(free.most_fused, (math.inf, math.inf))), free.tracked, budget)
-        joins.relax(lambda figures: True)
+        if joins.relax(lambda figures: True) is None:
+            return {}
         states = joins.forward(lambda figures: np.ones(len(figures), dtype=bool))
     except UnprovedError:
         return {}

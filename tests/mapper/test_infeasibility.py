@@ -76,3 +76,12 @@ def test_orders_and_ways_in_space_are_counted() -> None:
         ff.search(spec(arch(memory("Main", "inf", 64, tensors=OUTER), ordered, fanout, compute()), PRODUCT))
     assert "tensor_order_options of Buffer alone removes 4 of 6 orders of its tensors." in str(caught.value)
     assert "reuse of PEs along X alone removes 2 of 4 ways to spread it." in str(caught.value)
+
+
+def test_a_tensor_that_einsums_want_in_different_memories_is_named() -> None:
+    main = memory("Main", "inf", 64, tensors="tensors: {keep: ~Intermediates}")
+    shared = memory("Shared", "inf", 4, tensors="tensors: {may_keep: Inputs}")
+    local = memory("Local", "inf", 4, tensors="tensors: {may_keep: Outputs}")
+    said = "T has no outermost memory that suits all Einsums: it would be Local in Einsum T, Shared in Einsum Z"
+    with pytest.raises(NoMappingError, match=said):
+        ff.search(spec(arch(main, shared, local, compute()), CHAIN))
