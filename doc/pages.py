@@ -7,6 +7,7 @@ The demo is run once, by ``report`` as anybody would, into an archive of its own
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -56,7 +57,8 @@ def main() -> None:
     """All of it."""
     program = shutil.which("chromium")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        url, file = f"{folder}/facts.sqlite3", f"{folder}/report.html"
+        url, file = "facts.sqlite3", f"{folder}/report.html"
+        os.chdir(folder)  # pages say where the archive is
         demo(url)
         subprocess.run([sys.executable, "-m", "feinsum_fuse.cli", "report", *FILES, "-o", file, "--url", url], check=True)
         chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

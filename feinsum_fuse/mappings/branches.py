@@ -16,7 +16,7 @@ from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storag
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Axis, Components
-from .lanes import SCATTERED, is_contiguous, is_one_stream, lanes_of, possible_lanes
+from .lanes import SCATTERED, is_contiguous, is_one_stream, is_read_across, lanes_of, possible_lanes
 from .segments import GROUP_POINTS, Rows, Segment
 
 COMMON_TILE = 64
@@ -100,10 +100,15 @@ class Branch:
         held = self.segment.row_bytes(self.rows)
         if held:
             usual = min(usual, 1 << max(self._least_rows(), self.plan.budget // held).bit_length() - 1)
-        usual = min(extent, usual)
+        usual = extent if problems >= groups and self.is_read_across(self.segment.einsums[0]) else min(extent, usual)
         tiles = [max(1, min(extent, int(usual * factor))) for factor in FACTORS]
         # Of problems that share nothing each may be a group's, which reads its rows from end to end.
         return Choice.of("tile", self.name, usual, [*tiles, *([extent] if self.segment.batches else [])])
+
+    def is_read_across(self, einsum: Einsum) -> bool:
+        """Whether a group should read rows of this Einsum alone from end to end."""
+        row = self.rows.get(einsum.name)
+        return len(self.segment.einsums) == 1 and row is not None and is_read_across(self.segment.cascade, einsum, row, self.plan.target)
 
     def _least_rows(self) -> int:
         """Rows of a group at least."""
@@ -195,6 +200,9 @@ NEAR = 2
 """A copied tile fills the first-level cache to one part of so many."""
 CORE = 4
 """Operands that register tiles of a group read again fill a core's own cache to one part of so many."""
+STREAMS = 8
+"""Rows that are read side by side where each is read from end to end: their sums are read and written once for so many multiply-adds, and
+prefetchers follow twice as many streams and more (Intel, Optimization Reference Manual, 3.7: 32)."""
 BLOCKS = (8, 16, 32, 64, 128, 256, 512)
 MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
@@ -402,6 +410,8 @@ class OwnLoops:
         else:
             near, roomy = self._copied_near(gathered) if copies else self._kept_near(tile), 2
         usual = max(1, near // rest) if near and self.tiles[longest] * rest > roomy * near else None
+        if self.branch.segment.batches and self.branch.is_read_across(self.einsum):
+            usual = STREAMS
         block = self.choose(Choice.of("block", self.einsum.name, usual, [None, *(n for n in BLOCKS if n < self.tiles[longest])]))
         return self._cut(longest, block) if block is not None else []
 

@@ -131,6 +131,24 @@ def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target) ->
     return False
 
 
+def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -> bool:
+    """Whether an operand of which each element is used once comes from memory in rows along an output's variable ``row``.
+
+    A group that takes a part of the row reads a short piece of each of many far rows, pages apart; one that takes whole rows, and a part of
+    the reduction, reads all that lies there from end to end.
+    """
+    if target.lanes_are_items or any(isinstance(n, str) for n in einsum.sizes.values()):
+        return False
+    for access in einsum.operands:
+        tensor = cascade.tensors[access.tensor]
+        outer = {v for index in access.indices[:-1] for v in index.variables}
+        if set(access.variables) != set(einsum.variables) or not is_contiguous(access, row) or not outer - set(einsum.output_variables):
+            continue
+        if prod(cascade.fixed_shape(access.tensor)) * np.dtype(tensor.dtype).itemsize > target.units * target.core_cache_bytes:
+            return True
+    return False
+
+
 def is_contiguous(access: Access, lane: str) -> bool:
     """Whether neighbouring lanes are neighbouring elements of a row-major array."""
     axes = [axis for axis, index in enumerate(access.indices) if lane in index.variables]

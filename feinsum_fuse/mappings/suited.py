@@ -22,6 +22,7 @@ from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
+from .lanes import is_read_across
 from .segments import GROUP_POINTS, LEAST_ROWS
 
 SAVED = 4
@@ -160,6 +161,9 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         return None
     variable = max(reduced, key=lambda v: sizes[v])
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
+    parts = _parts_of_rows(cascade, einsum, target)
+    if 1 < parts <= sizes[variable] and SAVED * 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
+        return SplitReduction(einsum.name, variable, parts)
     groups, row = 1, None
     if einsum.output_variables:
         least = 1 if target.lanes_are_items else LEAST_ROWS  # the work-items of a group add up a row together
@@ -172,6 +176,16 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
             return SplitReduction(einsum.name, variable, parts)
     return None
+
+
+def _parts_of_rows(cascade: Cascade, einsum: Einsum, target: Target) -> int:
+    """Into how many parts to split a reduction so that every group reads whole rows of an operand; 1 for none."""
+    if not einsum.output_variables or any(access.tensor in cascade.intermediates for access in einsum.operands):
+        return 1
+    row = max(einsum.output_variables, key=lambda v: is_read_across(cascade, einsum, v, target))
+    if not is_read_across(cascade, einsum, row, target):
+        return 1
+    return -(-target.groups // prod(n for v in einsum.output_variables if v != row and isinstance(n := einsum.sizes[v], int)))
 
 
 def _traffic(cascade: Cascade, einsum: Einsum, along: str | None, groups: int) -> int:

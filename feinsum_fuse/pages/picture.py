@@ -8,7 +8,7 @@ import math
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from xml.etree import ElementTree
+from xml.dom import minidom
 
 from ..errors import Error
 from ..formats.language.caps import shortened
@@ -17,6 +17,7 @@ from .chart import Chart, ChartAxis, Series
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
 SIZE = (7.6, 4.2)
@@ -25,14 +26,6 @@ SHARE = 0.8
 """Of the room between two categories that bars take."""
 WIDE = 80
 """Characters of a line of a title."""
-NAMESPACES = {
-    "": "http://www.w3.org/2000/svg",
-    "xlink": "http://www.w3.org/1999/xlink",
-    "cc": "http://creativecommons.org/ns#",
-    "dc": "http://purl.org/dc/elements/1.1/",
-    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-}
-"""Of Matplotlib's files."""
 NAME = 36
 """Characters of a name that are shown; tables have all of them."""
 LONG = 14
@@ -61,18 +54,25 @@ def picture(chart: Chart, form: Literal["svg", "png"] = "svg") -> bytes:
 
 
 def _with_figures(svg: bytes, chart: Chart) -> bytes:
-    """The picture with the figures of each marked position, which a browser shows under the pointer."""
-    for prefix, name in NAMESPACES.items():
-        ElementTree.register_namespace(prefix, name)
-    root = ElementTree.fromstring(svg)
-    groups = {group.attrib["id"]: group for group in root.iter(f"{{{NAMESPACES['']}}}g") if "id" in group.attrib}
+    """The picture with the figures of each bar and marked position, which a browser shows under the pointer."""
+    document = minidom.parseString(svg)
+    groups = {group.getAttribute("id"): group for group in document.getElementsByTagName("g")}
     for place, series in enumerate(chart.series):
-        marks = list(groups.get(f"{chart.key}-{place}", ElementTree.Element("g")).iter(f"{{{NAMESPACES['']}}}use"))
-        if len(marks) == len(series.x):  # what has no place on a logarithmic axis is not drawn
-            for number, mark in enumerate(marks):
-                ElementTree.SubElement(mark, "title").text = chart.figures(series, number)
-    written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+        key = f"{chart.key}-{place}"
+        bars = [groups.get(f"{key}-{number}") for number in range(len(series.x))]
+        marks = groups[key].getElementsByTagName("use") if key in groups else []
+        drawn = [n for n, at in enumerate(zip(series.x, series.y, strict=True)) if _has_place(at, (chart.x, chart.y))]
+        found = [*enumerate(bars), *(zip(drawn, marks, strict=True) if len(drawn) == len(marks) else ())]
+        for number, mark in found:
+            if mark is not None:
+                title = mark.appendChild(document.createElement("title"))
+                title.appendChild(document.createTextNode(chart.figures(series, number)))
+    written: bytes = document.toxml(encoding="utf-8")
     return written
+
+
+def _has_place(at: tuple[float, float], axes: tuple[ChartAxis, ChartAxis]) -> bool:
+    return all(math.isfinite(value) and (value > 0 or not axis.log) for value, axis in zip(at, axes, strict=True))
 
 
 def embedded(chart: Chart) -> str:
@@ -95,7 +95,9 @@ def _draw(chart: Chart, figure: Figure) -> None:
     standing = [0.0] * len(chart.x.categories)
     for place, series in enumerate(chart.series):
         if series.kind == "bars":
-            _bars(axes, chart, series, chart.colour(place), bars.index(series), len(bars), standing)
+            drawn = _bars(axes, chart, series, chart.colour(place), bars.index(series), len(bars), standing)
+            for number, bar in enumerate(drawn):
+                bar.set_gid(f"{chart.key}-{place}-{number}")
         else:
             _marks(axes, series, chart.colour(place), f"{chart.key}-{place}")
     if chart.x.categories:
@@ -106,15 +108,16 @@ def _draw(chart: Chart, figure: Figure) -> None:
         figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
 
 
-def _bars(axes: Axes, chart: Chart, series: Series, colour: str, number: int, count: int, standing: list[float]) -> None:
+def _bars(axes: Axes, chart: Chart, series: Series, colour: str, number: int, count: int, standing: list[float]) -> BarContainer:
     width = SHARE if chart.stacked else SHARE / count
     shift = 0.0 if chart.stacked else (number - (count - 1) / 2) * width
     heights = [y if math.isfinite(y) else 0.0 for y in series.y]
     bottoms = [standing[round(x)] for x in series.x] if chart.stacked else [0.0] * len(heights)
-    axes.bar([x + shift for x in series.x], heights, width, bottom=bottoms, color=colour, label=shortened(series.name, NAME))
+    drawn = axes.bar([x + shift for x in series.x], heights, width, bottom=bottoms, color=colour, label=shortened(series.name, NAME))
     if chart.stacked:
         for x, height in zip(series.x, heights, strict=True):
             standing[round(x)] += height
+    return drawn
 
 
 def _marks(axes: Axes, series: Series, colour: str, name_in_file: str) -> None:

@@ -42,9 +42,15 @@ def test_arrays_beyond_the_memory_are_an_outcome_with_the_bytes() -> None:
 
 @pytest.mark.usefixtures("no_arrays")
 def test_a_reference_beyond_the_free_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums along diagonals have no parts that need less."""
-    lines = ["T[m, n] = exp(A[m] * B[n])", "Z[P: m + n] = T[m, n]"]
-    cascade = ff.cascade(lines, sizes={"M": 1024, "N": 1024, "P": 2047})
+    """A recurrence is computed from its start: it has no parts that need less."""
+    text = """
+workload:
+  rank_sizes: {T: 1048576}
+  bits_per_value: {All: 32}
+  einsums:
+    - {einsum: "S[T: t] = 0.5 * S[T: t-1] + X[T: t]", operations: {populate: 1}}
+"""
+    cascade = ff.cascade(ff.loads(text))
     needed = array_bytes(cascade) + held_bytes(cascade)
     assert needed > 1024 * 1024 * (4 + 8)
     assert check_room(cascade, find_device(), free=needed) == needed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,9 +14,9 @@ from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.cascades.rewriting.triangle import Triangle
 from feinsum_fuse.cascades.sequence import Rewriting
 from feinsum_fuse.formats.mapping import Compute, Sequential, Spatial
-from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.default_mapping import default_mapping, default_spec
 from feinsum_fuse.mappings.suited import suited
-from feinsum_fuse.schedule.target import Target
+from feinsum_fuse.schedule.target import ANY_DEVICE, Target
 from tests.cascades.randomness import random_inputs
 
 LONG = 1 << 21
@@ -133,3 +135,23 @@ def test_limits_are_the_targets() -> None:
     rows = ff.cascade(["Z[m, n] = A[k, m] * B[k, n]"], sizes={"M": 128, "N": 256, "K": 512})
     assert suited(rows).rewritings
     assert not suited(rows, Target(page_bytes=64 << 10)).rewritings
+
+
+@pytest.mark.parametrize(
+    ("einsum", "sizes", "split"),
+    [
+        ("y[k] = A[m, k] * x[m]", {"M": 4000, "K": 4000}, True),
+        ("y[k] = A[m, k]", {"M": 4000, "K": 4000}, True),
+        ("y[b, k] = A[b, m, k] * x[b, m]", {"B": 2, "M": 4000, "K": 4000}, True),
+        ("y[k] = A[m, k] * x[m]", {"M": 40, "K": 400}, False),  # in the caches
+        ("y[m] = A[m, k] * x[k]", {"M": 4000, "K": 4000}, False),  # rows are a group's as they are
+        ("y[n, k] = A[m, k] * x[m, n]", {"M": 4000, "K": 4000, "N": 40}, False),  # rows are used again
+        ("y[b, k] = A[b, m, k] * x[b, m]", {"B": 64, "M": 400, "K": 4000}, False),  # problems enough
+    ],
+)
+def test_groups_read_whole_rows_of_what_comes_from_memory_once(einsum: str, sizes: dict[str, int], split: bool) -> None:
+    target = replace(ANY_DEVICE, units=2)
+    cascade = suited(ff.cascade([einsum], sizes=sizes), target)
+    assert any(isinstance(rewriting, SplitReduction) for rewriting in cascade.rewritings) is split
+    text = str(default_mapping(cascade, target=target))
+    assert ("for m in tiles of 8" in text and "for k in tiles of 1\n" not in text) or not split

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from xml.etree import ElementTree
 
 from feinsum_fuse.pages.chart import Chart, ChartAxis, Series
@@ -68,3 +69,11 @@ def test_a_drawing_tells_each_position_under_the_pointer() -> None:
     drawn = picture(Chart("k", "T", ChartAxis("x"), ChartAxis("time", "s"), (points, line)))
     told = [title.text for title in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]
     assert sorted(map(str, told)) == ["one\n1\n1 s\na <b>", "one\n2\n4 s", "two\n1\n0 s", "two\n2\n3 s"]
+
+
+def test_bars_tell_too_and_what_has_no_place_takes_no_other_ones_figures() -> None:
+    drawn = picture(stacked("<one>", "two")) + picture(
+        Chart("k", "T", ChartAxis("x", log=True), ChartAxis("y"), (Series("s", "points", (0.0, 1.0, 2.0), (1.0, math.nan, 4.0)),))
+    )
+    told = re.findall(r"<title>([^<]*)</title>", drawn.decode())
+    assert sorted(told) == ["&lt;one&gt;\nL1\n1 ms", "&lt;one&gt;\nMAC\n2 ms", "s\n2\n4", "two\nL1\n1 ms", "two\nMAC\n2 ms"]

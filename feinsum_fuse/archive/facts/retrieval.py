@@ -18,6 +18,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
 from ...arguments import COUNT, HOOK, NOTHING, TEXT, expect
+from ...arguments import described as argument_text
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...cascades.matching.rewritten import rewritten_match
@@ -75,7 +76,7 @@ def query(
     expect(outcome, TEXT | NOTHING, "the outcome", ArchiveError)
     expect(limit, COUNT | NOTHING, "the limit", ArchiveError)
     if outcome is not None and outcome not in set(Outcome):
-        raise ArchiveError(f"{described(outcome)} is no outcome", hint=f"There are {', '.join(Outcome)}; None stands for all.")
+        raise ArchiveError(f"{argument_text(outcome)} is no outcome", hint=f"There are {', '.join(Outcome)}; None stands for all.")
     if limit is not None and limit < 0:
         raise ArchiveError(f"a limit of {limit} facts makes no sense")
     asked = question(x, device, functions_by_name(functions))
