@@ -202,14 +202,14 @@ def _save(folder: Path | None, mappings: Mapping[str, Spec]) -> None:
 def _draw(comparison: Comparison, svg: Path | None, png: Path | None, html: Path | None) -> None:
     """The pictures that are asked for; a remark if there is nothing to draw."""
     from ..pages.compared import page, scatter
-    from ..pages.picture import picture
+    from ..pages.picture import charted, picture
 
     wanted = [file for file in (svg, png, html) if file is not None]
     if wanted and not comparison.judged:
         note(f"nothing was both predicted and measured: {', '.join(map(str, wanted))} not written")
         return
     if svg is not None:
-        draw(svg, picture(scatter(comparison)))
+        draw(svg, charted(scatter(comparison), svg))
     if html is not None:
         draw(html, page(comparison))
     if png is not None:
