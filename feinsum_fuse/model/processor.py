@@ -30,6 +30,7 @@ FIGURES: dict[str, Assumed] = {
     "cache_share": Assumed(0.7, "part of a cache counted on, the rest lost to conflicts and streams; compared below"),
     "far_bytes": Assumed(2048, "greatest stride that a prefetcher follows (Intel Optimization Manual, Data Prefetching: IP-based stride)"),
     "followed_rows": Assumed(32, "streams that are foreseen in turns (Intel Optimization Manual, Data Prefetching: streamer)"),
+    "surprising_lines": Assumed(8, "lines of a piece of a far row until they are asked for ahead: 4 to 10 on an EPYC, from memory"),
     "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
     "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
@@ -72,6 +73,8 @@ CYCLES: dict[str, Assumed] = {
     "far_line": Assumed(10.0, "a line of a far row, on a page that the core has no address of at hand; 8.3 measured on an EPYC"),
     "mispredict": Assumed(14.0, "13 to 18 since 2015 (Fog, Microarchitecture)"),
     "lone_line": Assumed(20.0, "a line from beyond a core's caches that nobody foresaw, others on their way; 13 to 25 measured on a Xeon"),
+    "lone_memory_line": Assumed(20.0, "the same from main memory; 21 measured on an EPYC"),
+    "unforeseen_memory": Assumed(2.0, "the next figure of lines from main memory; 2.0 measured on an EPYC"),
     "unforeseen": Assumed(0.32, "latency of a line from beyond a core's caches over the operations ahead; 0.31 measured on an EPYC"),
 }
 """``<name>_seconds`` in ``arch.variables`` -> what is assumed, in cycles: the time of two vector multiply-adds of one core."""

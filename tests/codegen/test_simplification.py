@@ -84,3 +84,18 @@ def test_a_tile_at_the_end_of_rows_is_right_and_in_order() -> None:
     assert largest_error(program(**given)["Z"], given["A"].astype(float) @ given["B"]) < 1e-5
     updates = [line.split("+=")[0].strip() for line in program.source.splitlines() if "Z_private[" in line and "+=" in line]
     assert updates == sorted(updates, key=lambda name: int(name[name.index("[") + 1 : -1]))
+
+
+def test_whole_tiles_stand_apart_from_the_rest() -> None:
+    """With several conditions on a tile's copies its loop is there twice: without any, and with all of them."""
+    ragged = SPEC.replace("M: 12", "M: 29").replace("N: 48", "N: 40")
+    tile = "    - !Temporal {rank_variable: m, tile_shape: 6}"
+    ragged = ragged.replace(tile, tile.replace("6", "16") + "\n" + tile)
+    program = ff.compile(ff.loads(ragged), find_device("portable"))
+    given = program.example.inputs
+    assert largest_error(program(**given)["Z"], given["A"].astype(float) @ given["B"]) < 1e-5
+    text = program.source[program.source.index("__kernel") :]
+    whole, rest = text.split("for (int k = 0;")[1:3]
+    whole = whole[: whole.index("else")]
+    assert whole.count("+=") == 12 and "if" not in whole.replace("upto", "")
+    assert rest.count("+=") == 12 and rest.count("if (") >= 2

@@ -141,31 +141,52 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
                 T_private[7] = splat_float8(0.0f);
               }
             }
-            // k (T)
-            for (int k = 0; k < 19; ++k)
-            {
-              int const X_at = 361 * (i_start + i_2) + 19 * (8 * j_0 + 2 * j_1) + k;
-              int const C_at = 32 * r_0 + 35 * k;
-              T_private[0] += X[X_at] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
-              if (r_0 == 0)
+            int const at_i_j = 361 * (i_start + i_2) + 19 * (8 * j_0 + 2 * j_1);
+            if (r_0 == 0 && inside_j)
+              // k (T)
+              for (int k = 0; k < 19; ++k)
               {
-                float const X_0 = X[X_at];
-                T_private[1] += X_0 * vload_global_float8(C[C_at + 8]);
-                T_private[2] += X_0 * vload_global_float8(C[C_at + 16]);
-                T_private[3] += X_0 * vload_global_float8(C[C_at + 24]);
+                float const X_0 = X[at_i_j + k];
+                int const C_at = 32 * r_0 + 35 * k;
+                float8 const C_0 = vload_global_float8(C[C_at]);
+                float const X_1 = X[at_i_j + k + 19];
+                float8 const C_1 = vload_global_float8(C[C_at + 8]);
+                float8 const C_2 = vload_global_float8(C[C_at + 16]);
+                float8 const C_3 = vload_global_float8(C[C_at + 24]);
+                T_private[0] += X_0 * C_0;
+                T_private[4] += X_1 * C_0;
+                T_private[1] += X_0 * C_1;
+                T_private[5] += X_1 * C_1;
+                T_private[2] += X_0 * C_2;
+                T_private[6] += X_1 * C_2;
+                T_private[3] += X_0 * C_3;
+                T_private[7] += X_1 * C_3;
               }
-              if (inside_j)
+            else
+              // k (T)
+              for (int k = 0; k < 19; ++k)
               {
-                T_private[4] += X[X_at + 19] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
+                int const C_at = 32 * r_0 + 35 * k;
+                T_private[0] += X[at_i_j + k] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
                 if (r_0 == 0)
                 {
-                  float const X_0 = X[X_at + 19];
-                  T_private[5] += X_0 * vload_global_float8(C[C_at + 8]);
-                  T_private[6] += X_0 * vload_global_float8(C[C_at + 16]);
-                  T_private[7] += X_0 * vload_global_float8(C[C_at + 24]);
+                  float const X_0 = X[at_i_j + k];
+                  T_private[1] += X_0 * vload_global_float8(C[C_at + 8]);
+                  T_private[2] += X_0 * vload_global_float8(C[C_at + 16]);
+                  T_private[3] += X_0 * vload_global_float8(C[C_at + 24]);
+                }
+                if (inside_j)
+                {
+                  T_private[4] += X[at_i_j + k + 19] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
+                  if (r_0 == 0)
+                  {
+                    float const X_0 = X[at_i_j + k + 19];
+                    T_private[5] += X_0 * vload_global_float8(C[C_at + 8]);
+                    T_private[6] += X_0 * vload_global_float8(C[C_at + 16]);
+                    T_private[7] += X_0 * vload_global_float8(C[C_at + 24]);
+                  }
                 }
               }
-            }
             int const T_local_at = 80 * j_1 + 32 * r_0;
             vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
             if (r_0 == 0)

@@ -18,12 +18,13 @@ SLOW = 1e-4
 """Seconds that whatever else a kernel does are short beside."""
 
 
-def elementwise(value: str) -> Spec:
-    """An elementwise Einsum whose lanes run along rows."""
+def elementwise(value: str, size: int = 64, piece: int = 64) -> Spec:
+    """An elementwise Einsum whose lanes run along rows, or along pieces of so many elements of all rows in turn."""
     return _mapped(
-        f"{{rank_sizes: {{M: 64, N: 64}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = {value}']}}",
+        f"{{rank_sizes: {{M: {size}, N: {size}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = {value}']}}",
         "[A, Z]",
-        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 8}\n"
+        f"- !Temporal {{rank_variable: n, tile_shape: {piece}}}\n"
+        "  - !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 8}\n"
         "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
     )
 
@@ -80,7 +81,9 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "far_line": (far_rows(), REGISTER_TILE),
     "mispredict": (REGISTER_TILE, None),
     "lone_line": (far_rows(), REGISTER_TILE),
+    "lone_memory_line": (far_rows(), REGISTER_TILE),
     "unforeseen": (far_rows(), REGISTER_TILE),
+    "unforeseen_memory": (far_rows(), far_rows(32)),
     "exp_vector": (elementwise("exp(A[m, n])"), elementwise("2 * A[m, n]")),
     "div_vector": (elementwise("1 / A[m, n]"), elementwise("2 * A[m, n]")),
 }
@@ -96,6 +99,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
     "first_cache_sets": (far_rows(32), 64, 1),
+    "surprising_lines": (with_variables(elementwise("2 * A[m, n]", 4096, 2048), unforeseen_memory_seconds=1e-7), 8, 1),
 }
 """Figure -> a kernel whose time it changes, and two values."""
 

@@ -17,7 +17,8 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model import predicted_seconds
 from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditional, in_registers
-from feinsum_fuse.model.kernel.kernel_time import kernel_time, makespan, stalled
+from feinsum_fuse.model.kernel.group_shares import makespan, makespan_of
+from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, stalled
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import SAMPLE_SECONDS, starting_seconds
 from feinsum_fuse.schedule.target import DeviceLimits
@@ -106,7 +107,7 @@ def test_waiting_for_lines_that_nobody_foresaw() -> None:
 
 def test_columns_of_far_rows_make_a_core_wait() -> None:
     """Rows of 2 KiB, whose next lines no cache foresees, against rows of 1 KiB."""
-    near, far = core(product(4, 2, size=256)), core(product(4, 2, size=512))
+    near, far = (core(with_variables(product(4, 2, size=size), unforeseen_memory_seconds=0.32e-9)) for size in (256, 512))
     assert 1.1 < far / near / 4 < 1.5
 
 
@@ -199,6 +200,41 @@ def test_groups_over_threads() -> None:
     assert [makespan(groups, 2, (32, 256)) for groups in (1, 2, 3, 4, 16)] == [1, 1, 2, 2, 8]
     assert makespan(10_000, 2, (32, 256)) < 1.1 * 10_000 / 2
     assert makespan(10_000, 3, (1, 1)) <= 10_000 / 3 + 3
+
+
+def test_a_ragged_group_has_less_work_than_the_others() -> None:
+    """Of groups of 30, 30 and 4 rows the first core has two, 60 of the 64."""
+    assert makespan_of([30, 30, 4], 2, (32, 256)) == 60
+    even = product(2, 2, size=128)
+    ragged = even.replace(workload=product(2, 2, size=96).workload)
+    assert {part.stretch for part in _parts(even)} == {1.0}
+    assert [part.stretch for part in _parts(ragged)] == pytest.approx([4 / 3] * len(_parts(ragged)), rel=0.02), "64 of 96 rows"
+
+
+def test_what_a_loop_does_not_move_is_done_before_it() -> None:
+    """A division by what a row has in common costs next to nothing, one by each element its time."""
+    text = DEVICE.replace("SIZE", "64").replace("Z[m, n] = A[m, k] * B[k, n]", "Z[m, n] = A[m, n] * (1 / BY)").replace(", K: 256", "")
+    mapping = """
+mapping:
+  nodes:
+  - !Storage {tensors: [A, B, Z], component: Main}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Compute {einsum: Z, component: MAC}
+"""
+    common, own = (core_of(ff.loads(text.replace("BY", by) + mapping)) for by in ("B[m]", "B[n]"))
+    assert own > 2 * common
+
+
+def _parts(spec: Spec) -> tuple[BlockTime, ...]:
+    machine = Machine.of(spec)
+    assert machine is not None
+    return kernel_time(spec, machine).parts
+
+
+def core_of(spec: Spec) -> float:
+    """Seconds of cores in all blocks."""
+    return sum(part.core for part in _parts(spec))
 
 
 def test_what_fits_a_cache_is_fetched_once_and_what_does_not_again() -> None:

@@ -38,6 +38,8 @@ GROUPS_A_UNIT = 16
 """Work-groups of a probe that all units share: the last to end keeps the others waiting for a sixteenth at the most, and a unit that
 takes turns between groups, as those of GPUs do, has several. On PoCL (two cores) multiply-adds and reads of the first cache are as fast
 with 1, 2, 4 and 64 of them, within 1 %."""
+TIMES_WITHIN = 2
+"""Times what the caches within hold that the groups of all units go through at once, where a memory beyond them is measured."""
 KINDS = ("read", "write", "copy")
 ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
 """Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
@@ -103,7 +105,7 @@ class _Session:
         if device.type & cl.device_type.CPU:
             self.probes |= {f"{count} cores": self.bench.multiply_adds(count) for count in self.counts if count < self.units}
         self.probes |= dict(self._memories())
-        self.probes |= {f"core {name}": probe for name, probe in CoreBench(self.bench).probes()}
+        self.probes |= {f"core {name}": probe for name, probe in CoreBench(self.bench, self._outside()).probes()}
         self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
         if device.double_fp_config:
             wide = Bench(device, "float64", max(1, self.bench.lanes // 2), self.bench.group)
@@ -145,14 +147,15 @@ class _Session:
     def _memories(self) -> Iterator[tuple[str, Probe]]:
         """Probes of each level, on a working set that fits into it and not into what is nearer to the units."""
         outside = self._outside()
+        apart = self._apart(outside, beyond=max([0, *(self._all(cache) for cache in self.levels)]))
         for kind in KINDS:
-            yield f"{kind} MainMemory together", self.bench.bandwidth(kind, outside // self.groups, self.groups)
+            yield f"{kind} MainMemory together", self.bench.bandwidth(kind, outside // apart, apart)
             if not self.quick:
                 yield f"{kind} MainMemory alone", self.bench.bandwidth(kind, outside, 1)
             for cache in self.levels:
                 size = self._working_set(cache)
-                part = size // self.groups if cache.shared else size
-                yield f"{kind} {cache.name} together", self.bench.bandwidth(kind, part, self.groups)
+                groups = self._apart(size, beyond=self._within(cache)) if cache.shared else self.groups
+                yield f"{kind} {cache.name} together", self.bench.bandwidth(kind, size // groups if cache.shared else size, groups)
                 if not cache.shared or not self.quick:
                     yield f"{kind} {cache.name} alone", self.bench.bandwidth(kind, size, 1)
 
@@ -165,9 +168,22 @@ class _Session:
 
     def _working_set(self, cache: Cache) -> int:
         """Bytes between what the caches within hold (all of them together, for a shared cache) and what this one does."""
-        room = self._outside() // 2
-        within = [c.size * (self.units if cache.shared and not c.shared else 1) for c in self.levels if c.level < cache.level]
-        return min(room, int(math.sqrt(max(*within, cache.size / 4) * cache.size)) if within else cache.size // 2)
+        room, within = self._outside() // 2, self._within(cache)
+        return min(room, int(math.sqrt(max(within, cache.size / 4) * cache.size)) if within else cache.size // 2)
+
+    def _within(self, cache: Cache) -> int:
+        """Bytes of the largest cache within this one, of all units together if this one is shared."""
+        return max([0, *((self._all(c) if cache.shared else c.size) for c in self.levels if c.level < cache.level)])
+
+    def _all(self, cache: Cache) -> int:
+        return cache.size * (1 if cache.shared else self.units)
+
+    def _apart(self, size: int, *, beyond: int) -> int:
+        """Groups that share so many bytes: as few as leave what those that run at once go through again and again, one for each unit, too
+        large for the caches ``beyond`` which it lies, and of all units together that have so many bytes."""
+        if self.bench.group > 1:
+            return self.groups
+        return max(1, min(GROUPS_A_UNIT, size // (TIMES_WITHIN * max(1, beyond)))) * self.units
 
     def rate(self, name: str) -> Rate:
         """The rate of a probe, in its units a second."""

@@ -60,6 +60,8 @@ _ANYWHERE = """
 typedef VEC anywhere __attribute__((aligned(sizeof(REAL)), may_alias));
 """
 _AT = "*(__global anywhere {}*) &"
+_COLUMNS = "for (int i = 0; i < n; ++i) {{ VEC v = x[(i & ({0} - 1)) * PITCH + i / {0} * SPAN]; COLUMN }}"
+_LONE = "for (int i = 0; i + CHAINS <= n; i += CHAINS) {{ {} }}"
 _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
     "overlap": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { BOTH }",
@@ -68,8 +70,10 @@ _BODIES = {
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
     f" {_AT.format('')}q[i * 64] = {_AT.format('')}q[i * 64] + p[r & 63] * {_AT.format('const ')}p[i * 64];",
-    "columns": "for (int i = 0; i < n; ++i) { VEC v = x[(i & (ROWS - 1)) * PITCH + i / ROWS * SPAN]; COLUMN }",
-    "lone": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LONE }",
+    "columns": _COLUMNS.format("ROWS"),
+    "memory_columns": _COLUMNS.format("MEMORY_ROWS"),
+    "lone": _LONE.format("LONE"),
+    "memory_lone": _LONE.format("MEMORY_LONE"),
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
 }
 
@@ -87,8 +91,10 @@ def written(dtype: str, lanes: int, quirks: Quirks) -> tuple[str, dict[str, str]
 class CoreBench:
     """Makes the probes of a core for the vectors of a bench, and for scalars."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, outside: int) -> None:
         self.bench = bench
+        self.outside = outside
+        """Bytes that no cache holds."""
         self.scalars = Bench(bench.device, bench.dtype, 1, bench.group)
 
     def probes(self) -> Iterator[tuple[str, Probe]]:
@@ -117,6 +123,10 @@ class CoreBench:
         yield "unforeseen", self.bench.probe(core, "probe_columns", 1, lines, lines * each, own + BYTES)
         lines = self._far_rows * ROW // self.bench.line
         yield "lone_line", self.bench.probe(core, "probe_lone", 1, lines, lines, self._far_rows * ROW)
+        size = self._memory_rows * ROW
+        lines = size // self.bench.line
+        yield "unforeseen_memory", self.bench.probe(core, "probe_memory_columns", 1, lines, lines * each, size)
+        yield "lone_memory_line", self.bench.probe(core, "probe_memory_lone", 1, lines, lines, size)
 
     def functions(self, bench: Bench) -> Iterator[tuple[str, Probe]]:
         """The probes of what cascades compute besides sums and products, on a bench's vectors."""
@@ -130,6 +140,11 @@ class CoreBench:
         _, own = self._columns
         shared = max((cache.size for cache in caches(self.bench.device) if cache.shared), default=0)
         return 1 << (math.isqrt(own * max(shared, own * TIMES_OWN**2)) // ROW - 1).bit_length()
+
+    @property
+    def _memory_rows(self) -> int:
+        """Rows of a matrix that no cache holds; a power of two."""
+        return 1 << (self.outside // ROW).bit_length() - 1
 
     @property
     def _columns(self) -> tuple[int, int]:
@@ -159,13 +174,16 @@ class CoreBench:
     def _core(self) -> Loaded:
         lanes = self.bench.lanes
         chains = range(ACCUMULATORS)
+        lone = " ".join(f"a{k} += x[((i + {k}) & ({{0}} - 1)) * PITCH + (i + {k}) / {{0}} * SPAN];" for k in chains)
         words = {
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
             "ROWS": str(self._columns[1] // ROW),
             "PITCH": str(self._rows),
             "SPAN": str(self.bench.line // (lanes * np.dtype(self.bench.dtype).itemsize) or 1),
-            "LONE": " ".join(f"a{k} += x[((i + {k}) & (FAR_ROWS - 1)) * PITCH + (i + {k}) / FAR_ROWS * SPAN];" for k in chains),
+            "LONE": lone.format("FAR_ROWS"),
             "FAR_ROWS": str(self._far_rows),
+            "MEMORY_LONE": lone.format("MEMORY_ROWS"),
+            "MEMORY_ROWS": str(self._memory_rows),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "PAGES": " ".join(f"a{k} += x[(i + {k}) * {self._rows}];" for k in chains),
             "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from ...schedule.tree.nest import For, Nest, Node, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers
+from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
 from .occupancy import Occupancy
@@ -116,22 +116,6 @@ def groups_of(body: Sequence[Node]) -> int:
     return math.prod(axes.values())
 
 
-def makespan(groups: int, threads: int, parts: tuple[int, int]) -> int:
-    """Groups that the busiest of some threads runs, each taking a part of the rest when it is free: at most the first of ``parts`` for each
-    thread while few are left, the second while many are.
-    """
-    few, many = parts
-    ends = [(0, k) for k in range(threads)]
-    rest = groups
-    while rest:
-        most = few if rest <= many * threads else many
-        taken = min(most * threads, -(-rest // threads))
-        end, thread = heapq.heappop(ends)
-        heapq.heappush(ends, (end + taken, thread))
-        rest -= taken
-    return max(end for end, _ in ends)
-
-
 @dataclass(frozen=True)
 class _CorePart:
     """What one kernel makes of the time of one core that would do all of its work alone."""
@@ -161,16 +145,17 @@ class _Timing:
     def parts(self, body: tuple[Node, ...], groups: int, before: tuple[Node, ...]) -> list[BlockTime]:
         """The blocks of one kernel of so many groups, which runs after another one."""
         cores = self.machine.cores
-        stretch = makespan(groups, cores, self.machine.group_parts) * cores / groups
         busy = min(groups, cores)
-        share = stretch / cores
-        part = _CorePart(share, share * busy / self.machine.together(busy), Occupancy.of(self.nest, body, groups, self.machine))
-        found = list(blocks(self.nest, body))
+        items = Occupancy.of(self.nest, body, groups, self.machine)
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         levels = self.machine.levels
         for inner, outer in pairwise(levels):
             fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold, before=before)
-        return [self._part(block, fetched, part) for block in found]
+        found = []
+        for block in blocks(self.nest, body):
+            share = busiest_share(block, groups, cores, self.machine.group_parts) / cores
+            found.append(self._part(block, fetched, _CorePart(share, share * busy / self.machine.together(busy), items)))
+        return found
 
     def _part(self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart) -> BlockTime:
         cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
@@ -178,20 +163,21 @@ class _Timing:
         operations = sum(part * straight.issued for part, straight in cases) * block.trips * block.entries
         memory: dict[str, float] = {}
         moved: dict[str, float] = {}
-        misses = 0.0
+        misses: dict[str, float] = {}
         for level in self.machine.levels[1:]:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
             moved[level.name] = sum(f.lines for f in lines)
             part = of.share if level.shared else of.own
             memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * part
             if level.shared:
-                misses = max(misses, sum(f.lines * f.unforeseen for f in lines if not f.written))
+                misses[_waiting(self.machine, level)] = sum(f.lines * f.unforeseen for f in lines if not f.written)
         if of.items is not None:
             work = sum(part * straight.iteration for part, straight in cases) * block.trips * block.entries
-            core, misses = of.items.core(block, self.machine, work, core), 0.0
+            core, misses = of.items.core(block, self.machine, work, core), {}
             memory |= self._of_items(block, of.items, memory, sum(part * straight.loads for part, straight in cases), of.share)
         first = block.lines[0].statement
-        waiting = stalled(self.machine.seconds("unforeseen"), self.machine.figure("lookahead_operations"), core, operations, misses)
+        ahead = self.machine.figure("lookahead_operations")
+        waiting = max((stalled(self.machine.seconds(name), ahead, core, operations, n) for name, n in misses.items()), default=0.0)
         loss = self.machine.figure("overlap_loss")
         stretch = of.share * self.machine.cores
         return BlockTime(first.einsum, first.role, (core + waiting) * of.own, memory, loss, _code_figures(cases, block), moved, stretch)
@@ -235,12 +221,22 @@ def seconds_a_line(machine: Machine, level: MemoryLevel, fetched: Fetched) -> fl
     """Seconds that a level needs to hand over one line, and to take it back if it was written; from beyond a core's own
     caches more for the first line of a far row, and for a line that nobody foresaw: a core waits for few of these at a time."""
     line = machine.figure("line_bytes")
-    lone = fetched.unforeseen * machine.seconds("lone_line") if level.shared else 0.0
+    lone = fetched.unforeseen * machine.seconds(_alone(machine, level)) if level.shared else 0.0
     if fetched.written:
         return max(line / level.write, lone)
     near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
     rows = line / max(fetched.run, line) if level.shared and fetched.distance >= machine.figure("far_bytes") else 0.0
     return max(near, rows * machine.seconds("far_line"), lone)
+
+
+def _waiting(machine: Machine, level: MemoryLevel) -> str:
+    """What an operation costs while a line that nobody foresaw comes from this level."""
+    return "unforeseen_memory" if level == machine.levels[-1] else "unforeseen"
+
+
+def _alone(machine: Machine, level: MemoryLevel) -> str:
+    """What such a line costs at the least."""
+    return "lone_memory_line" if level == machine.levels[-1] else "lone_line"
 
 
 def floor_lines(nest: Nest, machine: Machine) -> float:

@@ -100,6 +100,8 @@ class LineTraffic:
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     conflicts: bool = False
     """Whether rows meet in few sets of the cache: the pages of a larger one lie anywhere."""
+    is_last: bool = False
+    """Whether what is beyond the cache is main memory."""
 
     @cached_property
     def registers(self) -> frozenset[str]:
@@ -113,7 +115,7 @@ class LineTraffic:
         there, if both together fit.
         """
         self.found = {}
-        self.conflicts = cache == self.machine.levels[0]
+        self.conflicts, self.is_last = cache == self.machine.levels[0], cache == self.machine.levels[-2]
         capacity = cache.size * self.machine.figure("cache_share")
         own = self.regions(body)
         if not warm or self._claimed(own) > capacity:
@@ -147,7 +149,7 @@ class LineTraffic:
             for place in (*statement.operands, statement.target):
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
-                    alone = unforeseen(self.nest, self.machine, place, (*above, *loops))
+                    alone = unforeseen(self.nest, self.machine, place, (*above, *loops), far=self.is_last)
                     part = Fetched(region.lines * times, region.run, region.distance, region.written, alone)
                     self.found.setdefault(id(statement), []).append(part)
 
@@ -228,8 +230,8 @@ def touched(run: float, line: int, apart: int) -> float:
     return max(1.0, 1 + (run - apart) / line)
 
 
-def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For]) -> float:
-    """The part of the lines of a place that no cache foresees, in the order in which loops touch them.
+def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, far: bool = False) -> float:
+    """The part of the lines of a place that no cache foresees, in the order in which loops touch them; ``far``: from main memory.
 
     What is written out of a loop are streams of their own. Of the loops that turn, the innermost one that moves the place decides: caches
     follow small steps; after a large one the first line of a row comes as a surprise, unless few rows take turns and are followed along
@@ -237,15 +239,21 @@ def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For])
     """
     width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
     line, followed = machine.figure("line_bytes"), machine.figure("followed_rows")
-    run, streams = width, 1
+    run, streams, is_walked = width, 1, False
     for loop in reversed(loops):
         step = abs(stride(nest, place, loop.name) or 0) * width
         if not step or loop.extent == 1:
             continue
         if is_written_out(nest, loop):
             run += step * ((loop.extent or 1) - 1) if step <= run else 0
-        elif step < machine.figure("far_bytes"):
-            return 0.0 if streams <= followed else line / max(run, line)
+        elif step <= run or (step < machine.figure("far_bytes") and not is_walked):
+            if streams > followed:
+                return line / max(run, line)
+            run, is_walked = max(run, step) + step * ((loop.extent or 1) - 1), True
+        elif is_walked:
+            # A piece of a row, and then one of another row: nobody foresees where that one begins, and only from afar it shows.
+            begins = far and step >= machine.figure("far_bytes")
+            return min(1.0, machine.figure("surprising_lines") * line / run) if begins else 0.0
         else:
             streams *= loop.extent or 1
     return line / max(run, line) if streams > followed else 0.0

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pymbolic.mapper import WalkMapper
+from pymbolic.mapper import CombineMapper
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
@@ -29,58 +30,70 @@ from .machine import Machine
 if TYPE_CHECKING:
     from loopy.symbolic import TypeCast
 
+SIMPLE = "+"
+"""What operations are called that one instruction does."""
 
-class _Operations(WalkMapper):  # type: ignore[misc]
-    """Counts the arithmetic of an expression: simple operations, divisions, and calls by function."""
 
-    def __init__(self) -> None:
+class _Operations(CombineMapper):  # type: ignore[misc]
+    """Counts the operations of an expression by what they are and by the loops that move them: a compiler does what a loop does not move
+    once before the loop. Returned is what moves an expression.
+    """
+
+    def __init__(self, moved: Mapping[str, frozenset[str]]) -> None:
         super().__init__()
-        self.simple = 0
-        self.products = 0
-        self.calls: dict[str, int] = {}
+        self.moved = moved
+        """Operand -> the loops that move its place."""
+        self.found: Counter[tuple[str, frozenset[str]]] = Counter()
+        """(function, or :data:`SIMPLE`; the loops that move it) -> how many."""
 
-    def map_sum(self, expr: Sum) -> None:
-        self.simple += len(expr.children) - 1
-        super().map_sum(expr)
+    def combine(self, values: Iterable[frozenset[str]]) -> frozenset[str]:
+        return frozenset[str]().union(*values)
 
-    def map_product(self, expr: Product) -> None:
-        self.simple += len(expr.children) - 1
-        self.products += 1
-        super().map_product(expr)
+    def map_constant(self, _: object) -> frozenset[str]:
+        return frozenset()
 
-    def map_quotient(self, expr: Quotient) -> None:
-        self.called(DIVISION)
-        super().map_quotient(expr)
+    def map_variable(self, expr: Variable) -> frozenset[str]:
+        return self.moved.get(expr.name, frozenset([expr.name]))
 
-    def map_power(self, expr: Power) -> None:
-        self.called("pow")
-        super().map_power(expr)
+    def map_sum(self, expr: Sum | Product) -> frozenset[str]:
+        """Of several terms the first two are added first."""
+        parts: list[frozenset[str]] = [self.rec(child) for child in expr.children]
+        first, *others = parts
+        for other in others:
+            first |= other
+            self.found[SIMPLE, first] += 1
+        return first
 
-    def map_type_cast(self, expr: TypeCast) -> None:
-        self.simple += 1
-        self.rec(expr.child)
+    map_product = map_sum
 
-    def map_comparison(self, expr: Comparison) -> None:
-        self.simple += 1
-        super().map_comparison(expr)
+    def map_quotient(self, expr: Quotient) -> frozenset[str]:
+        return self._done(DIVISION, expr.numerator, expr.denominator)
 
-    def map_if(self, expr: If) -> None:
-        self.simple += 1
-        super().map_if(expr)
+    def map_power(self, expr: Power) -> frozenset[str]:
+        return self._done("pow", expr.base, expr.exponent)
 
-    def map_call(self, expr: Call) -> None:
+    def map_type_cast(self, expr: TypeCast) -> frozenset[str]:
+        return self._done(SIMPLE, expr.child)
+
+    def map_comparison(self, expr: Comparison) -> frozenset[str]:
+        return self._done(SIMPLE, expr.left, expr.right)
+
+    def map_if(self, expr: If) -> frozenset[str]:
+        return self._done(SIMPLE, expr.condition, expr.then, expr.else_)
+
+    def map_call(self, expr: Call) -> frozenset[str]:
         name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
         function = FUNCTIONS.get(name) or IN_KERNELS.get(name)
         if name == WIDENED:
-            self.simple += 1
-        elif function is None or (function.cost != "" and not function.is_argument(name)):
-            self.called(function.name if function is not None else name)
-        for parameter in expr.parameters:
-            self.rec(parameter)
+            return self._done(SIMPLE, *expr.parameters)
+        if function is None or (function.cost != "" and not function.is_argument(name)):
+            return self._done(function.name if function is not None else name, *expr.parameters)
+        return self.combine(map(self.rec, expr.parameters))
 
-    def called(self, name: str) -> None:
-        """One more call."""
-        self.calls[name] = self.calls.get(name, 0) + 1
+    def _done(self, what: str, *children: object) -> frozenset[str]:
+        moved = self.combine(map(self.rec, children))
+        self.found[what, moved] += 1
+        return moved
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,7 @@ class Straight:
         if any(line.lane is not None or line.unrolled for line in self.block.lines):
             return 1
         for line in self.block.lines:
-            if not all(map(self.machine.is_vectorised, _calls(line))):
+            if not all(self.machine.is_vectorised(name) for name, _ in _operations(line) if name != SIMPLE):
                 return 1
             steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
             target = stride(self.nest, line.statement.target, loop.name)
@@ -198,37 +211,34 @@ class Straight:
         return counts
 
     def _compute(self, line: CodeLine, counts: _Counts) -> None:
-        found = _Operations()
-        found(line.statement.value)
-        pieces = self._pieces(line) * line.copies
         reduce = line.statement.reduce
-        if reduce == ADD.name and isinstance(line.statement.value, Product):
-            # The last multiplication becomes one operation with the addition; the others are done once for what they depend on.
-            counts.arithmetic += pieces + pieces / line.copies * self._partial_products(line)
-        else:
-            counts.arithmetic += pieces * (found.simple + (reduce is not None and REDUCTIONS[reduce].cost is None))
+        pieces = self._pieces(line) * line.copies
+        found = _operations(line)
+        if reduce is not None and REDUCTIONS[reduce].cost is None:
+            # A multiplication that comes last becomes one operation with the addition.
+            counts.arithmetic += pieces
+            if reduce == ADD.name and isinstance(line.statement.value, Product):
+                found -= Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len))])
         lanes = line.width * self.vectorised
-        for name, count in _calls(line).items():
-            if line.lane is not None and not line.is_vector and not self.machine.is_vectorised(name):
-                counts.functions += line.copies * line.width * count * self.machine.function(name, 1)
+        for (name, moved), count in found.items():
+            times = self._times(line, moved) * count
+            if name == SIMPLE:
+                counts.arithmetic += times
+            elif line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
+                counts.functions += times / self._pieces(line) * line.width * self.machine.function(name, 1)
             else:
-                counts.functions += pieces * count * self.machine.function(name, lanes)
+                counts.functions += times * self.machine.function(name, lanes)
         loop = self.block.loop
         turning = sum(loop is not None and loop.name in guard.variables for guard in line.statement.guards)
         counts.other += line.copies * turning * 2
 
-    def _partial_products(self, line: CodeLine) -> float:
-        value = line.statement.value
-        assert isinstance(value, Product)
-        places = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
-        seen: frozenset[str] = frozenset()
-        count = 0.0
-        for position, factor in enumerate(value.children[:-1]):
-            if isinstance(factor, Variable) and factor.name in places:
-                seen |= variables(places[factor.name])
-            if position:
-                count += math.prod(n for name, n in line.counts.items() if name in seen)
-        return count
+    def _times(self, line: CodeLine, moved: frozenset[str]) -> float:
+        """How often an operation is done in an iteration of the block that these loops move: what the block's own loop does not move is
+        done before it."""
+        copies = line.copies if moved.issuperset(line.counts) else math.prod(n for name, n in line.counts.items() if name in moved)
+        loop = self.block.loop
+        before = loop is not None and loop.name not in moved
+        return copies * self._pieces(line) / (max(1.0, self.block.trips) if before else 1.0)
 
     def _load(self, line: CodeLine, place: Place, counts: _Counts, written: set[str]) -> None:
         moved = variables(place)
@@ -395,12 +405,17 @@ class Straight:
                 yield line
 
 
-def _calls(line: CodeLine) -> dict[str, int]:
-    """Functions that a statement calls, that of its reduction among them."""
-    found = _Operations()
-    found(line.statement.value)
+def _operations(line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
+    """The operations of a statement with the loops that move them, functions of its reduction among them."""
+    written = line.statement.target.source
+    every = frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
+    moved = {operand_name(k): every if p.source == written else variables(p) for k, p in enumerate(line.statement.operands)}
+    operations = _Operations(moved)
+    value = operations.rec(line.statement.value)
     cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
-    return found.calls if cost is None else {**found.calls, cost: found.calls.get(cost, 0) + 1}
+    if cost is not None:
+        operations.found[cost, value | every] += 1
+    return operations.found
 
 
 def _held(line: CodeLine, place: Place) -> float:

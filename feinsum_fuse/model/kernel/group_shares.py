@@ -1,0 +1,83 @@
+"""How work-groups fall on cores: in parts, one after another, and not all of them with the same work."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ...formats.affine import Affine
+from .basic_blocks import BasicBlock
+
+MOST_GROUPS = 1 << 16
+"""Groups beyond which single ones are not looked at: the busiest core has its even share but for a part that no measurement shows."""
+
+
+def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int, int]) -> float:
+    """How many times an even share of a block's work the busiest thread has, of a kernel of so many groups.
+
+    A group of a ragged tile has less work than the others: of 135 rows in three groups of 64, the last has 7, and the first two take as
+    long as two whole ones. ``parts``: as in :func:`makespan`.
+    """
+    ordered = sorted((loop for loop in block.above if loop.binding.startswith("group.")), key=lambda loop: loop.binding, reverse=True)
+    inner = [loop for line in block.lines for loop in (*block.above, *line.unrolled, *((line.lane,) if line.lane else ()))]
+    names = {loop.name for loop in ordered}
+    limits = {limit for loop in inner for limit in loop.limits if names.intersection(limit.variables)}
+    sizes = tuple((loop.name, loop.extent or 1) for loop in ordered)
+    even = makespan(groups, threads, parts) * threads / groups
+    if not limits or np.prod([size for _, size in sizes]) != groups or not 1 < groups <= MOST_GROUPS:
+        return even
+    extents = tuple(sorted({loop.name: loop.extent or 1 for loop in inner}.items()))
+    work = _work(sizes, tuple(sorted(limits)), extents)
+    return makespan_of(work, threads, parts) * threads / sum(work) if sum(work) else even
+
+
+@lru_cache(maxsize=256)
+def _work(sizes: tuple[tuple[str, int], ...], limits: tuple[Affine, ...], extents: tuple[tuple[str, int], ...]) -> tuple[float, ...]:
+    """The part of a whole group's iterations that each group has, in the order in which groups start.
+
+    Limits that move with the same group loops are those of one index, written at several loops: the one that leaves least decides.
+    """
+    grid = dict(zip((name for name, _ in sizes), np.meshgrid(*(np.arange(n) for _, n in sizes), indexing="ij"), strict=True))
+    known = dict(extents)
+    least: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
+    for limit in limits:
+        spare = limit.constant + sum(factor * grid[name] for name, factor in limit.terms if name in grid)
+        steps = [factor * (known.get(name, 1) - 1) for name, factor in limit.terms if name not in grid]
+        low, high = sum(min(0, step) for step in steps), sum(max(0, step) for step in steps)
+        part = np.clip((high + spare + 1) / (high - low + 1), 0, 1)
+        key = tuple((name, factor) for name, factor in limit.terms if name in grid)
+        least[key] = np.minimum(least.get(key, part), part)
+    every = np.ones([n for _, n in sizes])
+    for part in least.values():
+        every = every * part
+    return tuple(every.ravel().tolist())
+
+
+def makespan(groups: int, threads: int, parts: tuple[int, int]) -> int:
+    """Groups that the busiest of some threads runs, all having the same work (:func:`makespan_of`)."""
+    return round(_longest(range(groups + 1), threads, parts))
+
+
+def makespan_of(work: Sequence[float], threads: int, parts: tuple[int, int]) -> float:
+    """Work of the busiest of some threads, each taking a part of the groups that are left when it is free: at most the first of ``parts``
+    for each thread while few are left, the second while many are.
+    """
+    return _longest(tuple(itertools.accumulate(work, initial=0.0)), threads, parts)
+
+
+def _longest(before: Sequence[float], threads: int, parts: tuple[int, int]) -> float:
+    """The same, of the work in front of each group and behind the last."""
+    few, many = parts
+    ends = [(0.0, k) for k in range(threads)]
+    done, groups = 0, len(before) - 1
+    while done < groups:
+        most = few if groups - done <= many * threads else many
+        taken = min(most * threads, -(-(groups - done) // threads))
+        end, thread = heapq.heappop(ends)
+        heapq.heappush(ends, (end + before[done + taken] - before[done], thread))
+        done += taken
+    return max(end for end, _ in ends)
