@@ -1,7 +1,7 @@
 """Draws what :doc:`pages` and the front page show: ``python doc/pages.py``. Needs chromium and the extra ``test``.
 
 The demo is run once, by ``report`` as anybody would, into an archive of its own; ``doc/demo.svg`` is its chart of times, and
-``doc/screens/`` has five pages as chromium shows them.
+``doc/screens/`` has five pages as chromium shows them. ``doc/memory.svg`` needs no run.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.pages import figures
 from feinsum_fuse.pages.browser.application import application
+from feinsum_fuse.pages.memory import course_of
 from feinsum_fuse.pages.picture import picture
 from feinsum_fuse.pages.subject import Case
+from feinsum_fuse.report.predicted import Predicted
 from feinsum_fuse.report.trial import run
 
 DOC = Path(__file__).resolve().parent
@@ -53,8 +55,17 @@ def demo(url: str) -> None:
     print(trials)
 
 
+def memory() -> None:
+    """``doc/memory.svg``: the buffer of a fused mapping as its loops run."""
+    spec = ff.load(*(DOC.parent / "examples" / "matvecs" / f"{part}.yaml" for part in ("workload", "arch", "mapping")))
+    cascade = ff.cascade(spec)
+    case = Case("fused", "memory", spec, cascade, Predicted.of(spec, cascade))
+    (DOC / "memory.svg").write_bytes(picture(course_of(case, "OnChipBuffer")))
+
+
 def main() -> None:
     """All of it."""
+    memory()
     program = shutil.which("chromium")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         url, file = "facts.sqlite3", f"{folder}/report.html"

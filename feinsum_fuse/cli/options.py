@@ -6,9 +6,22 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def _picture(file: Path | None) -> Path | None:
+    """A picture's name, which says what it is; whether a folder can be written is not asked here."""
+    if file is not None and file.suffix.lower() not in (".svg", ".png") and not file.is_dir():
+        raise typer.BadParameter(f"{file} does not say what it is; name it {file.name}.svg or {file.name}.png")
+    return file
+
+
+def picture_option(what: str) -> Any:
+    """The option ``--svg FILE`` or ``--png FILE``: the name of the file says which it is, and nothing else is taken."""
+    return typer.Option("--svg", "--png", metavar="FILE", callback=_picture, help=f"{what}, as .svg or .png: the name says which.")
+
 
 FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILES", help="YAML files; together they hold workload, arch, mapping, renames, opencl.")

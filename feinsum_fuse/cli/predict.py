@@ -26,6 +26,7 @@ from .options import (
     TopKeyOption,
     combinations,
     dtypes,
+    picture_option,
     variables,
 )
 
@@ -42,9 +43,8 @@ def command(
     include_dir: IncludeDirOption = None,
     top_key: TopKeyOption = None,
     sweep: SweepOption = None,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", "--png", metavar="FILE", help="With --sweep: draw predicted times over the values.")
-    ] = None,
+    svg: Annotated[Path | None, picture_option("Draw predicted times over --sweep, or what --memory holds as loops run")] = None,
+    memory: Annotated[str | None, typer.Option("--memory", metavar="MEMORY", help="Whose tiles --svg draws, of one mapping.")] = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     cold: Annotated[bool, typer.Option("--cold", help="For caches that are empty at first.")] = False,
@@ -60,9 +60,11 @@ def command(
     if sweep:
         _emit_sweep(_swept(load, given, sweep, types, cold=cold), svg, as_json)
         return
-    if svg is not None:
-        raise typer.BadParameter("there is nothing to draw without --sweep", param_hint="--svg")
+    if (svg is None) != (memory is None):
+        raise typer.BadParameter("a picture is of --sweep, or of a --memory of one mapping", param_hint="--svg")
     found = load(given).specs
+    if svg is not None and memory is not None:
+        _draw_memory(found, memory, types, cold, svg)
     predictions: dict[str, Told] = {}
     refused: dict[str, Error] = {}
     for label, spec in found.items():
@@ -77,6 +79,23 @@ def command(
         fail(f"{label}: {why}")
     if refused:
         raise typer.Exit(1)
+
+
+def _draw_memory(found: Mapping[str, Spec], memory: str, types: dict[str, str], cold: bool, file: Path) -> None:
+    """The picture of the one mapping's tiles in a memory."""
+    import feinsum_fuse as ff
+
+    from ..pages.memory import course_of
+    from ..pages.picture import charted
+    from ..pages.subject import Case
+    from ..report.predicted import Predicted
+
+    if len(found) != 1:
+        raise typer.BadParameter(f"one mapping is drawn, and {len(found)} were given", param_hint="--memory")
+    ((label, spec),) = found.items()
+    cascade = ff.cascade(spec)
+    case = Case(label, "mapping", spec, cascade, Predicted.of(spec, cascade, cold=cold), cold=cold)
+    draw(file, charted(course_of(case, memory), file))
 
 
 class Told(NamedTuple):

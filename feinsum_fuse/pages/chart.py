@@ -10,10 +10,15 @@ from typing import Literal
 
 from ..formats.writing.amounts import amount
 
-Kind = Literal["points", "line", "steps", "bars"]
+Kind = Literal["points", "line", "steps", "bars", "spans"]
+"""A span is a bar between the places of its ``x_range`` and the heights of its ``y_range``."""
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442")
 """Colours that people with any colour vision tell apart (Okabe and Ito, "Color Universal Design", 2008)."""
 GREY = "#555555"
+MOST_TICKS = 8
+"""Marks of a logarithmic axis: names of more would lie on each other."""
+ROOM = 0.04
+"""Of a logarithmic axis' length, beyond the outermost positions at either end."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,48 @@ class ChartAxis:
         """The title with its unit."""
         return f"{self.title} [{self.unit}]" if self.unit else self.title
 
-    def text(self, value: float) -> str:
+    def text(self, value: float, digits: int = 3) -> str:
         """A position in words."""
         if self.categories:
             return self.categories[round(value)]
         if self.unit == "%":
-            return f"{value:.3g} %"
-        return amount(value, self.unit) if self.unit else f"{value:.6g}"
+            return f"{value:.{digits}g} %"
+        return amount(value, self.unit, digits=digits) if self.unit else f"{value:.{max(6, digits)}g}"
+
+    def ticks(self, low: float, high: float) -> list[tuple[float, str]]:
+        """Where a logarithmic axis between two positions has marks, and what they say: as many as can be read, and no two alike."""
+        places = _powers_of_two(low, high) if self.unit == "bit" else _round_numbers(low, high)
+        texts: list[str] = []
+        for digits in range(3, 16):
+            texts = [self.text(value, digits) for value in places]
+            if len(set(texts)) == len(texts):
+                break
+        return list(zip(places, texts, strict=True))
+
+
+def _powers_of_two(low: float, high: float) -> list[float]:
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
+    if last - first < 1:
+        unit = 1024.0 ** max(0, math.log2(low) // 10)
+        return [unit * value for value in _round_numbers(low / unit, high / unit)]
+    return [2.0**power for power in range(first, last + 1, math.ceil((last - first + 1) / MOST_TICKS))]
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Powers of ten, with 2 and 5 or all digits between them where there is room; within a small factor equal steps."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for digits in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)) if high > 3 * low else ():
+        found = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
+        found = [value for value in found if low <= value <= high]
+        if 2 <= len(found) <= MOST_TICKS:
+            return found
+    if high > 3 * low:
+        every = math.ceil((last - first + 1) / MOST_TICKS)
+        return [10.0**power for power in range(first, last + 1) if not power % every and low <= 10.0**power <= high]
+    rough = (high - low) / MOST_TICKS
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
+    return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 @dataclass(frozen=True)
@@ -51,7 +91,7 @@ class Series:
     notes: tuple[str, ...] = ()
     """What is said of each position beside its figures."""
     x_range: tuple[tuple[float, float], ...] = ()
-    """(low, high) around each position: the bars of its error."""
+    """(low, high) around each position: the bars of its error; of a span, its sides."""
     y_range: tuple[tuple[float, float], ...] = ()
     dashed: bool = False
     width: float = 1.4
@@ -90,6 +130,17 @@ class Chart:
         """That of a series."""
         return self.series[place].colour or PALETTE[place % len(PALETTE)]
 
+    def ends(self, axis: ChartAxis) -> tuple[float, float] | None:
+        """Between which positions one of its logarithmic axes lies; ``None`` for another axis, and where nothing has a place on it."""
+        found: list[float] = []
+        for series in self.series if axis.log else ():
+            values, ranges = (series.x, series.x_range) if axis is self.x else (series.y, series.y_range)
+            found += [value for value in (*values, *(end for pair in ranges for end in pair)) if 0 < value < math.inf]
+        if not found:
+            return None
+        room = max(max(found) / min(found), 1.1) ** ROOM
+        return min(found) / room, max(found) * room
+
     @property
     def head(self) -> list[str]:
         """The columns of its table."""
@@ -109,9 +160,9 @@ class Chart:
         traces = [_trace(self, series, self.colour(place)) for place, series in enumerate(self.series)]
         layout = {
             "title": {"text": escape(self.title), "font": {"size": 15}},
-            "xaxis": _axis(self.x),
-            "yaxis": _axis(self.y),
-            "barmode": "stack" if self.stacked else "group",
+            "xaxis": _axis(self.x, self.ends(self.x)),
+            "yaxis": _axis(self.y, self.ends(self.y)),
+            "barmode": "overlay" if any(s.kind == "spans" for s in self.series) else "stack" if self.stacked else "group",
             "hovermode": "closest",
             "margin": {"l": 80, "r": 20, "t": 50, "b": 80},
             "legend": {"orientation": "h", "y": -0.3},
@@ -120,12 +171,15 @@ class Chart:
         return {"data": traces, "layout": layout}
 
 
-def _axis(axis: ChartAxis) -> dict[str, object]:
+def _axis(axis: ChartAxis, ends: tuple[float, float] | None) -> dict[str, object]:
     found: dict[str, object] = {"title": {"text": escape(axis.label)}, "type": "log" if axis.log else "linear", "automargin": True}
     found["zeroline"] = False
     if axis.categories:
         names, places = list(map(escape, axis.categories)), list(range(len(axis.categories)))
         return {**found, "tickmode": "array", "tickvals": places, "ticktext": names, "range": [-0.5, len(names) - 0.5]}
+    if ends is not None:
+        places, names = [list(each) for each in zip(*axis.ticks(*ends), strict=True)]
+        return {**found, "tickmode": "array", "tickvals": places, "ticktext": names, "range": [math.log10(end) for end in ends]}
     return found if axis.unit == "%" else {**found, "tickformat": "~s", "ticksuffix": axis.unit}
 
 
@@ -136,6 +190,10 @@ def _trace(chart: Chart, series: Series, colour: str) -> dict[str, object]:
     }  # fmt: skip
     if series.kind == "bars":
         return {**trace, "type": "bar", "marker": {"color": colour}}
+    if series.kind == "spans":
+        middles, widths = [(a + b) / 2 for a, b in series.x_range], [b - a for a, b in series.x_range]
+        edges = {"color": colour, "line": {"color": "white", "width": 1}}
+        return {**trace, "type": "bar", "marker": edges, "x": middles, "width": widths, "base": [low for low, _ in series.y_range]}
     mode = "markers" if series.kind == "points" else "lines+markers" if series.marked else "lines"
     trace |= {"type": "scatter", "mode": mode}
     trace |= {"marker": {"color": colour, "size": 9}} if series.kind == "points" else {}

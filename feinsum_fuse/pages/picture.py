@@ -30,6 +30,8 @@ NAME = 36
 """Characters of a name that are shown; tables have all of them."""
 LONG = 14
 """Characters of a category from which on its name is written aslant."""
+MANY = 12
+"""Categories from which on their names stand upright."""
 
 
 def charted(chart: Chart, file: Path) -> bytes:
@@ -96,14 +98,17 @@ def _draw(chart: Chart, figure: Figure) -> None:
     for place, series in enumerate(chart.series):
         if series.kind == "bars":
             drawn = _bars(axes, chart, series, chart.colour(place), bars.index(series), len(bars), standing)
-            for number, bar in enumerate(drawn):
-                bar.set_gid(f"{chart.key}-{place}-{number}")
+        elif series.kind == "spans":
+            drawn = _spans(axes, series, chart.colour(place))
         else:
+            drawn = None
             _marks(axes, series, chart.colour(place), f"{chart.key}-{place}")
+        for number, bar in enumerate(drawn or ()):
+            bar.set_gid(f"{chart.key}-{place}-{number}")
     if chart.x.categories:
         axes.set_xlim(-0.5, len(chart.x.categories) - 0.5)
-    _ticks(axes.xaxis, chart.x)
-    _ticks(axes.yaxis, chart.y)
+    _ticks(axes.xaxis, chart.x, chart.ends(chart.x))
+    _ticks(axes.yaxis, chart.y, chart.ends(chart.y))
     if len(chart.series) > 1:
         figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
 
@@ -118,6 +123,14 @@ def _bars(axes: Axes, chart: Chart, series: Series, colour: str, number: int, co
         for x, height in zip(series.x, heights, strict=True):
             standing[round(x)] += height
     return drawn
+
+
+def _spans(axes: Axes, series: Series, colour: str) -> BarContainer:
+    """Bars between the sides of their ranges; their white edges tell one from the next."""
+    left, widths = [a for a, _ in series.x_range], [b - a for a, b in series.x_range]
+    low = [a for a, _ in series.y_range]
+    name = shortened(series.name, NAME)
+    return axes.bar(left, series.y, widths, bottom=low, align="edge", color=colour, edgecolor="white", linewidth=0.5, label=name)
 
 
 def _marks(axes: Axes, series: Series, colour: str, name_in_file: str) -> None:
@@ -151,27 +164,19 @@ def _arms(middle: tuple[float, ...], ranges: tuple[tuple[float, float], ...]) ->
     return [[max(0.0, at - low) for at, (low, _) in pairs], [max(0.0, high - at) for at, (_, high) in pairs]]
 
 
-def _ticks(axis: Axis, what: ChartAxis) -> None:
+def _ticks(axis: Axis, what: ChartAxis, ends: tuple[float, float] | None) -> None:
     """Names, or numbers with the prefix of their unit."""
-    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import EngFormatter, NullLocator
 
     if what.categories:
         names = [shortened(name, NAME) for name in what.categories]
-        aslant = max(map(len, names)) * len(names) > 5 * LONG
-        axis.set_ticks(range(len(names)), names, rotation=30 if aslant else 0, ha="right" if aslant else "center")
-        return
-    if what.unit == "%":
-        return
-    if what.unit == "bit" and what.log:
-        axis.set_major_locator(LogLocator(base=2))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: what.text(value)))
+        aslant, many = max(map(len, names)) * len(names) > 5 * LONG, len(names) > MANY
+        alignment = "right" if aslant and not many else "center"
+        axis.set_ticks(range(len(names)), names, rotation=90 if many else 30 if aslant else 0, ha=alignment, fontsize=6 if many else 9)
+    elif ends is not None:
+        places, texts = zip(*what.ticks(*ends), strict=True)
         axis.set_minor_locator(NullLocator())
-        return
-    axis.set_major_formatter(EngFormatter(unit=what.unit))
-    low, high = axis.get_view_interval()
-    if what.log and high > 30 * low > 0:
-        axis.set_minor_formatter(NullFormatter())
-    elif what.log:
-        if high > 4 * low > 0:  # names of all of them would lie on each other
-            axis.set_minor_locator(LogLocator(subs=(2.0, 3.0, 5.0)))
-        axis.set_minor_formatter(EngFormatter(unit=what.unit))
+        axis.set_ticks(places, texts)
+        axis.set_view_interval(*ends, ignore=True)
+    elif what.unit != "%":
+        axis.set_major_formatter(EngFormatter(unit=what.unit))

@@ -22,6 +22,7 @@ from ..schedule.target import Target
 from . import figures
 from .chart import Chart
 from .listing import Listing, Marks, listing
+from .memory import courses
 from .picture import embedded
 from .rendering import environment, plotly, policy, text
 from .subject import Case, Course
@@ -125,7 +126,7 @@ def page(report: Report) -> str:
 def _shown(case: Case, target: Target) -> ShownCase:
     tree = annotated(case.placed or case.spec, case.prediction)
     kernel = listing(case.spec, target)
-    charts = [ShownChart.of(chart) for chart in figures.shares(case)]
+    charts = [ShownChart.of(chart) for chart in (*figures.shares(case), *courses(case))]
     return ShownCase(case, tree, kernel, Marks(case.key, tree, kernel), charts, _figures(case))
 
 

@@ -63,6 +63,8 @@ def test_the_source_is_opencl(invoke: Invoke, matvecs: list[str]) -> None:
 def test_show_draws(invoke: Invoke, matvecs: list[str], tmp_path: Path) -> None:
     assert invoke("show", *matvecs, "--png", tmp_path / "tree.png").code == 0
     assert (tmp_path / "tree.png").read_bytes()[:4] == b"\x89PNG"
+    unsaid = invoke("show", *matvecs, "--png", tmp_path / "tree")
+    assert unsaid.code == 2 and "tree does not say what it is" in " ".join(unsaid.err.split())
     for name, files in (("tree", matvecs), ("cascade", matvecs[:1])):
         drawing = tmp_path / f"{name}.svg"
         ended = invoke("show", *files, "--svg", drawing)

@@ -96,3 +96,11 @@ def test_what_is_no_mapping_is_left_out_with_its_reason(invoke: Invoke, files: l
 
 def test_a_picture_of_nothing_is_a_usage_error(invoke: Invoke, files: list[str]) -> None:
     assert invoke("predict", *files, "--svg", "out.svg").code == 2
+    assert invoke("predict", *files, "--memory", "Buffer").code == 2
+
+
+def test_a_memory_is_drawn_as_loops_run(invoke: Invoke, root: Path, tmp_path: Path) -> None:
+    files = [str(root / "examples" / "matvecs" / f"{part}.yaml") for part in ("workload", "arch", "mapping")]
+    assert invoke("predict", *files, "--memory", "OnChipBuffer", "--svg", tmp_path / "course.svg").code == 0
+    assert "at most 264 B of 524 kB" in (tmp_path / "course.svg").read_text()
+    assert "holds nothing in L9" in invoke("predict", *files, "--memory", "L9", "--svg", tmp_path / "course.svg").err

@@ -5,10 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
+from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
-from feinsum_fuse.pages.chart import Chart, ChartAxis, Series
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.pages.chart import MOST_TICKS, Chart, ChartAxis, Series
+from feinsum_fuse.pages.memory import course_of, courses
 from feinsum_fuse.pages.picture import picture
+from feinsum_fuse.pages.subject import Case
+from feinsum_fuse.report.predicted import Predicted
 from tests.pages.hostile import NAMES
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,3 +85,39 @@ def test_bars_tell_too_and_what_has_no_place_takes_no_other_ones_figures() -> No
     )
     told = re.findall(r"<title>([^<]*)</title>", drawn.decode())
     assert sorted(told) == ["&lt;one&gt;\nL1\n1 ms", "&lt;one&gt;\nMAC\n2 ms", "s\n2\n4", "two\nL1\n1 ms", "two\nMAC\n2 ms"]
+
+
+@pytest.mark.parametrize("unit", ["s", "bit", "op/s"])
+@pytest.mark.parametrize("ends", [(8.1e-3, 1.6e-2), (5e-3, 4.2e-2), (1e-12, 1e9), (1.0001e-3, 1.0002e-3), (1.0, 3.2), (7e4, 9e6)])
+def test_a_logarithmic_axis_has_a_few_marks_with_units_and_no_two_alike(unit: str, ends: tuple[float, float]) -> None:
+    found = ChartAxis("a", unit, log=True).ticks(*ends)
+    places, texts = [place for place, _ in found], [text for _, text in found]
+    assert 2 <= len(found) <= MOST_TICKS + 1
+    assert places == sorted(places) and all(ends[0] * (1 - 1e-9) <= place <= ends[1] * (1 + 1e-9) for place in places)
+    assert len(set(texts)) == len(texts) and all(text.endswith(unit) for text in texts)
+
+
+def test_the_page_and_the_picture_have_the_same_marks() -> None:
+    points = Series("m", "points", (1.0, 2.0), (4e-3, 8e-3), y_range=((3e-3, 6e-3), (8e-3, 9e-3)))
+    chart = Chart("p", "P", ChartAxis("x"), ChartAxis("y", "s", log=True), (points,))
+    axis = chart.plotly()["layout"]["yaxis"]  # type: ignore[index]
+    assert axis["ticktext"] == [f"{number} ms" for number in range(3, 10)]
+    assert set(axis["ticktext"]) <= set(texts(picture(chart)))
+
+
+def test_tiles_of_a_memory_stand_on_each_other_from_step_to_step(root: Path) -> None:
+    spec = ff.load(*(root / "examples" / "matvecs" / f"{part}.yaml" for part in ("workload", "arch", "mapping")))
+    cascade = ff.cascade(spec)
+    case = Case("fused", "m1", spec, cascade, Predicted.of(spec, cascade))
+    (chart,) = courses(case)
+    assert chart == course_of(case, "OnChipBuffer") and "at most 264 B of 524 kB" in chart.title
+    spans = {series.name: list(zip(series.x_range, series.y_range, strict=True)) for series in chart.series}
+    assert spans["WA"][0] == ((-0.5, 2.5), (4.0, 260.0)) and spans["I"][0] == ((-0.5, 0.5), (260.0, 264.0))
+    for step in range(len(chart.x.categories)):
+        standing = sorted(y for found in spans.values() for x, y in found if x[0] < step < x[1])
+        assert standing[0][0] == 0.0 and all(low[1] == high[0] for low, high in pairwise(standing))
+    bars = chart.plotly()["data"][0]  # type: ignore[index]
+    assert (bars["type"], bars["width"][0], bars["base"][0]) == ("bar", 1.0, 260.0)
+    assert "WA: EinsumA nA=0 nI=0 to EinsumA nA=0 nI=2, 4.49 ns of the steps that are drawn" in [row[3] for row in chart.rows()]
+    with pytest.raises(ff.ModelError, match="holds nothing in OffChipBuffer"):
+        course_of(case, "OffChipBuffer")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
 
     from ...formats.spec import Spec
     from ...mapper.curves import Curve
-    from ...mapper.result import Result
-    from ...pages.subject import Case, Course
-    from ...report.predicted import Predicted
+    from ...pages.subject import Case
     from ...report.trial import Trials
 
 
@@ -66,7 +63,9 @@ def command(
     what the model says and what the archive knows. Needs the extra report.
     """
     from ...device.catalogue import DeviceInfo, find_device, target
+    from ...mapper.result import Result
     from ...pages.report import Report, page
+    from ...pages.subject import Course
 
     chosen = find_device(device)
     check_places(None, output)
@@ -85,8 +84,8 @@ def command(
         trials=trials,
         facts=facts,
         curves=_curves(inputs.written, curve),
-        results=_results(search or ()),
-        courses=[_course(file) for file in tuned or ()],
+        results={file.name: Result.load(file) for file in search or ()},
+        courses=[Course.read(file) for file in tuned or ()],
     )
     with Stage("writing the page", progress):
         text = page(found)
@@ -128,42 +127,25 @@ def _cases(inputs: Inputs, trials: Trials | None, cold: bool) -> tuple[Case, ...
     """Every mapping, with its trial if there was one."""
     from ...cascades.reading.reader import cascade
     from ...pages.subject import Case
+    from ...report.predicted import Predicted
 
     if trials is not None:
         return tuple(
             Case(t.label, f"mapping-{n}", t.spec, cascade(t.spec), t.predicted, t.note, t.measurement, cold)
             for n, t in enumerate(trials.trials, 1)
         )
-    return tuple(
-        Case(label, f"mapping-{n}", spec, cascade(spec), *_predicted(spec, cold), None, cold)
-        for n, (label, spec) in enumerate(inputs.specs.items(), 1)
-    )
-
-
-def _predicted(spec: Spec, cold: bool) -> tuple[Predicted | None, str]:
-    """The prediction, or why there is none."""
-    from ...cascades.reading.reader import cascade
-    from ...report.predicted import Predicted
-
-    try:
-        return Predicted.of(spec, cascade(spec), cold=cold), ""
-    except ModelError as error:
-        return None, str(error)
+    found = []
+    for n, (label, spec) in enumerate(inputs.specs.items(), 1):
+        predicted, why = None, ""
+        try:
+            predicted = Predicted.of(spec, cascade(spec), cold=cold)
+        except ModelError as error:
+            why = str(error)
+        found.append(Case(label, f"mapping-{n}", spec, cascade(spec), predicted, why, None, cold))
+    return tuple(found)
 
 
 def _curves(spec: Spec, memory: str | None) -> list[Curve]:
     from ...mapper.curves import KINDS, curve
 
     return [curve(spec, memory, kind, progress=progress) for kind in KINDS] if memory is not None else []
-
-
-def _results(files: Sequence[Path]) -> dict[str, Result]:
-    from ...mapper.result import Result
-
-    return {file.name: Result.load(file) for file in files}
-
-
-def _course(file: Path) -> Course:
-    from ...pages.subject import Course
-
-    return Course.read(file)

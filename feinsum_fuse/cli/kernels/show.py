@@ -12,7 +12,7 @@ from ... import CascadeError, MappingError, ScheduleError
 from ...progress import Stage
 from ..console import draw, emit, emit_json, note, passing, progress
 from ..inputs import check_variables, specs, with_dtypes
-from ..options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, dtypes, variables
+from ..options import DeviceOption, DtypeOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, dtypes, picture_option, variables
 
 if TYPE_CHECKING:
     from ...formats.spec import Spec
@@ -35,9 +35,7 @@ def command(
     model: Annotated[bool, typer.Option("--model", help="The LoopTree as the model sees it, with the caches that hardware fills.")] = False,
     upto: Annotated[int | None, typer.Option("--upto", metavar="N", min=0, help="Apply only the first N steps.")] = None,
     cold: Annotated[bool, typer.Option("--cold", help="With --model: caches are empty at first.")] = False,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", "--png", metavar="FILE", help="Draw the LoopTree (without a mapping: the cascade).")
-    ] = None,
+    svg: Annotated[Path | None, picture_option("Draw the LoopTree (without a mapping: the cascade)")] = None,
     set_: SetOption = None,
     include_dir: IncludeDirOption = None,
     device: DeviceOption = None,

@@ -12,7 +12,7 @@ import typer
 from ... import SpecError
 from ..console import check_places, draw, emit, emit_json, note, passing
 from ..inputs import check_variables, device_file
-from ..options import DeviceOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, TopKeyOption, variables
+from ..options import DeviceOption, FilesArgument, IncludeDirOption, JsonOption, SetOption, TopKeyOption, picture_option, variables
 from .answers import Standing, data, flipped, mapping_file, text
 from .curves import show_curves
 
@@ -51,7 +51,7 @@ Seconds = Annotated[float | None, typer.Option("--seconds", metavar="S", help="S
 Rows = Annotated[int | None, typer.Option("--max-rows", metavar="N", min=1, help="Hold so many partial mappings at once (20 million).")]
 CurveOf = Annotated[str | None, typer.Option("--curve", metavar="MEMORY", help="Instead: least traffic against the size of this memory.")]
 Against = Annotated[str, typer.Option("--against", metavar="WHAT", help="With --curve: traffic or energy.")]
-Svg = Annotated[Path | None, typer.Option("--svg", "--png", metavar="FILE", help="Draw the curves, or the best LoopTree.")]
+Svg = Annotated[Path | None, picture_option("Draw the curves, or the best LoopTree")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best mapping as YAML, for run.")]
 
 

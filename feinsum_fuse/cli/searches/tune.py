@@ -22,6 +22,7 @@ from ..options import (
     TopKeyOption,
     UrlOption,
     dtypes,
+    picture_option,
     variables,
 )
 
@@ -43,7 +44,7 @@ def command(
     ] = False,
     search: Annotated[bool, typer.Option("--search/--no-search", help="Search other mappings, or transforms' parameters alone.")] = True,
     save: Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Write workload and best mapping as YAML, for run.")] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", "--png", metavar="FILE", help="Draw the course of the search.")] = None,
+    svg: Annotated[Path | None, picture_option("Draw the course of the search")] = None,
     set_: SetOption = None,
     include_dir: IncludeDirOption = None,
     top_key: TopKeyOption = None,

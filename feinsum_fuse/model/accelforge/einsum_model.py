@@ -37,6 +37,8 @@ class Reserved:
     bits: Number
     backs: frozenset[str] = frozenset()
     """The tensors that live here."""
+    renewed_by: tuple[tuple[int, ...], ...] = ()
+    """Where in the mapping's tree the temporal loops above the reservation are: each of their iterations has a tile of its own."""
 
 
 def occupancy(tensor: TensorNest, n_instances: int) -> Iterator[Reserved]:
@@ -48,10 +50,11 @@ def occupancy(tensor: TensorNest, n_instances: int) -> Iterator[Reserved]:
         if isinstance(node, Reservation) and isinstance(node.holder.component, Memory):
             accesses = node.holder.also or (tensor.access,)
             size = tensor.tile(place) * min(bits_per_value(node.holder.component, a.name, a.bits_per_value) for a in accesses)
-            depth = sum(1 for above in tensor.nodes[:place] if isinstance(above, NestLoop))
+            above = [loop for loop in tensor.nodes[:place] if isinstance(loop, NestLoop)]
+            depth, loops = len(above), tuple(loop.position for loop in above if loop.fanout is None)
             if node.holder.persistent:
-                depth, size = -1, size * n_instances
-            yield Reserved(node.holder.component.name, tensor.access.name, depth, size, _backs(tensor, node.holder))
+                depth, size, loops = -1, size * n_instances, ()
+            yield Reserved(node.holder.component.name, tensor.access.name, depth, size, _backs(tensor, node.holder), loops)
 
 
 def _backs(tensor: TensorNest, holder: Holder) -> frozenset[str]:

@@ -29,6 +29,8 @@ class Estimate:
     peak: Mapping[str, Number]
     """Memory -> bits."""
     legal: bool | NDArray[np.bool_]
+    branches: Sequence[EinsumReservations] = ()
+    """What each Einsum reserves, in order of execution."""
 
     @property
     def latency(self) -> Number:
@@ -74,7 +76,7 @@ def estimate(spec: Spec, tile_shapes: TileShapes | None = None, core: CoreTerm |
         component = spec.arch.component(name)
         if isinstance(component, Memory):
             check_size(component, bits, "What is alive at one time", legality)
-    return Estimate(results, peak, legality.legal)
+    return Estimate(results, peak, legality.legal, branches)
 
 
 def _check_known(spec: Spec, arch: Arch) -> None:
@@ -130,13 +132,18 @@ def peaks(branches: Sequence[EinsumReservations]) -> dict[str, Number]:
 
     A copy whose two tensors live in one memory moves nothing: they are one space there.
     """
-    tree = _Tree(branches)
-    moments = [tree.alive(moment) for moment in range(len(branches))]
-    memories = dict.fromkeys(component for alive in moments for component, _ in alive)
+    moments = alive(branches)
+    memories = dict.fromkeys(memory for moment in moments for memory, _ in moment)
     return {
-        memory: largest(total(bits for (component, _), bits in alive.items() if component == memory) for alive in moments)
+        memory: largest(total(item.bits for (here, _), item in moment.items() if here == memory) for moment in moments)
         for memory in memories
     }
+
+
+def alive(branches: Sequence[EinsumReservations]) -> list[dict[tuple[str, str], Reserved]]:
+    """(memory, space) -> the reservation, of everything alive while each Einsum runs, as :func:`peaks` has it."""
+    tree = _Tree(branches)
+    return [tree.alive(moment) for moment in range(len(branches))]
 
 
 def _names(branches: Sequence[EinsumReservations]) -> dict[tuple[str, str], str]:
@@ -181,22 +188,22 @@ class _Tree:
             for boundary in range(first, last):
                 self.open_loops[boundary] = max(self.open_loops[boundary], depth.get(tensor, 0))
 
-    def alive(self, moment: int) -> dict[tuple[str, str], Number]:
-        """(memory, what) -> bits, of everything alive while an Einsum runs.
+    def alive(self, moment: int) -> dict[tuple[str, str], Reserved]:
+        """(memory, what) -> the reservation, of everything alive while an Einsum runs.
 
         Space that backs a tensor is one space for all Einsums that touch it, with the figure of the last that is alive; the space of other
         holders is each Einsum's own.
         """
         open_loops = dict(self._reached(moment))
         across = (number for tensor in self.live[moment] for number in self.backed.get(tensor, ()))
-        alive: dict[tuple[str, str], Number] = {}
+        alive: dict[tuple[str, str], Reserved] = {}
         for number in sorted({*open_loops, *self.lasting, *across}):
             for item in self.branches[number].reserved:
                 key = (item.component, self.names[item.component, min(item.backs)] if item.backs else f"{item.tensor} of {number}")
                 if number == moment or item.depth < open_loops.get(number, 0):
-                    alive[key] = item.bits
+                    alive[key] = item
                 elif any(self._is_across(tensor, number, moment) for tensor in item.backs):
-                    alive.setdefault(key, item.bits)
+                    alive.setdefault(key, item)
         return alive
 
     def _reached(self, moment: int) -> Iterator[tuple[int, int]]:
