@@ -55,6 +55,7 @@ class Known:
 
     ranges: Mapping[Expression, Range] = field(default_factory=dict)
     sums: Mapping[Terms, Range] = field(default_factory=dict)
+    """By terms whose factors have no common divisor."""
     facts: frozenset[Expression] = frozenset()
     floats: frozenset[str] = frozenset()
 
@@ -86,7 +87,10 @@ class Known:
         if len(terms) == 1 and (term := next(iter(terms))) in self.ranges and abs(terms[term]) == 1:
             found = (low, high) if terms[term] > 0 else _opposite((low, high))
             return replace(self, ranges={**self.ranges, term: _narrowed(self.ranges[term], found)})
-        key, sign = frozenset(terms.items()), frozenset((term, -factor) for term, factor in terms.items())
+        step = gcd(*terms.values()) or 1
+        low, high = None if low is None else -(-low // step), None if high is None else high // step
+        key = frozenset((term, factor // step) for term, factor in terms.items())
+        sign = frozenset((term, -factor) for term, factor in key)
         found = _narrowed(self.sums.get(key, (None, None)), (low, high))
         return replace(self, sums={**self.sums, key: found, sign: _opposite(found)})
 
@@ -129,9 +133,10 @@ class Known:
             least, most = ends if factor > 0 else ends[::-1]
             low = None if low is None or least is None else low + factor * least
             high = None if high is None or most is None else high + factor * most
-        known = self.sums.get(frozenset(total.terms.items())) if self.sums else None
-        if known is not None:
-            least, most = (None if end is None else end + total.constant for end in known)
+        if self.sums and total.terms:
+            step = gcd(*total.terms.values())
+            known = self.sums.get(frozenset((term, factor // step) for term, factor in total.terms.items()), (None, None))
+            least, most = (None if end is None else end * step + total.constant for end in known)
             return _narrowed((low, high), (least, most))
         return low, high
 

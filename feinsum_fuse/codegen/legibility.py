@@ -17,6 +17,7 @@ from .expressions import Substitution, VectorCall, array_of, variables, within
 from .repeats import loop_names, with_loads, with_names, with_starts
 from .simplification import joined, shortened, unrolled
 from .statements import Assignment, Foreign, Kernel, all_statements, changed, expressions, renamed
+from .whole_tiles import with_whole_tiles_apart
 
 
 def legible(kernel: Kernel, description: Description) -> Kernel:
@@ -28,7 +29,9 @@ def legible(kernel: Kernel, description: Description) -> Kernel:
     if names := description.names:
         substitution = Substitution({old: p.Variable(new) for old, new in names.items()})
         body = tuple(renamed(changed(statement, substitution), names) for statement in body)
-    result = with_starts(joined(shortened(body, known)), _starts(kernel, description))
+    private = frozenset(name for name, variable in kernel.variables.items() if variable.memory == "private")
+    apart = joined(with_whole_tiles_apart(joined(shortened(body, known)), known, private))
+    result = with_starts(apart, _starts(kernel, description))
     taken = {name for s in all_statements(result) for e in expressions(s) for name in variables(e)}
     taken |= {*loop_names(result), *kernel.variables, kernel.head.name}
     result = tuple(with_loads(result, kernel.variables, taken))

@@ -7,10 +7,9 @@ The statements of a tile of registers then stand in the order that needs the few
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeGuard
 
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
@@ -26,14 +25,10 @@ from .statements import (
     ExpressionStatement,
     Loop,
     Scope,
-    all_statements,
     bodies,
     changed,
     with_bodies,
 )
-
-SEVERAL = 2
-"""Conditions of copies in a loop from which on it is written twice."""
 
 
 def shortened(body: Sequence[CStatement], known: Known) -> tuple[CStatement, ...]:
@@ -101,54 +96,9 @@ def _loop(loop: Loop, known: Known) -> Iterator[CStatement]:
     if low is not None and least_first == low and (least, high) == (low, low):
         yield from _inlined(shortened(_at(loop, first), known))
         return
-    inside = known.with_range(loop.name, (low, high))
-    body = shortened(loop.body, inside)
+    body = shortened(loop.body, known.with_range(loop.name, (low, high)))
     if body:
-        yield _apart(replace(loop, first=first, last=last, body=body), inside)
-
-
-def _apart(loop: Loop, known: Known) -> CStatement:
-    """A loop whose copies of a statement stand under several conditions that it does not move, written twice: for whole tiles without
-    any, and for the rest as it is. A compiler does that for one condition, not for several, and then loads operands again behind each.
-    Around the two, loops that do not move the conditions either are written twice, too.
-    """
-    match loop.body:
-        case (Conditional(test, (Loop() as whole,), (Loop() as rest,)),) if whole.name == rest.name and loop.name not in variables(test):
-            return Conditional(test, (replace(loop, body=(whole,)),), (replace(loop, body=(rest,)),))
-    if any(isinstance(s, Loop | Barrier) for s in all_statements(loop.body)):
-        return loop
-    moved = {loop.name, *(s.name for s in all_statements(loop.body) if isinstance(s, Declaration))}
-    tests = list(dict.fromkeys(s.condition for s in all_statements(loop.body) if _is_settled(s, moved)))
-    if len(tests) < SEVERAL:
-        return loop
-    test = simplified(both(_strictest(tests)), known)
-    without = shortened(tuple(_opened(loop.body, moved)), known.where(test))
-    return Conditional(test, (replace(loop, body=without),), (loop,))
-
-
-def _opened(body: Sequence[CStatement], moved: Collection[str]) -> Iterator[CStatement]:
-    """Statements without the branches around them that nothing of these moves."""
-    for statement in body:
-        yield from _opened(statement.body, moved) if _is_settled(statement, moved) else (statement,)
-
-
-def _strictest(tests: Sequence[Expression]) -> tuple[Expression, ...]:
-    """The conditions that these join, of upper bounds of one expression the lowest."""
-    found: dict[Expression, Expression] = {}
-    for part in dict.fromkeys(part for test in tests for part in conjuncts(test, p.LogicalAnd)):
-        match part:
-            case p.Comparison(left, "<=", int()):
-                found[left] = min(found.get(left, part), part, key=lambda one: int(one.right))
-            case _:
-                found[part] = part
-    return tuple(found.values())
-
-
-def _is_settled(statement: CStatement, moved: Collection[str]) -> TypeGuard[Conditional]:
-    """Whether a statement is a branch without another one, under a condition on loops and axes that nothing of these moves."""
-    if not isinstance(statement, Conditional) or statement.otherwise or not variables(statement.condition).isdisjoint(moved):
-        return False
-    return not any(isinstance(part, p.Subscript | VectorCall | p.Call) and not is_axis(part) for part in within(statement.condition))
+        yield replace(loop, first=first, last=last, body=body)
 
 
 def _at(loop: Loop, value: Expression) -> tuple[CStatement, ...]:
@@ -209,7 +159,7 @@ def _join(before: list[CStatement], statement: CStatement, known: Known) -> None
         memories = dict.fromkeys((*last.memories, *statement.memories))
         before[-1] = Barrier(tuple(sorted(memories, reverse=True)))
         return
-    if isinstance(last, Conditional) and isinstance(statement, Conditional) and _is_fixed(last.condition, known):
+    if isinstance(last, Conditional) and isinstance(statement, Conditional) and is_fixed(last.condition, known):
         if statement.condition == last.condition:
             then, other = statement.body, statement.otherwise
         elif statement.condition == simplified(negated(last.condition, known), known):
@@ -229,7 +179,7 @@ def _appended(body: Sequence[CStatement], more: Sequence[CStatement], known: Kno
     return tuple(result)
 
 
-def _is_fixed(condition: Expression, known: Known) -> bool:
+def is_fixed(condition: Expression, known: Known) -> bool:
     """Whether a condition stays as it is whatever statements do: it is about loops and the device's axes."""
     for part in within(condition):
         if isinstance(part, p.Variable) and part not in known.ranges:

@@ -166,38 +166,52 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       T_private[0] = splat_float8(0.0f);
       T_private[2] = splat_float8(0.0f);
       T_private[4] = splat_float8(0.0f);
+      int const T_local_at = 35 * e_2 + 16 * j_0;
       if (j_0 <= 1)
       {
+        // a whole tile
         T_private[1] = splat_float8(0.0f);
         T_private[3] = splat_float8(0.0f);
         T_private[5] = splat_float8(0.0f);
-      }
-      // x (T)
-      for (int x = 0; x < 3; ++x)
-      {
-        int const U_at = 1750000 * x + 35 * (e_start + e_2) + 16 * j_0;
-        float8 const U_0 = vloadupto_global_float8(U[U_at], 35 - 16 * j_0);
-        int const G_at = 150000 * x + e_start + e_2;
-        T_private[0] += G[G_at] * U_0;
-        T_private[2] += G[G_at + 50000] * U_0;
-        T_private[4] += G[G_at + 100000] * U_0;
-        if (j_0 <= 1)
+        // x (T)
+        for (int x = 0; x < 3; ++x)
         {
+          int const G_at = 150000 * x + e_start + e_2;
+          float const G_0 = G[G_at];
+          int const U_at = 1750000 * x + 35 * (e_start + e_2) + 16 * j_0;
+          float8 const U_0 = vload_global_float8(U[U_at]);
           float8 const U_1 = vload_global_float8(U[U_at + 8]);
-          T_private[1] += G[G_at] * U_1;
-          T_private[3] += G[G_at + 50000] * U_1;
-          T_private[5] += G[G_at + 100000] * U_1;
+          float const G_1 = G[G_at + 50000];
+          float const G_2 = G[G_at + 100000];
+          T_private[0] += G_0 * U_0;
+          T_private[1] += G_0 * U_1;
+          T_private[2] += G_1 * U_0;
+          T_private[3] += G_1 * U_1;
+          T_private[4] += G_2 * U_0;
+          T_private[5] += G_2 * U_1;
         }
-      }
-      int const T_local_at = 35 * e_2 + 16 * j_0;
-      vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 16 * j_0);
-      vstoreupto_local_float8(T_local[T_local_at + 2240], T_private[2], 35 - 16 * j_0);
-      vstoreupto_local_float8(T_local[T_local_at + 4480], T_private[4], 35 - 16 * j_0);
-      if (j_0 <= 1)
-      {
+        vstore_local_float8(T_local[T_local_at], T_private[0]);
+        vstore_local_float8(T_local[T_local_at + 2240], T_private[2]);
+        vstore_local_float8(T_local[T_local_at + 4480], T_private[4]);
         vstore_local_float8(T_local[T_local_at + 8], T_private[1]);
         vstore_local_float8(T_local[T_local_at + 2248], T_private[3]);
         vstore_local_float8(T_local[T_local_at + 4488], T_private[5]);
+      }
+      else
+      {
+        // a tile that is cut
+        // x (T)
+        for (int x = 0; x < 3; ++x)
+        {
+          float8 const U_0 = vloadupto_global_float8(U[1750000 * x + 35 * (e_start + e_2) + 16 * j_0], 35 - 16 * j_0);
+          int const G_at = 150000 * x + e_start + e_2;
+          T_private[0] += G[G_at] * U_0;
+          T_private[2] += G[G_at + 50000] * U_0;
+          T_private[4] += G[G_at + 100000] * U_0;
+        }
+        vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 16 * j_0);
+        vstoreupto_local_float8(T_local[T_local_at + 2240], T_private[2], 35 - 16 * j_0);
+        vstoreupto_local_float8(T_local[T_local_at + 4480], T_private[4], 35 - 16 * j_0);
       }
     }
   // i in tiles of 16 (D)
@@ -217,45 +231,64 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       D_private[2] = splat_float8(0.0f);
       D_private[4] = splat_float8(0.0f);
       D_private[6] = splat_float8(0.0f);
+      int const D_at = 35 * (e_start + 4 * e_2) + 16 * i_0;
       if (i_0 <= 1)
       {
+        // a whole tile
         D_private[1] = splat_float8(0.0f);
         D_private[3] = splat_float8(0.0f);
         D_private[5] = splat_float8(0.0f);
         D_private[7] = splat_float8(0.0f);
-      }
-      // r (D)
-      for (int r = 0; r < 3; ++r)
-        // j (D)
-        for (int j = 0; j < 35; ++j)
-        {
-          int const S_local_at = 560 * r + 16 * j;
-          float8 const S_local_0 = vload_local_float8(S_local[S_local_at]);
-          int const T_local_at = 140 * e_2 + 2240 * r + j;
-          D_private[0] += S_local_0 * T_local[T_local_at];
-          D_private[2] += S_local_0 * T_local[T_local_at + 35];
-          D_private[4] += S_local_0 * T_local[T_local_at + 70];
-          D_private[6] += S_local_0 * T_local[T_local_at + 105];
-          if (i_0 <= 1)
+        // r (D)
+        for (int r = 0; r < 3; ++r)
+          // j (D)
+          for (int j = 0; j < 35; ++j)
           {
+            int const S_local_at = 560 * r + 16 * j;
+            float8 const S_local_0 = vload_local_float8(S_local[S_local_at]);
+            int const T_local_at = 140 * e_2 + 2240 * r + j;
+            float const T_local_0 = T_local[T_local_at];
             float8 const S_local_1 = vload_local_float8(S_local[S_local_at + 8]);
-            D_private[1] += S_local_1 * T_local[T_local_at];
-            D_private[3] += S_local_1 * T_local[T_local_at + 35];
-            D_private[5] += S_local_1 * T_local[T_local_at + 70];
-            D_private[7] += S_local_1 * T_local[T_local_at + 105];
+            float const T_local_1 = T_local[T_local_at + 35];
+            float const T_local_2 = T_local[T_local_at + 70];
+            float const T_local_3 = T_local[T_local_at + 105];
+            D_private[0] += S_local_0 * T_local_0;
+            D_private[1] += S_local_1 * T_local_0;
+            D_private[2] += S_local_0 * T_local_1;
+            D_private[3] += S_local_1 * T_local_1;
+            D_private[4] += S_local_0 * T_local_2;
+            D_private[5] += S_local_1 * T_local_2;
+            D_private[6] += S_local_0 * T_local_3;
+            D_private[7] += S_local_1 * T_local_3;
           }
-        }
-      int const D_at = 35 * (e_start + 4 * e_2) + 16 * i_0;
-      vstoreupto_global_float8(D[D_at], D_private[0], 35 - 16 * i_0);
-      vstoreupto_global_float8(D[D_at + 35], D_private[2], 35 - 16 * i_0);
-      vstoreupto_global_float8(D[D_at + 70], D_private[4], 35 - 16 * i_0);
-      vstoreupto_global_float8(D[D_at + 105], D_private[6], 35 - 16 * i_0);
-      if (i_0 <= 1)
-      {
+        vstore_global_float8(D[D_at], D_private[0]);
+        vstore_global_float8(D[D_at + 35], D_private[2]);
+        vstore_global_float8(D[D_at + 70], D_private[4]);
+        vstore_global_float8(D[D_at + 105], D_private[6]);
         vstore_global_float8(D[D_at + 8], D_private[1]);
         vstore_global_float8(D[D_at + 43], D_private[3]);
         vstore_global_float8(D[D_at + 78], D_private[5]);
         vstore_global_float8(D[D_at + 113], D_private[7]);
+      }
+      else
+      {
+        // a tile that is cut
+        // r (D)
+        for (int r = 0; r < 3; ++r)
+          // j (D)
+          for (int j = 0; j < 35; ++j)
+          {
+            float8 const S_local_0 = vload_local_float8(S_local[560 * r + 16 * j]);
+            int const T_local_at = 140 * e_2 + 2240 * r + j;
+            D_private[0] += S_local_0 * T_local[T_local_at];
+            D_private[2] += S_local_0 * T_local[T_local_at + 35];
+            D_private[4] += S_local_0 * T_local[T_local_at + 70];
+            D_private[6] += S_local_0 * T_local[T_local_at + 105];
+          }
+        vstoreupto_global_float8(D[D_at], D_private[0], 35 - 16 * i_0);
+        vstoreupto_global_float8(D[D_at + 35], D_private[2], 35 - 16 * i_0);
+        vstoreupto_global_float8(D[D_at + 70], D_private[4], 35 - 16 * i_0);
+        vstoreupto_global_float8(D[D_at + 105], D_private[6], 35 - 16 * i_0);
       }
     }
   }

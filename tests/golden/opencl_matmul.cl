@@ -105,67 +105,109 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       for (int m_2 = 0; m_2 <= (gid(0) == 1 ? 0 : 15); ++m_2)
       {
         int const T1_at = 45 * (64 * gid(0) + 4 * m_2) + 16 * n1_0;
-        bool const inside_m = m_2 + 16 * gid(0) <= 15;
-        if (n0_0 == 0)
+        int const at_m_n0 = 300 * (64 * gid(0) + 4 * m_2) + 256 * n0_0;
+        if (m_2 + 16 * gid(0) <= 15)
         {
-          T1_private[0] = splat_float8(0.0f);
-          T1_private[1] = splat_float8(0.0f);
-          T1_private[2] = splat_float8(0.0f);
-          T1_private[3] = splat_float8(0.0f);
-          T1_private[4] = splat_float8(0.0f);
-          T1_private[5] = splat_float8(0.0f);
-          if (gid(0) == 0)
+          // a whole tile
+          if (n0_0 == 0)
           {
-            T1_private[6] = splat_float8(0.0f);
-            T1_private[7] = splat_float8(0.0f);
+            T1_private[0] = splat_float8(0.0f);
+            T1_private[1] = splat_float8(0.0f);
+            T1_private[2] = splat_float8(0.0f);
+            T1_private[3] = splat_float8(0.0f);
+            T1_private[4] = splat_float8(0.0f);
+            T1_private[5] = splat_float8(0.0f);
+            if (gid(0) == 0)
+            {
+              T1_private[6] = splat_float8(0.0f);
+              T1_private[7] = splat_float8(0.0f);
+            }
           }
-        }
-        else
-        {
-          T1_private[0] = vload_global_float8(T1[T1_at]);
-          T1_private[1] = vloadupto_global_float8(T1[T1_at + 8], 37 - 16 * n1_0);
-          T1_private[2] = vload_global_float8(T1[T1_at + 45]);
-          T1_private[3] = vloadupto_global_float8(T1[T1_at + 53], 37 - 16 * n1_0);
-          T1_private[4] = vload_global_float8(T1[T1_at + 90]);
-          T1_private[5] = vloadupto_global_float8(T1[T1_at + 98], 37 - 16 * n1_0);
-          if (inside_m)
+          else
           {
+            T1_private[0] = vload_global_float8(T1[T1_at]);
+            T1_private[1] = vloadupto_global_float8(T1[T1_at + 8], 37 - 16 * n1_0);
+            T1_private[2] = vload_global_float8(T1[T1_at + 45]);
+            T1_private[3] = vloadupto_global_float8(T1[T1_at + 53], 37 - 16 * n1_0);
+            T1_private[4] = vload_global_float8(T1[T1_at + 90]);
+            T1_private[5] = vloadupto_global_float8(T1[T1_at + 98], 37 - 16 * n1_0);
             T1_private[6] = vload_global_float8(T1[T1_at + 135]);
             T1_private[7] = vloadupto_global_float8(T1[T1_at + 143], 37 - 16 * n1_0);
           }
-        }
-        // n0 (Matmul0)
-        for (int n0_1 = 0; n0_1 <= (n0_0 == 1 ? 43 : 255); ++n0_1)
-        {
-          int const T0_at = 300 * (64 * gid(0) + 4 * m_2) + 256 * n0_0 + n0_1;
-          float const T0_0 = T0[T0_at];
-          float8 const W0_local_0 = vload_local_float8(W0_local[16 * n0_1]);
-          float8 const W0_local_1 = vload_local_float8(W0_local[16 * n0_1 + 8]);
-          float const T0_1 = T0[T0_at + 300];
-          float const T0_2 = T0[T0_at + 600];
-          T1_private[0] += T0_0 * W0_local_0;
-          T1_private[1] += T0_0 * W0_local_1;
-          T1_private[2] += T0_1 * W0_local_0;
-          T1_private[3] += T0_1 * W0_local_1;
-          T1_private[4] += T0_2 * W0_local_0;
-          T1_private[5] += T0_2 * W0_local_1;
-          if (inside_m)
+          // n0 (Matmul0)
+          for (int n0_1 = 0; n0_1 <= (n0_0 == 1 ? 43 : 255); ++n0_1)
           {
-            float const T0_3 = T0[T0_at + 900];
+            float const T0_0 = T0[at_m_n0 + n0_1];
+            float8 const W0_local_0 = vload_local_float8(W0_local[16 * n0_1]);
+            float8 const W0_local_1 = vload_local_float8(W0_local[16 * n0_1 + 8]);
+            float const T0_1 = T0[at_m_n0 + n0_1 + 300];
+            float const T0_2 = T0[at_m_n0 + n0_1 + 600];
+            float const T0_3 = T0[at_m_n0 + n0_1 + 900];
+            T1_private[0] += T0_0 * W0_local_0;
+            T1_private[1] += T0_0 * W0_local_1;
+            T1_private[2] += T0_1 * W0_local_0;
+            T1_private[3] += T0_1 * W0_local_1;
+            T1_private[4] += T0_2 * W0_local_0;
+            T1_private[5] += T0_2 * W0_local_1;
             T1_private[6] += T0_3 * W0_local_0;
             T1_private[7] += T0_3 * W0_local_1;
           }
-        }
-        vstore_global_float8(T1[T1_at], T1_private[0]);
-        vstoreupto_global_float8(T1[T1_at + 8], T1_private[1], 37 - 16 * n1_0);
-        vstore_global_float8(T1[T1_at + 45], T1_private[2]);
-        vstoreupto_global_float8(T1[T1_at + 53], T1_private[3], 37 - 16 * n1_0);
-        vstore_global_float8(T1[T1_at + 90], T1_private[4]);
-        vstoreupto_global_float8(T1[T1_at + 98], T1_private[5], 37 - 16 * n1_0);
-        if (inside_m)
-        {
+          vstore_global_float8(T1[T1_at], T1_private[0]);
+          vstoreupto_global_float8(T1[T1_at + 8], T1_private[1], 37 - 16 * n1_0);
+          vstore_global_float8(T1[T1_at + 45], T1_private[2]);
+          vstoreupto_global_float8(T1[T1_at + 53], T1_private[3], 37 - 16 * n1_0);
+          vstore_global_float8(T1[T1_at + 90], T1_private[4]);
+          vstoreupto_global_float8(T1[T1_at + 98], T1_private[5], 37 - 16 * n1_0);
           vstore_global_float8(T1[T1_at + 135], T1_private[6]);
           vstoreupto_global_float8(T1[T1_at + 143], T1_private[7], 37 - 16 * n1_0);
+        }
+        else
+        {
+          // a tile that is cut
+          if (n0_0 == 0)
+          {
+            T1_private[0] = splat_float8(0.0f);
+            T1_private[1] = splat_float8(0.0f);
+            T1_private[2] = splat_float8(0.0f);
+            T1_private[3] = splat_float8(0.0f);
+            T1_private[4] = splat_float8(0.0f);
+            T1_private[5] = splat_float8(0.0f);
+            if (gid(0) == 0)
+            {
+              T1_private[6] = splat_float8(0.0f);
+              T1_private[7] = splat_float8(0.0f);
+            }
+          }
+          else
+          {
+            T1_private[0] = vload_global_float8(T1[T1_at]);
+            T1_private[1] = vloadupto_global_float8(T1[T1_at + 8], 37 - 16 * n1_0);
+            T1_private[2] = vload_global_float8(T1[T1_at + 45]);
+            T1_private[3] = vloadupto_global_float8(T1[T1_at + 53], 37 - 16 * n1_0);
+            T1_private[4] = vload_global_float8(T1[T1_at + 90]);
+            T1_private[5] = vloadupto_global_float8(T1[T1_at + 98], 37 - 16 * n1_0);
+          }
+          // n0 (Matmul0)
+          for (int n0_1 = 0; n0_1 <= (n0_0 == 1 ? 43 : 255); ++n0_1)
+          {
+            float const T0_0 = T0[at_m_n0 + n0_1];
+            float8 const W0_local_0 = vload_local_float8(W0_local[16 * n0_1]);
+            float8 const W0_local_1 = vload_local_float8(W0_local[16 * n0_1 + 8]);
+            float const T0_1 = T0[at_m_n0 + n0_1 + 300];
+            float const T0_2 = T0[at_m_n0 + n0_1 + 600];
+            T1_private[0] += T0_0 * W0_local_0;
+            T1_private[1] += T0_0 * W0_local_1;
+            T1_private[2] += T0_1 * W0_local_0;
+            T1_private[3] += T0_1 * W0_local_1;
+            T1_private[4] += T0_2 * W0_local_0;
+            T1_private[5] += T0_2 * W0_local_1;
+          }
+          vstore_global_float8(T1[T1_at], T1_private[0]);
+          vstoreupto_global_float8(T1[T1_at + 8], T1_private[1], 37 - 16 * n1_0);
+          vstore_global_float8(T1[T1_at + 45], T1_private[2]);
+          vstoreupto_global_float8(T1[T1_at + 53], T1_private[3], 37 - 16 * n1_0);
+          vstore_global_float8(T1[T1_at + 90], T1_private[4]);
+          vstoreupto_global_float8(T1[T1_at + 98], T1_private[5], 37 - 16 * n1_0);
         }
       }
     }

@@ -124,25 +124,19 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
           for (int r_0 = 0; r_0 < 2; ++r_0)
           {
             T_private[0] = splat_float8(0.0f);
-            if (r_0 == 0)
+            int const at_i_j = 361 * (i_start + i_2) + 19 * (8 * j_0 + 2 * j_1);
+            int const T_local_at = 80 * j_1 + 32 * r_0;
+            bool const inside_j = j_1 + 4 * j_0 <= 8;
+            if (r_0 == 0 && inside_j)
             {
+              // a whole tile
               T_private[1] = splat_float8(0.0f);
               T_private[2] = splat_float8(0.0f);
               T_private[3] = splat_float8(0.0f);
-            }
-            bool const inside_j = j_1 + 4 * j_0 <= 8;
-            if (inside_j)
-            {
               T_private[4] = splat_float8(0.0f);
-              if (r_0 == 0)
-              {
-                T_private[5] = splat_float8(0.0f);
-                T_private[6] = splat_float8(0.0f);
-                T_private[7] = splat_float8(0.0f);
-              }
-            }
-            int const at_i_j = 361 * (i_start + i_2) + 19 * (8 * j_0 + 2 * j_1);
-            if (r_0 == 0 && inside_j)
+              T_private[5] = splat_float8(0.0f);
+              T_private[6] = splat_float8(0.0f);
+              T_private[7] = splat_float8(0.0f);
               // k (T)
               for (int k = 0; k < 19; ++k)
               {
@@ -162,7 +156,34 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
                 T_private[3] += X_0 * C_3;
                 T_private[7] += X_1 * C_3;
               }
+              vstore_local_float8(T_local[T_local_at], T_private[0]);
+              vstore_local_float8(T_local[T_local_at + 8], T_private[1]);
+              vstore_local_float8(T_local[T_local_at + 16], T_private[2]);
+              vstore_local_float8(T_local[T_local_at + 24], T_private[3]);
+              vstore_local_float8(T_local[T_local_at + 40], T_private[4]);
+              vstore_local_float8(T_local[T_local_at + 48], T_private[5]);
+              vstore_local_float8(T_local[T_local_at + 56], T_private[6]);
+              vstore_local_float8(T_local[T_local_at + 64], T_private[7]);
+            }
             else
+            {
+              // a tile that is cut
+              if (r_0 == 0)
+              {
+                T_private[1] = splat_float8(0.0f);
+                T_private[2] = splat_float8(0.0f);
+                T_private[3] = splat_float8(0.0f);
+              }
+              if (inside_j)
+              {
+                T_private[4] = splat_float8(0.0f);
+                if (r_0 == 0)
+                {
+                  T_private[5] = splat_float8(0.0f);
+                  T_private[6] = splat_float8(0.0f);
+                  T_private[7] = splat_float8(0.0f);
+                }
+              }
               // k (T)
               for (int k = 0; k < 19; ++k)
               {
@@ -187,67 +208,71 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
                   }
                 }
               }
-            int const T_local_at = 80 * j_1 + 32 * r_0;
-            vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
-            if (r_0 == 0)
-            {
-              vstore_local_float8(T_local[T_local_at + 8], T_private[1]);
-              vstore_local_float8(T_local[T_local_at + 16], T_private[2]);
-              vstore_local_float8(T_local[T_local_at + 24], T_private[3]);
-            }
-            if (inside_j)
-            {
-              vstoreupto_local_float8(T_local[T_local_at + 40], T_private[4], 35 - 32 * r_0);
+              vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
               if (r_0 == 0)
               {
-                vstore_local_float8(T_local[T_local_at + 48], T_private[5]);
-                vstore_local_float8(T_local[T_local_at + 56], T_private[6]);
-                vstore_local_float8(T_local[T_local_at + 64], T_private[7]);
+                vstore_local_float8(T_local[T_local_at + 8], T_private[1]);
+                vstore_local_float8(T_local[T_local_at + 16], T_private[2]);
+                vstore_local_float8(T_local[T_local_at + 24], T_private[3]);
+              }
+              if (inside_j)
+              {
+                vstoreupto_local_float8(T_local[T_local_at + 40], T_private[4], 35 - 32 * r_0);
+                if (r_0 == 0)
+                {
+                  vstore_local_float8(T_local[T_local_at + 48], T_private[5]);
+                  vstore_local_float8(T_local[T_local_at + 56], T_private[6]);
+                  vstore_local_float8(T_local[T_local_at + 64], T_private[7]);
+                }
               }
             }
           }
         // r in tiles of 32 (Y)
         for (int r_0 = 0; r_0 < 2; ++r_0)
         {
-          if (j_0 == 0)
+          int const at_j_r = 280 * j_0 + 32 * r_0;
+          if (r_0 == 0)
           {
-            Y_private[0] = splat_float8(0.0f);
-            if (r_0 == 0)
+            // a whole tile
+            if (j_0 == 0)
             {
+              Y_private[0] = splat_float8(0.0f);
               Y_private[1] = splat_float8(0.0f);
               Y_private[2] = splat_float8(0.0f);
               Y_private[3] = splat_float8(0.0f);
             }
-          }
-          else
-          {
-            Y_private[0] = vloadupto_local_float8(Y_local[32 * r_0], 35 - 32 * r_0);
-            if (r_0 == 0)
+            else
             {
+              Y_private[0] = vload_local_float8(Y_local[32 * r_0]);
               Y_private[1] = vload_local_float8(Y_local[32 * r_0 + 8]);
               Y_private[2] = vload_local_float8(Y_local[32 * r_0 + 16]);
               Y_private[3] = vload_local_float8(Y_local[32 * r_0 + 24]);
             }
-          }
-          // j (Y)
-          for (int j_1 = 0; j_1 <= (j_0 == 2 ? 2 : 7); ++j_1)
-          {
-            int const B_at = 280 * j_0 + 32 * r_0 + 35 * j_1;
-            int const T_local_at = 32 * r_0 + 40 * j_1;
-            Y_private[0] += vload_local_float8(T_local[T_local_at]) * vloadupto_global_float8(B[B_at], 35 - 32 * r_0);
-            if (r_0 == 0)
+            // j (Y)
+            for (int j_1 = 0; j_1 <= (j_0 == 2 ? 2 : 7); ++j_1)
             {
-              Y_private[1] += vload_local_float8(T_local[T_local_at + 8]) * vload_global_float8(B[B_at + 8]);
-              Y_private[2] += vload_local_float8(T_local[T_local_at + 16]) * vload_global_float8(B[B_at + 16]);
-              Y_private[3] += vload_local_float8(T_local[T_local_at + 24]) * vload_global_float8(B[B_at + 24]);
+              int const T_local_at = 32 * r_0 + 40 * j_1;
+              Y_private[0] += vload_local_float8(T_local[T_local_at]) * vload_global_float8(B[at_j_r + 35 * j_1]);
+              Y_private[1] += vload_local_float8(T_local[T_local_at + 8]) * vload_global_float8(B[at_j_r + 35 * j_1 + 8]);
+              Y_private[2] += vload_local_float8(T_local[T_local_at + 16]) * vload_global_float8(B[at_j_r + 35 * j_1 + 16]);
+              Y_private[3] += vload_local_float8(T_local[T_local_at + 24]) * vload_global_float8(B[at_j_r + 35 * j_1 + 24]);
             }
-          }
-          vstoreupto_local_float8(Y_local[32 * r_0], Y_private[0], 35 - 32 * r_0);
-          if (r_0 == 0)
-          {
+            vstore_local_float8(Y_local[32 * r_0], Y_private[0]);
             vstore_local_float8(Y_local[32 * r_0 + 8], Y_private[1]);
             vstore_local_float8(Y_local[32 * r_0 + 16], Y_private[2]);
             vstore_local_float8(Y_local[32 * r_0 + 24], Y_private[3]);
+          }
+          else
+          {
+            // a tile that is cut
+            if (j_0 == 0)
+              Y_private[0] = splat_float8(0.0f);
+            else
+              Y_private[0] = vloadupto_local_float8(Y_local[32 * r_0], 35 - 32 * r_0);
+            // j (Y)
+            for (int j_1 = 0; j_1 <= (j_0 == 2 ? 2 : 7); ++j_1)
+              Y_private[0] += vload_local_float8(T_local[32 * r_0 + 40 * j_1]) * vloadupto_global_float8(B[at_j_r + 35 * j_1], 35 - 32 * r_0);
+            vstoreupto_local_float8(Y_local[32 * r_0], Y_private[0], 35 - 32 * r_0);
           }
         }
       }

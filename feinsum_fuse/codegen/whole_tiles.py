@@ -1,0 +1,156 @@
+"""Register tiles that are whole apart from those that the end of a loop cuts.
+
+A tile's statements stand under conditions, and its vectors are loaded by a count, wherever some tile is cut: ``if (i < 17) s[1] += ...`` in
+each iteration of the reduction, for all tiles. Compilers then hold no sums in registers across the loop, or order the loads badly, and
+whole tiles pay for the one that is cut. So what a tile does is written twice, with the conditions decided before its loops; and a loop
+whose last iterations alone are cut ends before these::
+
+    for (...) { ...; if (c) ...; }       ->  if (c) for (...) { ...; ...; }  else  for (...) { ...; if (c) ...; }
+    for (i = 0; i < 8; ++i) { if (i < 7) ...; ... }  ->  for (i = 0; i < 7; ++i) { ...; ... }  ...
+
+Invariant: the same statements run in the same order. No barrier is put under a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
+
+import pymbolic.primitives as p
+from pymbolic.typing import Expression
+
+from .arithmetic import Known, both, conjuncts, integer, linear, negated, simplified
+from .expressions import VectorCall, array_of, within
+from .simplification import is_fixed, shortened
+from .statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
+
+
+def with_whole_tiles_apart(body: Sequence[CStatement], known: Known, private: Container[str]) -> tuple[CStatement, ...]:
+    """Statements in which sums in loops stand under no condition that was known before the loop, but where it does not hold.
+
+    ``private`` are the arrays and variables of a work-item's own.
+    """
+    return _apart(_inner(body, known, private), known, None, private)
+
+
+def _inner(body: Sequence[CStatement], known: Known, private: Container[str]) -> Iterator[CStatement]:
+    """The statements with what is in them done."""
+    for statement in body:
+        match statement:
+            case Loop(body=inner):
+                here = known.with_range(statement.name, _range(statement, known))
+                loop = replace(statement, body=_apart(_inner(inner, here, private), here, known, private))
+                yield from _ended(loop, known, private)
+            case Conditional(condition, then, otherwise):
+                holds, fails = known.where(condition), known.where(negated(condition, known))
+                parts = ((then, holds), (otherwise, fails))
+                yield Conditional(condition, *(_apart(_inner(part, here, private), here, known, private) for part, here in parts))
+            case Scope(contents=contents):
+                yield Scope(_apart(_inner(contents, known, private), known, known, private))
+            case _:
+                yield statement
+
+
+def _range(loop: Loop, known: Known) -> tuple[int | None, int | None]:
+    return known.range(integer(loop.first, known))[0], known.range(integer(loop.last, known))[1]
+
+
+def _ended(loop: Loop, known: Known, private: Container[str]) -> tuple[CStatement, ...]:
+    """A loop of sums, without its last iterations if conditions hold in all but these; and these."""
+    low, high = _range(loop, known)
+    tests = {test for s in loop.body if _is_sum(_only(s), private) for test in _tests(s)}
+    ends = {end for test in tests if (end := _last(test, loop.name, known)) is not None}
+    if not ends or low is None or high is None or (loop.first, loop.last) != (low, high) or not low <= min(ends) < high:
+        return (loop,)
+    return shortened((replace(loop, last=min(ends)), replace(loop, first=min(ends) + 1, remark="")), known)
+
+
+def _only(statement: CStatement) -> CStatement:
+    """The first of what stands under a condition."""
+    return statement.body[0] if isinstance(statement, Conditional) and statement.body else statement
+
+
+def _last(test: Expression, name: str, known: Known) -> int | None:
+    """The last iteration of a loop from 0 on in which a condition on this loop alone holds; ``None`` if there is no such number."""
+    here = known.with_range(name, (0, None))
+    ends = []
+    for part in conjuncts(test, p.LogicalAnd):
+        if not isinstance(part, p.Comparison) or part.operator not in {"<", "<=", ">", ">="} or not is_fixed(part, here):
+            return None
+        total = linear(part.left, here)
+        total.add(linear(part.right, here), -1)
+        ((term, factor),) = total.terms.items() if len(total.terms) == 1 else ((None, 0),)
+        if term != p.Variable(name) or (factor > 0) != (part.operator in {"<", "<="}):
+            return None
+        room = -total.constant if factor > 0 else total.constant
+        ends.append((room - (part.operator in {"<", ">"})) // abs(factor))
+    return min(ends, default=None)
+
+
+def _apart(statements: Iterator[CStatement], known: Known, around: Known | None, private: Container[str]) -> tuple[CStatement, ...]:
+    """A block with its whole tiles apart; ``around`` is what is known where the block stands."""
+    block = tuple(statements)
+    guards = tuple(dict.fromkeys(guard for statement in block for guard in _guards(statement, known, private)))
+    if not guards:
+        return block
+    if around is not None and len(block) == 1 and all(is_fixed(guard, around) for guard in guards):
+        return block  # what is around it comes before all of these loops
+    every = [i for i, statement in enumerate(block) if any(test in guards for s in all_statements((statement,)) for test in _tests(s))]
+    start, end = min(every), max(every) + 1
+    tile = block[start:end]
+    test = _all_of(guards, known)
+    if test is None or any(isinstance(s, Barrier) for s in all_statements(tile)):
+        return block
+    whole, cut = shortened(tile, known.where(test)), shortened(tile, known.where(negated(test, known)))
+    return *block[:start], Conditional(test, (Comment("a whole tile"), *whole), (Comment("a tile that is cut"), *cut)), *block[end:]
+
+
+def _guards(statement: CStatement, known: Known, private: Container[str], in_loop: bool = False) -> Iterator[Expression]:
+    """The conditions of sums in loops that are known before these loops."""
+    if isinstance(statement, Conditional) and isinstance(statement.body[0], Comment):
+        return  # a tile that is apart
+    if in_loop and _is_sum(_only(statement), private):
+        yield from (test for test in _tests(statement) if is_fixed(test, known))
+    for block in bodies(statement):
+        for inner in block:
+            yield from _guards(inner, known, private, in_loop or isinstance(statement, Loop))
+
+
+def _is_sum(statement: CStatement, private: Container[str]) -> bool:
+    """Whether a statement changes what it has read, in a work-item's own memory."""
+    match statement:
+        case Assignment(target, value, operator):
+            return array_of(target) in private and (operator != "=" or target in within(value))
+        case ExpressionStatement(VectorCall() as call) if call.operation.changes_first:
+            target, value, *_ = call.parameters
+            return array_of(target) in private and target in within(value)
+    return False
+
+
+def _tests(statement: CStatement) -> Iterator[Expression]:
+    """On what it depends whether the statement does all that it says: its condition, and that vectors of a count are whole."""
+    match statement:
+        case Conditional(condition, otherwise=()):
+            yield condition
+        case Assignment(value=value) | ExpressionStatement(value):
+            for part in within(value):
+                if isinstance(part, VectorCall) and part.operation.is_counted:
+                    yield p.Comparison(part.parameters[-1], ">=", part.operation.lanes)
+
+
+def _all_of(guards: Sequence[Expression], known: Known) -> Expression | None:
+    """That all of them hold, without those that others imply; ``None`` if they cannot."""
+    found = []
+    for order in (guards, guards[::-1]):
+        parts: list[Expression] = []
+        here = known
+        for guard in order:
+            left = simplified(guard, here)
+            if left is False:
+                return None
+            if left is not True:
+                parts += conjuncts(left, p.LogicalAnd)
+                here = here.where(left)
+        found.append(parts)
+    least = min(found, key=len)
+    return both(least) if least else None

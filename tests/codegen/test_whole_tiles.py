@@ -1,0 +1,97 @@
+"""Whole register tiles stand apart from cut ones, and a loop ends before its own iterations that are cut."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pymbolic.primitives as p
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.codegen.arithmetic import Known
+from feinsum_fuse.codegen.statements import Assignment, Barrier, Conditional, CStatement, Loop, all_statements
+from feinsum_fuse.codegen.whole_tiles import with_whole_tiles_apart
+from tests.cascades.randomness import largest_error
+
+from .trees import assignment, expression, kernel, lines
+
+OUTER = Known({p.Variable("t"): (0, 3), p.Variable("u"): (0, 3)})
+
+
+def loop(name: str, last: int, *body: CStatement) -> Loop:
+    return Loop("int", name, 0, last, body)
+
+
+def when(condition: str, *body: CStatement) -> Conditional:
+    return Conditional(expression(condition), body)
+
+
+def added(target: str, value: str) -> Assignment:
+    return Assignment(expression(target), expression(value), "+=")
+
+
+def apart(*body: CStatement) -> list[str]:
+    return lines(kernel(*with_whole_tiles_apart(body, OUTER, frozenset("cde"))))
+
+
+def loops_with_conditions(text: list[str]) -> int:
+    return sum(a.startswith("for") and b.startswith("if") for a, b in pairwise(text))
+
+
+def test_a_condition_on_the_tile_is_decided_before_its_loop() -> None:
+    text = apart(loop("k", 7, added("c[0]", "A[k]"), when("t <= 2", added("c[1]", "B[k]"))))
+    assert text == [
+        *("if (t <= 2)", "{"),
+        *("// a whole tile", "for (int k = 0; k < 8; ++k)", "{", "c[0] += A[k];", "c[1] += B[k];", "}"),
+        *("}", "else", "{"),
+        *("// a tile that is cut", "for (int k = 0; k < 8; ++k)", "c[0] += A[k];"),
+        "}",
+    ]
+
+
+def test_all_conditions_are_decided_at_once_and_those_implied_are_not_asked() -> None:
+    text = apart(
+        loop("k", 7, when("t <= 2", added("c[0]", "A[k]")), when("t <= 1", added("c[1]", "A[k]")), when("u <= 2", added("d[0]", "A[k]")))
+    )
+    assert next(line for line in text if line.startswith("if")) == "if (u <= 2 && t <= 1)"
+    assert loops_with_conditions(text[: text.index("else")]) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (loop("k", 7, when("A[t] <= 2", added("c[1]", "B[k]"))),),  # values may change
+        (loop("k", 7, when("t <= 2", assignment("B[k] = A[k]"))),),  # no sum
+        (loop("k", 7, when("t <= 2", added("A[0]", "B[k]"))),),  # not a work-item's own
+        (loop("k", 7, Barrier(("local",)), when("t <= 2", added("c[1]", "B[k]"))),),  # all work-items meet at a barrier
+        (loop("k", 7, when("k + t <= 4", added("c[1]", "B[k]"))),),  # known in the loop alone
+    ],
+)
+def test_other_conditions_stay(body: tuple[CStatement, ...]) -> None:
+    assert with_whole_tiles_apart(body, OUTER, frozenset("cde")) == body
+
+
+@pytest.mark.parametrize(("condition", "last"), [("k <= 5", 5), ("2*k < 13", 6), ("13 - 2*k >= 2", 5), ("3 > k - 2", 4)])
+def test_a_loop_ends_before_its_own_iterations_that_are_cut(condition: str, last: int) -> None:
+    first, *_ = with_whole_tiles_apart((loop("k", 7, when(condition, added("c[1]", "B[k]"))),), OUTER, frozenset("c"))
+    assert isinstance(first, Loop) and first.last == last
+    assert not any(isinstance(s, Conditional) for s in all_statements((first,)))
+
+
+@pytest.mark.parametrize(
+    ("einsums", "sizes"),
+    [
+        (("Z[m,n] = A[m,k]*B[k,n]",), {"M": 67, "N": 45, "K": 35}),
+        (("y[m] = A[m,k]*x[k]",), {"M": 35, "K": 131}),
+        (("H[m,f] = X[m,a]*V[a,f]", "G[m,f] = gelu(H[m,f])", "Y[m,b] = G[m,f]*W[f,b]"), {"M": 69, "A": 19, "F": 75, "B": 21}),
+        (("X[m] = max(S[m,p])",), {"M": 13, "P": 131}),
+        (("Z[i,r] = T[i,j,k]*B[j,r]*C[k,r]",), {"I": 7, "J": 19, "K": 23, "R": 35}),
+    ],
+)
+@pytest.mark.parametrize("device", [None, "portable"])
+def test_cut_tiles_are_right(einsums: tuple[str, ...], sizes: dict[str, int], device: str | None) -> None:
+    program = ff.compile(einsums, device, sizes=sizes)
+    found = program(**program.example.inputs)
+    for name, expected in program.example.expected.items():
+        assert largest_error(np.asarray(found[name]), expected) < 1e-4
