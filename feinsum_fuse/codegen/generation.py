@@ -6,12 +6,13 @@ import contextlib
 import io
 import sqlite3
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 import loopy as lp
 import numpy as np
+import pyopencl as cl
 from cgen import Collection as FunctionCollection
 from cgen import Generable
 from loopy.check import WriteRaceConditionWarning
@@ -24,12 +25,16 @@ from loopy.kernel.data import AddressSpace, ConcurrentTag, KernelArgument, Tempo
 from loopy.kernel.function_interface import CallableKernel
 from loopy.schedule import CallKernel, EnterLoop, ReturnFromKernel, get_insn_ids_for_block_at
 from loopy.schedule.tools import get_subkernel_arg_info
+from loopy.symbolic import IdentityMapper
 from loopy.translation_unit import TranslationUnit
 from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
+from pymbolic.typing import Expression
 from pyopencl import cltypes
+from pyopencl.compyte.dtypes import TYPE_REGISTRY
 
 from ..errors import LoweringError, UnsupportedTypeError
-from ..schedule.kernel.bfloat import FUNCTIONS, TYPE
+from ..number_types import BFLOAT16
+from ..schedule.kernel.bfloat import ELEMENT, FUNCTIONS, TYPE
 from ..schedule.kernel.definitions import definitions
 from ..schedule.kernel.intrinsics import Intrinsic
 from ..schedule.kernel.remarks import described
@@ -37,12 +42,15 @@ from ..schedule.target import ANY_DEVICE, Quirks, Target
 from .arithmetic import function_of
 from .executable import Argument, Executable, Launch, Role
 from .expressions import VectorCall, within
-from .half import PRAGMA, uses_bfloat, uses_half, with_half_constants
 from .quirks import AGREED, AGREED_DEFINITION
 from .settled import bounded, settled
 from .statements import Head, Kernel, all_statements, expressions
 from .target import TreeTarget, looped
 
+_HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+_EXTENSIONS = {"float16": "cl_khr_fp16", "float64": "cl_khr_fp64"}
+
+TYPE_REGISTRY.get_or_register_dtype(["half"], np.dtype(np.float16))
 OPTIONS = ("-cl-mad-enable",)
 """Lets compilers contract to fused multiply-adds; looser options cost accuracy and gain nothing."""
 
@@ -96,9 +104,9 @@ class Generated:
 def generated(t_unit: TranslationUnit, *, options: tuple[str, ...] = OPTIONS, target: Target = ANY_DEVICE) -> Generated:
     """OpenCL C for a target; raises as :func:`executable`, but for sizes that are not numbers."""
     _refuse_initializers(t_unit)
-    has_half, has_bfloat = uses_half(t_unit), uses_bfloat(t_unit)
+    has_half, has_bfloat = _uses_half(t_unit), _uses_bfloat(t_unit)
     if has_half:
-        t_unit = with_half_constants(t_unit)
+        t_unit = _with_half_constants(t_unit)
     try:
         # loopy prints a kernel that fails its checks; the error says enough.
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -112,7 +120,38 @@ def generated(t_unit: TranslationUnit, *, options: tuple[str, ...] = OPTIONS, ta
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     _refuse_write_races(linear.default_entrypoint)
-    return Generated(linear, PRAGMA * has_half + TYPE * has_bfloat + source, options)
+    return Generated(linear, _HALF * has_half + TYPE * has_bfloat + source, options)
+
+
+def _uses_half(t_unit: TranslationUnit) -> bool:
+    """Whether any array is of float16."""
+    kernel = t_unit.default_entrypoint
+    arrays = (*kernel.args, *kernel.temporary_variables.values())
+    return any(array.dtype is not None and array.dtype.numpy_dtype == np.float16 for array in arrays)
+
+
+def _uses_bfloat(t_unit: TranslationUnit) -> bool:
+    """Whether any array is of bfloat16."""
+    kernel = t_unit.default_entrypoint
+    arrays = [array for array in (*kernel.args, *kernel.temporary_variables.values()) if array.dtype is not None]
+    found = any(array.dtype.numpy_dtype.name == BFLOAT16 for array in arrays)
+    if found:
+        TYPE_REGISTRY.get_or_register_dtype([ELEMENT], np.dtype(BFLOAT16))
+    return found
+
+
+class _Constants(IdentityMapper):  # type: ignore[misc]
+    def map_constant(self, expr: object) -> Expression:
+        return np.float32(expr) if isinstance(expr, float | np.float16) and np.isfinite(expr) else expr
+
+
+def _with_half_constants(t_unit: TranslationUnit) -> TranslationUnit:
+    """The same program with constants in float32: loopy can write none in float16, nor any in an expression of float16."""
+    kernel: LoopKernel = t_unit.default_entrypoint
+    mapper = _Constants()
+    instructions = [instruction.with_transformed_expressions(mapper) for instruction in kernel.instructions]
+    rules = {name: rule.copy(expression=mapper(rule.expression)) for name, rule in kernel.substitutions.items()}
+    return t_unit.with_kernel(kernel.copy(instructions=instructions, substitutions=rules))
 
 
 def _refuse_initializers(t_unit: TranslationUnit) -> None:
@@ -266,3 +305,17 @@ def _head(functions: Sequence[Kernel | Head], preambles: Sequence[tuple[str, str
         head += ["", text] if head and (is_long or was_long) else [text]
         was_long = is_long
     return "".join(f"{text}\n" for text in [*head, ""]) if head else ""
+
+
+def check_types(arguments: Iterable[Argument], device: cl.Device) -> None:
+    """Raise :class:`~feinsum_fuse.errors.UnsupportedTypeError`, naming the tensors, for element types that a device lacks."""
+    missing: dict[str, list[str]] = {}
+    for argument in arguments:
+        extension = _EXTENSIONS.get(argument.dtype)
+        if extension is not None and extension not in device.extensions.split():
+            missing.setdefault(argument.dtype, []).append(argument.name)
+    for dtype, names in missing.items():
+        raise UnsupportedTypeError(
+            f"{device.name} ({device.platform.name.strip()}) has no {dtype}, which is the type of {', '.join(names)}",
+            hint="Choose another type under opencl: dtypes, or another device.",
+        )

@@ -18,8 +18,7 @@ from ...cascades.names import chosen_names
 from ...cascades.reading.reader import cascade as cascade_of
 from ...cascades.rewriting.constants import by_constants
 from ...codegen.executable import Executable
-from ...codegen.generation import executable
-from ...codegen.half import check_types
+from ...codegen.generation import check_types, executable
 from ...errors import DeviceError, LoweringError, ScheduleError
 from ...formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ...formats.mapping import Mapping as LoopTree
