@@ -37,9 +37,9 @@ class ChartAxis:
         return f"{self.title} [{self.unit}]" if self.unit else self.title
 
     def text(self, value: float, digits: int = 3) -> str:
-        """A position in words."""
+        """A position in words; what lies beyond the first or the last category is at it."""
         if self.categories:
-            return self.categories[round(value)]
+            return self.categories[min(max(round(value), 0), len(self.categories) - 1)]
         if self.unit == "%":
             return f"{value:.{digits}g} %"
         return amount(value, self.unit, digits=digits) if self.unit else f"{value:.{max(6, digits)}g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+import re
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -41,6 +42,11 @@ def charted(chart: Chart, file: Path) -> bytes:
 
 def picture(chart: Chart, form: Literal["svg", "png"] = "svg") -> bytes:
     """The chart as a file's content; the same bytes for the same chart. Raises :class:`~feinsum_fuse.errors.Error` without Matplotlib."""
+    return _with_figures(_saved(chart, form), chart) if form == "svg" else _saved(chart, form)
+
+
+def _saved(chart: Chart, form: Literal["svg", "png"]) -> bytes:
+    """What Matplotlib writes."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -52,7 +58,7 @@ def picture(chart: Chart, form: Literal["svg", "png"] = "svg") -> bytes:
         _draw(chart, figure)
         content = io.BytesIO()
         figure.savefig(content, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
-    return _with_figures(content.getvalue(), chart) if form == "svg" else content.getvalue()
+    return content.getvalue()
 
 
 def _with_figures(svg: bytes, chart: Chart) -> bytes:
@@ -78,8 +84,9 @@ def _has_place(at: tuple[float, float], axes: tuple[ChartAxis, ChartAxis]) -> bo
 
 
 def embedded(chart: Chart) -> str:
-    """The SVG as a ``data:`` URL: in an image no script runs, and its names are its own."""
-    return "data:image/svg+xml;base64," + base64.b64encode(picture(chart)).decode("ascii")
+    """The SVG as a ``data:`` URL: in an image no script runs, and its names are its own; nothing in it is under the pointer."""
+    svg = re.sub(rb"<metadata>.*?</metadata>|<!--.*?-->", b"", _saved(chart, "svg"), flags=re.DOTALL)
+    return "data:image/svg+xml;base64," + base64.b64encode(re.sub(rb"\s+(?=<|/>|[a-z]+=)", b" ", svg)).decode("ascii")
 
 
 def _draw(chart: Chart, figure: Figure) -> None:

@@ -24,7 +24,7 @@ from .chart import Chart
 from .listing import Listing, Marks, listing
 from .memory import courses
 from .picture import embedded
-from .rendering import environment, plotly, policy, text
+from .rendering import environment, packed, plotly, policy, text
 from .subject import Case, Course
 from .tree import TreeColumn, annotated
 
@@ -106,7 +106,7 @@ def page(report: Report) -> str:
     searches = [ShownChart.of(chart) for chart in report.searches()]
     cases = [_shown(case, report.target) for case in report.cases]
     charts = [*overall, *searches, *(chart for case in cases for chart in case.charts)]
-    scripts = [plotly(), text("page.js")] if plotly() else [text("page.js")]
+    library, script = plotly(), text("page.js")
     return environment().get_template("report.html").render(
         report=report,
         overall=overall,
@@ -117,8 +117,9 @@ def page(report: Report) -> str:
         drawing=Markup(workload_svg(report.written.workload)),
         comparison=_side_by_side(report.trials),
         facts=[_fact_row(fact) for fact in report.facts],
-        policy=policy(scripts),
-        scripts=[Markup(script) for script in scripts],
+        policy=policy([library, script] if library else [script]),
+        library=packed(library) if library else "",
+        script=Markup(script),
         charts={shown.chart.key: shown.chart.plotly() for shown in charts},
     )
 

@@ -119,5 +119,16 @@ def test_tiles_of_a_memory_stand_on_each_other_from_step_to_step(root: Path) -> 
     bars = chart.plotly()["data"][0]  # type: ignore[index]
     assert (bars["type"], bars["width"][0], bars["base"][0]) == ("bar", 1.0, 260.0)
     assert "WA: EinsumA nA=0 nI=0 to EinsumA nA=0 nI=2, 4.49 ns of the steps that are drawn" in [row[3] for row in chart.rows()]
+    assert "all of OnChipBuffer" not in spans
     with pytest.raises(ff.ModelError, match="holds nothing in OffChipBuffer"):
         course_of(case, "OffChipBuffer")
+
+
+def test_a_memory_that_is_nearly_full_shows_its_size(root: Path) -> None:
+    folder = root / "examples" / "matvecs"
+    spec = ff.load(*(folder / f"{part}.yaml" for part in ("workload", "arch", "mapping")), variables={"ON_CHIP_BITS": 2400})
+    cascade = ff.cascade(spec)
+    (chart,) = courses(Case("fused", "m1", spec, cascade, Predicted.of(spec, cascade)))
+    *_, line = chart.series
+    assert (line.name, set(line.y)) == ("all of OnChipBuffer", {300.0})
+    assert picture(chart) and "all of OnChipBuffer" in json.dumps(chart.plotly())

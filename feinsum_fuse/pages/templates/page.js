@@ -1,7 +1,14 @@
 "use strict";
 (() => {
   const data = document.getElementById("charts");
-  if (data && window.Plotly) {
+  const library = document.getElementById("library");
+  const unpack = async () => {
+    const bytes = Uint8Array.from(atob(library.textContent), letter => letter.charCodeAt(0));
+    const script = document.createElement("script");
+    script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    document.head.append(script);
+  };
+  const draw = () => {
     for (const [key, chart] of Object.entries(JSON.parse(data.textContent))) {
       const figure = document.getElementById("chart-" + key);
       const place = figure && figure.querySelector(".interactive");
@@ -10,7 +17,8 @@
       Plotly.newPlot(place, chart.data, chart.layout, {responsive: true, displaylogo: false})
         .then(() => figure.classList.add("live"), () => { place.hidden = true; });
     }
-  }
+  };
+  if (data && library && window.DecompressionStream) unpack().then(() => { if (window.Plotly) draw(); });
   const mark = (section, loops, on) => {
     for (const other of section.querySelectorAll("[data-loops]")) {
       const shared = other.dataset.loops.split(" ").some(loop => loops.includes(loop));
