@@ -9,6 +9,7 @@
   last rank alone, in all Einsums by the largest factor that divides each of these variables;
 - groups cannot exchange what they hold (``CrossKernelStorageError``, ``ScopeError``): below a fanout over groups no intermediate lives;
 - caches hold what the hardware puts there: no mapping says so;
+- each address space stands above the next: ``force_memory_hierarchy_order: false`` has no effect;
 - scratchpads and registers have the bytes that the device gives a group (``LocalSizeError``, ``PrivateSizeError``): each Einsum gets an
   equal part of them, since the tiles of one kernel lie side by side, and each work-item its own;
 - rows of a tile are filled up to whole vectors, which the model does not count: where lanes lie along a window, a tile may take the part of
@@ -47,7 +48,9 @@ def lowerable(spec: Spec, limits: DeviceLimits | None = None) -> Spec:
         raise UnsearchedError("A search for kernels needs an architecture with an opencl key.", hint=hint)
     einsums = tuple(_named(einsum) for einsum in spec.workload.einsums)
     workload = dataclasses.replace(spec.workload, einsums=einsums)
-    return dataclasses.replace(spec, workload=workload, arch=_restricted(spec, spec.arch, limits or DeviceLimits()), mapping=None)
+    settings = spec.mapper and dataclasses.replace(spec.mapper, force_memory_hierarchy_order=True)
+    arch = _restricted(spec, spec.arch, limits or DeviceLimits())
+    return dataclasses.replace(spec, workload=workload, arch=arch, mapping=None, mapper=settings)
 
 
 def for_device(spec: Spec, device: str | object | None, limits: DeviceLimits | None) -> Spec:
@@ -124,7 +127,7 @@ def _memory(memory: Memory, kind: MemoryKind, below_group: bool, bits: Mapping[s
     loop cuts."""
     if kind in CACHE_KINDS:
         return dataclasses.replace(memory, tensors=KEPT_OUT)
-    rules = memory.tensors
+    rules = dataclasses.replace(memory.tensors, force_memory_hierarchy_order=True)
     if rules == TensorRules():
         rules = TensorRules(keep="All") if kind in MAIN_KINDS else TensorRules(may_keep="All - Intermediates" if below_group else "All")
     if uncut and kind not in MAIN_KINDS and rules.may_keep is not None:

@@ -86,7 +86,7 @@ class Merging:
                 self._cut(tiles, self._quotients(tiles, np.array(vector)))
                 found.append(tuple(tiles))
             result.append(found)
-            level = memory + 1
+            level = max(level, memory + 1)
         return result[:-1], spread
 
     def _quotients(self, tiles: Sequence[int], target: Integers) -> list[int]:

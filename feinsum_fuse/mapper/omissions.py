@@ -37,7 +37,9 @@ class Omissions:
     @property
     def structures(self) -> tuple[str, ...]:
         """Kinds of mappings that are left out, though each Einsum alone is searched with what they have."""
+        loose = any(space.rules.free for space in self._spaces)
         found = {
+            "with even places, orders of memories that force_memory_hierarchy_order: false allows": self.problem.options.even and loose,
             "with tile_shape, tensors held above several fused loops that take only the space of a tile below them": self.fused > 0
             and any(space.rules.on_tiles and space.tracked for space in self._spaces),
             "of two tensors held above a fused loop that moves both of their windows, the space that the second would save": self.fused > 0
@@ -57,7 +59,13 @@ class Omissions:
         thinned = f"of tiles with a remainder, those that make as many trips as a smaller one, in extents above {EXHAUSTIVE}"
         coarse = "tiles that tiling_coarseness leaves out"
         perfect = "tiles with a remainder in loops in space, and of the variables that these take"
-        found = {thinned: self.problem.thinned, coarse: self.problem.options.coarseness > 1, perfect: self._ragged_in_space}
+        parted = "orders that force_memory_hierarchy_order: false allows to memories on two sides of a fanout"
+        found = {
+            thinned: self.problem.thinned,
+            coarse: self.problem.options.coarseness > 1,
+            perfect: self._ragged_in_space,
+            parted: self._parted,
+        }
         return tuple(text for text, applies in found.items() if applies)
 
     @property
@@ -65,13 +73,18 @@ class Omissions:
         """Least energy and latency, each on its own, of any mapping, tiles that are left out among them."""
         if not self.tiles:
             return np.full(2, np.inf)
-        least = _of_operations if self._ragged_in_space else _of_fills
+        least = _of_operations if self._ragged_in_space or self._parted else _of_fills
         each = [np.min([least(tables) * tables.n_instances for tables in own], axis=0) for own in self.problem.tables]
         return np.asarray(np.sum(each, axis=0))
 
     @property
     def _spaces(self) -> Iterator[EinsumSpace]:
         return (tables.space for own in self.problem.tables for tables in own)
+
+    @property
+    def _parted(self) -> bool:
+        """Whether orders of memories are left out, with loops in space where no fanout is."""
+        return any(space.rules.parted for space in self._spaces)
 
     @property
     def _ragged_in_space(self) -> bool:

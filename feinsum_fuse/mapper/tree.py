@@ -104,18 +104,20 @@ class TreeWriter:
 
     def _held(self, low: int, high: int, depth: int) -> list[Node]:
         """The storage nodes of some branches at a depth that they share, memory by memory; the one whose space sinks comes last."""
-        found: list[tuple[tuple[int, bool], list[Node]]] = []
+        found: list[tuple[tuple[bool, int, bool], list[Node]]] = []
         for number in range(low, high + 1):
             branch = self.branches[number]
             frame = branch.plan.frame
             for tensor, home in enumerate(frame.homes):
                 if home > 0 and frame.depths[tensor] == depth and branch.space.shared[tensor]:
-                    found.append(((home, False), list(self._home(branch, tensor, home))))
-            sinks = sinking(frame, branch.plan.held, branch.space.terms.kinds)
+                    found.append(((False, home, False), list(self._home(branch, tensor, home))))
+            sinks = sinking(branch.space, frame, branch.plan.held)
             for held in branch.plan.held:
                 if held.depth == depth and (low == high or depth < self._common(low, high)):
                     self._check(branch, held.tensor, held.memory, low, high)
-                    found.append(((held.memory, held in sinks), holder(branch, held.tensor, held.memory)))
+                    sunk = held in sinks
+                    place = (sunk and bool(branch.space.rules.free), held.memory, sunk)
+                    found.append((place, holder(branch, held.tensor, held.memory)))
         return [node for _, nodes in sorted(found, key=lambda item: item[0]) for node in nodes]
 
     def _common(self, low: int, high: int) -> int:
@@ -150,7 +152,7 @@ def suffix(branch: MappedEinsum) -> list[Node]:
     for step in plan.steps:
         nodes += _down(space, plan, current, np.array(step.tiles), last, (level, step.memory))
         nodes += holder(branch, step.tensor, step.memory)
-        level, last = step.memory + 1, step.tensor
+        level, last = max(level, step.memory + 1), step.tensor
         # Fully relevant loops come first: below a partially relevant one the space sinks no further.
         for v in sorted(range(len(current)), key=lambda v: -int(terms.kinds[step.tensor][v])):
             if step.sunk[v] != current[v]:

@@ -2,7 +2,8 @@
 
 Each line of ``optima.jsonl`` has a case's number, a digest of its text, the least energy, latency and their product (``null`` where nothing
 fits), and what its optima show: ``fuses`` (an intermediate is not in the outermost memory), ``binds`` (endless memories would do better),
-``spreads`` (loops in space), ``shares`` (loops in space that several Einsums stand under), ``ragged`` (tiles that do not divide do better).
+``spreads`` (loops in space), ``shares`` (loops in space that several Einsums stand under), ``swaps`` (an inner memory's holders above an
+outer one's), ``ragged`` (tiles that do not divide do better).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Mapping, Spatial, Storage
 from feinsum_fuse.formats.spec import Spec
 
@@ -24,7 +26,7 @@ from .tree_paths import TooLarge
 FILE = Path(__file__).with_name("optima.jsonl")
 MOST = 80_000
 """Paths of a case; one that has more is left out."""
-FEWER = {"shared": 6_000, "carried": 6_000, "copied": 6_000}
+FEWER = {"shared": 6_000, "carried": 6_000, "copied": 6_000, "loose": 6_000}
 """Of kinds that have many frames of paths."""
 
 
@@ -72,6 +74,9 @@ def found(number: int) -> Known:
             shows |= {"shares"} if len(set(beside)) < len(beside) else set()
         if free[name].value < optimum.value * (1 - 1e-9):
             shows.add("binds")
+    if drawn.kind == "loose":
+        kept = BruteForce(ff.loads(drawn.text.replace("order: false", "order: true"))).optima()
+        shows |= {"swaps"} if any(best[name].value < kept[name].value * (1 - 1e-9) for name in OBJECTIVES) else set()
     if drawn.imperfect:
         divided = BruteForce(spec).optima()
         shows |= {"ragged"} if any(best[name].value < divided[name].value * (1 - 1e-9) for name in OBJECTIVES) else set()

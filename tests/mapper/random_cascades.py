@@ -11,9 +11,9 @@ from feinsum_fuse.formats.spec import Spec
 KINDS = ("pair", "fanout", "imperfect", "deep", "triple")
 """What a case is about: two Einsums on two memories; loops in space; tiles that do not divide; three or four memories; three Einsums."""
 
-LATER = ("network", "shared", "carried", "copied")
+LATER = ("network", "shared", "carried", "copied", "loose")
 """Kinds that came later, each with a thousand numbers of its own from 10,000 on: networks carry tensors; intermediates live below fanouts;
-they do so where networks carry tensors; and copies are among the Einsums.
+they do so where networks carry tensors; copies are among the Einsums; and memories need not keep the order of their hierarchy.
 """
 FIRST = 10_000
 SIZES = {
@@ -21,6 +21,7 @@ SIZES = {
     "shared": (2, 3, 4),
     "carried": (2, 3, 4),
     "copied": (2, 2, 4),
+    "loose": (2, 3, 4),
     "pair": (2, 3, 4, 6),
     "fanout": (2, 3, 4, 6),
     "imperfect": (4, 5, 6, 7),
@@ -57,7 +58,13 @@ def case(number: int) -> Case:
     chance = random.Random(f"mapper {number}")
     kind = kind_of(number)
     workload = _workload(chance, kind)
-    later = {"network": networked, "shared": below_fanouts, "carried": carried_below_fanouts, "copied": copied_below_fanouts}
+    later = {
+        "network": networked,
+        "shared": below_fanouts,
+        "carried": carried_below_fanouts,
+        "copied": copied_below_fanouts,
+        "loose": loose,
+    }
     arch = later[kind](chance, _bits(workload)) if kind in later else _arch(chance, kind, _bits(workload))
     return Case(number, workload + arch)
 
@@ -245,6 +252,22 @@ def copied_below_fanouts(chance: random.Random, bits: int) -> str:
     """The same with or without networks; as a copy within main memory is free, that often has no intermediates."""
     text = (carried_below_fanouts if chance.random() < 0.25 else below_fanouts)(chance, bits)
     return text.replace("keep: ~Intermediates, may_keep: All", "keep: ~Intermediates", 1) if chance.random() < 0.7 else text
+
+
+def loose(chance: random.Random, bits: int) -> str:
+    """Main memory and two inner ones in any order, with a fanout or none above them."""
+    asks, free = chance.choice(("Shared", "Local", "mapper", "mapper")), ", force_memory_hierarchy_order: false"
+    lines = ["arch:", "  nodes:", _memory(chance, "Main", "inf", "keep: ~Intermediates, may_keep: All", 0)]
+    lines += [_fanout(chance)] if chance.random() < 0.25 else []
+    size = str(max(16, int(bits * chance.choice((0.1, 0.25, 0.5)))))
+    rule = chance.choice(("may_keep: All", "may_keep: Inputs", "keep: Inputs"))
+    lines.append(_memory(chance, "Shared", size, rule + free * (asks == "Shared"), 1))
+    size = str(max(16, int(bits * chance.choice((0.25, 0.5, 1)))))
+    rule = chance.choice(("may_keep: Outputs", "keep: Outputs", "keep: Outputs, may_keep: Intermediates", "may_keep: Inputs"))
+    lines.append(_memory(chance, "Local", size, rule + free * (asks == "Local"), 2))
+    lines.append("  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}")
+    lines += ["mapper: {force_memory_hierarchy_order: false}"] if asks == "mapper" else []
+    return "\n".join(lines) + "\n"
 
 
 def _network(chance: random.Random, name: str) -> str:

@@ -52,3 +52,7 @@ def test_optima_show_what_a_search_may_get_wrong(feature: str) -> None:
 @pytest.mark.parametrize("kind", ["shared", "carried", "copied"])
 def test_thirty_optima_share_loops_in_space(kind: str) -> None:
     assert sum("shares" in row.shows for row in known() if row.kind == kind) >= 30
+
+
+def test_thirty_optima_need_an_inner_memory_above_an_outer_one() -> None:
+    assert sum("swaps" in row.shows for row in known()) >= 30

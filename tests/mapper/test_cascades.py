@@ -9,9 +9,20 @@ from feinsum_fuse.mapper import Result
 from tests.sweeps import SLOW
 
 from .brute_force import BruteForce
-from .specs import spec, two_memories, workload
+from .specs import OUTER, arch, compute, memory, spec, two_memories, workload
 
 SIZES = {"H": 2, "M": 4, "P": 4, "E": 2, "D": 4, "F": 8}
+
+
+def test_a_holder_stays_above_one_of_a_memory_further_in() -> None:
+    """``A`` would be smaller below the loop over ``b``; but it stands above ``B``, which would then be fetched anew."""
+    main = memory("Main", "inf", 64, tensors=OUTER)
+    outer = memory("Shared", 96, 8, tensors="tensors: {keep: A, may_keep: All}")
+    inner = memory("Local", 48, 1, tensors="tensors: {keep: B, may_keep: All}")
+    bound = spec(arch(main, outer, inner, compute()), workload(["T[b] = A[a,b] * B[a]", "Z[b] = T[b] * D[b]"], bits=16, A=2, B=3))
+    for objective in ("energy", "latency"):
+        best = BruteForce(bound).optima([objective])[objective]
+        assert ff.search(bound, objective).value == pytest.approx(best.value)  # type: ignore[arg-type]
 
 
 def block(number: int, x: str) -> list[str]:

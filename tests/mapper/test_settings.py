@@ -80,7 +80,6 @@ def test_a_tolerance_and_a_time_limit_are_taken() -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        "force_memory_hierarchy_order: false",
         "max_fused_loops_per_rank_variable: 2",
         "max_loops_minus_ranks: 3",
         "metrics: DYNAMIC_ENERGY",

@@ -84,12 +84,12 @@ class TreePaths(TreeSpace):
             homes = [list(row) for row in lists]
             for holder, place in zip(holders, places, strict=True):
                 lists[place].append(holder)
-            levels = [h.level for row in lists for h in sorted(row, key=lambda h: h.level)]
-            if levels != sorted(levels):
+            if not self.stacks(prefix, [h for row in lists for h in sorted(row, key=lambda h: h.level)]):
                 continue
             orders = [list(self._orders(row, home)) for row, home in zip(lists, homes, strict=True)]
             for rows in itertools.product(*orders):
-                yield Layout(prefix, tuple(rows[:-1]), rows[-1])
+                if not self.loose or self.stacks(prefix, [h for row in rows for h in row]):
+                    yield Layout(prefix, tuple(rows[:-1]), rows[-1])
 
     def _beside(self, prefix: Prefix, holder: Holder, place: int) -> bool:
         """Whether a holder stands below the shared loops in space of the fanouts above its memory, and above those of all others."""
@@ -99,6 +99,11 @@ class TreePaths(TreeSpace):
         )
 
     def _orders(self, row: list[Holder], homes: list[Holder]) -> Iterator[tuple[Holder, ...]]:
+        if self.loose:
+            for order in itertools.permutations(row):
+                if not any(b in homes and a not in homes and a.level == b.level for a, b in itertools.combinations(order, 2)):
+                    yield order
+            return
         by_level = []
         for level in sorted({h.level for h in row}):
             first = tuple(h for h in homes if h.level == level)

@@ -127,6 +127,23 @@ class TreeSpace:
         """Whether a network carries tensors: then the order of loops in space counts."""
         return any(isinstance(leaf, Network) for leaf in self.arch.path(self.compute))
 
+    @cached_property
+    def loose(self) -> frozenset[tuple[int, int]]:
+        """(outer, inner) levels without a fanout between them whose holders may stand in any order."""
+        everywhere = self.spec.mapper is not None and not self.spec.mapper.force_memory_hierarchy_order
+        own = [not level.tensors.force_memory_hierarchy_order or everywhere for level in self.levels]
+        pairs = itertools.combinations(range(1, len(own)), 2)
+        parted = {(a, b) for a, b in itertools.combinations(range(len(own)), 2) for f in self.fanouts if f[3] > 1 and a < f[0] <= b}
+        return frozenset(pair for pair in pairs if (own[pair[0]] or own[pair[1]]) and pair not in parted)
+
+    def stacks(self, prefix: Prefix, holders: Sequence[Holder]) -> bool:
+        """Whether holders may stand in this order."""
+        homes = {(t, level) for t, level, _ in prefix.homes}
+        return all(
+            a.level <= b.level or (a.tensor != b.tensor and (a.tensor, a.level) not in homes and (b.level, a.level) in self.loose)
+            for a, b in itertools.combinations(holders, 2)
+        )
+
     def choices(self, einsum: WorkloadEinsum, level: int) -> list[frozenset[str]]:
         """The sets of tensors that the constraints let a memory hold."""
         rules = self.levels[level].tensors

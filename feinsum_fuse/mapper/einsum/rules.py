@@ -65,14 +65,16 @@ class PathRules:
     """(tensor, memory): no loop in time between that holder and the next of the tensor sends the same values again."""
     orders: tuple[Order, ...] = ()
     """The combinations of ``tensor_order_options``; one of them must hold."""
+    free: frozenset[tuple[int, int]] = frozenset()
+    """(outer, inner) memories whose holders may stand in any order; the others' stand in that of the hierarchy."""
+    parted: bool = False
+    """Whether there would be more of these, but for fanouts that lie between them."""
 
     @classmethod
     def of(cls, terms: Terms) -> PathRules:
         """The constraints that an Einsum meets; :class:`UnsearchedError` for those that no search honours."""
         memories = [terms.memory(place) for place in terms.memories]
         for leaf in terms.components:
-            if isinstance(leaf, Memory | Toll) and not leaf.tensors.force_memory_hierarchy_order:
-                raise UnsearchedError(f"{leaf.name} asks for force_memory_hierarchy_order: false, which the search does not cover.")
             if isinstance(leaf, Toll) and {leaf.tensors.no_refetch_from_above, leaf.tensors.no_resend_to_below} != {"Nothing"}:
                 raise UnsearchedError(f"The search does not cover no_refetch_from_above and no_resend_to_below of the toll {leaf.name}.")
         if memories[0].tensors.tensor_order_options:
@@ -88,6 +90,7 @@ class PathRules:
             flagged([memory.tensors.no_refetch_from_above for memory in memories]),
             flagged([memory.tensors.no_resend_to_below for memory in memories]),
             tuple(itertools.product(*options)),
+            *_unordered(terms),
         )
 
     @property
@@ -102,6 +105,12 @@ class PathRules:
             result &= bound.holds(tiles, tiles < self.terms.bounds)
         return result
 
+    def precedes(self, shared: Sequence[bool], option: Sequence[int], above: tuple[int, int], below: tuple[int, int]) -> bool:
+        """Whether one holder, a tensor and a memory, may stand above another. Where a shared tensor lives, the order is never free."""
+        (tensor, inner), (other, outer) = above, below
+        home = shared[tensor] and not option[tensor] & ((1 << inner) - 1)
+        return inner <= outer or (tensor != other and not home and (outer, inner) in self.free)
+
     def moving(self, tensor: int) -> list[int]:
         """The variables whose loops may bring the same values of a tensor again."""
         return [v for v, kind in enumerate(self.terms.kinds[tensor]) if kind != FULL]
@@ -115,6 +124,29 @@ def ordered(order: Order, memory: int, above: Iterator[int] | Sequence[int], ten
     """Whether a tensor may stand below others of the same memory."""
     ranks = order[memory] if memory < len(order) else {}
     return tensor not in ranks or all(ranks.get(other, -1) <= ranks[tensor] for other in above)
+
+
+def _unordered(terms: Terms) -> tuple[frozenset[tuple[int, int]], bool]:
+    """``free`` and ``parted`` of :class:`PathRules`: the outermost memory's nodes stand above all others; those further in on two sides
+    of a fanout keep their order, since loops in space stand between them."""
+    everywhere = terms.spec.mapper is not None and not terms.spec.mapper.force_memory_hierarchy_order
+    loose = {p for p, leaf in enumerate(terms.components) if isinstance(leaf, Memory | Toll) and _is_loose(leaf, everywhere)}
+    tolls = [p for p, leaf in enumerate(terms.components) if isinstance(leaf, Toll)]
+    owners = [dimension.owner for dimension in terms.dimensions if dimension.fanout.fanout > 1]
+    free, parted = set(), False
+    for (one, outer), (two, inner) in itertools.combinations(list(enumerate(terms.memories))[1:], 2):
+        # What passes a toll does so right above its holder.
+        swapped = [(outer, inner), *((p, inner) for p in tolls if p < inner), *((outer, p) for p in tolls if outer < p < inner)]
+        if all(not loose.isdisjoint(pair) for pair in swapped):
+            if any(outer < owner <= inner for owner in owners):
+                parted = True
+            else:
+                free.add((one, two))
+    return frozenset(free), parted
+
+
+def _is_loose(leaf: Memory | Toll, everywhere: bool) -> bool:
+    return everywhere or not leaf.tensors.force_memory_hierarchy_order
 
 
 def _ranks(terms: Terms, option: Sequence[str]) -> dict[int, int]:

@@ -82,6 +82,12 @@ class EinsumSpace:
         return len(self.terms.memories)
 
     @cached_property
+    def levels(self) -> tuple[range, ...]:
+        """The memories, outermost first: those whose holders may stand in any order together."""
+        starts = [m for m in range(self.n_memories) if not any(outer < m <= inner for outer, inner in self.rules.free)]
+        return tuple(range(a, b) for a, b in itertools.pairwise([*starts, self.n_memories]))
+
+    @cached_property
     def tiles(self) -> tuple[TileTable, ...]:
         """A table for each variable; those that loops in space take are cut without remainder."""
         tables = []
@@ -155,7 +161,7 @@ class EinsumSpace:
             for access in self.terms.accesses
         )
         levels = (self.fanout_levels, self.crossed, tuple(dimension.fanout.fanout for dimension in self.terms.dimensions))
-        rules = (levels, self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders))
+        rules = (levels, self.rules.tiles, self.rules.not_refetched, self.rules.not_resent, repr(self.rules.orders), self.rules.free)
         structure = (self.tolls, self.shared, self.tracked, self.imperfect, self.coarseness, self.simple, self.terms.columns)
         named = tuple(tuple(self.called(word)) for word in (HEAD, BATCH))
         return (*structure, named, widths, shapes, rules, self._across, *(a.tobytes() for a in integers), *(a.tobytes() for a in figures))

@@ -54,22 +54,21 @@ class Chains:
         """The chains with one order of each memory's storage nodes."""
         space = self.space
         rows = self._begun(starts, option)
-        waiting = [
-            [(t, m) for t in space.tensors if m in levels(option[t]) and not starts.placed[t] >> m & 1] for m in range(space.n_memories)
-        ]
+        later = [(t, m) for m in range(space.n_memories) for t in space.tensors if (option[t] & ~starts.placed[t]) >> m & 1]
         states: dict[int, Rows] = {-1: rows}
-        later = [holder for level in waiting for holder in level]
-        for memory in range(space.n_memories):
-            if memory > self.settled and space.spreading[memory]:
-                step = space.all_steps[memory]
+        for level in space.levels if self.spare is None else [range(m, m + 1) for m in range(space.n_memories)]:
+            if level[0] > self.settled and space.spreading[level[0]]:
+                step = space.all_steps[level[0]]
                 for part in states.values():
                     part.tiles = part.tiles // step[part.spread]
-            if waiting[memory] and self.spare is not None:
-                later = [holder for level in waiting[memory:] for holder in level]
-                states = self._evenly(Rows.joined(list(states.values())), starts, option, memory, later, self.spare[memory])
-            elif waiting[memory]:
-                later = [holder for level in waiting[memory:] for holder in level]
-                states = self._level(states, starts, option, memory, later)
+            later = [holder for holder in later if holder[1] >= level[0]]
+            if not any(m in level for _, m in later):
+                continue
+            if self.spare is not None:
+                spare = self.spare[level[0]]
+                states = self._evenly(Rows.joined(list(states.values())), starts, option, level[0], later, spare)
+            else:
+                states = self._level(states, starts, option, level, later)
         parts = [part for part in states.values() if len(part)]
         if not parts:
             return None
@@ -120,29 +119,32 @@ class Chains:
             repeated = {t: space.repeated(t, rows.rounding) for t in space.tensors}
             rows.cost = rows.cost + hops.cost(unit, every, rows.spread, repeated) - hops.cost(unit, every, rows.spread)
 
-    def _level(self, states: dict[int, Rows], starts: Starts, option: Placed, memory: int, later: list[Holder]) -> dict[int, Rows]:
-        """Place all holders of one memory, in every order; the result is keyed by the tensor placed last."""
+    def _level(self, states: dict[int, Rows], starts: Starts, option: Placed, level: range, later: list[Holder]) -> dict[int, Rows]:
+        """Place all holders of these memories, in every order that is allowed; the result is keyed by the tensor placed last."""
         space = self.space
-        here = [tensor for tensor, m in later if m == memory]
-        deeper = [holder for holder in later if holder[1] != memory]
-        by_left: dict[tuple[int, ...], dict[int, list[Rows]]] = {tuple(here): {last: [part] for last, part in states.items()}}
+        here = [holder for holder in later if holder[1] in level]
+        deeper = [holder for holder in later if holder[1] not in level]
+        by_left: dict[tuple[Holder, ...], dict[int, list[Rows]]] = {tuple(here): {last: [part] for last, part in states.items()}}
         for count in range(len(here), 0, -1):
-            grown: dict[tuple[int, ...], dict[int, list[Rows]]] = {}
+            grown: dict[tuple[Holder, ...], dict[int, list[Rows]]] = {}
             for left, lasts in by_left.items():
-                for tensor in left:
-                    above = [t for t in space.tensors if starts.placed[t] >> memory & 1 or (t in here and t not in left)]
-                    if not ordered(self.order, memory, above, tensor):
+                for holder in left:
+                    tensor, memory = holder
+                    above = [t for t in space.tensors if option[t] >> memory & 1 and (t, memory) not in left]
+                    rest = tuple(other for other in left if other != holder)
+                    if not ordered(self.order, memory, above, tensor) or not all(
+                        space.rules.precedes(space.shared, option, holder, other) for other in rest
+                    ):
                         continue
-                    rest = tuple(t for t in left if t != tensor)
-                    remaining = [*((t, memory) for t in rest), *deeper]
+                    remaining = [*rest, *deeper]
                     parts = [
                         placed
                         for last, found in lasts.items()
                         if len(rows := Rows.joined(found))
-                        and (placed := self._placed(rows, starts, option, (tensor, memory), last, remaining)) is not None
+                        and (placed := self._placed(rows, starts, option, holder, last, remaining)) is not None
                     ]
                     # Above what loops in space stand over no loop goes for nothing: a network would carry smaller tiles.
-                    crossed = self._crossing(starts, option, (tensor, memory), remaining) is not None
+                    crossed = self._crossing(starts, option, holder, remaining) is not None
                     if parts:
                         grown.setdefault(rest, {}).setdefault(-1 if crossed else tensor, []).extend(parts)
             by_left = {left: {last: [self._pruned(found)] for last, found in lasts.items()} for left, lasts in grown.items()}
@@ -205,7 +207,8 @@ class Chains:
             rows.cost = rows.cost + space.cost(link, tensor, rows.tiles, rows.spread, rows.rounding)
         if crossing is not None:
             repeated = {t: space.repeated(t, rows.rounding) for t in space.tensors} if space.rounded else None
-            rows.cost = rows.cost + crossing.cost(space.terms.memories[memory], rows.tiles, rows.spread, repeated)
+            at = next(space.terms.memories[m] for m in self._beside(memory) if space.terms.memories[m] in crossing.shares)
+            rows.cost = rows.cost + crossing.cost(at, rows.tiles, rows.spread, repeated)
         self.budget.spend(len(rows))
         if not len(rows):
             return None
@@ -215,13 +218,19 @@ class Chains:
         return Rows.joined(some) if some else None
 
     def _crossing(self, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> HopTerms | None:
-        """The hops of the loops in space right above a holder, if it is the first of its memory and they cross a network."""
-        (_, memory), space = holder, self.space
+        """The hops of the loops in space right above a holder, if it is the first of its level and they cross a network."""
+        space, level = self.space, self._beside(holder[1])
         hops = self._hops(option)
-        if hops is None or space.terms.memories[memory] not in hops.shares or any(bits >> memory & 1 for bits in starts.placed):
+        if hops is None or not any(space.terms.memories[m] in hops.shares for m in level):
             return None
-        here = sum(bits >> memory & 1 for bits in option)
-        return hops if here == 1 + sum(1 for _, m in remaining if m == memory) else None
+        if any(bits >> m & 1 for bits in starts.placed for m in level):
+            return None
+        here = sum(bits >> m & 1 for bits in option for m in level)
+        return hops if here == 1 + sum(1 for _, m in remaining if m in level) else None
+
+    def _beside(self, memory: int) -> range:
+        """The memories whose holders are placed together with those of this one."""
+        return next(level for level in self.space.levels if memory in level) if self.spare is None else range(memory, memory + 1)
 
     def _hops(self, option: Placed) -> HopTerms | None:
         """What crosses networks below what the starts have behind them."""
@@ -232,7 +241,7 @@ class Chains:
         hops = self._hops(option)
         if hops is None:
             return set()
-        place = self.space.terms.memories[memory]
+        place = self.space.terms.memories[self._beside(memory)[0]]
         return {share.tensor for at, shares in hops.shares.items() if at >= place for share in shares}
 
     def _plain(self, rule: str) -> bool:

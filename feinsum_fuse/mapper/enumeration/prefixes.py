@@ -165,33 +165,60 @@ def placements(space: EinsumSpace, frame: Frame, options: Sequence[Placed], *, e
     """The sets of holders that may stand among the fused loops.
 
     One stands above a loop only if that is not fully relevant to it: else it stands below, where it is smaller and as cheap. It also stands
-    above the home of a tensor in a memory further in, as each memory's nodes stand above those of the next, and above loops in space of
-    fanouts that are below its memory. ``everywhere`` drops the first rule.
+    above nodes of memories further in that stand right above such a loop, as each memory's nodes stand above those of the next, and above
+    loops in space of fanouts that are below its memory. ``everywhere`` drops the first rule.
     """
-    choices = [_placements_of(space, frame, tensor, {placed[tensor] for placed in options}, everywhere) for tensor in space.tensors]
+    allowed = [{placed[tensor] for placed in options} for tensor in space.tensors]
+    own = [_own_places(space, frame, tensor, memories) for tensor, memories in enumerate(allowed)]
+    inner = [(m, frame.depths[t]) for t, m in enumerate(frame.homes) if m > 0 and space.shared[t]]
+    inner += [(h.memory, h.depth) for places in own for h in places if not _sinks(space, frame, h)]
+    deepest_at = {depth: max(m for m, d in inner if d == depth) for depth in {d for _, d in inner}}
+
+    def useful(h: Held) -> bool:
+        stays = not _sinks(space, frame, h) or (everywhere and h.depth < len(frame.loops))
+        return stays or deepest_at.get(h.depth, 0) > h.memory
+
+    choices = [_descending([h for h in places if useful(h)]) for places in own]
     deepest = max((m for t, m in enumerate(frame.homes) if space.shared[t]), default=0)
     for combination in itertools.product(*choices):
         held = tuple(h for own in combination for h in own)
         if (deepest or held) and not _in_order(space, frame, held):
             continue
-        yield held
+        if everywhere or all(not _sinks(space, frame, h) or _is_kept(space, frame, held, h) for h in held):
+            yield held
 
 
-def _placements_of(space: EinsumSpace, frame: Frame, tensor: int, allowed: set[int], everywhere: bool) -> list[tuple[Held, ...]]:
-    home, count = frame.homes[tensor], len(frame.loops)
-    result: list[tuple[Held, ...]] = [()]
+def _sinks(space: EinsumSpace, frame: Frame, holder: Held) -> bool:
+    """Whether a holder would do as well below the next loop, if there is one, but for others that stand where it does."""
+    if holder.depth == len(frame.loops):
+        return True
+    return frame.spaces[holder.depth] == TIME and bool(space.terms.kinds[holder.tensor][frame.loops[holder.depth]] == FULL)
+
+
+def _is_kept(space: EinsumSpace, frame: Frame, held: Sequence[Held], holder: Held) -> bool:
+    """Whether something of a memory further in stands where a holder does, and has to stand below it."""
+    free = space.rules.free
+    return any(h.depth == holder.depth and h.memory > holder.memory and (holder.memory, h.memory) not in free for h in held) or any(
+        m > holder.memory and space.shared[t] and frame.depths[t] == holder.depth for t, m in enumerate(frame.homes)
+    )
+
+
+def _own_places(space: EinsumSpace, frame: Frame, tensor: int, allowed: set[int]) -> list[Held]:
+    """The places among the loops, and right below them, in which a tensor may be held, other tensors apart."""
+    home = frame.homes[tensor]
+    result: list[Held] = []
     if home == NOWHERE:
         return result
-    kinds = space.terms.kinds[tensor]
-    below = {(m, frame.depths[t]) for t, m in enumerate(frame.homes) if m > 0 and space.shared[t]}
-    places = []
     for memory in range(home + 1, max(space.spatial_level, settled(space, frame.homes, frame.spaces) + 1)):
-        if not any(bits >> memory & 1 for bits in allowed):
-            continue
-        low, high = frame.span(space, memory)
-        depths = {d for d in range(count) if everywhere or frame.spaces[d] != TIME or kinds[frame.loops[d]] != FULL}
-        depths |= {d for m, d in below if m > memory}
-        places += [Held(tensor, memory, d) for d in sorted(depths) if max(frame.depths[tensor], low) <= d <= high]
+        if any(bits >> memory & 1 for bits in allowed):
+            low, high = frame.span(space, memory)
+            result += [Held(tensor, memory, d) for d in range(max(frame.depths[tensor], low), high + 1)]
+    return result
+
+
+def _descending(places: Sequence[Held]) -> list[tuple[Held, ...]]:
+    """No holder of a tensor, or some of these in the order of their memories."""
+    result: list[tuple[Held, ...]] = [()]
     for size in range(1, len(places) + 1):
         for some in itertools.combinations(places, size):
             memories = [h.memory for h in some]
@@ -202,12 +229,14 @@ def _placements_of(space: EinsumSpace, frame: Frame, tensor: int, allowed: set[i
 
 
 def _in_order(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> bool:
-    """Whether each memory's nodes can stand above those of the next."""
-    nodes = [(h.memory, h.depth) for h in held]
-    nodes += [(m, frame.depths[t]) for t, m in enumerate(frame.homes) if m > 0 and space.shared[t]]
-    nodes.sort()
-    return all(upper[0] == lower[0] or upper[1] <= lower[1] for upper, lower in itertools.pairwise(nodes)) and all(
-        a[1] <= b[1] for a in nodes for b in nodes if a[0] < b[0]
+    """Whether each memory's nodes can stand above those of the next, where these have an order."""
+    nodes = [(h.memory, h.depth, False) for h in held]
+    nodes += [(m, frame.depths[t], True) for t, m in enumerate(frame.homes) if m > 0 and space.shared[t]]
+    return all(
+        depth <= other or (not home and (outer, inner) in space.rules.free)
+        for outer, depth, _ in nodes
+        for inner, other, home in nodes
+        if outer < inner
     )
 
 
@@ -257,7 +286,7 @@ def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], ways: Share
         else:
             reserved[:, :, 0] += bits
     placed = [0 if home == NOWHERE else 1 << home for home in frame.homes]
-    lowered = sinking(frame, held, space.terms.kinds)
+    lowered = sinking(space, frame, held)
     for holder in sorted(held, key=lambda h: h.memory):
         link = ways.link(space, holder.tensor, placed[holder.tensor].bit_length() - 1, holder.memory)
         tiles = at[holder.depth]
@@ -327,13 +356,20 @@ def spare_places(frame: Frame, held: tuple[Held, ...], memories: int, most: int)
     return tuple(result)
 
 
-def sinking(frame: Frame, held: tuple[Held, ...], kinds: NDArray[np.int8]) -> frozenset[Held]:
+def sinking(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> frozenset[Held]:
     """The holders whose space is reserved below the next loop: at each depth the last node, if the loop is partially relevant."""
-    result = set()
+    result, kinds, free = set(), space.terms.kinds, space.rules.free
     for depth, v in enumerate(frame.loops):
         here = [h for h in held if h.depth == depth]
-        deepest = max([h.memory for h in here] + [m for t, m in enumerate(frame.homes) if m > 0 and frame.depths[t] == depth], default=0)
-        last = [h for h in here if h.memory == deepest and kinds[h.tensor][v] == PARTIAL and frame.spaces[depth] == TIME]
+        home = max((m for t, m in enumerate(frame.homes) if m > 0 and frame.depths[t] == depth), default=0)
+        last = [
+            h
+            for h in here
+            if kinds[h.tensor][v] == PARTIAL
+            and frame.spaces[depth] == TIME
+            and h.memory >= home
+            and all(o.memory <= h.memory or (o.tensor != h.tensor and (h.memory, o.memory) in free) for o in here)
+        ]
         result |= set(last[:1])
     return frozenset(result)
 

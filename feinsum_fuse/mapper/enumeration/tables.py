@@ -14,7 +14,7 @@ from ...model.accelforge.terms import Integers
 from ...model.quantity import Array
 from ..budget import Budget
 from ..einsum.choices import Placed
-from ..einsum.space import NOTHING, EinsumSpace, homes, objectives
+from ..einsum.space import NOTHING, EinsumSpace, homes, levels, objectives
 from ..errors import LateError, UnprovedError
 from ..options import Options
 from .block import Limit, Packed, TableBlock
@@ -296,14 +296,19 @@ class Tables:
     def _reachable(self, placed: Placed, option: Placed, level: int) -> bool:
         """Whether the holders of a choice can be completed from those placed: more of them only further in, memory by memory, and not
         above fanouts that are settled, down to a memory."""
-        deepest = max(level, *(bits.bit_length() - 1 for bits in placed))
+        rules, shared = self.space.rules, self.space.shared
+        deepest = max(level, *(bits.bit_length() - 1 for bits in placed)) if not rules.free else level
         for now, all_ in zip(placed, option, strict=True):
             more = all_ & ~now
             if now & ~all_ or (now and more & ((1 << (now.bit_length() - 1)) - 1)):
                 return False
             if more & ((1 << max(deepest, 0)) - 1):
                 return False
-        return True
+        if not rules.free:
+            return True
+        above = [(t, m) for t, bits in enumerate(placed) for m in levels(bits)]
+        below = [(t, m) for t, bits in enumerate(option) for m in levels(bits & ~placed[t])]
+        return all(rules.precedes(shared, option, one, other) for one in above for other in below)
 
     def _assembled(
         self,

@@ -17,7 +17,7 @@ OBJECTIVE_OF: dict[str, Objective] = {"ENERGY": "energy", "LATENCY": "latency", 
 AXIS_OF = {"ENERGY": "energy", "LATENCY": "latency", "RESOURCE_USAGE": "usage"}
 WITHOUT_EFFECT = {
     "info_metrics": "every figure is reported",
-    "out_of_order_hierarchy_explore_removing_spatials_for_more_temporals": "memories keep their order",
+    "out_of_order_hierarchy_explore_removing_spatials_for_more_temporals": "memories on two sides of a fanout keep their order",
     "explore_loop_orders": "all orders are searched",
     "prioritize_reuse_of_unfused_tensors": "all orders are searched",
     "memory_limit": "max_rows limits what is held",
@@ -57,7 +57,6 @@ def _refuse(settings: MapperSettings, arch: Arch) -> None:
     """Refuse, by name, what would change the space and is not covered."""
     spread = any(fanout.fanout > 1 for fanouts in arch.fanouts.values() for fanout in fanouts)
     asked = {
-        "force_memory_hierarchy_order: false": not settings.force_memory_hierarchy_order,
         "max_fused_loops_per_rank_variable above 1": settings.max_fused_loops_per_rank_variable > 1,
         "max_loops_minus_ranks": math.isfinite(settings.max_loops_minus_ranks),
         "explore_imperfect_spatial_loops": settings.explore_imperfect_spatial_loops and spread,
