@@ -24,7 +24,6 @@ Position = tuple[int, ...]
 class LiveTile:
     """A tile in a memory. Equal ones of two steps are one tile, which stays."""
 
-    memory: str
     space: str
     """Einsums that share a tensor's home share its space there; else each has its own."""
     tensor: str
@@ -46,24 +45,23 @@ class CourseStep:
 
     @property
     def name(self) -> str:
-        """The Einsum, and which iteration of which loop."""
-        return " ".join([self.einsum, *(f"{variable}={number}" for variable, number, _ in self.iterations)])
+        """The Einsum, and which iteration of which loop: ``E m=0,2 n=1`` where two loops cut m."""
+        numbers: dict[str, list[str]] = {}
+        for variable, number, _ in self.iterations:
+            numbers.setdefault(variable, []).append(str(number))
+        return " ".join([self.einsum, *(f"{variable}={','.join(found)}" for variable, found in numbers.items())])
 
 
 @dataclass(frozen=True)
 class MemoryCourse:
-    """The first iterations of a mapping's loops; of memories of finite size alone."""
+    """What one memory holds in the first iterations of the loops that make its tiles."""
 
+    memory: str
+    size: float
+    """Bits."""
     steps: tuple[CourseStep, ...]
     loops: tuple[tuple[str, int, int], ...]
-    """(rank variable, iterations told, iterations in all) of each loop that makes tiles."""
-    sizes: Mapping[str, float]
-    """Memory -> bits that it holds."""
-
-    @property
-    def memories(self) -> tuple[str, ...]:
-        """Those that hold anything, as they occur."""
-        return tuple(dict.fromkeys(tile.memory for step in self.steps for tile in step.tiles))
+    """(rank variable, iterations told, iterations in all) of each of these loops."""
 
     @property
     def left_out(self) -> str:
@@ -88,16 +86,16 @@ class _Walk:
     paths: list[list[_Loop]]
     names: list[str]
     seconds: list[float]
-    living: list[dict[tuple[str, str], Reserved]]
+    living: list[dict[str, Reserved]]
     steps: list[CourseStep] = field(default_factory=list)
 
     def unroll(self) -> None:
-        """Tell of more iterations, those of outer loops first, as long as there are few steps."""
+        """Tell of more iterations, those of outer loops first, as long as no Einsum has more than its share of the steps."""
         loops = {loop.position: loop for path in self.paths for loop in path}
         for told in range(2, MOST_ITERATIONS + 1):
             for loop in sorted(loops.values(), key=lambda loop: len(loop.position)):
                 before, loop.told = loop.told, max(loop.told, min(told, loop.count))
-                if sum(math.prod(loop.told for loop in path) for path in self.paths) > MOST_STEPS:
+                if any(math.prod(loop.told for loop in path) > MOST_STEPS // len(self.paths) for path in self.paths if loop in path):
                     loop.told = before
 
     def run(self, numbers: Sequence[int], depth: int, at: Mapping[Position, int]) -> None:
@@ -124,17 +122,16 @@ class _Walk:
 
     def _step(self, number: int, at: Mapping[Position, int]) -> CourseStep:
         tiles = tuple(
-            LiveTile(memory, space, item.tensor, float(item.bits), tuple((p, at[p]) for p in item.renewed_by if p in at))
-            for (memory, space), item in self.living[number].items()
-            if item.bits > 0
+            LiveTile(space, item.tensor, float(item.bits), tuple((p, at[p]) for p in item.renewed_by if p in at))
+            for space, item in self.living[number].items()
         )
         path = self.paths[number]
         iterations = tuple((loop.variable, at[loop.position], loop.count) for loop in path)
         return CourseStep(self.names[number], iterations, self.seconds[number] / math.prod(loop.count for loop in path), tiles)
 
 
-def memory_course(spec: Spec, prediction: Prediction) -> MemoryCourse:
-    """What each memory of finite size holds, from the first step on, in the first iterations of every loop that makes tiles.
+def memory_courses(spec: Spec, prediction: Prediction) -> tuple[MemoryCourse, ...]:
+    """What each memory of finite size holds, from the first step on; of memories that hold nothing, nothing is said.
 
     A tile lives as the model's peak has it (:func:`~feinsum_fuse.model.accelforge.estimate.peaks`): the sizes of a step add up to what is
     alive while its Einsum runs. ``spec`` is as the model saw it (:func:`~feinsum_fuse.model.hardware.placement.place_caches`), and
@@ -142,17 +139,22 @@ def memory_course(spec: Spec, prediction: Prediction) -> MemoryCourse:
     """
     found = estimate(spec)
     assert spec.mapping is not None and spec.arch is not None
-    finite = {leaf.name: float(leaf.size) for leaf in spec.arch.components if isinstance(leaf, Memory) and 0 < leaf.size < math.inf}
-    living = [{key: item for key, item in moment.items() if item.component in finite} for moment in alive(found.branches)]
-    makers = {position for moment in living for item in moment.values() for position in item.renewed_by}
-    known: dict[Position, _Loop] = {}
-    paths = [_loops(spec, path, makers, known) for path in spec.mapping.paths()]
-    names = list(found.einsums)
-    latency = prediction.einsum_latency
-    walk = _Walk(paths, names, [latency.get(name, 0.0) for name in names], living)
-    walk.unroll()
-    walk.run(range(len(paths)), 0, {})
-    return MemoryCourse(tuple(walk.steps), tuple((loop.variable, loop.told, loop.count) for loop in known.values()), finite)
+    moments, latency, names = alive(found.branches), prediction.einsum_latency, list(found.einsums)
+    courses: list[MemoryCourse] = []
+    for leaf in spec.arch.components:
+        if not isinstance(leaf, Memory) or not 0 < leaf.size < math.inf:
+            continue
+        living = [{space: item for (memory, space), item in moment.items() if memory == leaf.name and item.bits > 0} for moment in moments]
+        makers = {position for moment in living for item in moment.values() for position in item.renewed_by}
+        known: dict[Position, _Loop] = {}
+        paths = [_loops(spec, path, makers, known) for path in spec.mapping.paths()]
+        if any(living):
+            walk = _Walk(paths, names, [latency.get(name, 0.0) for name in names], living)
+            walk.unroll()
+            walk.run(range(len(paths)), 0, {})
+            loops = tuple((loop.variable, loop.told, loop.count) for loop in known.values())
+            courses.append(MemoryCourse(leaf.name, leaf.size, tuple(walk.steps), loops))
+    return tuple(courses)
 
 
 def _loops(spec: Spec, path: Sequence[Placed], makers: set[Position], known: dict[Position, _Loop]) -> list[_Loop]:

@@ -17,7 +17,9 @@ PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#9
 GREY = "#555555"
 MOST_TICKS = 8
 """Marks of a logarithmic axis: names of more would lie on each other."""
-ROOM = 0.04
+TOP = {"yref": "container", "y": 0.98, "yanchor": "top", "automargin": True}
+"""Where plotly puts titles: above the legend, however many lines it has."""
+ROOM = 0.07
 """Of a logarithmic axis' length, beyond the outermost positions at either end."""
 
 
@@ -159,21 +161,21 @@ class Chart:
         """The figure as plotly's JSON. Foreign names are escaped: plotly reads its texts as a kind of HTML."""
         traces = [_trace(self, series, self.colour(place)) for place, series in enumerate(self.series)]
         layout = {
-            "title": {"text": escape(self.title), "font": {"size": 15}},
+            "title": {"text": escape(self.title), "font": {"size": 15}, **TOP},
             "xaxis": _axis(self.x, self.ends(self.x)),
             "yaxis": _axis(self.y, self.ends(self.y)),
             "barmode": "overlay" if any(s.kind == "spans" for s in self.series) else "stack" if self.stacked else "group",
             "hovermode": "closest",
-            "margin": {"l": 80, "r": 20, "t": 50, "b": 80},
-            "legend": {"orientation": "h", "y": -0.3},
+            "margin": {"l": 80, "r": 20, "t": 50, "b": 60},
+            "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
             "height": 440,
         }
         return {"data": traces, "layout": layout}
 
 
 def _axis(axis: ChartAxis, ends: tuple[float, float] | None) -> dict[str, object]:
-    found: dict[str, object] = {"title": {"text": escape(axis.label)}, "type": "log" if axis.log else "linear", "automargin": True}
-    found["zeroline"] = False
+    title = {"text": escape(axis.label), "standoff": 12}
+    found: dict[str, object] = {"title": title, "type": "log" if axis.log else "linear", "automargin": True, "zeroline": False}
     if axis.categories:
         names, places = list(map(escape, axis.categories)), list(range(len(axis.categories)))
         return {**found, "tickmode": "array", "tickvals": places, "ticktext": names, "range": [-0.5, len(names) - 0.5]}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..errors import ModelError
 from ..formats.language.caps import shortened
 from ..formats.writing.amounts import amount
-from ..model.course import CourseStep, LiveTile, MemoryCourse, memory_course
+from ..model.course import CourseStep, LiveTile, MemoryCourse, memory_courses
 from .chart import GREY, PALETTE, Chart, ChartAxis, Series
 from .subject import Case
 
@@ -29,31 +29,30 @@ class _Span:
 def courses(case: Case) -> list[Chart]:
     """One chart for each memory of finite size that a mapping holds anything in; none without a prediction."""
     try:
-        found = _course(case)
+        return [_chart(case, found, place) for place, found in enumerate(_courses(case))]
     except ModelError:
         return []
-    return [_chart(case, found, name, place) for place, name in enumerate(found.memories)]
 
 
 def course_of(case: Case, memory: str) -> Chart:
     """That of one memory. Raises :class:`~feinsum_fuse.errors.ModelError` if the mapping is not modelled or holds nothing there."""
-    found = _course(case)
-    if memory not in found.memories:
+    found = {course.memory: course for course in _courses(case)}
+    if memory not in found:
         what = f"the mapping holds nothing in {shortened(memory)}, or it is no memory of finite size"
-        raise ModelError(what, hint=f"Memories that it does: {', '.join(found.memories) or 'none'}.")
-    return _chart(case, found, memory, found.memories.index(memory))
+        raise ModelError(what, hint=f"Memories that it does: {', '.join(found) or 'none'}.")
+    return _chart(case, found[memory], list(found).index(memory))
 
 
-def _course(case: Case) -> MemoryCourse:
+def _courses(case: Case) -> tuple[MemoryCourse, ...]:
     if case.placed is None or case.prediction is None:
         raise ModelError(f"{case.label} is not modelled: {case.note}")
-    return memory_course(case.placed, case.prediction)
+    return memory_courses(case.placed, case.prediction)
 
 
-def _chart(case: Case, course: MemoryCourse, memory: str, place: int) -> Chart:
+def _chart(case: Case, course: MemoryCourse, place: int) -> Chart:
     """Bytes over steps, stacked by tensor; the memory's size where it is near."""
-    steps, size = course.steps, course.sizes[memory] / 8
-    spans = list(_spans(steps, memory))
+    steps, size, memory = course.steps, course.size / 8, course.memory
+    spans = list(_spans(steps))
     tensors = list(dict.fromkeys(span.tile.tensor for span in spans))
     shown = tensors[: len(PALETTE) - (len(tensors) > len(PALETTE))]
     series = [
@@ -72,9 +71,9 @@ def _chart(case: Case, course: MemoryCourse, memory: str, place: int) -> Chart:
     return Chart(f"{case.key}-course-{place}", title, x, ChartAxis("held", "B"), tuple(series), caption)
 
 
-def _spans(steps: Sequence[CourseStep], memory: str) -> Iterator[_Span]:
-    """The tiles of a memory, those that live longest at the bottom; one that stays where it is, is one span."""
-    held = [[tile for tile in step.tiles if tile.memory == memory] for step in steps]
+def _spans(steps: Sequence[CourseStep]) -> Iterator[_Span]:
+    """The tiles, those that live longest at the bottom; one that stays where it is, is one span."""
+    held = [step.tiles for step in steps]
     lives: dict[LiveTile, int] = {}
     for tiles in held:
         for tile in tiles:
