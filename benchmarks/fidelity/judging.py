@@ -10,7 +10,7 @@ from feinsum_fuse.model import predicted_seconds
 from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
 
-from .cases import DEVELOPED, Device
+from .cases import DEVELOPED, HELD_OUT, JUDGED, Device
 from .measuring import noise, seconds
 
 NEAR = 2.0
@@ -50,12 +50,13 @@ def judged(device: Device, case: str) -> Judged | None:
 
 
 def report(device: Device, cases: tuple[str, ...]) -> str:
-    """A table for the workloads developed on, and one for the others."""
+    """A table for the workloads developed on, and those held out, then and now."""
     found = [one for case in cases if (one := judged(device, case)) is not None]
     parts = []
     for title, some in (
         ("workloads that the model was developed on", [one for one in found if one.case in DEVELOPED]),
-        ("held-out workloads", [one for one in found if one.case not in DEVELOPED]),
+        ("workloads that were held out once", [one for one in found if one.case in JUDGED]),
+        ("held-out workloads", [one for one in found if one.case in HELD_OUT]),
     ):
         if some:
             parts.append(f"{title}\n{_table(some)}")

@@ -92,10 +92,12 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
 FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "vector_registers": (product(8, 2), 16, 32),
     "cache_share": (product(4, 2, size=256), 0.1, 1.0),
+    "times_lost": (far_rows(16384, 256), 1.1, 8),
     "far_bytes": (product(4, 2, size=512), 4096, 1024),
     "followed_rows": (product(4, 2, size=512), 512, 1),
     "spilled_passes": (product(8, 4), 1.5, 3),
     "overlap_loss": (product(4, 2, size=2048), 0, 1),
+    "wake_seconds": (product(4, 2), 0, 1e-5),
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
     "first_cache_sets": (far_rows(32), 64, 1),

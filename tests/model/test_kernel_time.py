@@ -18,7 +18,7 @@ from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model import predicted_seconds
 from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditional, in_registers
 from feinsum_fuse.model.kernel.group_shares import makespan, makespan_of
-from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, stalled
+from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, stalled, waking_seconds
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import SAMPLE_SECONDS, starting_seconds
 from feinsum_fuse.schedule.target import DeviceLimits
@@ -209,6 +209,14 @@ def test_a_ragged_group_has_less_work_than_the_others() -> None:
     ragged = even.replace(workload=product(2, 2, size=96).workload)
     assert {part.stretch for part in _parts(even)} == {1.0}
     assert [part.stretch for part in _parts(ragged)] == pytest.approx([4 / 3] * len(_parts(ragged)), rel=0.02), "64 of 96 rows"
+
+
+def test_other_cores_begin_later() -> None:
+    machine = Machine.of(with_variables(product(2, 2), wake_seconds=1e-5))
+    assert machine is not None
+    assert waking_seconds(machine, 2, 1.0) == pytest.approx(5e-6), "half of what the other core misses"
+    assert waking_seconds(machine, 2, 1e-6) == pytest.approx(1e-6), "one core is done before"
+    assert waking_seconds(machine, 1, 1.0) == 0
 
 
 def test_what_a_loop_does_not_move_is_done_before_it() -> None:

@@ -100,6 +100,8 @@ class _Session:
         self.many = 20_000
         self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
         self.probes["launches"] = self.bench.launches(self.groups)
+        if self.counts:
+            self.probes |= {f"launches busy {count}": self.bench.busy_launches(count) for count in (1, self.units)}
         if self.bench.group > 1:
             self.probes["chained_many"] = self.bench.chained(self.groups)
         if device.type & cl.device_type.CPU:
@@ -232,6 +234,13 @@ class _Session:
         computing = 2 * self.bench.lanes * self.bench.group / self.rate("multiply_adds_float32 alone").value
         return min(1.0, max(0.0, (both - max(fetching, computing)) / min(fetching, computing)))
 
+    def wake_seconds(self) -> float:
+        """How much later than the first the other units begin: what a group for each unit takes longer than one, all working as they do
+        together."""
+        one, every = (1 / self.rate(f"launches busy {count}").value for count in (1, self.units))
+        alone, together = (self.rate(f"multiply_adds_float32 {how}").value for how in ("alone", "together"))
+        return max(0.0, every - one * self.units * alone / together)
+
     def spilled_passes(self) -> float:
         """How often a sum that finds no register passes through memory in an iteration of a register tile of too many sums."""
         return self.rate("core memory_chain").value / self.rate("core spilled").value
@@ -263,6 +272,8 @@ class _Session:
         operations = [name for name in self.probes if name.startswith("core ") and not name.endswith(("beyond", "spilled"))]
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
         result["overlap_loss"] = self.overlap_loss()
+        if self.counts:
+            result["wake_seconds"] = self.wake_seconds()
         if "vector_registers" in result:
             result["spilled_passes"] = max(1.0, self.spilled_passes())
         result |= dict(self.together())

@@ -96,6 +96,9 @@ void probe_nothing(__global VEC const *restrict x, __global VEC *restrict y, int
 }
 """
 
+BUSY = 20_000
+"""Steps of a group of a launch that is not empty, each :data:`ACCUMULATORS` multiply-adds: 20 to 40 us on processors since 2015."""
+
 
 def source_of(text: str, dtype: str, lanes: int, group: int, line: int) -> str:
     """A text of probes for an element type, with the chains of multiply-adds written out."""
@@ -308,6 +311,12 @@ class Bench:
     def launches(self, groups: int) -> Probe:
         """Launches of so many groups that do nothing, one right behind another, and one wait for all of them."""
         return self._probe("probe_nothing", groups, 1, 1, groups * self._step, launches=True)
+
+    def busy_launches(self, groups: int) -> Probe:
+        """The same of groups that each compute for some ten microseconds: a unit that was idle begins later than one that goes on."""
+        probe = self.probe(self._simple, "probe_mac", groups, 1, 1, groups * self._step, launches=True)
+        probe.kernel.set_arg(3, np.int32(BUSY))
+        return probe
 
 
 def best_bench(device: cl.Device, dtype: str) -> Bench:

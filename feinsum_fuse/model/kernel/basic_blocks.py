@@ -80,8 +80,12 @@ class CodeLine:
 
     @cached_property
     def guarded_lanes(self) -> int:
-        """Lanes that are inside the tensor only under a condition."""
-        return conditional(self.lane, (*self.above, *self.unrolled)) if self.lane is not None else 0
+        """Lanes that are inside the tensor only under a condition: of what is written out alone, the text says which are."""
+        if self.lane is None:
+            return 0
+        turning = {loop.name for loop in self.above}
+        asked = tuple(limit for limit in self.lane.limits if turning.intersection(limit.variables))
+        return conditional(replace(self.lane, limits=asked), (*self.above, *self.unrolled))
 
     @property
     def is_transposed(self) -> bool:

@@ -71,7 +71,7 @@ class KernelTime:
 
     parts: tuple[BlockTime, ...]
     launches: float
-    """Seconds of starting kernels and groups."""
+    """Seconds of starting kernels and groups, and of waiting for the other cores."""
 
     @property
     def seconds(self) -> float:
@@ -97,14 +97,22 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     parts: list[BlockTime] = []
-    started = 0
+    started, waking = 0, 0.0
     timing = _Timing(nest, machine, cold)
     for before, body in zip([(), *kernels], kernels, strict=False):
         groups = groups_of(body)
         started += groups
-        parts += timing.parts(body, groups, before)
-    working = sum(part.seconds for part in parts)
-    return KernelTime(tuple(parts), starting_seconds(machine.arch, len(kernels), started, working, cold=cold))
+        found = timing.parts(body, groups, before)
+        waking += waking_seconds(machine, groups, sum(part.seconds for part in found))
+        parts += found
+    working = sum(part.seconds for part in parts) + waking
+    return KernelTime(tuple(parts), waking + starting_seconds(machine.arch, len(kernels), started, working, cold=cold))
+
+
+def waking_seconds(machine: Machine, groups: int, seconds: float) -> float:
+    """What a kernel of so many seconds takes longer because the other cores begin later than the first, which may be done by then."""
+    busy = min(groups, machine.cores)
+    return (busy - 1) / busy * min(machine.figure("wake_seconds"), busy * seconds)
 
 
 def groups_of(body: Sequence[Node]) -> int:

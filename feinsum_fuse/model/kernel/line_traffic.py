@@ -129,19 +129,27 @@ class LineTraffic:
 
     def _visit(self, body: tuple[Node, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
         whole = self.regions(body)
-        if self._claimed(whole) <= capacity:
-            self._charge(body, whole, times, above)
+        lost = self._lost(whole, capacity)
+        if lost < 1:
+            self._charge(body, whole, times * (1 - lost), above)
+        if not lost:
             return
+        times *= lost
         for node in body:
             if not isinstance(node, For):
                 self._charge((node,), self.regions((node,)), times, above)
                 continue
             mine = self.regions((node,))
-            inside = self.regions(node.body)
-            if self._claimed(mine) <= capacity or self._claimed(inside) <= capacity:
-                self._charge((node,), mine, times, above)
-            else:
-                self._visit(node.body, (*above, node), times * average_trips(node, above), capacity)
+            lost = min(self._lost(mine, capacity), self._lost(self.regions(node.body), capacity))
+            if lost < 1:
+                self._charge((node,), mine, times * (1 - lost), above)
+            if lost:
+                self._visit(node.body, (*above, node), times * lost * average_trips(node, above), capacity)
+
+    def _lost(self, regions: dict[str, TouchedRegion], capacity: float) -> float:
+        """The part of what is touched that a cache does not keep: nothing within its capacity, all from so many times that on."""
+        beyond = self.machine.figure("times_lost")
+        return min(1.0, max(0.0, self._claimed(regions) / capacity - 1) / (beyond - 1)) if capacity else 1.0
 
     def _charge(self, body: tuple[Node, ...], regions: dict[str, TouchedRegion], times: float, above: tuple[For, ...]) -> None:
         rest = dict(regions)
