@@ -18,16 +18,16 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.81, 1.50, 272),
-    "narrow vectors": Residuals(0.89, 2.77, 300),
-    "scalars": Residuals(0.75, 1.99, 83),
-    "own caches": Residuals(0.76, 1.94, 28),
-    "shared memory": Residuals(0.27, 1.86, 26),
+    "full vectors": Residuals(0.84, 1.51, 286),
+    "narrow vectors": Residuals(0.89, 2.62, 307),
+    "scalars": Residuals(0.75, 2.05, 81),
+    "own caches": Residuals(0.81, 1.91, 18),
+    "shared memory": Residuals(0.43, 2.29, 17),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
 ``python -m benchmarks.fidelity residuals`` prints them from 360 mappings measured on an EPYC and 349 on a Xeon, in two calibrations, with
-what intervals from the other workloads hold of each workload. Tails of 8.5 % are left out at either end: since workloads differ, intervals
+what intervals from the other workloads hold of each workload. Tails of 8 % are left out at either end: since workloads differ, intervals
 of the middle eight tenths hold less than eight tenths of a workload that is left out. A calibration's own noise is among them: each was
 judged by its own.
 """
