@@ -16,9 +16,8 @@ PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#9
 """Colours that people with any colour vision tell apart (Okabe and Ito, "Color Universal Design", 2008)."""
 GREY = "#555555"
 MOST_TICKS = 8
-"""Marks of a logarithmic axis: names of more would lie on each other."""
-TOP = {"yref": "container", "y": 0.98, "yanchor": "top", "automargin": True}
-"""Where plotly puts titles: above the legend, however many lines it has."""
+MOST_TICKS_BESIDE = 6
+"""Marks of a logarithmic axis, upwards and to the right: names of more would lie on each other."""
 ROOM = 0.07
 """Of a logarithmic axis' length, beyond the outermost positions at either end."""
 
@@ -42,13 +41,13 @@ class ChartAxis:
         """A position in words; what lies beyond the first or the last category is at it."""
         if self.categories:
             return self.categories[min(max(round(value), 0), len(self.categories) - 1)]
-        if self.unit == "%":
-            return f"{value:.{digits}g} %"
+        if self.unit in ("%", "op/B"):
+            return f"{value:.{digits}g} {self.unit}"
         return amount(value, self.unit, digits=digits) if self.unit else f"{value:.{max(6, digits)}g}"
 
-    def ticks(self, low: float, high: float) -> list[tuple[float, str]]:
+    def ticks(self, low: float, high: float, most: int = MOST_TICKS) -> list[tuple[float, str]]:
         """Where a logarithmic axis between two positions has marks, and what they say: as many as can be read, and no two alike."""
-        places = _powers_of_two(low, high) if self.unit == "bit" else _round_numbers(low, high)
+        places = _powers_of_two(low, high, most) if self.unit == "bit" else _round_numbers(low, high, most)
         texts: list[str] = []
         for digits in range(3, 16):
             texts = [self.text(value, digits) for value in places]
@@ -57,26 +56,26 @@ class ChartAxis:
         return list(zip(places, texts, strict=True))
 
 
-def _powers_of_two(low: float, high: float) -> list[float]:
+def _powers_of_two(low: float, high: float, most: int) -> list[float]:
     first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
     if last - first < 1:
         unit = 1024.0 ** max(0, math.log2(low) // 10)
-        return [unit * value for value in _round_numbers(low / unit, high / unit)]
-    return [2.0**power for power in range(first, last + 1, math.ceil((last - first + 1) / MOST_TICKS))]
+        return [unit * value for value in _round_numbers(low / unit, high / unit, most)]
+    return [2.0**power for power in range(first, last + 1, math.ceil((last - first + 1) / most))]
 
 
-def _round_numbers(low: float, high: float) -> list[float]:
+def _round_numbers(low: float, high: float, most: int) -> list[float]:
     """Powers of ten, with 2 and 5 or all digits between them where there is room; within a small factor equal steps."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for digits in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)) if high > 3 * low else ():
         found = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
         found = [value for value in found if low <= value <= high]
-        if 2 <= len(found) <= MOST_TICKS:
+        if 2 <= len(found) <= most:
             return found
     if high > 3 * low:
-        every = math.ceil((last - first + 1) / MOST_TICKS)
+        every = math.ceil((last - first + 1) / most)
         return [10.0**power for power in range(first, last + 1) if not power % every and low <= 10.0**power <= high]
-    rough = (high - low) / MOST_TICKS
+    rough = (high - low) / most
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
     return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
@@ -158,29 +157,28 @@ class Chart:
                     yield [series.name, self.x.text(x), self.y.text(y), series.note(place)]
 
     def plotly(self) -> dict[str, object]:
-        """The figure as plotly's JSON. Foreign names are escaped: plotly reads its texts as a kind of HTML."""
+        """The figure as plotly's JSON; the page says the title. Foreign names are escaped: plotly reads its texts as a kind of HTML."""
         traces = [_trace(self, series, self.colour(place)) for place, series in enumerate(self.series)]
         layout = {
-            "title": {"text": escape(self.title), "font": {"size": 15}, **TOP},
-            "xaxis": _axis(self.x, self.ends(self.x)),
-            "yaxis": _axis(self.y, self.ends(self.y)),
+            "xaxis": _axis(self.x, self.ends(self.x), MOST_TICKS_BESIDE),
+            "yaxis": _axis(self.y, self.ends(self.y), MOST_TICKS),
             "barmode": "overlay" if any(s.kind == "spans" for s in self.series) else "stack" if self.stacked else "group",
             "hovermode": "closest",
-            "margin": {"l": 80, "r": 20, "t": 50, "b": 60},
+            "margin": {"l": 80, "r": 20, "t": 20, "b": 60},
             "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
-            "height": 440,
+            "height": 420,
         }
         return {"data": traces, "layout": layout}
 
 
-def _axis(axis: ChartAxis, ends: tuple[float, float] | None) -> dict[str, object]:
+def _axis(axis: ChartAxis, ends: tuple[float, float] | None, most: int) -> dict[str, object]:
     title = {"text": escape(axis.label), "standoff": 12}
     found: dict[str, object] = {"title": title, "type": "log" if axis.log else "linear", "automargin": True, "zeroline": False}
     if axis.categories:
         names, places = list(map(escape, axis.categories)), list(range(len(axis.categories)))
         return {**found, "tickmode": "array", "tickvals": places, "ticktext": names, "range": [-0.5, len(names) - 0.5]}
     if ends is not None:
-        places, names = [list(each) for each in zip(*axis.ticks(*ends), strict=True)]
+        places, names = [list(each) for each in zip(*axis.ticks(*ends, most), strict=True)]
         return {**found, "tickmode": "array", "tickvals": places, "ticktext": names, "range": [math.log10(end) for end in ends]}
     return found if axis.unit == "%" else {**found, "tickformat": "~s", "ticksuffix": axis.unit}
 

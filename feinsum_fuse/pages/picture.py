@@ -13,7 +13,7 @@ from xml.dom import minidom
 
 from ..errors import Error
 from ..formats.language.caps import shortened
-from .chart import Chart, ChartAxis, Series
+from .chart import MOST_TICKS, MOST_TICKS_BESIDE, Chart, ChartAxis, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,8 +114,8 @@ def _draw(chart: Chart, figure: Figure) -> None:
             bar.set_gid(f"{chart.key}-{place}-{number}")
     if chart.x.categories:
         axes.set_xlim(-0.5, len(chart.x.categories) - 0.5)
-    _ticks(axes.xaxis, chart.x, chart.ends(chart.x))
-    _ticks(axes.yaxis, chart.y, chart.ends(chart.y))
+    _ticks(axes.xaxis, chart.x, chart.ends(chart.x), MOST_TICKS_BESIDE)
+    _ticks(axes.yaxis, chart.y, chart.ends(chart.y), MOST_TICKS)
     if len(chart.series) > 1:
         figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
 
@@ -171,7 +171,7 @@ def _arms(middle: tuple[float, ...], ranges: tuple[tuple[float, float], ...]) ->
     return [[max(0.0, at - low) for at, (low, _) in pairs], [max(0.0, high - at) for at, (_, high) in pairs]]
 
 
-def _ticks(axis: Axis, what: ChartAxis, ends: tuple[float, float] | None) -> None:
+def _ticks(axis: Axis, what: ChartAxis, ends: tuple[float, float] | None, most: int) -> None:
     """Names, or numbers with the prefix of their unit."""
     from matplotlib.ticker import EngFormatter, NullLocator
 
@@ -181,7 +181,7 @@ def _ticks(axis: Axis, what: ChartAxis, ends: tuple[float, float] | None) -> Non
         alignment = "right" if aslant and not many else "center"
         axis.set_ticks(range(len(names)), names, rotation=90 if many else 30 if aslant else 0, ha=alignment, fontsize=6 if many else 9)
     elif ends is not None:
-        places, texts = zip(*what.ticks(*ends), strict=True)
+        places, texts = zip(*what.ticks(*ends, most), strict=True)
         axis.set_minor_locator(NullLocator())
         axis.set_ticks(places, texts)
         axis.set_view_interval(*ends, ignore=True)

@@ -178,4 +178,5 @@ def _fact_row(fact: Fact) -> list[str]:
     how = f"{fact.found}{f' ({fact.detail})' if fact.detail else ''}"
     measured = known.measurement
     predicted = time_text(known.prediction.latency) if known.prediction else "-"
-    return [known.id[:12], how, str(fact.trust), time_text(measured.median), predicted, measured.provenance.date, str(known.device)]
+    date = measured.provenance.date[:16].replace("T", " ")
+    return [known.id[:12], how, str(fact.trust), time_text(measured.median), predicted, date, str(known.device)]

@@ -14,7 +14,7 @@
       const place = figure && figure.querySelector(".interactive");
       if (!place) continue;
       place.hidden = false;
-      Plotly.newPlot(place, chart.data, chart.layout, {responsive: true, displaylogo: false})
+      Plotly.newPlot(place.lastElementChild, chart.data, chart.layout, {responsive: true, displaylogo: false})
         .then(() => figure.classList.add("live"), () => { place.hidden = true; });
     }
   };
