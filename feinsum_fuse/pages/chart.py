@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
+from ..formats.language.caps import shortened
 from ..formats.writing.amounts import amount
 
 Kind = Literal["points", "line", "steps", "bars", "spans"]
@@ -15,6 +16,8 @@ Kind = Literal["points", "line", "steps", "bars", "spans"]
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442")
 """Colours that people with any colour vision tell apart (Okabe and Ito, "Color Universal Design", 2008)."""
 GREY = "#555555"
+NAME = 36
+"""Characters of a name that are shown; tables have all of them."""
 MOST_TICKS = 8
 MOST_TICKS_BESIDE = 6
 """Marks of a logarithmic axis, upwards and to the right: names of more would lie on each other."""
@@ -175,7 +178,7 @@ def _axis(axis: ChartAxis, ends: tuple[float, float] | None, most: int) -> dict[
     title = {"text": escape(axis.label), "standoff": 12}
     found: dict[str, object] = {"title": title, "type": "log" if axis.log else "linear", "automargin": True, "zeroline": False}
     if axis.categories:
-        names, places = list(map(escape, axis.categories)), list(range(len(axis.categories)))
+        names, places = [escape(shortened(name, NAME)) for name in axis.categories], list(range(len(axis.categories)))
         return {**found, "tickmode": "array", "tickvals": places, "ticktext": names, "range": [-0.5, len(names) - 0.5]}
     if ends is not None:
         places, names = [list(each) for each in zip(*axis.ticks(*ends, most), strict=True)]
@@ -185,9 +188,8 @@ def _axis(axis: ChartAxis, ends: tuple[float, float] | None, most: int) -> dict[
 
 def _trace(chart: Chart, series: Series, colour: str) -> dict[str, object]:
     notes = [escape(chart.figures(series, place)).replace("\n", "<br>") for place in range(len(series.x))]
-    trace: dict[str, object] = {
-        "name": escape(series.name), "x": _numbers(series.x), "y": _numbers(series.y), "hovertext": notes, "hoverinfo": "text",
-    }  # fmt: skip
+    trace: dict[str, object] = {"name": escape(shortened(series.name, NAME)), "hovertext": notes, "hoverinfo": "text"}
+    trace |= {"x": _numbers(series.x), "y": _numbers(series.y)}
     if series.kind == "bars":
         return {**trace, "type": "bar", "marker": {"color": colour}}
     if series.kind == "spans":

@@ -13,7 +13,7 @@ from xml.dom import minidom
 
 from ..errors import Error
 from ..formats.language.caps import shortened
-from .chart import MOST_TICKS, MOST_TICKS_BESIDE, Chart, ChartAxis, Series
+from .chart import MOST_TICKS, MOST_TICKS_BESIDE, NAME, Chart, ChartAxis, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,6 @@ SHARE = 0.8
 """Of the room between two categories that bars take."""
 WIDE = 80
 """Characters of a line of a title."""
-NAME = 36
-"""Characters of a name that are shown; tables have all of them."""
 LONG = 14
 """Characters of a category from which on its name is written aslant."""
 MANY = 12
