@@ -31,6 +31,7 @@ from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 from pymbolic.typing import Expression
 from pyopencl import cltypes
 from pyopencl.compyte.dtypes import TYPE_REGISTRY
+from pytools.graph import CycleError
 
 from ..errors import LoweringError, UnsupportedTypeError
 from ..number_types import BFLOAT16
@@ -117,6 +118,9 @@ def generated(t_unit: TranslationUnit, *, options: tuple[str, ...] = OPTIONS, ta
             except sqlite3.Error:  # loopy keeps its results in files of SQLite's; where they take no more, it works without
                 with lp.CacheMode(False):
                     linear, source = _generated(unit, target)
+    except CycleError as error:
+        what = "its loops cannot stand in any order that keeps to its dependencies"
+        raise LoweringError(f"loopy cannot generate code: {what} ({error.node})") from error
     except (LoopyError, isl.Error, RuntimeError, NotImplementedError) as error:
         raise LoweringError(f"loopy cannot generate code: {error}") from error
     _refuse_write_races(linear.default_entrypoint)

@@ -15,6 +15,7 @@ from functools import partial
 
 import loopy as lp
 import numpy as np
+import pyopencl as cl
 from constantdict import constantdict
 from pymbolic import var
 
@@ -56,6 +57,9 @@ MOST_KEPT = 64
 """Lengths for which a program stands ready; others take its place, and cost a millisecond when they come again."""
 LONGER = 4
 """Times the largest lengths, for which a mapping is chosen where none of those for shorter ones serves a range."""
+ROUNDS = 1000
+"""Runs of each program at a point, of which the least counts, as far as their time goes: what a few cores share out in some microseconds
+takes its least time in one run of many."""
 CHECKED_POINTS = 1 << 24
 """Points of iteration spaces up to which a kernel is verified at a length."""
 
@@ -73,6 +77,12 @@ class RangePart:
     rewritings: tuple[Rewriting, ...] = ()
     """What was done to the cascade before the schedule."""
 
+    def runner(self, sizes: Mapping[str, int], device: cl.Device, like: Runner | None = None, trial: TrialData | None = None) -> Runner:
+        """The kernel at these lengths, which it is given with each call; on a trial's arrays if there is one."""
+        program = self.generated.at(sizes) if trial is None else trial.program(self.generated.at(sizes))
+        taken = {a.name for a in program.inputs}
+        return Runner(program, device, like, {name: size for name, size in sizes.items() if name in taken})
+
 
 class RangedProgram:
     """One program for a range of lengths, called with arrays as a :class:`~feinsum_fuse.device.program.program.Program` is."""
@@ -84,7 +94,7 @@ class RangedProgram:
         self._device = find_device(device.name)
         self._places = _places(kernel, tuple(ranges))
         self._nearest = [(part, point) for part in self.parts for point in part.points]
-        self._runners: OrderedDict[Sizes, tuple[Runner, dict[str, Array]]] = OrderedDict()
+        self._runners: OrderedDict[Sizes, Runner] = OrderedDict()
         self._first: dict[int, Runner] = {}
         self._lock = threading.Lock()
 
@@ -94,8 +104,8 @@ class RangedProgram:
         Raises :class:`~feinsum_fuse.errors.DeviceError` for lengths outside the ranges, and as
         :meth:`feinsum_fuse.device.program.runner.Runner.__call__`.
         """
-        runner, numbers = self.ready(self.lengths(arrays))
-        return runner({**arrays, **numbers})
+        runner = self.ready(self.lengths(arrays))
+        return runner({name: array for name, array in arrays.items() if name not in self.ranges})
 
     def lengths(self, arrays: Mapping[str, Array]) -> Sizes:
         """The lengths that a call's arrays have; :class:`~feinsum_fuse.errors.DeviceError` where an array that tells one is missing."""
@@ -104,8 +114,8 @@ class RangedProgram:
         except (KeyError, IndexError, AttributeError):
             return self._told(arrays)
 
-    def ready(self, sizes: Sizes) -> tuple[Runner, dict[str, Array]]:
-        """The program at these lengths, and what it takes of them by value."""
+    def ready(self, sizes: Sizes) -> Runner:
+        """The program at these lengths."""
         try:
             found = self._runners.get(sizes)
         except TypeError:
@@ -128,16 +138,14 @@ class RangedProgram:
                 raise DeviceError(f"array {name}, by whose axis {axis} the length {length} is told, is missing or has fewer axes")
         return tuple(int(np.shape(arrays[name])[axis]) for name, axis in self._places)
 
-    def _made(self, sizes: Sizes) -> tuple[Runner, dict[str, Array]]:
+    def _made(self, sizes: Sizes) -> Runner:
         with self._lock:
             part = self.part(sizes)
-            runner = Runner(part.generated.at(dict(zip(self.ranges, sizes, strict=True))), self._device, self._first.get(id(part)))
+            runner = self._runners[sizes] = part.runner(dict(zip(self.ranges, sizes, strict=True)), self._device, self._first.get(id(part)))
             self._first.setdefault(id(part), runner)
-            made = runner, _by_value(runner, self.ranges, sizes)
-            self._runners[sizes] = made
             while len(self._runners) > MOST_KEPT:
                 self._runners.popitem(last=False)
-            return made
+            return runner
 
     def __repr__(self) -> str:
         ranges = ", ".join(f"{name} in [{low}, {high}]" for name, (low, high) in self.ranges.items())
@@ -225,12 +233,6 @@ def _places(kernel: lp.TranslationUnit, names: Sequence[str]) -> tuple[tuple[str
     return tuple(found)
 
 
-def _by_value(runner: Runner, names: Sequence[str] | Mapping[str, object], sizes: Sizes) -> dict[str, Array]:
-    """The lengths among a program's arguments."""
-    taken = {a.name: a.dtype for a in runner.executable.inputs}
-    return {name: np.asarray(size, taken[name]) for name, size in zip(names, sizes, strict=True) if name in taken}
-
-
 @dataclass
 class _Range:
     """A kernel that is to serve a range."""
@@ -272,8 +274,8 @@ class _Range:
         if not parts:
             # Where a length is short its whole axis may be a tile, which no symbolic length can be: one is chosen for a long one.
             self._add(self._chosen(longer, 0.0, progress), parts, reasons)
-        if not parts:
-            self._add([((), Schedule((Explicate(),)))], parts, reasons)
+        # What is short is fastest as one work-item runs it.
+        self._add([((), Schedule((Explicate(),)))], parts, reasons)
         return list(parts.values()), reasons
 
     def _add(self, choices: Iterable[Choice], parts: dict[str, RangePart], reasons: list[str]) -> None:
@@ -322,8 +324,7 @@ class _Range:
             raise LoweringError("an index holds integers from the arguments that random ones might lead out of its array")
         device = find_device(self.device.name)
         numbers = dict(zip(self.ranges, sizes, strict=True))
-        runners = [Runner(trial.program(part.generated.at(numbers)), device) for part in parts]
-        given = [{a.name: trial.inputs[a.name] for a in r.executable.inputs if a.name not in numbers} for r in runners]
-        given = [{**some, **_by_value(r, self.ranges, sizes)} for some, r in zip(given, runners, strict=True)]
-        seconds = least([partial(runner, arrays) for runner, arrays in zip(runners, given, strict=True)])
+        runners = [part.runner(numbers, device, trial=trial) for part in parts]
+        calls = [partial(runner, {name: trial.inputs[name] for name in runner.input_names}) for runner in runners]
+        seconds = least(calls, ROUNDS)
         return seconds.index(min(seconds))

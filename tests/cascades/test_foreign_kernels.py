@@ -242,3 +242,46 @@ def test_a_kernel_that_loopy_has_prepared_is_prepared_anew(state: str) -> None:
     explicit = Schedule((Explicate(),)).apply(found.prepared, found.names)
     for got in (run(explicit, **values), found.reference(**values)):
         assert largest_error(got["C"], run(plain, **values)["C"]) < 1e-14
+
+
+PRODUCT_OF_BITS = "C[m,n] = sum(k, ((A[m,k] >> 2) & 7) * (B[k,n] ^ 5))"
+
+
+def test_bits_of_inputs_are_operands() -> None:
+    values = {name: (100 * array).astype(np.int32) for name, array in arrays().items()}
+    agree(kernel(PRODUCT_OF_BITS, "int32 int32 int32"), values)
+    expected = ((values["A"] >> 2) & 7) @ (values["B"] ^ 5)
+    assert np.array_equal(run(kernel(PRODUCT_OF_BITS, "int32 int32 int32"), **values)["C"], expected)
+
+
+@pytest.mark.parametrize("text", ["C[m,n] = (m & 1)*A[m,0]", "C[m,n] = A[m,0]*(n << 1)"])
+def test_bits_of_loops_are_refused_by_name(text: str) -> None:
+    with pytest.raises(ff.MatchError, match="cannot stand in a map"):
+        match(kernel(text, "int32 int32 int32"))
+
+
+def test_schedules_put_barriers_of_their_own() -> None:
+    """Those of the kernel's author are left out; what he ordered by them stays in this order."""
+    domains = [DOMAIN, "{[p,q] : 0 <= p < 7 and 0 <= q < 5}"]
+    texts = [f"{PRODUCT} {{id=first}}", "... gbarrier {id=wait, dep=first}", "D[p,q] = 2*C[p,q] + A[p,0] {id=second, dep=wait}"]
+    shapes = {"A": (7, 3), "B": (3, 5), "C": (7, 5), "D": (7, 5)}
+    unit = lp.make_kernel(domains, texts, [lp.GlobalArg(n, np.float64, shape=s) for n, s in shapes.items()], lang_version=(2018, 2))
+    matched = match(unit)
+    assert [str(one) for one in matched.rewritings][0] == "barriers left out: wait"
+    assert matched.instructions == match(unit, ["first", "second"]).instructions == ("first", "second")
+    values = arrays()
+    made = default_schedule(matched.cascade).apply(matched.prepared, matched.names)
+    expected = 2 * (values["A"] @ values["B"]) + values["A"][:, :1]
+    assert largest_error(run(made, **values, C=np.zeros((7, 5)))["D"], expected) < 1e-14
+    assert not ff.retrieve(unit, "portable")  # all parts of it are asked about
+
+
+def test_calls_beside_parts_of_a_resolved_kernel_are_read() -> None:
+    """A function of a kernel that loopy has prepared is no variable; what is read in its arguments is seen."""
+    text = ["C[m,n] = atan2(A[m,0], B[0,n]) {id=part, if=m < 4}"]
+    unit = lp.preprocess_program(kernel("\n".join(text)))
+    values = arrays()
+    made = default_schedule(match(unit).cascade).apply(match(unit).prepared, match(unit).names)
+    got = run(made, **values, C=np.zeros((7, 5)))["C"]
+    assert largest_error(got[:4], np.arctan2(values["A"][:4, :1], values["B"][:1])) < 1e-14
+    assert not got[4:].any()

@@ -48,11 +48,13 @@ def test_the_nearest_points_kernel_is_taken_and_can_be_had(program: RangedProgra
 
 
 def test_one_build_serves_all_lengths(program: RangedProgram) -> None:
-    (first, _), (second, numbers) = program.ready((32,)), program.ready((33,))
+    first, second = program.ready((32,)), program.ready((33,))
     assert first is not second
     assert first.executable.source == second.executable.source
-    assert program.ready((33,))[0] is second
-    assert {name: int(value) for name, value in numbers.items()} == {"M": 33}
+    assert program.ready((33,)) is second
+    assert second.input_names == ("A", "B")
+    arrays = operands(33)
+    assert np.array_equal(program(**arrays, M=np.int32(33))["C"], second(arrays)["C"])  # what arrays tell may be given besides
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,8 @@ class MapReader(Mapper):  # type: ignore[misc]
         raise Refusal(f"{expr} cannot stand in a map")
 
     map_algebraic_leaf = handle_unsupported_expression
+    map_bitwise_not = map_bitwise_and = map_bitwise_or = map_bitwise_xor = handle_unsupported_expression
+    map_left_shift = map_right_shift = handle_unsupported_expression
 
 
 def real_number(expression: Expression) -> float | None:

@@ -19,7 +19,6 @@ import numpy as np
 from constantdict import constantdict
 from loopy.diagnostic import LoopyError
 from loopy.kernel.function_interface import CallableKernel
-from loopy.symbolic import ArrayAccessFinder
 from numpy.typing import ArrayLike, NDArray
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
@@ -43,7 +42,7 @@ from .instruction import Instruction, is_conditional, read_instruction
 from .instruction_map import TypedKernel
 from .kernel_reference import KernelReference
 from .preparation.callees import check_calls
-from .preparation.draft import Draft, Preparation, dependencies
+from .preparation.draft import Draft, Preparation, accesses, dependencies
 from .preparation.preparation import prepare
 from .rule import Computed, Element, argument, arrays_in, element
 
@@ -141,7 +140,7 @@ class Order:
         names = {argument(k): name for k, name in enumerate(read.arguments)}
         return [
             tuple(names.get(index) if isinstance(index, p.Variable) else None for index in subscript.index_tuple)
-            for subscript in ArrayAccessFinder(array)(read.body)
+            for subscript in accesses(read.body, array)
         ]
 
 
@@ -212,7 +211,8 @@ def match(
     if instructions is not None:
         instructions = tuple(iterable(instructions, "the list of instructions", MatchError))
         expect(instructions, collection("a list of identifiers", TEXT), "the list of instructions", MatchError)
-    chosen = list(instructions) if instructions is not None else [insn.id for insn in kernel.instructions]
+    every = [insn.id for insn in kernel.instructions if not isinstance(insn, lp.BarrierInstruction)]
+    chosen = list(instructions) if instructions is not None else every
     unknown = [name for name in chosen if name not in kernel.id_to_insn]
     if unknown or not chosen:
         missing = f"instruction {unknown[0]!r}" if unknown else "instruction to match"

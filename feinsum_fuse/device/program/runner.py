@@ -12,6 +12,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 import pyopencl.tools as cl_tools
+from constantdict import constantdict
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
@@ -23,6 +24,7 @@ from ..runtime.loaded import Loaded, Value, context_of, queue_of
 from .arguments import Array, as_arrays, as_scalar, check_array, lies_as, share
 
 __all__ = ["Array", "Runner"]
+NO_NUMBERS: Mapping[str, int] = constantdict()
 MOST_QUEUES = 8
 """For how many queues a program stays built."""
 
@@ -68,12 +70,18 @@ class Runner:
     threads are safe and run one after another.
     """
 
-    def __init__(self, executable: Executable, device: cl.Device, like: Runner | None = None) -> None:
-        """``like``: one of the same source, for arrays of other lengths, whose built programs are taken."""
+    def __init__(
+        self, executable: Executable, device: cl.Device, like: Runner | None = None, numbers: Mapping[str, int] = NO_NUMBERS
+    ) -> None:
+        """``like``: one of the same source, for arrays of other lengths, whose built programs are taken.
+
+        ``numbers`` are arguments passed by value that are the same in all calls, which do not give them.
+        """
         self.executable = executable
         self.device = device
         self._like = like
-        self._inputs = {a.name: a for a in executable.arguments if a.role == "input"}
+        self._numbers = {name: executable.argument(name).held.type(number) for name, number in numbers.items()}
+        self._inputs = {a.name: a for a in executable.arguments if a.role == "input" and a.name not in numbers}
         self._written = {a.name: a for a in executable.arguments if a.role != "input"}
         self._dtypes = {a.name: a.held for a in executable.arguments}
         self._strides = {a.name: tuple(s * self._dtypes[a.name].itemsize for s in a.element_strides) for a in executable.arguments}
@@ -163,7 +171,7 @@ class Runner:
         place = self.place(queue_of(self.device))
         if place.sharing is not None:
             return self._in_place(place, place.sharing, arrays, out, wanted)
-        values: dict[str, Value] = {name: place.scratch_buffer(name) for name in self._written}
+        values: dict[str, Value] = {**self._numbers, **{name: place.scratch_buffer(name) for name in self._written}}
         for name, argument in self._inputs.items():
             if argument.by_value:
                 values[name] = as_scalar(name, arrays[name], self._dtypes[name])
@@ -178,7 +186,7 @@ class Runner:
         self, place: _Place, sharing: HostArguments, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]
     ) -> dict[str, Array]:
         """Run on the host's memory: nothing is copied that lies as the kernel expects it."""
-        values: dict[str, Value] = {}
+        values: dict[str, Value] = dict(self._numbers)
         for name, argument in self._inputs.items():
             array = np.asarray(arrays[name])
             if argument.by_value:
@@ -244,7 +252,7 @@ class Runner:
     ) -> dict[str, Array]:
         queue = self._queue(given)
         place = self.place(queue)
-        values: dict[str, Value] = {}
+        values: dict[str, Value] = dict(self._numbers)
         waits: list[cl.Event] = []
         for name, argument in self._inputs.items():
             array = arrays[name]

@@ -38,6 +38,6 @@ def medians(calls: Sequence[Callable[[], object]], budget_s: float = math.inf) -
     return tuple(map(statistics.median, turns(calls, budget_s=budget_s)))
 
 
-def least(calls: Sequence[Callable[[], object]]) -> tuple[float, ...]:
+def least(calls: Sequence[Callable[[], object]], rounds: int = SHORT_ROUNDS) -> tuple[float, ...]:
     """The least seconds of a run of each: what else runs on a machine only ever slows a program down, one on many cores most of all."""
-    return tuple(map(min, turns(calls, SHORT_ROUNDS, SHORT_S)))
+    return tuple(map(min, turns(calls, rounds, SHORT_S)))

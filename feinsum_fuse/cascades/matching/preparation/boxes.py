@@ -10,7 +10,6 @@ import loopy as lp
 import numpy as np
 from constantdict import constantdict
 from loopy.symbolic import (
-    ArrayAccessFinder,
     SubstitutionMapper,
     UncachedWalkMapper,
     constraint_to_cond_expr,
@@ -31,7 +30,7 @@ from ...terms import Size
 from ..array_types import Refusal
 from ..instruction import loop_box, loop_extents
 from .bounds import substituted
-from .draft import Draft, Preparation, names_in, renamed, replaced
+from .draft import Draft, Preparation, accesses, names_in, renamed, replaced
 
 
 def with_whole_boxes(draft: Draft) -> Draft:
@@ -120,7 +119,7 @@ def _accesses(draft: Draft, insn: lp.InstructionBase) -> dict[str, set[tuple[Exp
     found: dict[str, set[tuple[Expression, ...]]] = {name: {()} for name in draft.reads[insn.id] | set(insn.assignee_var_names())}
     for part in (draft.expanded(part) for part in (*parts, *insn.predicates)):
         for array in sorted(get_dependencies(part) & found.keys()):
-            places = {access.index_tuple for access in ArrayAccessFinder(array)(part)}
+            places = {access.index_tuple for access in accesses(part, array)}
             found[array] = (found[array] - {()}) | places if places else found[array]
     return found
 
@@ -181,7 +180,7 @@ def _read_from_box(draft: Draft, written: lp.Assignment, made: str) -> Draft:
             continue
         between = [other for other in writers - {name} if other not in draft.before[written.id] and name not in draft.before[other]]
         value = draft.expanded(insn.expression)
-        if not between and ArrayAccessFinder(array)(value) == {written.assignee} and array not in _in_conditions(draft, insn):
+        if not between and accesses(value, array) == {written.assignee} and array not in _in_conditions(draft, insn):
             value = SubstitutionMapper(lambda leaf: written.expression if leaf == written.assignee else None)(value)
             changed.append(insn.copy(expression=value, depends_on=insn.depends_on | {made}, depends_on_is_final=True))
     if not changed:

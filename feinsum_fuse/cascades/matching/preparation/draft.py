@@ -10,7 +10,7 @@ from functools import cached_property
 
 import loopy as lp
 from constantdict import constantdict
-from loopy.symbolic import SubstitutionRuleExpander, UncachedWalkMapper, get_dependencies
+from loopy.symbolic import ArrayAccessFinder, SubstitutionRuleExpander, UncachedWalkMapper, get_dependencies
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
@@ -152,6 +152,17 @@ def without(kernel: lp.LoopKernel, removed: str) -> lp.LoopKernel:
             insn = insn.copy(depends_on=(insn.depends_on - {removed}) | gone.depends_on)
         kept.append(insn.copy(no_sync_with=frozenset(pair for pair in insn.no_sync_with if pair[0] != removed)))
     return kernel.copy(instructions=kept)
+
+
+class _Accesses(ArrayAccessFinder):  # type: ignore[misc]
+    def map_call(self, expr: p.Call) -> set[p.Subscript]:
+        return set().union(*map(self.rec, expr.parameters))  # functions are no places, and loopy's resolved ones no expressions
+
+
+def accesses(expression: Expression, array: str) -> set[p.Subscript]:
+    """Where an expression, its rules expanded, has elements of an array."""
+    found: set[p.Subscript] = _Accesses(array)(expression)
+    return found
 
 
 class _Named(UncachedWalkMapper):  # type: ignore[misc]

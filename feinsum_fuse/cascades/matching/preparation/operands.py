@@ -27,8 +27,8 @@ def with_rules(draft: Draft) -> Draft:
         B_0(k, n) := B[k, n]
         C[m, n] = sum(k, alpha_0()*A_0(m, k)*B_0(k, n))
 
-    So for elements of arrays and scalar arguments that chosen instructions read directly, for functions of inputs that no map calls, and
-    for complex numbers, which no map holds.
+    So for elements of arrays and scalar arguments that chosen instructions read directly, for functions of inputs that no map calls, for
+    operations on their bits, and for complex numbers, which no map holds.
     Calls of the caller's rules stay where they are calls with loops that each rule's value depends on alone; others are expanded first.
     """
     for name in draft.chosen:
@@ -105,12 +105,24 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
         dtype = getattr(getattr(descriptor, "dtype", None), "numpy_dtype", None)
         return dtype == np.bool_ and not self.draft.kernel.writer_map().get(array)
 
+    def map_bitwise_and(self, expr: Expression) -> Expression:
+        return self._rule(expr, "bits") if self._inputs(expr) else expr
+
+    map_bitwise_not = map_bitwise_or = map_bitwise_xor = map_left_shift = map_right_shift = map_bitwise_and
+
+    def _inputs(self, expr: Expression) -> frozenset[str]:
+        """The arrays that an expression reads, if a rule can compute it from them: no instruction changes them, and nothing is summed."""
+        arrays = arrays_in(self.draft.expanded(expr), self.draft.kernel)
+        writers = self.draft.kernel.writer_map()
+        if any(writers.get(array) for array in arrays) or get_reduction_inames(self.draft.expanded(expr)):
+            return frozenset()
+        return arrays
+
     def _is_foreign(self, call: p.Call) -> bool:
         """Whether a map cannot call a function, while a rule can: of inputs alone, whose type can be told."""
         name = str(call.function.name) if isinstance(call.function, p.Variable | ResolvedFunction) else ""
-        arrays = arrays_in(self.draft.expanded(call), self.draft.kernel)
-        writers = self.draft.kernel.writer_map()
-        if not name or not arrays or any(writers.get(array) for array in arrays) or get_reduction_inames(call):
+        arrays = self._inputs(call)
+        if not name or not arrays:
             return False
         if isinstance(self.draft.unit.callables_table.get(name), CallableKernel):
             return False

@@ -16,7 +16,7 @@ from .assignments import without_private_values
 from .bounds import with_known_bounds
 from .boxes import with_whole_boxes
 from .callees import with_callees_in_place
-from .draft import Draft, Preparation
+from .draft import Draft, Preparation, without
 from .operands import with_rules
 from .reductions import with_own_reductions
 from .targets import with_bare_targets
@@ -32,6 +32,22 @@ def as_made(draft: Draft) -> Draft:
         return draft
     fresh = kernel.copy(state=KernelState.INITIAL, linearization=None)
     return draft.after(Preparation("state taken back", kernel.state.name.lower()), fresh)
+
+
+def without_barriers(draft: Draft) -> Draft:
+    """Before: ``T = ..; ... gbarrier; C = f(T)``, all instructions chosen. After: ``T = ..; C = f(T)``, the second still after the first.
+
+    Schedules put barriers where their own loops need them. Those between instructions that stay as they are stay, too.
+    """
+    kernel = draft.kernel
+    barriers = [insn.id for insn in kernel.instructions if isinstance(insn, lp.BarrierInstruction)]
+    others = kernel.id_to_insn.keys() - set(barriers)
+    if not barriers or not others or not others <= set(draft.chosen):
+        return draft
+    for name in barriers:
+        kernel = without(kernel, name)
+    chosen = [name for name in draft.chosen if name not in barriers]
+    return draft.after(Preparation("barriers left out", ", ".join(barriers)), kernel, chosen)
 
 
 def with_types(draft: Draft) -> Draft:
@@ -58,6 +74,7 @@ def with_types(draft: Draft) -> Draft:
 
 REWRITINGS: tuple[Callable[[Draft], Draft], ...] = (
     as_made,
+    without_barriers,
     with_callees_in_place,
     with_types,
     with_known_bounds,
