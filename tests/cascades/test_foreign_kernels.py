@@ -285,3 +285,12 @@ def test_calls_beside_parts_of_a_resolved_kernel_are_read() -> None:
     got = run(made, **values, C=np.zeros((7, 5)))["C"]
     assert largest_error(got[:4], np.arctan2(values["A"][:4, :1], values["B"][:1])) < 1e-14
     assert not got[4:].any()
+
+
+@pytest.mark.parametrize("chosen", [None, ["first"]])
+def test_instructions_that_wait_for_each_other_are_refused_by_name(chosen: list[str] | None) -> None:
+    """loopy adds a dependency wherever one instruction alone writes what another one reads."""
+    text = ["C[m,n] = A[m,0] {id=first}", "A[m,k] = A[m,k]*B[k,0] {id=second}", "B[k,n] = A[0,k] + B[k,n] {id=third, dep=second}"]
+    unit = lp.make_kernel(DOMAIN, text, kernel().default_entrypoint.args, lang_version=(2018, 2))
+    with pytest.raises(ff.MatchError, match="instruction second is no Einsum: it depends on itself"):
+        match(unit, chosen)

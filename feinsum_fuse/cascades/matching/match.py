@@ -219,6 +219,8 @@ def match(
         raise MatchError(f"the kernel has no {missing}", hint=f"It has {', '.join(kernel.id_to_insn)}.")
     with Stage("matching", progress, len(chosen)) as matching:
         try:
+            if cyclic := [name for name, before in dependencies(kernel).items() if name in before]:
+                raise MatchError(f"instruction {cyclic[0]} is no Einsum: it depends on itself", instructions=tuple(cyclic))
             draft = prepare(t_unit, kernel, chosen)
         except (LoopyError, KeyError) as error:
             raise MatchError(f"the kernel cannot be read: {error}") from None
