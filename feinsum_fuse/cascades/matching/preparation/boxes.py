@@ -9,6 +9,7 @@ import islpy as isl
 import loopy as lp
 import numpy as np
 from constantdict import constantdict
+from loopy.symbolic import Reduction as LoopyReduction
 from loopy.symbolic import (
     SubstitutionMapper,
     UncachedWalkMapper,
@@ -16,7 +17,6 @@ from loopy.symbolic import (
     get_dependencies,
     get_reduction_inames,
 )
-from loopy.symbolic import Reduction as LoopyReduction
 from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
