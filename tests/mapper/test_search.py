@@ -6,7 +6,9 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.mapper.driver.optimum import Optimum
 from feinsum_fuse.mapper.options import RULES, Objective
+from feinsum_fuse.mapper.problem import Problem
 from feinsum_fuse.mapper.result import Result
 
 from .specs import spec, two_memories, workload
@@ -44,6 +46,21 @@ def test_without_the_floor_everything_is_searched() -> None:
     assert {stage.floor for stage in without.log} == {0.0}
     assert without.proved
     assert without.space.kept > with_floor.space.kept
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_a_floor_is_raised_to_where_no_mapping_is_within_it(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
+    tight = spec(two_memories(180), CHAIN)
+    best = ff.search(tight, objective)
+    monkeypatch.setattr(Problem, "large", True)
+    monkeypatch.setattr(Optimum, "_greedy", lambda *arguments: None)
+    again = ff.search(tight, objective)
+    assert again.proved
+    assert again.value == best.value
+    floors = [stage.floor for stage in again.log]
+    assert floors == sorted(floors)
+    assert floors[0] * 1.1 < best.value
+    assert {"10% above the floor"} <= {stage.name for stage in again.log}
 
 
 def test_a_larger_buffer_never_costs_more() -> None:

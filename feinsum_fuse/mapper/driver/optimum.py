@@ -22,7 +22,9 @@ from .journal import NOTHING_DONE
 from .session import STOPS, Session
 
 NEAR = 0.1
-"""How far above the floor a stage looks before it takes all that the incumbent leaves: tables this tight cost little."""
+"""How far above the floor a search looks before it takes all that the incumbent leaves: tables this tight cost little."""
+WIDER = 4
+"""How many times as far it looks next."""
 
 ENOUGH = 0.9
 """The part of its distance to the floor down to which one more fused loop must take a quick bound for the next to be tried."""
@@ -90,6 +92,7 @@ class Optimum:
                 self._try(self.problem.witnesses(), self.floor)
         if self.problem.large and self.value > self.floor * enough:
             self._greedy(fused)
+            self._raise(fused)
         for loops in range(self.done + 1, fused + 1):
             self.session.stage = stage = f"{loops} fused loops"
             with self._dropped():
@@ -101,8 +104,13 @@ class Optimum:
                 return
         if self.session.late:
             return
-        if not Omissions(self.problem, self.session.most_fused(self.problem)).structures and not self.empty:
+        if self._complete and not self.empty:
             self.floor = self.value / (1 + options.tolerance)
+
+    @property
+    def _complete(self) -> bool:
+        """Whether what is searched is all there is, tiles apart."""
+        return not Omissions(self.problem, self.session.most_fused(self.problem)).structures
 
     def _report(self, stage: str) -> None:
         """Keep, log and tell the end of a stage."""
@@ -119,6 +127,31 @@ class Optimum:
         for bound in self._bounds() if not self.session.late else ():
             if self._improve(self.problem, bound, loops):
                 return
+
+    def _raise(self, fused: int) -> None:
+        """Raise the floor step by step, until a mapping is within it or it comes near the incumbent.
+
+        A large space takes long if the incumbent is far above the floor. A bound close to the floor is soon tried with any number of fused
+        loops: what it finds is the optimum of as many loops, or it is a floor itself.
+        """
+        if self.empty:
+            self.begin()
+        start, part, options = self.floor, NEAR, self.session.options
+        while not self.session.late and start > 0 and start * (1 + part) < self.value / (1 + options.tolerance) < math.inf:
+            bound = start * (1 + part)
+            for loops in range(self.done + 1, fused + 1):
+                self.session.stage = f"{loops} fused loops, {part:.0%} above the floor"
+                with self._dropped():
+                    if self._improve(self.problem, bound, loops):
+                        self.done = loops
+                        self._report(self.session.stage)
+                        return
+                if self.session.late:
+                    return
+            if self._complete:
+                self.floor = bound
+            self._report(f"{part:.0%} above the floor")
+            part *= WIDER
 
     @contextlib.contextmanager
     def _dropped(self) -> Iterator[None]:
@@ -157,7 +190,7 @@ class Optimum:
         """The bounds of a stage, as long as none has a mapping: near the floor, then all that is better than the incumbent."""
         tolerable = 1 + self.session.options.tolerance
         if self.value > self.floor * (1 + SLACK):
-            near = self.floor * (1 + NEAR)
+            near = math.inf if self.problem.large else self.floor * (1 + NEAR)
             if near < self.value / tolerable:
                 yield near
             if self.empty:

@@ -82,16 +82,15 @@ class Chains:
         """Each start under each spread that divides its tiles, and does above what the starts have settled."""
         space = self.space
         pending = space.pending[self.settled + 1]
-        n, spreads = len(starts), len(space.spreads)
-        group, spread = np.repeat(np.arange(n), spreads), np.tile(np.arange(spreads), n)
-        if spreads > 1 or np.any(pending > 1):
-            whole = np.all(starts.tiles[group] % pending[spread] == 0, axis=1)
-            if starts.classes is not None:
-                whole &= starts.classes[group] == space.class_of(self.settled)[spread]
-            group, spread = group[whole], spread[whole]
-        if (hops := self._hops(option)) is not None and not hops.legal.all():
-            legal = hops.legal[spread]
-            group, spread = group[legal], spread[legal]
+        whole = np.ones((len(starts), len(space.spreads)), dtype=bool)
+        for v in np.flatnonzero(np.any(pending > 1, axis=0)):
+            tiles, place = np.unique(starts.tiles[:, v], return_inverse=True)
+            whole &= (tiles[:, None] % pending[:, v] == 0)[place]
+        if starts.classes is not None:
+            whole &= starts.classes[:, None] == space.class_of(self.settled)
+        if (hops := self._hops(option)) is not None:
+            whole &= hops.legal
+        group, spread = np.nonzero(whole)
         cost = (space.constant(option, self.settled) if self.alone is None else space.least_constant(option, self.alone))[spread]
         node = np.full(len(group), -1, dtype=np.int64)
         taken, tiles = np.zeros((len(group), len(space.tracked))), starts.tiles[group]
