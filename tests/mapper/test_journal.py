@@ -26,7 +26,7 @@ def stopped(asked: Spec, file: Path, stage: str) -> Result:
     """The result of a search that is interrupted at the end of a stage."""
 
     def stop(now: Progress) -> None:
-        if now.stage == stage:
+        if now.ended and now.stage == stage:
             raise KeyboardInterrupt
 
     return ff.search(asked, progress=stop, resume=str(file))
