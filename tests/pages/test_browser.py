@@ -205,3 +205,10 @@ def test_what_an_address_says_is_text(client: FlaskClient, name: str) -> None:
         found = Elements(client.get(path, query_string=dict.fromkeys(("structure", "device", "sizes", "stage", "fact"), name)).text)
         assert found.of("script") == [] and found.handlers() == [] and found.of("img") == []
     assert Elements(client.get("/", query_string={"device": name, "stage": name}).text).handlers() == []
+
+
+def test_a_database_is_named_as_seen_from_here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert url in application(url).test_client().get("/").text
+    monkeypatch.chdir(Path(url).parent)
+    found = application(url).test_client().get("/").text
+    assert url not in found and "facts.sqlite3" in found

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...archive.tables.address import Url, locate
+from ...archive.tables.address import Address, Url, locate
 from ...archive.text.lines import line_of
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error
@@ -61,25 +62,33 @@ def _page(name: str, **values: object) -> str:
     return environment().get_template(name).render(**values)
 
 
+def _seen(address: Address) -> str:
+    """The database as pages name it: a file below the folder in which the server was started by its way from there."""
+    here = Path.cwd()
+    return str(address.file.relative_to(here) if address.file and address.file.is_relative_to(here) else address)
+
+
 def _add_pages(app: Flask, archive: Browsed) -> None:
     from flask import Response, request
+
+    place = _seen(archive.address)
 
     @app.get("/")
     def _list() -> str:
         selection = Selection.of(request.args)
         found = archive.listed(selection)
         lists = {"outcomes": list(Outcome), "orders": list(ORDERS), "choices": archive.choices()}
-        return _page("facts.html", archive=archive.address, selection=selection, found=found, **lists)
+        return _page("facts.html", archive=place, selection=selection, found=found, **lists)
 
     @app.get("/facts/<fact>")
     def _fact(fact: str) -> str:
         record = archive.record(_known_form(fact))
-        return _page("fact.html", archive=archive.address, record=record, parts=shown(record), history=archive.history(record))
+        return _page("fact.html", archive=place, record=record, parts=shown(record), history=archive.history(record))
 
     @app.get("/facts/<fact>/kernel")
     def _kernel(fact: str) -> str:
         record = archive.record(_known_form(fact))
-        return _page("kernel.html", archive=archive.address, record=record, kernel=kernel_of(record))
+        return _page("kernel.html", archive=place, record=record, kernel=kernel_of(record))
 
     @app.get("/facts/<fact>/history.svg")
     def _history(fact: str) -> Response:
@@ -91,11 +100,11 @@ def _add_pages(app: Flask, archive: Browsed) -> None:
         if len(names) != 2:
             raise ArchiveError(f"two facts are compared, and {len(names)} were chosen", hint="Tick two facts of a list.")
         first, second = (archive.record(_known_form(name)) for name in names)
-        return _page("compare.html", archive=archive.address, records=(first, second), rows=differing(shown(first), shown(second)))
+        return _page("compare.html", archive=place, records=(first, second), rows=differing(shown(first), shown(second)))
 
     @app.get("/failures")
     def _failures() -> str:
-        return _page("failures.html", archive=archive.address, kinds=archive.failures())
+        return _page("failures.html", archive=place, kinds=archive.failures())
 
     @app.get("/export.jsonl")
     def _export() -> Response:
