@@ -470,7 +470,7 @@ def test_an_instruction_that_stands_between_is_refused(url: str, device: cl.Devi
     kernel = two_products(device, url, between=True)
     fact = retrieve(kernel, device, url)
     assert not fact
-    assert "instruction middle stands between first, second: it needs one of them" in fact.detail
+    assert "instruction middle has to run between others that are transformed: it needs one of them" in fact.detail
 
 
 def test_an_empty_schedule_gives_the_kernel_back(url: str, device: cl.Device) -> None:

@@ -119,7 +119,7 @@ static handle device_named(const char *part) {
 
 int main(int argc, char **argv) {
   const char *path = getenv("OPENCL_LIBRARY");
-  library = dlopen(path ? path : "libOpenCL.so.1", RTLD_NOW);
+  library = dlopen(path && *path ? path : "libOpenCL.so.1", RTLD_NOW);
   if (!library) { fprintf(stderr, "%s\n", dlerror()); return 1; }
   handle device = device_named(argc > 1 ? argv[1] : "");
   int error = 0;

@@ -87,8 +87,8 @@ def needed_by(kernel: lp.LoopKernel, matched: Collection[str]) -> frozenset[str]
     before = frozenset().union(*(needed[insn] for insn in matched)) - frozenset(matched)
     if between := sorted(insn for insn in before if needed[insn] & set(matched)):
         raise ScheduleError(
-            f"instruction {between[0]} stands between {', '.join(matched)}: it needs one of them, and another one needs it",
-            hint="Transform fewer instructions at a time.",
+            f"instruction {between[0]} has to run between others that are transformed: it needs one of them, and another one needs it",
+            hint="Match fewer instructions at a time: match(kernel, [...]), in several matches.",
         )
     return before
 
