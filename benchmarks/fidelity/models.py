@@ -16,9 +16,10 @@ from .measuring import seconds
 
 def agreements(device: Device, case: str) -> tuple[int, dict[str, Agreement]]:
     """How many measured mappings every model takes, and model -> its figures for them; none for fewer than two mappings."""
-    specs = device.mapped(case)
+    found = device.samples(case)
+    specs = device.mapped(case) if found else []
     measured, predicted = [], []
-    for number, samples in device.samples(case).items():
+    for number, samples in found.items():
         with contextlib.suppress(ModelError):
             predicted.append(by_model(specs[number]))
             measured.append(seconds(samples))
