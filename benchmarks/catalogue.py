@@ -1,11 +1,11 @@
 """``python -m benchmarks.catalogue run|report [NAMES]``: each entry of the catalogue, tuned by its transforms, against its best peer.
 
 ``run`` tunes each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, takes the result and its peers in
-turns, writes one JSON file for each into ``benchmarks/catalogue_data/DEVICE``, and skips those that are there; ``report`` prints tables
-and geometric means by class. ``--minutes`` ends a run after the entry that passes them; the next one goes on with what is left. ``--picks``
-takes so many entries of each class, evenly spread. NAMES are entries or classes: ``tccg``, ``dg``, ``curl``, ``products``, and the kinds of
-the suite. Peers are those of the suite that can be imported. TCCG's contractions have operands and result of ``--bytes`` together, in their
-proportions.
+turns, writes one JSON file for each into ``benchmarks/catalogue_data/DEVICE``, and skips those that are there without an error;
+``report`` prints tables and geometric means by class. ``--minutes`` ends a run after the entry that passes them; the next one goes on
+with what is left. ``--picks`` takes so many entries of each class, evenly spread. NAMES are entries, classes (``tccg``, ``dg``, ``curl``,
+``products``) or kinds of the suite. Peers are those of the suite that can be imported. TCCG's contractions have operands and result of
+``--bytes`` together, in their proportions.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def main() -> None:
     end = time.monotonic() + 60 * options.minutes
     files = [folder / f"{entry.case.name}.json" for entry in chosen]
     for entry, file in zip(chosen, files, strict=True) if options.stage == "run" else ():
-        if file.exists() and not options.again:
+        if file.exists() and not options.again and "error" not in json.loads(file.read_text()):
             continue
         if time.monotonic() > end:
             print("time is up; the next run goes on here", flush=True)

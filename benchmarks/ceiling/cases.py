@@ -118,6 +118,16 @@ CASES = (
         _np(lambda a, b, c: np.einsum("ijk,jr,ks->irs", a, b, c, optimize=True), "A", "B", "C"),
     ),
     Case(
+        "gradient",
+        ["D[x, e, i] = G[x, r, e] * S[r, i, j] * U[e, j]"],
+        {"X": 3, "R": 3, "E": 1 << 15, "I": 35, "J": 35},
+        2.0 * (1 << 15) * 3 * (35 * 35 + 3 * 35),
+        "GFLOP/s",
+        _np(lambda g, s, u: np.einsum("xre,rij,ej->xei", g, s, u, optimize=True), "G", "S", "U"),
+        (Launch("pack", (1,), (1,), ("S", "P")), Launch("gradient", ((1 << 15) // 64,), (1,), ("G", "P", "U", "D"))),
+        (_scratch("P", 35, 3, 5, 8),),
+    ),
+    Case(
         "exponential",
         ["Z[m] = exp(A[m])"],
         {"M": 1 << 21},
