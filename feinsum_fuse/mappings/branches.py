@@ -83,6 +83,8 @@ class Branch:
         found = list(self.segment.rows)
         if not found or not self.plan.groups:
             return {}
+        # Rows whose intermediates fit a core's cache come first; among these the order stays.
+        found.sort(key=lambda rows: not self.segment.fits(rows, self.plan.budget))
         if self.plan.components.on_items:
             # What lies together is for the work-items of a group, each of which would have a row of its own.
             found.sort(key=lambda rows: any(is_contiguous(e.output, rows[e.name]) for e in self.segment.einsums if e.output.indices))

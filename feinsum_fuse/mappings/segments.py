@@ -254,6 +254,10 @@ class Segment:
         enough = -(-GROUP_POINTS * self.extent(rows) // max(1, self.points))
         return LEAST_ROWS if reused else max(1, min(LEAST_ROWS, enough))
 
+    def fits(self, rows: Rows, budget: int) -> bool:
+        """Whether as many rows as a group needs hold intermediates of no more than ``budget`` bytes."""
+        return self.row_bytes(rows) * min(self.least_rows(rows), self.extent(rows)) <= budget
+
     def row_bytes(self, rows: Rows) -> int:
         """What one iteration's share of the kept intermediates occupies."""
         parts = self.extent(rows) * prod(map(self.extent, self.batches))
@@ -298,9 +302,7 @@ def segments(cascade: Cascade, workload: Workload, budget: int, *, beside: bool)
         chained = chained or (beside and segment is not None and segment.is_beside(einsum))
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED and not segment.is_merged_by(einsum):
             longer = segment.longer(einsum)
-            rows = next(iter(longer.rows), None)
-            least = min(longer.least_rows(rows), longer.extent(rows)) if rows is not None else 0
-            if rows is not None and longer.row_bytes(rows) * least <= budget:
+            if any(longer.fits(rows, budget) for rows in longer.rows):
                 segment = longer
                 continue
         if segment is not None:

@@ -222,3 +222,14 @@ def test_the_work_of_choosing_grows_with_the_cascade_and_not_with_its_square() -
 
     calls(2)
     assert calls(80) < 6 * calls(20)
+
+
+def test_einsums_are_fused_over_rows_that_fit_where_the_best_ones_do_not() -> None:
+    """Degrees of freedom let more operands be used again, but their share of the intermediate is larger than any cache: elements fit."""
+    lines = ["T[e, r, i] = S[r, i, j] * U[e, j]", "D[x, e, i] = G[x, r, e] * T[e, r, i]"]
+    for dtype in ("float32", "float64"):
+        cascade = ff.cascade(lines, sizes={"X": 3, "R": 3, "E": 1 << 15, "I": 35, "J": 35}, dtypes=dict.fromkeys("GSU", dtype))
+        spec = default_spec(cascade)
+        (segment,) = segments.segments(cascade, spec.workload, 1 << 17, beside=False)
+        assert segment.names == ("T", "D")
+        assert [rows["T"] for rows in segment.rows if segment.fits(rows, 1 << 17)] == ["e"]
