@@ -20,13 +20,15 @@ def command(
     workloads: Annotated[Path | None, typer.Option("--workloads", metavar="FOLDER", help="Workloads to be tuned.")] = None,
     set_: SetOption = None,
     device: DeviceOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a survey that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Verify, calibrate, tune and compare on a device for at most nine minutes; one archive has everything.
 
     In this order: devices, smoke, examples, calibrate, trees, tuning, peers, model. What a step found is on disk before the next begins,
-    and one that hangs or dies costs itself alone. Without --device it is the first GPU, else the default. The folders are those of a kit
-    (`make wheels`). The exit code is 3 if a step or a kernel failed. The facts go into a database by `db import`.
+    and one that hangs or dies costs itself alone; --resume goes on with what is not done yet. Without --device it is the first GPU, else
+    the default. The folders are those of a kit (`make wheels`). The exit code is 3 if a step or a kernel failed. The facts go into a
+    database by `db import`.
     """
     from ..survey.journal import FACTS
     from ..survey.session import SurveySettings, surveyed_device
@@ -37,7 +39,8 @@ def command(
     check_places(None, output)
     surveyed_device(device)
     kit = [None if folder is None else str(folder.resolve()) for folder in (examples, trees, workloads)]
-    journal = survey(output, SurveySettings(device, kit[0], kit[1], kit[2], given), seconds=seconds, only=only, progress=passing)
+    settings = SurveySettings(device, kit[0], kit[1], kit[2], given)
+    journal = survey(output, settings, seconds=seconds, only=only, resume=resume, progress=passing)
     steps = list(journal.read("steps"))
     if as_json:
         emit_json({"archive": str(output), "folder": str(journal.folder), "steps": steps, "failures": failures(journal)})

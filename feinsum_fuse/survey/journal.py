@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import DeviceError
+from ..whole_file import write_whole
 
 RECORDS, TEXTS, SPECS, LOGS = "records", "opencl", "specs", "logs"
 """Folders below that of a survey: JSON lines of each step, OpenCL texts, what ran as YAML, what the steps printed."""
@@ -49,6 +50,15 @@ class SurveyJournal:
                 continue
             if isinstance(found, dict):
                 yield found
+
+    def done(self, step: str) -> set[str]:
+        """What lines of a step call done: their labels, or in ``steps`` the names."""
+        return {str(line.get("label", line.get("name"))) for line in self.read(step) if line.get("outcome") == "ok"}
+
+    def drop_failed(self, step: str) -> None:
+        """Keep of a step's lines those of what ended well, so that the rest can be tried again."""
+        kept = [json.dumps(line, sort_keys=True) + "\n" for line in self.read(step) if line.get("outcome") == "ok"]
+        write_whole(self.folder / RECORDS / f"{step}.jsonl", "".join(kept))
 
     def keep(self, folder: str, label: str, ending: str, text: str) -> str:
         """Write a text beside the lines; its name below the survey's folder."""

@@ -54,7 +54,8 @@ def examples(session: SurveySession) -> None:
 
 def trees(session: SurveySession) -> None:
     """Every Spec of the folder of random trees: verified by several processes at once, and not timed."""
-    files = sorted(session.folder("trees").glob("*.yaml"))
+    verified = session.journal.done(session.step)
+    files = [file for file in sorted(session.folder("trees").glob("*.yaml")) if file.stem not in verified]
     context = multiprocessing.get_context("spawn")  # OpenCL does not survive a fork
     count = max(1, min(PROCESSES, (os.cpu_count() or 1) // 2))
     with ProcessPoolExecutor(count, mp_context=context, initializer=end_with, initargs=(os.getpid(),)) as pool:
@@ -100,7 +101,10 @@ def tilings(device: Target) -> Iterator[dict[str, int]]:
 
 
 def _measure_all(session: SurveySession, cases: Iterable[tuple[str, list[Attempt]]]) -> None:
+    done = session.journal.done(session.step)
     for label, attempts in cases:
+        if label in done:
+            continue
         if session.left <= 0:
             session.write(label=label, outcome="left out", message="no time was left")
             continue

@@ -7,6 +7,7 @@ allowed shorter products.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from ..device.program.building import build, lowered
 from ..device.program.program import Program
 from ..device.timing.harness import HostFunction, measure_together
 from ..formats.reading.load import load
+from .kernels import LONGEST
 from .session import SurveySession, figures
 from .tuning import workloads
 
@@ -159,7 +161,10 @@ def libraries(kind: str) -> Iterator[Library | str]:
 
 
 def peers(session: SurveySession) -> None:
-    """Each workload's tuned program, or default mapping, in turns with each library."""
+    """Each workload's tuned program, or default mapping, in turns with each library.
+
+    None is begun that would not end in time if it took as long as the longest before it.
+    """
     kind = next((name for name, bit in KINDS.items() if session.device.type & bit), "gpu")
     found: list[Library] = []
     for one in libraries(kind):
@@ -168,15 +173,22 @@ def peers(session: SurveySession) -> None:
         else:
             found.append(one)
     tuned = {str(line.get("label")): line.get("spec") for line in session.journal.read("tuning")}
+    done = session.journal.done(session.step)
+    longest = 0.0
     for label, spec in workloads(session) if found else ():
-        if label not in FUNCTIONS or session.left <= 0:
+        if label not in FUNCTIONS or label in done:
             continue
+        if session.left <= longest:
+            session.write(outcome="left out", message=f"{label}: no time was left")
+            continue
+        begin = time.monotonic()
         try:
             file = tuned.get(label)
             mapped, schedule = lowered(load(session.journal.folder / str(file)) if file else spec, session.device)
             _compare(session, label, build(cascade(mapped), schedule, session.device, spec=mapped), found)
         except Exception as error:  # the next one may be all right
             session.failed(label, error)
+        longest = max(longest, time.monotonic() - begin)
 
 
 def _compare(session: SurveySession, label: str, program: Program, found: list[Library]) -> None:
@@ -195,7 +207,7 @@ def _compare(session: SurveySession, label: str, program: Program, found: list[L
 
         errors[lib.name] = float(np.max(np.abs(lib.get(run()) - expected)) / np.max(np.abs(expected)))
         items.append(HostFunction(lib.name, run))
-    ours, *theirs = measure_together(items, device=program.device)
+    ours, *theirs = measure_together(items, device=program.device, timeout_s=max(1.0, min(LONGEST, session.left)))
     for lib, one in zip(found, theirs, strict=True):
         same = errors[lib.name] <= CLOSE
         ratio = one.median / ours.median if ours.samples_ns else None

@@ -34,22 +34,29 @@ def survey(
     *,
     seconds: float,
     only: Collection[str] | None = None,
+    resume: bool = False,
     progress: Hook | None = None,
 ) -> SurveyJournal:
     """Run the steps of the plan within so many seconds, and write ``archive`` (``.tar.gz``); the folder beside it has the same files.
 
     Each step's lines are on disk before the next begins. A step that hangs or dies is ended and noted, and the others go on. The archive is
-    written also where the survey is interrupted. ``only``: the names of the steps that run. Raises
-    :class:`~feinsum_fuse.errors.DeviceError` if nothing can be written there, or if a survey's folder is there already.
+    written also where the survey is interrupted. ``only``: the names of the steps that run. ``resume``: go on in the folder
+    that is there: steps that ended well are not run again, and the others do not repeat what did. Raises
+    :class:`~feinsum_fuse.errors.DeviceError` if nothing can be written there, or if a survey's folder is there already and is not resumed.
     """
     begin = time.time()
     steps = chosen(only)
     name = archive.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
     folder = archive.with_name(f"{name}-survey" if name == archive.name else name)
-    if folder.exists():
-        raise DeviceError(f"{folder} is there already", hint="Move it away, or give another place with --output.")
+    if folder.exists() and not resume:
+        raise DeviceError(f"{folder} is there already", hint="Go on with --resume, move it away, or give another place with --output.")
     journal = SurveyJournal(folder)
     journal.prepare()
+    if resume:
+        ended = journal.done("steps")
+        steps = tuple(step for step in steps if step.name not in ended)
+        for lines in ("steps", *(step.name for step in steps)):
+            journal.drop_failed(lines)
     settings.write(folder)
     end = begin + seconds * (1 - CLOSING_PART)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from ..formats.reading.load import load
 from ..formats.spec import Spec
@@ -26,9 +25,10 @@ def workloads(session: SurveySession) -> Iterator[tuple[str, Spec]]:
 
 def tuning(session: SurveySession) -> None:
     """Tune each workload; every candidate is recorded, and a line says what was tried, predicted and found."""
-    files: list[Path] = sorted(session.folder("workloads").glob("*.yaml"))
-    for number, (label, spec) in enumerate(workloads(session)):
-        seconds = OVERHEAD * session.left / (len(files) - number)
+    done = session.journal.done(session.step)
+    open_ = [(label, spec) for label, spec in workloads(session) if label not in done]
+    for number, (label, spec) in enumerate(open_):
+        seconds = OVERHEAD * session.left / (len(open_) - number)
         if seconds < LEAST_SECONDS:
             session.write(label=label, outcome="left out", message="no time was left")
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from feinsum_fuse.device.runtime import vendors
 from feinsum_fuse.device.runtime.vendors import VENDORS, Vendor, complaints
 
 NVIDIA, AMD, INTEL = VENDORS
+PATIENCE = 600
+"""Seconds: a machine in use by others takes longer to start a process."""
 
 
 @pytest.fixture
@@ -18,6 +22,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, at in (("PCI", "pci"), ("NODES", "dev")):
         (tmp_path / at).mkdir()
         monkeypatch.setattr(vendors, name, tmp_path / at)
+    monkeypatch.setattr(vendors, "LOAD_SECONDS", PATIENCE)
     (tmp_path / "lib").mkdir()
     monkeypatch.setattr(vendors, "system_folders", lambda: iter([tmp_path / "lib"]))
     return tmp_path
@@ -64,8 +69,37 @@ def test_a_driver_s_node_tells_of_a_gpu_where_the_bus_is_hidden(machine: Path) -
     assert text.startswith("AMD's GPU")
 
 
-def test_a_library_that_loads_has_no_fault(tmp_path: Path) -> None:
+def test_a_library_that_loads_has_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import _ctypes
 
+    monkeypatch.setattr(vendors, "ENTRY", "PyInit__ctypes")
+    monkeypatch.setattr(vendors, "LOAD_SECONDS", PATIENCE)
     assert vendors.loading_fault(Path(_ctypes.__file__)) == ""
     assert "cannot open shared object file" in vendors.loading_fault(tmp_path / "libnothing.so")
+
+
+def elf(folder: Path, *, bits: int) -> Path:
+    """The head of a library for so many bits, with nothing behind it."""
+    library = folder / "libheader.so"
+    library.write_bytes(b"\x7fELF" + bytes([bits // 32, 1, 1]) + bytes(9) + bytes([3, 0, 3 if bits == 32 else 62, 0]) + bytes(4096))
+    return library
+
+
+def test_what_is_no_driver_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No OpenCL function in it, another word size, no permission, a crash and a hang as it is loaded."""
+    import _ctypes
+
+    monkeypatch.setattr(vendors, "LOAD_SECONDS", PATIENCE)
+    assert f"undefined symbol: {vendors.ENTRY}" in vendors.loading_fault(Path(_ctypes.__file__))
+    assert "wrong ELF class: ELFCLASS32" in vendors.loading_fault(elf(tmp_path, bits=32))
+    answers: list[object] = [subprocess.CompletedProcess([], -signal.SIGSEGV, "", ""), subprocess.TimeoutExpired([], vendors.LOAD_SECONDS)]
+
+    def run(*_: object, **__: object) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert "dies of SIGSEGV" in vendors.loading_fault(tmp_path / "crash.so")
+    assert f"more than {vendors.LOAD_SECONDS} s" in vendors.loading_fault(tmp_path / "hang.so")

@@ -18,11 +18,12 @@ from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.schedule.target import ANY_GPU, DeviceLimits
 from feinsum_fuse.schedule.tree.sizes import allocated
+from feinsum_fuse.survey import peers as comparing
 from feinsum_fuse.survey import survey as surveying
 from feinsum_fuse.survey.accuracy import on_device
 from feinsum_fuse.survey.journal import FACTS, SurveyJournal, file_name
 from feinsum_fuse.survey.kernels import fitting, tilings
-from feinsum_fuse.survey.session import SurveySettings, surveyed_device
+from feinsum_fuse.survey.session import SurveySession, SurveySettings, surveyed_device
 from feinsum_fuse.survey.step_process import MODULES
 from feinsum_fuse.survey.summary import failures, summary
 from feinsum_fuse.survey.survey import PLAN, SurveyStep, chosen, limit, run_process, survey
@@ -157,6 +158,51 @@ def test_a_step_that_dies_costs_itself_alone(tmp_path: Path, monkeypatch: pytest
     journal = survey(tmp_path / "a.tar.gz", settings(), seconds=4, only=["devices", "smoke", "trees"])
     assert [line["outcome"] for line in journal.read("steps")] == ["crashed", "timeout", "left out"]
     assert (tmp_path / "a.tar.gz").exists() and "died of SIGABRT" in " ".join(failures(journal))
+
+
+def test_a_survey_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ended well is neither run nor written again; what failed is tried anew."""
+    ran: list[str] = []
+
+    def run(command: list[str], _: Path, __: float) -> surveying.Ended:
+        ran.append(command[4])
+        journal = SurveyJournal(Path(command[5]))
+        open_ = [label for label in ("one", "two") if label not in journal.done(command[4])]
+        for label, outcome in zip(open_, ("ok", "failed"), strict=False):
+            journal.write(command[4], {"label": label, "outcome": outcome})
+        return surveying.Ended("timeout" if len(open_) == 2 and command[4] == "trees" else "ok")
+
+    monkeypatch.setattr(surveying, "run_process", run)
+    archive = tmp_path / "a.tar.gz"
+    survey(archive, settings(), seconds=100, only=["smoke", "trees"])
+    journal = survey(archive, settings(), seconds=100, only=["smoke", "trees"], resume=True)
+    assert ran == ["smoke", "trees", "trees"]
+    assert [(line["name"], line["outcome"]) for line in journal.read("steps")] == [("smoke", "ok"), ("trees", "ok")]
+    assert [(line["label"], line["outcome"]) for line in journal.read("trees")] == [("one", "ok"), ("two", "ok")]
+
+
+@pytest.mark.parametrize(("left", "compared"), [(100.0, ["product", "softmax"]), (1e-9, ["product"])])
+def test_peers_begin_only_what_ends_in_time(left: float, compared: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """After the first comparison the longest one is known; what was compared before is not compared again."""
+    journal = SurveyJournal(tmp_path)
+    journal.prepare()
+    journal.write("peers", {"label": "attention", "outcome": "ok"})
+    session = SurveySession("peers", journal, settings(), time.time() + 1000)
+    seen: list[str] = []
+
+    def compare(_: object, label: str, *__: object) -> None:
+        seen.append(label)
+        object.__setattr__(session, "deadline", time.time() + left)
+
+    monkeypatch.setattr(comparing, "libraries", lambda _: iter([SimpleNamespace(name="a library")]))
+    monkeypatch.setattr(comparing, "workloads", lambda _: iter([(name, None) for name in ("attention", "product", "softmax")]))
+    monkeypatch.setattr(comparing, "lowered", lambda *_: (None, None))
+    monkeypatch.setattr(comparing, "cascade", lambda _: None)
+    monkeypatch.setattr(comparing, "build", lambda *_, **__: None)
+    monkeypatch.setattr(comparing, "_compare", compare)
+    comparing.peers(session)
+    assert seen == compared
+    assert [line["message"] for line in journal.read("peers") if "message" in line] == ["softmax: no time was left"] * (2 - len(seen))
 
 
 def test_the_device_is_a_gpu_or_the_default() -> None:

@@ -7,6 +7,7 @@ OpenCL package as a whole. NVIDIA's, AMD's and Intel's drivers for GPUs are look
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -17,6 +18,8 @@ PCI = Path("/sys/bus/pci/devices")
 NODES = Path("/dev")
 LOAD_SECONDS = 20
 """In which a driver's library can be loaded."""
+ENTRY = "clGetExtensionFunctionAddress"
+"""The function that OpenCL's loader asks every driver for first."""
 _COMPUTES = ("0x03", "0x12")
 """Beginnings of the PCI classes of display controllers and of processing accelerators."""
 
@@ -136,13 +139,15 @@ def complaints(platforms: Collection[str]) -> Iterator[str]:
 
 
 def loading_fault(path: Path) -> str:
-    """Why a library cannot be loaded, found out in a process of its own; empty if it can."""
-    command = [sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", str(path)]
+    """Why a library cannot be loaded as an OpenCL driver, found out in a process of its own; empty if it can."""
+    command = [sys.executable, "-c", f"import ctypes, sys; ctypes.CDLL(sys.argv[1]).{ENTRY}", str(path)]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS, check=False, errors="replace")
     except subprocess.TimeoutExpired:
         return f"it takes more than {LOAD_SECONDS} s"
     if answer.returncode == 0:
         return ""
+    if answer.returncode < 0:
+        return f"the process that loads it dies of {signal.Signals(-answer.returncode).name}"
     last = (answer.stderr.strip().splitlines() or [""])[-1]
-    return last.removeprefix("OSError: ") or f"the process ends with code {answer.returncode}"
+    return last.removeprefix("OSError: ").removeprefix("AttributeError: ") or f"the process ends with code {answer.returncode}"
