@@ -25,6 +25,8 @@ from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.device.timing.measurement import Measurement, time_text
 from feinsum_fuse.formats.spec import Spec
 
+from .before import beside, written
+
 if TYPE_CHECKING:
     import pyopencl as cl
 
@@ -219,8 +221,12 @@ ROWS = (
 def spec_of(row: Row, sizes: Mapping[str, int], device: cl.Device) -> Spec:
     """The row's workload at some sizes with its mapping for the device."""
     files = [EXAMPLES / row.folder / name for name in ("workload.yaml", f"{row.mapping}.yaml")]
-    wide = "intel" in device.platform.name.casefold()
-    return ff.load(*files, EXAMPLES / "cpu.yaml", variables={**sizes, **(row.intel if wide else row.cached)})
+    return ff.load(*files, EXAMPLES / "cpu.yaml", variables=variables_of(row, sizes, device))
+
+
+def variables_of(row: Row, sizes: Mapping[str, int], device: cl.Device) -> dict[str, int]:
+    """What the row's files are given."""
+    return {**sizes, **(row.intel if "intel" in device.platform.name.casefold() else row.cached)}
 
 
 def program_of(row: Row, sizes: Mapping[str, int], device: cl.Device, *, default: bool) -> Program:
@@ -243,6 +249,15 @@ def measured(
         return f"the peer is not installed: {error} (the extra `bench` brings it)"
     ours, theirs = measure_together([program, HostFunction(row.peer, peer)], repeats=repeats, device=device)
     return (ours, theirs) if ours.samples_ns else f"{ours.outcome}: {ours.message}"
+
+
+def beside_before(row: Row, sizes: Mapping[str, int], device: cl.Device, checkout: Path, repeats: int | None, *, default: bool) -> str:
+    """The row's kernel as another checkout writes it and as this one does, in turns."""
+    mapped = [f"{row.folder}/{row.mapping}.yaml", "cpu.yaml"]
+    files = [f"{row.folder}/workload.yaml", *([] if default else mapped)]
+    variables = dict(sizes) if default else variables_of(row, sizes, device)
+    texts = [written(root, files, variables, device.platform.name) for root in (checkout, Path(__file__).parents[1])]
+    return beside(*texts, device, repeats or 30)
 
 
 def line(row: Row, sizes: Mapping[str, int], ours: Measurement, theirs: Measurement, target: float) -> str:
@@ -290,6 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, help="Samples of each; default: as many as fit into some seconds.")
     parser.add_argument("--unseen", action="store_true", help="Other sizes near the rows', for which no mapping was tuned.")
     parser.add_argument("--default", action="store_true", help="Use the default mapping instead of the example's.")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="Beside another checkout's kernels instead of the peers.")
     given = parser.parse_intermixed_args(arguments)
     warnings.simplefilter("ignore")
     device = find_device(given.device)
@@ -302,7 +318,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.rows and not any(part.casefold() in row.name.casefold() for part in given.rows):
             continue
         sizes = row.unseen if given.unseen else row.sizes
-        if sizes:
+        if sizes and given.against:
+            found = beside_before(row, sizes, device, given.against, given.repeats, default=given.default)
+            print(f"{title(row, sizes):38}{found}", flush=True)
+        elif sizes:
             result = measured(row, sizes, device, given.repeats, default=given.default)
             shown = f"{title(row, sizes):38}{result}" if isinstance(result, str) else line(row, sizes, *result, row.targets[wide])
             print(shown, flush=True)

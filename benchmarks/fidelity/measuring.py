@@ -71,7 +71,7 @@ def seconds(samples: list[float]) -> float:
     return min(samples)
 
 
-class _Runnable:
+class Runnable:
     """A written program with random inputs."""
 
     def __init__(self, text: str, device: cl.Device) -> None:
@@ -95,7 +95,7 @@ class _Runnable:
         return ()
 
 
-def _once(program: _Runnable) -> float:
+def _once(program: Runnable) -> float:
     start = time.perf_counter()
     program.run(1)
     return time.perf_counter() - start
@@ -106,7 +106,7 @@ def slot(device: Device, cases: tuple[str, ...], work: Path, limit: float) -> in
     found = find_device(None)
     end = time.monotonic() + limit
     for case, numbers in _wanted(device, cases, work):
-        loaded = {number: _Runnable((work / device.name / case / f"{number}.json").read_text(), found) for number in numbers}
+        loaded = {number: Runnable((work / device.name / case / f"{number}.json").read_text(), found) for number in numbers}
         once = {number: min(_once(one), _once(one)) for number, one in loaded.items()}
         ordered = sorted(once, key=lambda number: once[number])
         while ordered and time.monotonic() < end:
