@@ -89,9 +89,8 @@ def test_a_loop_ends_before_its_own_iterations_that_are_cut(condition: str, last
         (("Z[i,r] = T[i,j,k]*B[j,r]*C[k,r]",), {"I": 7, "J": 19, "K": 23, "R": 35}),
     ],
 )
-@pytest.mark.parametrize("device", [None, "portable"])
-def test_cut_tiles_are_right(einsums: tuple[str, ...], sizes: dict[str, int], device: str | None) -> None:
-    program = ff.compile(einsums, device, sizes=sizes)
+def test_cut_tiles_are_right(einsums: tuple[str, ...], sizes: dict[str, int]) -> None:
+    program = ff.compile(einsums, sizes=sizes)
     found = program(**program.example.inputs)
     for name, expected in program.example.expected.items():
         assert largest_error(np.asarray(found[name]), expected) < 1e-4
