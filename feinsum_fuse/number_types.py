@@ -44,8 +44,10 @@ def computed_in(dtype: str) -> str:
 
 
 def _facts(dtype: str | np.dtype[Any]) -> Any:
-    facts: Any = ml_dtypes.finfo
-    return facts(dtype) if np.dtype(dtype).name == BFLOAT16 else np.finfo(dtype)
+    if np.dtype(dtype).name != BFLOAT16:
+        return np.finfo(dtype)
+    facts: Any = ml_dtypes.finfo  # a type of that name is there only where the package is
+    return facts(dtype)
 
 
 def memory_type(dtype: str) -> np.dtype[Any]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -46,3 +51,21 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("feinsum_fuse.arguments.np.dtype", unknown)
     with pytest.raises(UnsupportedTypeError, match="Install ml_dtypes"):
         element_type("bfloat16", UnsupportedTypeError)
+
+
+PRODUCT = """
+import numpy as np
+import feinsum_fuse as ff
+program = ff.compile("Z[m,n] = A[m,k] * B[k,n]", sizes={"M": 3, "K": 5, "N": 9})
+given = program.example.inputs
+assert np.allclose(program(**given)["Z"], given["A"] @ given["B"], rtol=1e-4)
+"""
+
+
+def test_all_but_bfloat16_works_without_ml_dtypes(tmp_path: Path) -> None:
+    """In a process, and children of it, to which the package is missing."""
+    (tmp_path / "ml_dtypes.py").write_text("raise ImportError\n")
+    paths = os.pathsep.join((str(tmp_path), str(Path(__file__).parents[1])))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    ended = subprocess.run([sys.executable, "-c", PRODUCT], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
