@@ -78,14 +78,14 @@ def test_a_wrong_schedule_is_seen_at_shorter_lengths(monkeypatch: pytest.MonkeyP
     """As if the transformed kernel left out its last rows."""
     kernel, ran = product(1003), []
 
-    def lost(program: object, inputs: object, device: object) -> RunResult:
-        result = original(program, inputs, device)
-        ran.append(result.outputs["C"].shape)
-        result.outputs["C"][-1] *= len(ran)
-        return result
+    def lost(programs: object, inputs: object, device: object) -> list[RunResult]:
+        before, after = original(programs, inputs, device)
+        ran.extend(result.outputs["C"].shape for result in (before, after))
+        after.outputs["C"][-1] *= 2
+        return [before, after]
 
-    original = application._run
-    monkeypatch.setattr(application, "_run", lost)
+    original = application._runs
+    monkeypatch.setattr(application, "_runs", lost)
     with pytest.raises(KernelError) as caught:
         application.apply_schedule(steps(), kernel, match(kernel), DeviceInfo.of(find_device("portable")), {})
     assert (caught.value.outcome, ran) == (Outcome.wrong_result, [(75, 257)] * 2)

@@ -116,17 +116,14 @@ def test_kernels_with_offsets_are_verified_on_poisoned_memory(monkeypatch: pytes
 
 
 def test_what_writes_beside_an_array_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = application._run
+    run = application._runs
 
-    def beside(program: object, inputs: object, device: object) -> RunResult:
-        result = run(program, inputs, device)  # type: ignore[arg-type]
-        results.append(result)
-        if len(results) == 2:
-            result.outputs["C"][0] += 1  # lies before the array
-        return result
+    def beside(programs: object, inputs: object, device: object) -> list[RunResult]:
+        before, after = run(programs, inputs, device)  # type: ignore[arg-type]
+        after.outputs["C"][0] += 1  # lies before the array
+        return [before, after]
 
-    results: list[RunResult] = []
-    monkeypatch.setattr(application, "_run", beside)
+    monkeypatch.setattr(application, "_runs", beside)
     with pytest.raises(application.KernelError, match="computes something else"):
         run_poisoned(monkeypatch)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from ...codegen.executable import Executable, Launch
 from ...codegen.generation import executable
 from ...device.catalogue import DeviceInfo, target_of
 from ...device.checking.verification import verify
-from ...device.runtime.isolation import RunResult, run_isolated
+from ...device.runtime.isolation import TIMEOUT, RunResult, isolated
 from ...device.timing.outcome import KernelError, Outcome
 from ...errors import ArchiveError, LoweringError, ScheduleError
 from ...schedule.function import KernelFunction
@@ -34,6 +34,8 @@ from .reduced_sizes import reduced
 from .trial_arrays import TrialData
 
 SEED = 20261
+MOST_AT_ONCE = 1 << 28
+"""Bytes of arrays up to which two kernels are run at the same time, which takes memory several times."""
 _verified = kept_proofs()
 
 
@@ -98,7 +100,7 @@ def apply_schedule(
     if proof not in _verified:
         if (short := reduced(kernel, matched, schedule)) is not None:
             # What breaks at shorter lengths alone is no fault of the kernel: it is verified as it is then.
-            with suppress(LoweringError, ScheduleError):
+            with contextlib.suppress(LoweringError, ScheduleError):
                 small, again = short
                 after = schedule.apply(again.prepared, again.names, target=target)
                 old, new, matched, given = executable(small, target=target), executable(after, target=target), again, small
@@ -163,9 +165,9 @@ def _require_same(
     if that was done.
     """
     tolerance = _tolerance(matched, old, sizes)
-    before = trial.program(old)
-    expected = _expected(before, known or _run(before, trial.inputs, device), trial, matched)
-    result = _run(trial.program(new), trial.inputs, device)
+    before, after = trial.program(old), trial.program(new)
+    *first, result = _runs([after] if known else [before, after], trial.inputs, device)
+    expected = _expected(before, known or first[0], trial, matched)
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, f"the transformed kernel failed its check: {result.message}", new)
     alternatives = matched.alternatives(**trial.arrays)
@@ -203,7 +205,8 @@ class FixedKernel:
 
     @cached_property
     def _expected(self) -> RunResult:
-        return _run(self.trial.program(self.program), self.trial.inputs, self.device)
+        (result,) = _runs([self.trial.program(self.program)], self.trial.inputs, self.device)
+        return result
 
 
 def _sizes_to_try(matched: Match, asked: Question, recorded: tuple[int, ...]) -> dict[str, int]:
@@ -227,11 +230,20 @@ def _expected(before: Executable, result: RunResult, trial: TrialData, matched: 
     return result.outputs
 
 
-def _run(program: Executable, inputs: Mapping[str, np.ndarray], device: DeviceInfo) -> RunResult:
-    """Run once; arrays that the kernel writes hold their part of ``inputs`` before, since it may read them, or write only a part."""
-    written = {argument.name for argument in program.outputs}
-    given = {f"{name}_before" if name in written else name: array for name, array in inputs.items()}
-    return run_isolated(_with_initial_values(program), given, device)
+def _runs(programs: Sequence[Executable], inputs: Mapping[str, np.ndarray], device: DeviceInfo) -> list[RunResult]:
+    """Run each once, all at the same time unless their arrays are long; arrays that a kernel writes hold their part of ``inputs`` before,
+    since it may read them, or write only a part."""
+    with contextlib.ExitStack() as running:
+        results: list[RunResult] = []
+        begun = []
+        for program in programs:
+            written = {argument.name for argument in program.outputs}
+            given = {f"{name}_before" if name in written else name: array for name, array in inputs.items()}
+            begun.append(running.enter_context(isolated(_with_initial_values(program), given, device)))
+            if sum(array.nbytes for array in inputs.values()) > MOST_AT_ONCE:
+                results += [ended(TIMEOUT) for ended in begun]
+                begun.clear()
+        return results + [ended(TIMEOUT) for ended in begun]
 
 
 def _with_initial_values(program: Executable) -> Executable:

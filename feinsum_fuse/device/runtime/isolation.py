@@ -64,29 +64,60 @@ def run_isolated(
     :class:`~feinsum_fuse.device.timing.outcome.Outcome`. Raises :class:`~feinsum_fuse.errors.DeviceError` for inputs that are missing or
     of the wrong shape.
     """
+    with isolated(executable, inputs, device, judge is not None) as ended:
+        result = ended(timeout_s)
+        if judge is not None and result.outcome is Outcome.ok:
+            return _judged(judge(result.outputs), {})
+    if expected is None or result.outcome is not Outcome.ok:
+        return result
+    return _judged(verify(result.outputs, expected, tolerance), result.outputs)
+
+
+@contextlib.contextmanager
+def isolated(
+    executable: Executable, inputs: Mapping[str, np.ndarray], device: cl.Device | DeviceInfo, is_mapped: bool = False
+) -> Iterator[Callable[[float], RunResult]]:
+    """A first run that has begun: what is yielded waits so many seconds for its end, and kills it then.
+
+    Several may be under way at once. Outputs that are ``is_mapped`` are read from files, which are gone after the block. Raises as
+    :func:`run_isolated`.
+    """
     info = device if isinstance(device, DeviceInfo) else DeviceInfo.of(device)
     arrays = {argument.name: _input(argument, inputs) for argument in executable.inputs}
-    try:
-        with tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True) as name:
-            directory = Path(name)
+    with contextlib.ExitStack() as stack:
+        try:
+            name = tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True)
+            directory = Path(stack.enter_context(name))
             _write_job(directory, executable, arrays, info)
             own_cache = quirks_of(info.platform).half_written_cache
-            result = _run(directory, timeout_s, _identity(executable, info) if own_cache else None)
-            if result.outcome is not Outcome.ok:
-                missing = runtimes.missing_part(info.platform)
-                return replace(result, message=f"{result.message}\n{missing}") if missing else result
-            mapped: Literal["r"] | None = None if judge is None else "r"
-            outputs = {
-                a.name: a.numbers(np.load(directory / f"output-{k}.npy", mmap_mode=mapped, allow_pickle=False))
-                for k, a in enumerate(executable.outputs)
-            }
+            child = _Child(directory, _identity(executable, info) if own_cache else None)
+            stack.callback(child.kill)
+        except OSError as error:
+            failed = _not_started(error)
+            yield lambda _: failed
+            return
+        yield lambda timeout_s: _ended(child, executable, info, timeout_s, is_mapped)
+
+
+def _ended(child: _Child, executable: Executable, info: DeviceInfo, timeout_s: float, is_mapped: bool) -> RunResult:
+    """The result of a child, with its outputs."""
+    try:
+        result = child.result(timeout_s)
+        if result.outcome is not Outcome.ok:
+            missing = runtimes.missing_part(info.platform)
+            return replace(result, message=f"{result.message}\n{missing}") if missing else result
+        mapped: Literal["r"] | None = "r" if is_mapped else None
+        outputs = {
+            a.name: a.numbers(np.load(child.directory / f"output-{k}.npy", mmap_mode=mapped, allow_pickle=False))
+            for k, a in enumerate(executable.outputs)
+        }
     except OSError as error:
-        return RunResult(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
-    if judge is not None:
-        return _judged(judge(outputs), {})
-    if expected is None:
-        return RunResult(Outcome.ok, "done", outputs=outputs)
-    return _judged(verify(outputs, expected, tolerance), outputs)
+        return _not_started(error)
+    return replace(result, outputs=outputs)
+
+
+def _not_started(error: OSError) -> RunResult:
+    return RunResult(Outcome.launch_failed, "start", f"the child process could not be given its files, or not be started: {error}")
 
 
 def _judged(verification: Verification, outputs: dict[str, np.ndarray]) -> RunResult:
@@ -105,7 +136,7 @@ def compiled(executable: Executable, device: cl.Device, *, timeout_s: float = TI
     with exchanging(), tempfile.TemporaryDirectory(prefix="feinsum-fuse-", dir=cache_folder.scratch(), ignore_cleanup_errors=True) as name:
         directory = Path(name)
         _write_job(directory, executable, inputs, info)
-        result = _run(directory, timeout_s, None, own_cache=True)
+        result = _Child(directory, None, own_cache=True).result(timeout_s)
         if result.outcome is not Outcome.ok:
             raise DeviceError(f"the kernel cannot be compiled to be looked at: {result.outcome} in stage {result.stage}: {result.message}")
         files = tuple(file.read_bytes() for file in sorted((directory / "cache").rglob("*.so")))
@@ -145,37 +176,51 @@ def _identity(executable: Executable, info: DeviceInfo) -> str:
     return hashlib.sha256("\0".join([executable.source_hash, info.platform, info.name, info.driver, info.version]).encode()).hexdigest()
 
 
-def _run(directory: Path, timeout_s: float, program: str | None, *, own_cache: bool = False) -> RunResult:
-    """Start the child, wait, and read off how it ended; ``program``: what compiles it into a cache of its own until it has survived.
+class _Child:
+    """A child process that runs the job in a directory; ``program``: what compiles it into a cache of its own until it has survived.
 
     ``own_cache``: it does so in any case, and the cache stays in the directory.
     """
-    runtimes.prepare()
-    path = os.pathsep.join([str(Path(package).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    # A child that is killed while it holds the lock of pyopencl's cache would block everybody else for a minute.
-    environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYOPENCL_NO_CACHE": "1"}
-    cache = directory / "cache"
-    cache.mkdir()
-    if own_cache or (program is not None and not compiler_cache.has_survived(program)):
-        environment[compiler_cache.VARIABLE] = str(cache)
-    # -P: modules of the caller's working directory are nothing to the child.
-    command = [sys.executable, "-P", "-m", "feinsum_fuse.device.runtime.worker", str(directory), str(os.getpid())]
-    with (directory / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
-        )
+
+    def __init__(self, directory: Path, program: str | None, *, own_cache: bool = False) -> None:
+        self.directory = directory
+        self.program = program
+        runtimes.prepare()
+        path = os.pathsep.join([str(Path(package).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        # A child that is killed while it holds the lock of pyopencl's cache would block everybody else for a minute.
+        environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "PYOPENCL_NO_CACHE": "1"}
+        self.cache = directory / "cache"
+        self.cache.mkdir()
+        if own_cache or (program is not None and not compiler_cache.has_survived(program)):
+            environment[compiler_cache.VARIABLE] = str(self.cache)
+        # -P: modules of the caller's working directory are nothing to the child.
+        command = [sys.executable, "-P", "-m", "feinsum_fuse.device.runtime.worker", str(directory), str(os.getpid())]
+        with (directory / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            )
+        self.is_over = False
+
+    def result(self, timeout_s: float) -> RunResult:
+        """How it ended, without its outputs; it is killed if it has not ended after so many seconds, or is not waited for any longer."""
         try:
-            code: int | None = process.wait(timeout_s)
+            code: int | None = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             code = None
         finally:
+            self.kill()
+        result = _judge(self.directory, code, timeout_s)
+        if self.program is not None and result.outcome is Outcome.ok:
+            compiler_cache.hand_over(self.cache, self.program)
+        return result
+
+    def kill(self) -> None:
+        """End it, and what it has started."""
+        if not self.is_over:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    result = _judge(directory, code, timeout_s)
-    if program is not None and result.outcome is Outcome.ok:
-        compiler_cache.hand_over(cache, program)
-    return result
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.is_over = True
 
 
 def _judge(directory: Path, code: int | None, timeout_s: float) -> RunResult:
