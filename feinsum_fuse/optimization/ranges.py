@@ -26,10 +26,12 @@ from ..archive.key.device_identity import Device, described
 from ..archive.key.recognition import recognised
 from ..arguments import ANYTHING, COUNT, FLAG, HOOK, SECONDS, TEXT, Kind, collection, expect, mapping
 from ..arguments import described as argument_text
+from ..cascades.cascade import Cascade
 from ..cascades.matching.match import Match, match
 from ..cascades.matching.rewritten import rewritten_match
 from ..cascades.rewriting.rewriting import rewritings_to_json, rewritten
 from ..cascades.sequence import Rewriting
+from ..cascades.terms import SizeParam
 from ..codegen.generation import Generated, executable, generated
 from ..device.catalogue import DeviceInfo, find_device, target_of
 from ..device.program.runner import Array, Runner
@@ -41,14 +43,15 @@ from ..progress import Hook, Stage
 from ..schedule.schedule import Schedule
 from ..schedule.steps.explicate import Explicate
 from ..tuning.tuner import tune as tuned_program
+from .over_tiles import over_tiles
 from .race import SEED
 
 Sizes = tuple[int, ...]
+"""One for each symbolic length, in the order of the program's names."""
 _SIZES = collection("whole numbers", COUNT)
 _POINTS = Kind("a whole number from 1 to 100", lambda value: COUNT.holds(value) and 1 <= value <= 100)  # type: ignore[operator]
 LONGEST = 1 << 62
 """Lengths are below that."""
-"""One for each symbolic length, in the order of the program's names."""
 Ranges = Mapping[str, tuple[int, int]]
 """Symbolic length -> the least and the largest one."""
 Choice = tuple[tuple[Rewriting, ...], Schedule]
@@ -57,6 +60,8 @@ MOST_KEPT = 64
 """Lengths for which a program stands ready; others take its place, and cost a millisecond when they come again."""
 LONGER = 4
 """Times the largest lengths, for which a mapping is chosen where none of those for shorter ones serves a range."""
+CLOSER = 1.5
+"""From a short length to the next, as long as the whole of it is kept in registers: what is best differs from one to another."""
 ROUNDS = 1000
 """Runs of each program at a point, of which the least counts, as far as their time goes: what a few cores share out in some microseconds
 takes its least time in one run of many."""
@@ -169,9 +174,10 @@ def optimize_range(
 
     At so many ``points``, each as many times as long as the one before, the default mappings of the kernel are chosen, as it is and with
     what it contracts packed, made pairwise or split first; with ``tune`` also what :func:`feinsum_fuse.tune` finds in so many ``seconds``
-    at each. All that is chosen is applied to the kernel as it is, verified at
-    several lengths and timed at all points. Raises :class:`~feinsum_fuse.errors.MatchError` for a kernel that is no cascade or has other
-    symbolic lengths, and :class:`~feinsum_fuse.errors.LoweringError` where no schedule serves a range.
+    at each. From the least lengths on it is done at more points, as long as a mapping keeps all of a short axis in registers. All that is
+    chosen is applied to the kernel as it is, verified at several lengths and timed at all points. Raises
+    :class:`~feinsum_fuse.errors.MatchError` for a kernel that is no cascade or has other symbolic lengths, and
+    :class:`~feinsum_fuse.errors.LoweringError` where no schedule serves a range.
     """
     expect(sizes, mapping("a dict of ranges", TEXT, ANYTHING), "the sizes", MatchError)
     expect(points, _POINTS, "the number of points", MatchError)
@@ -182,10 +188,9 @@ def optimize_range(
     with Stage("matching", progress):
         matched = recognised(kernel)
     ranges = _checked(matched, sizes)
-    places = _points(ranges, points)
     asked = _Range(kernel, matched, info, ranges)
     with Stage("choosing and generating", progress):
-        parts, reasons = asked.parts(places, seconds if tune else 0.0, progress)
+        parts, places, reasons = asked.parts(_points(ranges, points), seconds if tune else 0.0, progress)
     with Stage("verifying", progress):
         parts = [part for part in parts if asked.is_right(part, reasons)]
     if not parts:
@@ -264,33 +269,61 @@ class _Range:
         lengths = [[n if isinstance(n, int) else known[n.name] for n in e.sizes.values()] for e in self.matched.cascade.einsums]
         return sum(math.prod(some) for some in lengths)
 
-    def parts(self, places: Sequence[Sizes], seconds: float, progress: Hook | None) -> tuple[list[RangePart], list[str]]:
-        """What is chosen at the points, each once, as far as it serves other lengths; and why others do not."""
+    def parts(
+        self, places: Sequence[Sizes], seconds: float, progress: Hook | None
+    ) -> tuple[list[RangePart], list[Sizes], list[str]]:
+        """What is chosen at the points, each once, as far as it serves other lengths; where that is to be timed; and why others do not."""
         parts: dict[str, RangePart] = {}
         reasons: list[str] = []
         longer = tuple(LONGER * high + 1 for _, high in self.ranges.values())
         for sizes in places:
-            self._add(self._chosen(sizes, seconds, progress), parts, reasons)
+            self._add(self._chosen(sizes, seconds, progress), parts, reasons, sizes)
+        short = [places[0]]
+        while (closer := self._closer(short[-1])) != short[-1]:
+            short.append(closer)
+            if not self._add(self._chosen(closer, 0.0, progress), parts, reasons, closer):
+                break
         if not parts:
             # Where a length is short its whole axis may be a tile, which no symbolic length can be: one is chosen for a long one.
-            self._add(self._chosen(longer, 0.0, progress), parts, reasons)
+            self._add(self._chosen(longer, 0.0, progress), parts, reasons, longer)
         # What is short is fastest as one work-item runs it.
-        self._add([((), Schedule((Explicate(),)))], parts, reasons)
-        return list(parts.values()), reasons
+        self._add([((), Schedule((Explicate(),)))], parts, reasons, longer)
+        return list(parts.values()), sorted({*places, *short}), reasons
 
-    def _add(self, choices: Iterable[Choice], parts: dict[str, RangePart], reasons: list[str]) -> None:
-        """Generate what is chosen and not among the parts already."""
+    def _closer(self, sizes: Sizes) -> Sizes:
+        """The next lengths to look at after short ones, within the ranges."""
+        highest = (high for _, high in self.ranges.values())
+        return tuple(min(high, max(size + 1, round(size * CLOSER))) for size, high in zip(sizes, highest, strict=True))
+
+    def _add(self, choices: Iterable[Choice], parts: dict[str, RangePart], reasons: list[str], sizes: Sizes) -> bool:
+        """Generate what is chosen at these lengths and not among the parts already; whether some of it kept a whole axis as a tile."""
+        is_whole = False
         for rewritings, schedule in choices:
-            name = f"{rewritings_to_json(rewritings)} {schedule.to_json()}"
-            if name in parts:
-                continue
+            matched = rewritten_match(self.matched, rewritten(self.matched.cascade, rewritings))
             try:
-                matched = rewritten_match(self.matched, rewritten(self.matched.cascade, rewritings))
-                require_legal(schedule, matched.prepared, matched.names, self.device)
-                kernel = schedule.apply(matched.prepared, matched.names, target=self.target)
-                parts[name] = RangePart(schedule, kernel, generated(kernel, target=self.target), rewritings=rewritings)
+                self._generate(matched, schedule, parts)
             except Error as error:
-                reasons.append(error.message)
+                try:
+                    self._generate(matched, over_tiles(schedule, self._lengths(matched.cascade, sizes)), parts)
+                    is_whole = True
+                except Error:
+                    reasons.append(error.message)
+        return is_whole
+
+    def _lengths(self, cascade: Cascade, sizes: Sizes) -> dict[tuple[str, str], int]:
+        """Rank variables of symbolic lengths, with what these are now."""
+        known = dict(zip(self.matched.cascade.size_parameters, sizes, strict=True))
+        every = {(einsum.name, v): size for einsum in cascade.einsums for v, size in einsum.sizes.items()}
+        return {place: known[size.name] for place, size in every.items() if isinstance(size, SizeParam)}
+
+    def _generate(self, matched: Match, schedule: Schedule, parts: dict[str, RangePart]) -> None:
+        """The part of a schedule for a cascade as it was rewritten; raises what steps and loopy refuse."""
+        rewritings = matched.cascade.rewritings
+        name = f"{rewritings_to_json(rewritings)} {schedule.to_json()}"
+        if name not in parts:
+            require_legal(schedule, matched.prepared, matched.names, self.device)
+            kernel = schedule.apply(matched.prepared, matched.names, target=self.target)
+            parts[name] = RangePart(schedule, kernel, generated(kernel, target=self.target), rewritings=rewritings)
 
     def _chosen(self, sizes: Sizes, seconds: float, progress: Hook | None) -> list[Choice]:
         """What may be best at these lengths: what tuning finds, and default mappings of the cascade as it is and as it is rewritten."""

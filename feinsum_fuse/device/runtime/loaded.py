@@ -17,12 +17,14 @@ import numpy as np
 import pyopencl as cl
 
 from ... import cache_folder
-from ...codegen.executable import Executable
+from ...codegen.executable import Executable, Launch
 from ...errors import DeviceError
 from . import runtimes
 from .compiler_cache import shared_cache
 
 Value: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
+_PLAIN = "iuf"
+"""Kinds of numbers that are packed as they are."""
 
 
 class Loaded:
@@ -47,13 +49,22 @@ class Loaded:
         self.program = program
         try:
             self._launches = tuple(
-                (cl.Kernel(self.program, launch.kernel), launch.global_size, launch.local_size, launch.arguments)
+                (self._kernel(launch), launch.global_size, launch.local_size, launch.arguments)
                 for launch in executable.launches
                 if all(launch.global_size)
             )
         except sqlite3.Error as error:
             hint = f"Free some space in {cache_folder.wanted()}, or set PYOPENCL_NO_CACHE=1."
             raise DeviceError(f"pyopencl cannot use its own cache: {error}", hint=hint) from error
+
+    def _kernel(self, launch: Launch) -> cl.Kernel:
+        kernel = cl.Kernel(self.program, launch.kernel)
+        told = [self.executable.argument(name) for name in launch.arguments]
+        numbers = [a.held if a.by_value and a.held.kind in _PLAIN else None for a in told]
+        if any(numbers):
+            # Told the type of a number, pyopencl need not find out with each call that it is no array, which takes microseconds.
+            kernel.set_scalar_arg_dtypes(numbers)
+        return kernel
 
     def buffer(self, name: str, *, padding: int = 0) -> cl.Buffer:
         """New device memory for an argument, with ``padding`` more bytes at its end."""
