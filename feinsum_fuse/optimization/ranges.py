@@ -65,6 +65,8 @@ CLOSER = 1.5
 ROUNDS = 1000
 """Runs of each program at a point, of which the least counts, as far as their time goes: what a few cores share out in some microseconds
 takes its least time in one run of many."""
+NEARLY = 1.3
+"""Times the least time of a program's first rounds, up to which others may turn out to be faster."""
 CHECKED_POINTS = 1 << 24
 """Points of iteration spaces up to which a kernel is verified at a length."""
 
@@ -275,7 +277,6 @@ class _Range:
         """What is chosen at the points, each once, as far as it serves other lengths; where that is to be timed; and why others do not."""
         parts: dict[str, RangePart] = {}
         reasons: list[str] = []
-        longer = tuple(LONGER * high + 1 for _, high in self.ranges.values())
         for sizes in places:
             self._add(self._chosen(sizes, seconds, progress), parts, reasons, sizes)
         short = [places[0]]
@@ -283,6 +284,7 @@ class _Range:
             short.append(closer)
             if not self._add(self._chosen(closer, 0.0, progress), parts, reasons, closer):
                 break
+        longer = tuple(LONGER * high + 1 for _, high in self.ranges.values())
         if not parts:
             # Where a length is short its whole axis may be a tile, which no symbolic length can be: one is chosen for a long one.
             self._add(self._chosen(longer, 0.0, progress), parts, reasons, longer)
@@ -360,4 +362,7 @@ class _Range:
         runners = [part.runner(numbers, device, trial=trial) for part in parts]
         calls = [partial(runner, {name: trial.inputs[name] for name in runner.input_names}) for runner in runners]
         seconds = least(calls, ROUNDS)
-        return seconds.index(min(seconds))
+        # Those that are nearly as fast get the time of all others for themselves.
+        final = [place for place, taken in enumerate(seconds) if taken < NEARLY * min(seconds)]
+        again = least([calls[place] for place in final], ROUNDS) if len(final) > 1 else (0.0,)
+        return final[again.index(min(again))]

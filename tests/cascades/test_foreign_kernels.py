@@ -16,9 +16,11 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 import feinsum_fuse as ff
+from feinsum_fuse.archive.key.recognition import recognised
 from feinsum_fuse.cascades.matching.match import Match, match
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.checking import room
 from feinsum_fuse.mappings.default_mapping import default_schedule
 from feinsum_fuse.optimization.optimized import How
 from feinsum_fuse.schedule.kernel.tagging import tagged
@@ -294,3 +296,54 @@ def test_instructions_that_wait_for_each_other_are_refused_by_name(chosen: list[
     unit = lp.make_kernel(DOMAIN, text, kernel().default_entrypoint.args, lang_version=(2018, 2))
     with pytest.raises(ff.MatchError, match="instruction second is no Einsum: it depends on itself"):
         match(unit, chosen)
+
+
+LOOPS = "{[i,j] : 0 <= i < 8 and 0 <= j < 4}"
+
+
+@pytest.mark.parametrize(
+    ("text", "types", "message", "hint"),
+    [
+        ("y[i] = sum(j, a[i,j]*x[j])", {"x": np.float64}, "the element type of a is not known", "{'a': np.float64}"),
+        ("y[i] = sum(j, n[i,j] // 3)", {"n": np.int32, "y": np.int32}, "with remainder, n[i, j] // 3;", "rounded by floor"),
+        ("y[i] = sum(j, a[i,j])", {"a": np.complex64, "y": np.float32}, "it stores complex64 in y, which is float32", "real(...)"),
+    ],
+)
+def test_refusals_speak_of_what_was_written_and_say_what_to_do(text: str, types: dict[str, type], message: str, hint: str) -> None:
+    arguments = [lp.GlobalArg(name, dtype, shape=lp.auto) for name, dtype in types.items()]
+    with pytest.raises(ff.MatchError) as caught:
+        match(lp.make_kernel(LOOPS, text, [*arguments, ...]))
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_loops_that_were_split_are_named_as_such() -> None:
+    with pytest.raises(ff.MatchError, match=r"the indices must be bare inames\n.*before its loops are split"):
+        match(lp.split_iname(kernel(), "m", 4))
+
+
+def test_a_rule_that_stands_without_brackets_takes_loops_from_around_it() -> None:
+    arguments = [lp.GlobalArg("x,z,y", np.float64, shape=(8,))]
+    given = lp.make_kernel("{[i] : 0 <= i < 8}", "<>t = x[i]*z[i] {id=t}\ny[i] = t*t + 1 {dep=t}", [*arguments, ...])
+    matched = match(lp.assignment_to_subst(given, "t"))
+    x, z = np.random.default_rng(0).random((2, 8))
+    found = run(Schedule((Explicate(),)).apply(matched.prepared, matched.names), x=x, z=z)
+    assert largest_error(found["y"], (x * z) ** 2 + 1) < 1e-14
+
+
+def test_what_another_instruction_fetched_is_read_where_it_lies() -> None:
+    """No vectors are loaded from an array of whose memory the kernel says nothing."""
+    given = lp.add_prefetch(kernel(), "B", ["k", "n"], default_tag="for", fetch_outer_inames=frozenset())
+    matched = recognised(given)
+    values = arrays()
+    found = run(default_schedule(matched.cascade).apply(matched.prepared, matched.names), **values)
+    assert largest_error(found["C"], values["A"] @ values["B"]) < 1e-14
+
+
+def test_a_kernel_that_does_not_fit_the_memory_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "free_bytes", lambda: 1 << 34)
+    arguments = [lp.GlobalArg("a,y", np.float64, shape=lp.auto)]
+    given = lp.make_kernel("{[i,j] : 0 <= i < 4294967296 and 0 <= j < 16}", "y[i] = sum(j, a[i,j])", [*arguments, ...])
+    found = ff.optimize(given, find_device("portable"), url=f"sqlite:///{tmp_path / 'facts.db'}")
+    assert found.how is How.unchanged
+    assert any("of memory, of which" in reason for reason in found.reasons)

@@ -39,9 +39,11 @@ def test_all_lengths_of_the_range_are_computed(program: RangedProgram, m: int) -
 
 
 def test_the_nearest_points_kernel_is_taken_and_can_be_had(program: RangedProgram) -> None:
-    assert sorted(point for part in program.parts for point in part.points) == [(2,), (300,)]
-    assert (2,) in program.part((20,)).points
-    assert (300,) in program.part((30,)).points
+    points = sorted(point for part in program.parts for point in part.points)
+    assert {(2,), (3,), (300,)} <= set(points)
+    assert len(set(points)) == len(points)
+    assert points[0] in program.part((2,)).points
+    assert (300,) in program.part((250,)).points
     arrays = operands(77)
     assert largest_error(run(program.part((77,)).kernel, **arrays)["C"], arrays["A"].astype(float) @ arrays["B"]) < 1e-5
     assert repr(program).startswith("program for M in [2, 300] on ")

@@ -214,7 +214,8 @@ def question(x: Askable, device: Device, functions: Mapping[FunctionName, Kernel
     if isinstance(x, Spec):
         x = cascade_of(x)
     if not isinstance(x, Cascade):
-        raise ArchiveError(f"a {type(x).__name__} cannot be looked up", hint="give a cascade, a Spec or a loopy kernel")
+        hint = "Give a cascade, a Spec or a loopy kernel; a text is read by feinsum_fuse.cascade([text], sizes={...})."
+        raise ArchiveError(f"a {type(x).__name__} cannot be looked up", hint=hint)
     return Question(x, identify(x), info, functions=allowed)
 
 

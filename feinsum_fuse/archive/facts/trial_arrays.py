@@ -25,6 +25,7 @@ from pymbolic.typing import Expression
 
 from ...codegen.arithmetic import Known, Range
 from ...codegen.executable import Argument, Executable
+from ...device.checking.room import check_trial
 from ...device.checking.verification import LARGEST_INTEGER, random_array
 from ...errors import LoweringError
 
@@ -57,10 +58,14 @@ class TrialData:
 
     @classmethod
     def of(cls, unit: lp.TranslationUnit, program: Executable, seed: int) -> TrialData:
-        """For a kernel whose sizes are numbers, and its program; arrays that the kernel writes are among the inputs."""
+        """For a kernel whose sizes are numbers, and its program; arrays that the kernel writes are among the inputs.
+
+        Raises :class:`~feinsum_fuse.device.checking.room.NoRoomError` for arrays that do not fit the memory.
+        """
         generator = np.random.default_rng(seed)
         indices = DrawnIndices(unit.default_entrypoint)
         arguments = [a for a in program.arguments if a.role != "temporary"]
+        check_trial(sum(a.nbytes for a in arguments))
         scalars = {a.name: _scalar(a, a.name in indices.offsets, generator) for a in arguments if a.by_value}
         places = {}
         for argument in arguments:

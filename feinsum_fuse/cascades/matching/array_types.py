@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import loopy as lp
 import numpy as np
 from loopy.diagnostic import LoopyError
 from loopy.kernel.array import SeparateArrayArrayDimTag, VectorArrayDimTag
-from loopy.symbolic import Reduction, SubstitutionRuleExpander, UncachedWalkMapper
+from loopy.symbolic import Reduction, SubstitutionRuleExpander, UncachedWalkMapper, get_dependencies
 from loopy.type_inference import TypeReader
 from loopy.typing import auto
 from pymbolic import primitives as p
@@ -20,7 +21,11 @@ from ...number_types import kind_of
 
 class Refusal(Exception):
     """A reason that :func:`feinsum_fuse.cascades.matching.match.match` turns into a :class:`~feinsum_fuse.errors.MatchError`; it never
-    escapes."""
+    escapes. ``hint``: what the caller may do about it."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 class Types:
@@ -42,7 +47,7 @@ class Types:
         if any(isinstance(tag, VectorArrayDimTag | SeparateArrayArrayDimTag) for tag in tags):
             raise Refusal(f"{name} lies in vectors or in several arrays ({', '.join(map(str, tags))}), not at strides")
         if dtype is None or not hasattr(dtype, "numpy_dtype"):
-            raise Refusal(f"the element type of {name} is not known")
+            raise self._untyped([name], name)
         return _named(dtype.numpy_dtype, name)
 
     def reduction(self, insn: str) -> str:
@@ -78,6 +83,9 @@ class Types:
 
     def _type(self, expression: Expression) -> str:
         expanded = SubstitutionRuleExpander(self.kernel.substitutions)(expression)
+        arrays = sorted(get_dependencies(expanded) & {*self.kernel.arg_dict, *self.kernel.temporary_variables})
+        if untyped := [name for name in arrays if self.kernel.get_var_descriptor(name).dtype in (None, auto)]:
+            raise self._untyped(untyped, expanded)
         try:
             found = TypeReader(self.kernel, self.inferred.callables_table)(expanded)
         except LoopyError as error:
@@ -90,6 +98,15 @@ class Types:
         if len(candidates) != 1 or not hasattr(candidates[0], "numpy_dtype"):
             raise Refusal(f"the type of {expression} is not known")
         return _named(candidates[0].numpy_dtype, expression)
+
+
+    def _untyped(self, names: Sequence[str], what: object) -> Refusal:
+        """For arrays whose types neither the kernel says nor what is assigned to them."""
+        given = [name for name in self.original.arg_dict if self.kernel.get_var_descriptor(name).dtype in (None, auto)]
+        read = [name for name in given if self.original.arg_dict[name].is_input] or given or names
+        hint = f"Say the types of arguments: lp.add_dtypes(kernel, {{{', '.join(f'{name!r}: np.float64' for name in read)}}})."
+        inside = "" if what in names else f", so that of {what} is not"
+        return Refusal(f"the element type of {', '.join(names)} is not known{inside}", hint)
 
 
 _INFERRED: OrderedDict[int, tuple[lp.TranslationUnit, lp.TranslationUnit]] = OrderedDict()

@@ -243,7 +243,9 @@ def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tup
     indices = tuple(affine(index, kernel) for index in (target.index_tuple if isinstance(target, p.Subscript) else ()))
     bare = [index.bare for index in indices if index is not None]
     if len(bare) < len(indices) or None in bare:
-        raise Refusal(f"it writes {target}: the indices must be bare inames")
+        are_split = all(index is not None for index in indices)
+        hint = "Give the kernel as it is before its loops are split." if are_split else ""
+        raise Refusal(f"it writes {target}: the indices must be bare inames", hint)
     if len(set(bare)) < len(bare) or set(bare) != insn.within_inames:
         loops = ", ".join(sorted(insn.within_inames))
         raise Refusal(f"it writes {target}: the indices must be the loops around it, each once ({loops or 'none'})")

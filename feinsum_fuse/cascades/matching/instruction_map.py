@@ -186,15 +186,17 @@ class MapReader(Mapper):  # type: ignore[misc]
         return p.Quotient(self.rec(expr.numerator), self.rec(expr.denominator))
 
     def map_floor_div(self, expr: p.FloorDiv) -> Expression:
-        return self.of_loops(p.FloorDiv(self.rec(expr.numerator), self.rec(expr.denominator)))
+        return self.of_loops(p.FloorDiv(self.rec(expr.numerator), self.rec(expr.denominator)), expr)
 
     def map_remainder(self, expr: p.Remainder) -> Expression:
-        return self.of_loops(p.Remainder(self.rec(expr.numerator), self.rec(expr.denominator)))
+        return self.of_loops(p.Remainder(self.rec(expr.numerator), self.rec(expr.denominator)), expr)
 
-    def of_loops(self, division: p.FloorDiv | p.Remainder) -> Expression:
+    def of_loops(self, division: p.FloorDiv | p.Remainder, given: Expression) -> Expression:
         """A division with remainder, if nothing but loops and integers is divided: signs and overflows of elements differ by type."""
         if not Integers(dict.fromkeys(self.inames)).covers(division):
-            raise Refusal(f"it divides elements with remainder, {division}; in a map that is for loops only")
+            what = SubstitutionRuleExpander(self.kernel.substitutions)(given)
+            hint = "What is fractional is divided by /, and rounded by floor(...); whole numbers may be divided in a kernel before."
+            raise Refusal(f"it divides elements with remainder, {what}; only loops may be divided so, since signs differ by type", hint)
         return division
 
     def map_power(self, expr: p.Power) -> Expression:

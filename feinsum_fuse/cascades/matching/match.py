@@ -264,14 +264,16 @@ class _Matching:
         """Read all instructions, check how they depend on each other, and put the cascade together."""
         written = {array for insn in self.chosen for array in self.kernel.id_to_insn[insn].assignee_var_names()}
         refused: dict[str, str] = {}
+        hints: dict[str, str] = {}
         for name in self.chosen:
             try:
                 self.found[name] = self.read(name, written)
             except (Refusal, CascadeError) as reason:
                 hindrance = self.draft.hindrances.get(name)
                 refused[name] = f"{reason}, and {hindrance}" if hindrance not in (None, str(reason)) else str(reason)
+                hints[name] = reason.hint
         for name, why in refused.items():
-            raise MatchError(f"instruction {name} is no Einsum: {why}", instructions=tuple(refused))
+            raise MatchError(f"instruction {name} is no Einsum: {why}", hint=hints[name], instructions=tuple(refused))
         order = Order(self.kernel, self.found)
         order.check()
         einsums = []
@@ -279,7 +281,7 @@ class _Matching:
             try:
                 einsums.append(self.einsum(self.found[name]))
             except (Refusal, CascadeError) as reason:
-                raise MatchError(f"instruction {name} is no Einsum: {reason}", instructions=(name,)) from None
+                raise MatchError(f"instruction {name} is no Einsum: {reason}", hint=reason.hint, instructions=(name,)) from None
             matching.advance()
         kept = {array for array in written if array in self.kernel.arg_dict or self.is_read_elsewhere(array)}
         outputs = tuple(e.output.tensor for e in einsums if e.output.tensor in kept)
@@ -347,7 +349,8 @@ class _Matching:
         dtypes = tuple(self.tensors[operand.tensor].dtype for operand in operands)
         stored = self.tensors[found.array].dtype
         if np.dtype(result.accumulate).kind == "c" and np.dtype(stored).kind != "c":
-            raise Refusal(f"it stores {result.accumulate} in {found.array}, which is {stored}")
+            hint = f"Let {found.array} be {result.accumulate}, or take real(...) or imag(...) of what is stored."
+            raise Refusal(f"it stores {result.accumulate} in {found.array}, which is {stored}", hint)
         computing = computing_type(dtypes, result.accumulate, is_fractional(primitive(result.map)))
         for cast in found.operands.casts:
             if cast != computing:

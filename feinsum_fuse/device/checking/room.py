@@ -60,6 +60,14 @@ def check_room(cascade: Cascade, device: cl.Device, free: int | None = None, bud
     raise NoRoomError(f"{taken}, {reason}: {which}", hint=hint)
 
 
+def check_trial(count: int) -> None:
+    """:class:`NoRoomError` if a kernel's arrays, of so many bytes, are too long to be tried: held here and in two child processes."""
+    needed, free = 3 * count, free_bytes()
+    if needed > free:
+        taken = f"trying the kernel takes {_text(needed)} of memory, of which {_text(free)} are free"
+        raise NoRoomError(taken, hint="Give the kernel with shorter lengths, or as it is to schedules (Schedule.apply), which run nothing.")
+
+
 def array_bytes(cascade: Cascade) -> int:
     """About what is held beside the reference: the device's arrays, inputs here and in a child process, outputs that are read back and
     compared."""

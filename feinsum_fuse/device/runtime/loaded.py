@@ -61,7 +61,7 @@ class Loaded:
         kernel = cl.Kernel(self.program, launch.kernel)
         told = [self.executable.argument(name) for name in launch.arguments]
         numbers = [a.held if a.by_value and a.held.kind in _PLAIN else None for a in told]
-        if any(numbers):
+        if any(number is not None for number in numbers):
             # Told the type of a number, pyopencl need not find out with each call that it is no array, which takes microseconds.
             kernel.set_scalar_arg_dtypes(numbers)
         return kernel

@@ -326,8 +326,10 @@ def _shape(array: lp.kernel.data.ArrayBase) -> tuple[int | None, ...]:
 
 
 def _consecutive_axis(array: lp.kernel.data.ArrayBase) -> int | None:
-    """The axis, counted from the last, whose neighbours lie next to one another; of several such, the last."""
+    """The axis, counted from the last, whose neighbours lie next to one another in global memory; of several such, the last."""
     tags = array.dim_tags
+    if isinstance(array, lp.TemporaryVariable) and array.address_space != lp.AddressSpace.GLOBAL:
+        return None  # vectors are loaded from there alone
     if not isinstance(tags, tuple):
         return -1
     found = [axis - len(tags) for axis, tag in enumerate(tags) if _is_next(tag)]

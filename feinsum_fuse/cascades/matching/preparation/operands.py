@@ -75,7 +75,7 @@ class _Operands(IdentityMapper):  # type: ignore[misc]
 
     def map_variable(self, expr: p.Variable) -> Expression:
         if expr.name in self.draft.kernel.substitutions:
-            return expr
+            return self.map_call(p.Call(expr, ()))
         return self._rule(expr, expr.name) if expr.name in self.arrays else expr
 
     def map_subscript(self, expr: p.Subscript) -> Expression:
