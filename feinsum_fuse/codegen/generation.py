@@ -36,6 +36,7 @@ from pytools.graph import CycleError
 from ..errors import LoweringError, UnsupportedTypeError
 from ..number_types import BFLOAT16
 from ..schedule.kernel.bfloat import ELEMENT, FUNCTIONS, TYPE
+from ..schedule.kernel.coalescing import aligned, vectors_in
 from ..schedule.kernel.definitions import definitions
 from ..schedule.kernel.intrinsics import Intrinsic
 from ..schedule.kernel.remarks import described
@@ -98,7 +99,9 @@ class Generated:
         order = {name: position for position, name in enumerate([a.name for a in kernel.args])}
         names = sorted(passed, key=lambda name: (order.get(name, len(order)), name))
         arguments = tuple(_argument(kernel, name, written, wanted, sizes) for name in names)
-        vectors = tuple((name, lanes) for name in names if (lanes := _element_type(_array(kernel, name).dtype.numpy_dtype, name)[1]))
+        moved = vectors_in(kernel)
+        elements = {name: _element_type(_array(kernel, name).dtype.numpy_dtype, name)[1] or moved.get(name) for name in names}
+        vectors = tuple((name, lanes) for name, lanes in elements.items() if lanes)
         return Executable(self.source, self.options, arguments, launches, vectors)
 
 
@@ -170,7 +173,7 @@ def _refuse_initializers(t_unit: TranslationUnit) -> None:
 
 def _generated(unit: TranslationUnit, target: Target) -> tuple[TranslationUnit, str]:
     """The kernel in an order of execution, and its OpenCL C."""
-    linear = lp.linearize(bounded(lp.preprocess_program(settled(lp.expand_subst(unit)))))
+    linear = lp.linearize(bounded(lp.preprocess_program(settled(aligned(lp.expand_subst(unit), target)))))
     return linear, source_of(lp.generate_code_v2(linear), linear, target.quirks)
 
 

@@ -60,12 +60,15 @@ class Declaration(CStatement):
     size: Expression | None = None
     value: Expression | None = None
     memory: Memory = "private"
+    alignment: int = 0
+    """Bytes of a multiple of which it begins; 0: of its type's."""
 
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:
         space = "" if self.memory == "private" else f"__{self.memory} "
         size = "" if self.size is None else f"[{written(self.size)}]"
         value = "" if self.value is None else f" = {written(self.value)}"
-        yield f"{space}{self.type}{' const' if value else ''} {self.name}{size}{value};"
+        aligned = f" __attribute__((aligned({self.alignment})))" if self.alignment else ""
+        yield f"{space}{self.type}{' const' if value else ''} {self.name}{size}{aligned}{value};"
 
 
 @dataclass(frozen=True)

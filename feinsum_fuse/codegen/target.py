@@ -316,7 +316,7 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         name = kernel.linearization[schedule_index].kernel_name
         used = temporaries_read_in_subkernel(kernel, name) | temporaries_written_in_subkernel(kernel, name)
         arrays = [kernel.temporary_variables[n] for n in used | supporting_temporary_names(kernel, used)]
-        if any(array.base_storage or array.initializer is not None or array.alignment for array in arrays):
+        if any(array.base_storage or array.initializer is not None for array in arrays):
             return [part for part in super().get_temporary_decls(codegen_state, schedule_index) if not isinstance(part, cgen.Line)]
         arrays = [array for array in arrays if array.address_space != AddressSpace.GLOBAL]
         return [_declaration(self.target, array) for array in sorted(arrays, key=lambda array: array.name)]
@@ -371,7 +371,8 @@ def _declaration(target: PyOpenCLTarget, array: TemporaryVariable) -> Declaratio
     shape = tuple(array.storage_shape or array.shape)
     longer = tuple(length for length in shape if length != 1)
     size = None if not shape else 1 if not longer else longer[0] if len(longer) == 1 else p.Product(longer)
-    return Declaration(target.dtype_to_typename(array.dtype), array.name, size, memory=_MEMORIES[array.address_space])
+    memory = _MEMORIES[array.address_space]
+    return Declaration(target.dtype_to_typename(array.dtype), array.name, size, memory=memory, alignment=array.alignment or 0)
 
 
 def _variables(kernel: LoopKernel) -> constantdict[str, Variable]:

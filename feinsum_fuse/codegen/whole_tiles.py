@@ -102,7 +102,8 @@ def _apart(statements: Iterator[CStatement], known: Known, around: Known | None,
     if test is None or any(isinstance(s, Barrier) for s in all_statements(tile)):
         return block
     whole, cut = shortened(tile, known.where(test)), shortened(tile, known.where(negated(test, known)))
-    return *block[:start], Conditional(test, (Comment("a whole tile"), *whole), (Comment("a tile that is cut"), *cut)), *block[end:]
+    rest = (Comment("a tile that is cut"), *cut) if any(not isinstance(s, Comment) for s in all_statements(cut)) else ()
+    return *block[:start], Conditional(test, (Comment("a whole tile"), *whole), rest), *block[end:]
 
 
 def _guards(statement: CStatement, known: Known, private: Container[str], in_loop: bool = False) -> Iterator[Expression]:

@@ -18,6 +18,7 @@ from ..formats.mapping import Spatial, Storage
 from ..formats.opencl import MEMORIES, nearest_space
 from ..schedule.errors import NothingMaskedError
 from ..schedule.intrinsics.intrinsic import INTRINSICS
+from ..schedule.kernel.operations import LANES, has_vectors
 from ..schedule.kernel.writing import FULLY_UNROLLED
 from ..schedule.step import Step
 from ..schedule.steps.block_steps import Blockize, Tensorize
@@ -25,6 +26,7 @@ from ..schedule.steps.factor_steps import RFactor
 from ..schedule.steps.loop_steps import Unroll
 from ..schedule.steps.skip_steps import SkipTiles
 from ..schedule.steps.tile_steps import CacheWrite
+from ..schedule.steps.vector_steps import Vectorize, consecutive_axis, lane_axis
 from ..schedule.target import Target
 from ..schedule.tree.accumulators import rounds
 from ..schedule.tree.loops import chain_of, is_reduction
@@ -195,6 +197,41 @@ def unrolled(nest: Nest) -> Iterator[Unroll]:
                 if (loop.extent or 0) > 1 and loop.name not in done:
                     done.add(loop.name)
                     yield Unroll(loop.refs[0])
+
+
+def in_pieces(nest: Nest, target: Target) -> Iterator[Vectorize]:
+    """The step that makes vectors of what each work-item does with neighbours in rows, where work-items run in step.
+
+    Before: ``for l [local.0]: for i in [0, 4): acc[4*l + i] += a * B[4*l + i]``. After: ``acc[l] += a * vload4(&B[4*l])``, a load of 16
+    bytes in place of four. Only loops whose every access is to neighbours, of as many bytes as the target moves at once.
+    """
+    if not target.lanes_are_items:
+        return
+    found: dict[int, dict[str, LoopRef]] = {}
+    others: set[str] = set()
+    for above, statement in nest.points:
+        *around, loop = above or (None,)
+        if loop is None or not loop.refs or loop.binding != "loop" or not loop.extent:
+            continue
+        if any(a.binding.startswith("local.") for a in around if a is not None) and _is_piece(nest, loop, statement, target):
+            found.setdefault(loop.extent, {})[loop.name] = loop.refs[0]
+        else:
+            others.add(loop.name)
+    for loops in found.values():
+        step = Vectorize(tuple(ref for name, ref in loops.items() if name not in others))
+        if step.loops and _after(nest, [step]) is not None:
+            yield step
+            return
+
+
+def _is_piece(nest: Nest, loop: For, statement: Statement, target: Target) -> bool:
+    """Whether the iterations of a loop touch neighbours, no more of them than are moved at once."""
+    places = [p for p in (statement.target, *statement.operands) if any(loop.name in index.variables for index in p.indices)]
+    types = {nest.dtype_of(place.source) for place in places}
+    if len(types) != 1 or loop.extent not in LANES or not has_vectors(dtype := types.pop()):
+        return False
+    near = all(lane_axis(place, loop.name) is not None and lane_axis(place, loop.name) == consecutive_axis(nest, place) for place in places)
+    return near and loop.extent * np.dtype(dtype).itemsize <= target.vector_bytes
 
 
 def tensorized(nest: Nest) -> Iterator[Step]:

@@ -35,7 +35,7 @@ from ..schedule.tree.nest import LoopRef, Nest, Node, statements
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
-from .implied_steps import factored, rounded_sums, skipped, tensorized, unrolled, with_accumulators
+from .implied_steps import factored, in_pieces, rounded_sums, skipped, tensorized, unrolled, with_accumulators
 from .unscheduled import Same, Unscheduled, unscheduled
 
 CUTS = 1024
@@ -144,6 +144,7 @@ class Lowering:
             steps += self.placed()
         made.add(steps)
         made.add([*self.vectorized(made.nest)])
+        made.add([*in_pieces(made.nest, target)])
         made.add([*unrolled(made.nest)])
         made.add([*tensorized(made.nest)])
         check_limits(made.nest, target.limits)

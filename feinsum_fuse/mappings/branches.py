@@ -23,6 +23,9 @@ COMMON_TILE = 64
 """Rows of a group of large problems."""
 ROWS_OF_ITEMS = 8
 """Rows of a group at least that has lanes along its columns, where lanes are work-items: those of a register tile."""
+STANDING_BY = 4
+"""Times as many groups as are enough elsewhere where work-items only wait for memory: their sums take no registers, and others run while
+some wait."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
 """Other tiles of rows, as parts of the usual one."""
 
@@ -56,6 +59,8 @@ class Branch:
                 self._advance(batch, 1)
         self.loops = self._loops()
         self.lanes = self._lanes()
+        self.pieces = {einsum.name: self._piece(einsum) for einsum in segment.einsums}
+        """Einsum -> neighbours along its lanes that each work-item takes at once; 1 where lanes are those of vectors."""
         self.loops = [*self._columns(), *self.loops]
 
     def nodes(self) -> list[Node]:
@@ -96,6 +101,7 @@ class Branch:
         wanted = max(COMMON_TILE, GROUP_POINTS * extent // max(1, self.segment.points))
         problems = prod(map(self.segment.extent, self.segment.batches))
         if self.plan.components.on_items:
+            groups *= STANDING_BY if not any(e.reduces for e in self.segment.einsums) else 1
             wanted = min(wanted, max(self._least_rows(), extent * problems // groups))
         wanted = min(wanted, max(self._least_rows(), extent * min(problems, groups) // groups))
         usual = 1 << (wanted * 4 // 3).bit_length() - 1
@@ -119,6 +125,32 @@ class Branch:
         # Work-items that add up a row together are busy with one.
         return ROWS_OF_ITEMS if all(set(e.output_variables) - {self.rows[e.name]} for e in self.segment.einsums) else 1
 
+    def _piece(self, einsum: Einsum) -> int:
+        """Neighbours that a work-item takes at once: as many as the target moves, if rows are made of such and enough groups are left."""
+        lane, width = self.lanes[einsum.name], self.plan.width
+        if not self.plan.components.on_items or lane not in einsum.output_variables:
+            return 1
+        touched = [access for access in (*einsum.operands, einsum.output) if lane in access.variables]
+        if not all(is_contiguous(access, lane) for access in touched):
+            return 1
+        types = [np.dtype(self.segment.cascade.tensors[access.tensor].dtype).itemsize for access in touched]
+        rows = [self.segment.cascade.fixed_shape(access.tensor)[-1] for access in touched]
+        found = [1]
+        while 2 * found[-1] * max(types) <= self.plan.target.vector_bytes and not any(row % (2 * found[-1]) for row in rows):
+            if self.tiles[einsum.name][lane] < 2 * found[-1] * width:
+                break
+            found.append(2 * found[-1])
+        enough = [piece for piece in found if self._groups(einsum, lane, width * piece) >= self.plan.target.groups]
+        return self.chooser.choose(Choice.of("piece", einsum.name, max(enough, default=1), found))
+
+    def _groups(self, einsum: Einsum, lane: str, columns: int) -> int:
+        """Groups that there can be, each of at least so many columns along the lanes."""
+        if not self.rows:
+            return 1
+        rows = -(-self.segment.extent(self.rows) // self.tile) * prod(map(self.segment.extent, self.segment.batches))
+        shared = any(not loop.is_batch and loop.rows != self.rows and loop.rows.get(einsum.name) == lane for loop in self.segment.loops)
+        return rows * (self.tiles[einsum.name][lane] // columns if shared else 1)
+
     def _columns(self) -> list[Node]:
         """Groups along a second variable that all Einsums share, where lanes are work-items and rows make too few groups."""
         if not self.rows or not self.plan.components.on_items:
@@ -129,8 +161,8 @@ class Branch:
         if groups >= enough or not others:
             return []
         best = max(others, key=lambda loop: loop.extent)
-        along = any(self.lanes[einsum] == variable for einsum, variable in best.rows.items())
-        least = min(best.extent, self.plan.width if along else 1)
+        along = [self.pieces[einsum] for einsum, variable in best.rows.items() if self.lanes[einsum] == variable]
+        least = min(best.extent, self.plan.width * max(along) if along else 1)
         most = min(best.extent, least * MOST_VECTORS)
         usual = min(most, max(least, best.extent * groups // enough // least * least))
         tile = self.chooser.choose(Choice.of("columns", self.name, usual, [least, most, best.extent]))
@@ -223,7 +255,8 @@ class OwnLoops:
         width = branch.plan.width
         self.vector = lane if lane is not None and self.tiles[lane] >= width > 1 else None
         """The variable of the lanes."""
-        self.lanes = width if self.vector is not None else 1
+        self.piece = branch.pieces[einsum.name] if self.vector is not None else 1
+        self.lanes = width * self.piece if self.vector is not None else 1
         self.reductions = [v for v in einsum.variables if v not in einsum.output_variables]
         self.sums = self.vector in self.reductions
         """Whether the lanes run along a reduction, so that each output has a vector of partial results."""
@@ -232,9 +265,12 @@ class OwnLoops:
         self.most = MOST_INSTANCES // self.lanes if self.sums else MOST_INSTANCES
         registers = branch.plan.target.vector_registers  # those that hold no sums hold operands
         self.core_bytes = branch.plan.target.core_cache_bytes // CORE
-        long = -(-self.lanes * np.dtype(einsum.accumulate).itemsize // branch.plan.target.vector_bytes)
-        self.registers = registers // long if self.vector is not None else registers  # each as long as the lanes
-        self.accumulators = max(1, min(self.registers // 2 if self.sums else self.registers * 3 // 4, self.most))
+        # As long as the lanes are; each work-item has its own, and others stand by if sums take no more than a quarter.
+        held = self.piece if self.components.on_items else self.lanes
+        long = -(-held * np.dtype(einsum.accumulate).itemsize // branch.plan.target.vector_bytes)
+        self.registers = registers // long if self.vector is not None else registers
+        part = self.registers // 4 if self.components.on_items else self.registers // 2 if self.sums else self.registers * 3 // 4
+        self.accumulators = max(1, min(part, self.most))
 
     def nodes(self) -> list[Node]:
         """Outer loops, copies, cuts of the reduction, the register tile, the reductions, the tile's own loops, lanes."""
@@ -310,7 +346,9 @@ class OwnLoops:
         """How far the register tile goes along the lanes and along the other variable."""
         vectors = down = 1
         if along is not None:
-            fitting = [n for n in range(1, MOST_VECTORS + 1) if (n - 1) * self.width < self.tiles[along]]
+            # What a work-item holds of a row lies together: one piece of it.
+            most = MOST_VECTORS if self.piece == 1 else 1
+            fitting = [n for n in range(1, most + 1) if (n - 1) * self.width < self.tiles[along]]
             usual = min(fitting, key=lambda n: self._cost(n, along, second))
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
         if second is not None:
@@ -470,7 +508,8 @@ class OwnLoops:
         axis: Axis | None = self.components.lane
         if self.vector is not None and axis is not None:
             nodes += self._cut(self.vector, self.lanes)
-            nodes.append(Spatial(self.vector, 1, name=axis.name, component=axis.component))
+            nodes.append(Spatial(self.vector, self.piece, name=axis.name, component=axis.component))
+            nodes += self._down([self.vector]) if self.piece > 1 else []
         return [*nodes, Compute(self.einsum.name, self.components.unit)]
 
     def _cut(self, variable: str | None, tile: int) -> list[Node]:

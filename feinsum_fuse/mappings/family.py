@@ -36,6 +36,7 @@ KINDS = constantdict(
         "columns": "where lanes are work-items: iterations of a second common loop in a group",
         "layout": "whether all fused Einsums have their lanes along the common rows",
         "lane": "the rank variable of an Einsum whose iterations are lanes",
+        "piece": "where lanes are work-items: neighbours that each takes at once",
         "second": "the rank variable that makes a register tile of the lanes",
         "along": "where there are no lanes: the other rank variable of the register tile",
         "vectors": "the register tile's size along the lanes, in vectors",

@@ -114,6 +114,11 @@ class Target:
         """Whether the lanes of a mapping are work-items, and not elements of vectors."""
         return self.items_in_step > 1
 
+    @property
+    def moves_aligned(self) -> bool:
+        """Whether a vector is moved at once only where the compiler sees that it lies at a multiple of its length, as on GPUs."""
+        return self.lanes_are_items
+
     def lanes(self, dtype: str) -> int:
         """How many elements of a NumPy type one vector register holds, of what the language can name; at least 1."""
         return max(1, min(self.widest_vector, self.vector_bytes // np.dtype(dtype).itemsize))

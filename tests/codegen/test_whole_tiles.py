@@ -50,6 +50,11 @@ def test_a_condition_on_the_tile_is_decided_before_its_loop() -> None:
     ]
 
 
+def test_where_nothing_is_left_of_a_cut_tile_there_is_no_other_branch() -> None:
+    text = apart(loop("k", 7, when("t <= 2", added("c[0]", "A[k]"))))
+    assert text == ["if (t <= 2)", "{", "// a whole tile", "for (int k = 0; k < 8; ++k)", "c[0] += A[k];", "}"]
+
+
 def test_all_conditions_are_decided_at_once_and_those_implied_are_not_asked() -> None:
     text = apart(
         loop("k", 7, when("t <= 2", added("c[0]", "A[k]")), when("t <= 1", added("c[1]", "A[k]")), when("u <= 2", added("d[0]", "A[k]")))

@@ -1,9 +1,16 @@
-"""How neighbouring work-items reach memory: the lines that those which run in step touch with one access."""
+"""How work-items reach memory: the lines that those which run in step touch with one access, and vectors that are moved at once.
+
+``vload4`` may be given any element's address, so that a compiler for GPUs reads four elements one by one. Arrays begin at multiples of the
+longest vector, or are asked to (``Executable.alignment``); so does a vector in one if its distance from the first element is a multiple of
+its length, whatever the loops are at.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import gcd
 
 import loopy as lp
 import numpy as np
@@ -11,13 +18,17 @@ from loopy.kernel import LoopKernel
 from loopy.kernel.array import ComputedStrideArrayDimTag, FixedStrideArrayDimTag
 from loopy.kernel.data import AddressSpace, LocalInameTag, TemporaryVariable, ValueArg
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
-from loopy.symbolic import TypeCast
+from loopy.symbolic import IdentityMapper, ResolvedFunction, TypeCast
 from loopy.translation_unit import TranslationUnit
+from pymbolic import var
 from pymbolic.mapper import WalkMapper
 from pymbolic.mapper.evaluator import EvaluationMapper
-from pymbolic.primitives import Subscript
+from pymbolic.primitives import Call, Product, Remainder, Subscript, Sum, Variable
+from pymbolic.typing import Expression
 
 from ..target import Target
+from .intrinsics import registered
+from .operations import ALIGNED, BLOCK, VectorOperation
 
 
 @dataclass(frozen=True)
@@ -41,24 +52,44 @@ class ItemAccess:
 
 
 class _Subscripts(WalkMapper):  # type: ignore[misc]
-    """Collects the elements of arrays that an expression reads."""
+    """Collects the elements of arrays that an expression reads, each with how many from there on."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[Subscript] = []
+        self.found: list[tuple[Subscript, int]] = []
 
     def map_subscript(self, expr: Subscript) -> None:
-        self.found.append(expr)
+        self.found.append((expr, 1))
         self.rec(expr.index)
+
+    def map_call(self, expr: Call) -> None:
+        place, lanes = _moved(expr)
+        if lanes and not _stores(expr):
+            self.found.append((place, lanes))
+            self.rec(place.index)
+        for parameter in expr.parameters[1 if lanes else 0 :]:
+            self.rec(parameter)
 
     def map_type_cast(self, expr: TypeCast) -> None:
         self.rec(expr.child)
 
 
+def _moved(expression: Expression) -> tuple[Subscript, int]:
+    """The first element, and the lanes, of a vector that a call loads or stores; no lanes for anything else."""
+    name = _name(expression)
+    if not name.startswith(("vload", "vstore")) or name.startswith(BLOCK) or not isinstance(expression.parameters[0], Subscript):
+        return Subscript(var("none"), 0), 0
+    return expression.parameters[0], VectorOperation.named(name).lanes
+
+
+def _stores(expression: Expression) -> bool:
+    return _name(expression).startswith("vstore")
+
+
 def item_accesses(t_unit: TranslationUnit, target: Target) -> tuple[ItemAccess, ...]:
     """Each access of a kernel to main memory, as the first work-items of a group make it in the first iterations of all other loops.
 
-    What vectors load is left out, and so is what one work-item does alone.
+    What one work-item does alone is left out.
     """
     kernel = lp.expand_subst(t_unit).default_entrypoint
     arrays: dict[str, lp.ArrayArg | TemporaryVariable] = {a.name: a for a in kernel.args if not isinstance(a, ValueArg)}
@@ -82,8 +113,9 @@ def _of(
         return
     reads = _Subscripts()
     reads.rec(instruction.expression)
-    written = [(assignee, True) for assignee in instruction.assignees if isinstance(assignee, Subscript)]
-    for subscript, is_write in (*((found, False) for found in reads.found), *written):
+    stored = _moved(instruction.expression)[1] if _stores(instruction.expression) else 0
+    written = [(assignee, stored or 1, True) for assignee in instruction.assignees if isinstance(assignee, Subscript)]
+    for subscript, lanes, is_write in (*((*found, False) for found in reads.found), *written):
         array = arrays.get(subscript.aggregate.name)
         if array is None:
             continue
@@ -91,7 +123,7 @@ def _of(
         places = _places(array, subscript, values)
         if places is None:
             continue
-        elements = np.unique(places)
+        elements = np.unique(places[:, None] + np.arange(lanes))
         lines, least = len(np.unique(elements * size // target.line_bytes)), -(-len(elements) * size // target.line_bytes)
         yield ItemAccess(array.name, instruction.id, is_write, len(elements), lines, least)
 
@@ -132,3 +164,100 @@ def _places(
         except (KeyError, TypeError, ValueError, NotImplementedError):
             return None
     return np.atleast_1d(np.asarray(total))
+
+
+_MOVERS = {f"{what}_{memory}": f"{what}{ALIGNED}_{memory}" for what in ("vload", "vstore") for memory in ("global", "local")}
+
+
+def aligned(t_unit: lp.TranslationUnit, target: Target) -> lp.TranslationUnit:
+    """The program, its rules expanded, with loads and stores of vectors that are seen to lie at multiples of their length called so.
+
+    Before: ``vload_global_float4(B[512*k + 4*lane])``. After: ``vloadaligned_global_float4(B[512*k + 4*lane])``. Invariant: the same
+    elements are moved.
+    """
+    if not target.moves_aligned:
+        return t_unit
+    kernel = t_unit.default_entrypoint
+    mapper = _Aligned(kernel)
+    kernel = kernel.copy(instructions=[instruction.with_transformed_expressions(mapper) for instruction in kernel.instructions])
+    if not mapper.found:
+        return t_unit
+    tiles = {name: lanes for name, lanes in vectors_in(kernel).items() if name in kernel.temporary_variables}
+    own = {name: _begun(tile, tiles[name]) if name in tiles else tile for name, tile in kernel.temporary_variables.items()}
+    names = {operation.name for operation in mapper.found.values()}
+    return registered(t_unit.with_kernel(kernel.copy(temporary_variables=own)), names, target.quirks)
+
+
+def _begun(tile: TemporaryVariable, lanes: int) -> TemporaryVariable:
+    """A tile in local memory that begins at a multiple of so many elements; arrays in global memory are passed, and asked to."""
+    local = tile.address_space == AddressSpace.LOCAL
+    return tile.copy(alignment=lanes * tile.dtype.numpy_dtype.itemsize) if local else tile
+
+
+def vectors_in(kernel: LoopKernel) -> dict[str, int]:
+    """Array -> the elements of whose multiple it has to begin at, of those in which vectors are moved at once."""
+    found: dict[str, int] = {}
+
+    class Moved(IdentityMapper):  # type: ignore[misc]
+        def map_call(self, expr: Call) -> Expression:
+            name, place = _name(expr), expr.parameters[0] if expr.parameters else None
+            if name.startswith(tuple(_MOVERS.values())) and isinstance(place, Subscript):
+                array = place.aggregate.name
+                found[array] = max(found.get(array, 1), VectorOperation.named(name).lanes)
+            return super().map_call(expr)
+
+    moved = Moved()
+    for instruction in kernel.instructions:
+        instruction.with_transformed_expressions(moved)
+    return found
+
+
+class _Aligned(IdentityMapper):  # type: ignore[misc]
+    """Calls movers of vectors by what is known of their places; ``found``: those that were called otherwise, by their names before."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        super().__init__()
+        self.arrays: dict[str, lp.ArrayArg | TemporaryVariable] = {a.name: a for a in kernel.args if isinstance(a, lp.ArrayArg)}
+        self.arrays |= {t.name: t for t in kernel.temporary_variables.values() if t.address_space != AddressSpace.PRIVATE}
+        self.found: dict[str, VectorOperation] = {}
+
+    def map_call(self, expr: Call) -> Expression:
+        name, place = _name(expr), expr.parameters[0] if expr.parameters else None
+        operation = VectorOperation.named(name) if name.startswith(tuple(f"{mover}_" for mover in _MOVERS)) else None
+        if operation is None or not isinstance(place, Subscript) or not self._is_multiple(place, operation.lanes):
+            return super().map_call(expr)
+        self.found[name] = called = dataclasses.replace(operation, what=_MOVERS[operation.what])
+        return var(called.name)(*map(self.rec, expr.parameters))
+
+    def _is_multiple(self, place: Subscript, lanes: int) -> bool:
+        array = self.arrays.get(place.aggregate.name)
+        if array is None or array.offset or array.dim_tags is None:
+            return False
+        total = 0
+        for index, tag in zip(place.index_tuple, array.dim_tags, strict=True):
+            if not isinstance(tag, FixedStrideArrayDimTag) or not isinstance(tag.stride, int):
+                return False
+            total = gcd(total, divisor(index) * tag.stride)
+        return total % lanes == 0
+
+
+def _name(expression: Expression) -> str:
+    """The name of the function that is called; none for anything else."""
+    function = expression.function if isinstance(expression, Call) else None
+    return str(function.name) if isinstance(function, ResolvedFunction | Variable) else ""
+
+
+def divisor(index: Expression) -> int:
+    """A number by which an index can be divided whatever its variables are; 0 if it is always 0."""
+    if isinstance(index, int):
+        return abs(index)
+    if isinstance(index, Sum):
+        return gcd(*map(divisor, index.children))
+    if isinstance(index, Product):
+        result = 1
+        for child in index.children:
+            result *= divisor(child)
+        return result
+    if isinstance(index, Remainder):
+        return gcd(divisor(index.numerator), divisor(index.denominator))
+    return 1

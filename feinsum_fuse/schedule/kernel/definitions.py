@@ -37,7 +37,7 @@ def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[st
         return
     if _is_halved(operation, quirks):
         yield f"08_whole_{operation.vector}", _WHOLE.format(operation.vector)
-    while operation.is_load or operation.is_store:
+    while (operation.is_load or operation.is_store) and not operation.is_aligned:
         yield f"09_anywhere_{operation.element}{lanes}", anywhere(operation.element, lanes, quirks)
         lanes //= 2
         if not operation.is_counted or lanes < SHORTEST:
@@ -166,6 +166,16 @@ def _of_memory(operation: VectorOperation, whole: str) -> str:
     if what == "vload":
         loaded = f"get_{vector}(__{space}, &(x))"
         return f"#define {name}(x) {whole}({loaded})" if whole else f"#define {name}(x) {loaded}"
+    if operation.is_aligned and operation.is_load:
+        return f"#define {name}(x) (*(__{space} {vector} const *)&(x))"
+    if operation.is_aligned:
+        return f"""
+static inline {element} {name}_at({pointer}*at, {vector} value)
+{{
+  *(__{space} {vector} *)at = value;
+  return value.s0;
+}}
+#define {name}(x, value) {name}_at(&(x), value)"""
     if what == "vloadupto":
         return f"""
 /* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */

@@ -23,6 +23,8 @@ BLOCK = "vstoreblock"
 both arrays, and the numbers of rows and columns."""
 PRODUCT = "product"
 """Begins the names of operations that add a product to a tile of sums in registers. They take the tile, the left and the right operand."""
+ALIGNED = "aligned"
+"""Behind ``vload`` and ``vstore`` in the names of those that move a vector which lies at a multiple of its length."""
 SHORTEST = 4
 """Fewer elements than so many are moved one by one."""
 
@@ -82,6 +84,11 @@ class VectorOperation:
     def is_counted(self) -> bool:
         """Whether its last argument says how many elements there are."""
         return "upto" in self.what
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether its place in memory is a multiple of the vector's length."""
+        return self.what.startswith((f"vload{ALIGNED}", f"vstore{ALIGNED}"))
 
     @property
     def is_block(self) -> bool:
