@@ -174,7 +174,8 @@ def flat(part: Generable) -> tuple[CStatement, ...]:
 
 
 def _inner(body: Sequence[CStatement], *, braced: bool = False) -> Iterator[str]:
-    is_block = braced or len(body) > 1
+    # A remark is no statement: the next one behind it would be the body.
+    is_block = braced or len(body) != 1 or isinstance(body[0], Comment)
     yield from ["{"] if is_block else []
     for statement in body:
         for line in statement.generate():

@@ -10,7 +10,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.arithmetic import Known
-from feinsum_fuse.codegen.statements import Assignment, Barrier, Conditional, CStatement, Loop, all_statements
+from feinsum_fuse.codegen.statements import Assignment, Barrier, Comment, Conditional, CStatement, Loop, all_statements
 from feinsum_fuse.codegen.whole_tiles import with_whole_tiles_apart
 from tests.cascades.randomness import largest_error
 
@@ -53,6 +53,11 @@ def test_a_condition_on_the_tile_is_decided_before_its_loop() -> None:
 def test_where_nothing_is_left_of_a_cut_tile_there_is_no_other_branch() -> None:
     text = apart(loop("k", 7, when("t <= 2", added("c[0]", "A[k]"))))
     assert text == ["if (t <= 2)", "{", "// a whole tile", "for (int k = 0; k < 8; ++k)", "c[0] += A[k];", "}"]
+
+
+def test_a_block_of_nothing_but_a_remark_stands_in_braces() -> None:
+    remark = Conditional(expression("t <= 2"), (Comment("nothing"),))
+    assert lines(kernel(remark, assignment("C[t] = 1"))) == ["if (t <= 2)", "{", "// nothing", "}", "C[t] = 1;"]
 
 
 def test_all_conditions_are_decided_at_once_and_those_implied_are_not_asked() -> None:
