@@ -73,7 +73,7 @@ class Schedule:
 
     def nest(self, kernel: lp.TranslationUnit) -> Nest:
         """The normal form after all steps, for a tagged kernel."""
-        if self._made is not None and (self._made[0] is kernel or self._made[0] == kernel):
+        if self._made is not None and (self._made[0] is kernel or (isinstance(kernel, type(self._made[0])) and self._made[0] == kernel)):
             return self._made[1]
         first, *rest = self.steps
         if not isinstance(first, Explicate):

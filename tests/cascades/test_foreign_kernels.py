@@ -317,6 +317,18 @@ def test_refusals_speak_of_what_was_written_and_say_what_to_do(text: str, types:
     assert hint in caught.value.hint
 
 
+def test_a_division_by_a_zero_that_is_written_ends_in_an_error_of_ours() -> None:
+    given = lp.make_kernel(LOOPS, "y[i] = sum(j, a[i,j]/0)", [lp.GlobalArg("a,y", np.float64, shape=lp.auto), ...])
+    with pytest.raises(ff.Error, match="inf|no random inputs"):
+        ff.compile(given, find_device("portable"))
+
+
+def test_what_is_no_kernel_is_named_where_a_schedule_is_applied_that_knows_another() -> None:
+    schedule = default_schedule(match(kernel()).cascade)
+    with pytest.raises(ff.ScheduleError, match="a kernel is expected"):
+        schedule.apply(np.ones(3))  # type: ignore[arg-type]
+
+
 def test_loops_that_were_split_are_named_as_such() -> None:
     with pytest.raises(ff.MatchError, match=r"the indices must be bare inames\n.*before its loops are split"):
         match(lp.split_iname(kernel(), "m", 4))

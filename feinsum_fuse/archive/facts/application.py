@@ -22,7 +22,7 @@ from ...device.catalogue import DeviceInfo, target_of
 from ...device.checking.verification import verify
 from ...device.runtime.isolation import TIMEOUT, RunResult, isolated
 from ...device.timing.outcome import KernelError, Outcome
-from ...errors import ArchiveError, LoweringError, ScheduleError
+from ...errors import ArchiveError, CascadeError, LoweringError, ScheduleError
 from ...schedule.function import KernelFunction
 from ...schedule.schedule import Schedule
 from ..key.device_identity import device_identity
@@ -69,17 +69,24 @@ def apply_record(
         matched = matching(kernel, len(record.cascade.einsums), lambda candidate: answer(candidate)[1] is not None)
     else:
         matched = match(kernel, instructions)
-        matched = rewritten_match(matched, rewritten(matched.cascade, rewritings))
+        try:
+            matched = rewritten_match(matched, rewritten(matched.cascade, rewritings))
+        except CascadeError:
+            raise _about_another() from None
     asked, answered = answer(matched)
     if answered is None:
-        raise ArchiveError(
-            "the fact is about a cascade of another structure, other element types or other strides than these instructions",
-            hint="retrieve a fact for this very kernel: retrieve(kernel, device).apply(kernel)",
-        )
+        raise _about_another()
     schedule = answered.schedule
     if schedule is None:
         raise ArchiveError("the fact has no schedule: its mapping was rejected", hint="retrieve a fact whose outcome is ok")
     return apply_schedule(schedule, kernel, matched, device, _sizes_to_try(matched, asked, record.key.sizes))
+
+
+def _about_another() -> ArchiveError:
+    return ArchiveError(
+        "the fact is about a cascade of another structure, other element types or other strides than these instructions",
+        hint="retrieve a fact for this very kernel: retrieve(kernel, device).apply(kernel)",
+    )
 
 
 def apply_schedule(

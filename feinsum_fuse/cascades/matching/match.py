@@ -270,7 +270,8 @@ class _Matching:
                 self.found[name] = self.read(name, written)
             except (Refusal, CascadeError) as reason:
                 hindrance = self.draft.hindrances.get(name)
-                refused[name] = f"{reason}, and {hindrance}" if hindrance not in (None, str(reason)) else str(reason)
+                why = reason.message if isinstance(reason, CascadeError) else str(reason)
+                refused[name] = f"{why}, and {hindrance}" if hindrance not in (None, why) else why
                 hints[name] = reason.hint
         for name, why in refused.items():
             raise MatchError(f"instruction {name} is no Einsum: {why}", hint=hints[name], instructions=tuple(refused))
@@ -281,7 +282,8 @@ class _Matching:
             try:
                 einsums.append(self.einsum(self.found[name]))
             except (Refusal, CascadeError) as reason:
-                raise MatchError(f"instruction {name} is no Einsum: {reason}", hint=reason.hint, instructions=(name,)) from None
+                why = reason.message if isinstance(reason, CascadeError) else str(reason)
+                raise MatchError(f"instruction {name} is no Einsum: {why}", hint=reason.hint, instructions=(name,)) from None
             matching.advance()
         kept = {array for array in written if array in self.kernel.arg_dict or self.is_read_elsewhere(array)}
         outputs = tuple(e.output.tensor for e in einsums if e.output.tensor in kept)

@@ -343,7 +343,8 @@ class _Evaluated:
                 split(expression.numerator, inverse)
                 split(expression.denominator, not inverse)
             elif isinstance(expression, int | float):
-                scale = scale / expression if inverse else scale * expression
+                with np.errstate(all="ignore"):  # a division by a 0 that somebody wrote is infinite, or no number
+                    scale = float(np.divide(scale, expression)) if inverse else scale * expression
             else:
                 parts.append(self.masked(p.Quotient(1.0, expression) if inverse else expression))
 

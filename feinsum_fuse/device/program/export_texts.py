@@ -14,6 +14,8 @@ the outputs by name.
 
 From C: ``cc -o @NAME@ @NAME@.c -ldl``, then ``./@NAME@ [part of a device's name]`` in this folder. It reads ``<input>.bin`` and writes
 ``<output>.bin``, the elements as they lie in memory. The library that it loads is ``libOpenCL.so.1``, or what ``OPENCL_LIBRARY`` names.
+Where the system has none, pyopencl's wheels bring one in their folder ``.libs``: it dies unless ``PYOPENCL_HOME`` names the folder of that
+pyopencl, and wants ``OCL_ICD_VENDORS`` to name a folder with a file ``driver.icd`` that holds the whole path of a driver, such as theirs.
 ``@NAME@.h`` has sizes, arguments and launches for a host of your own.
 """
 
