@@ -40,14 +40,19 @@ def scalars(rows: int, columns: int, *, registers: bool) -> Spec:
     )
 
 
-def columns(rows: int, deep: int) -> Spec:
-    """A product whose lanes run down the columns of what it reads: lanes are filled one by one."""
+def columns(rows: int, deep: int, *, inside: bool = False) -> Spec:
+    """A product whose lanes run down the columns of what it reads: lanes are filled one by one. ``inside``: the innermost loop goes from
+    one piece of a column to the next, so that it decides which lanes are there; else it is the sum.
+    """
+    tile = "- !Temporal {rank_variable: m, tile_shape: 8}\n  "
+    loops = "- !Temporal {rank_variable: n, tile_shape: 1}\n  "
+    held = "- !Storage {tensors: [Z], component: Register}\n  "
+    deeper = "- !Temporal {rank_variable: k, tile_shape: 1}\n  "
     return _mapped(
         f"{{rank_sizes: {{M: {rows}, N: 8, K: {deep}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
         "[A, B, Z]",
-        "- !Temporal {rank_variable: m, tile_shape: 8}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
-        "  - !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
-        "  - !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: lane}",
+        (loops + deeper + tile if inside else tile + loops + held + deeper)
+        + "- !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: lane}",
     )
 
 
@@ -77,7 +82,7 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "vector_memory_chain": (product(2, 1, registers=False), REGISTER_TILE),
     "vector_memory_update": (product(2, 1, registers=False), REGISTER_TILE),
     "pack": (columns(64, 64), REGISTER_TILE),
-    "guarded_pack": (columns(61, 64), columns(64, 64)),
+    "guarded_pack": (columns(61, 64, inside=True), columns(61, 64)),
     "far_line": (far_rows(), REGISTER_TILE),
     "mispredict": (REGISTER_TILE, None),
     "lone_line": (far_rows(), REGISTER_TILE),

@@ -52,8 +52,20 @@ class CodeLine:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Unrolled loops from the outermost as the copies stand in the text: those under one condition stand together."""
-        guarded = {loop.name for depth, loop in enumerate(self.unrolled) if conditional(loop, (*self.above, *self.unrolled[:depth]))}
-        return tuple(sorted((loop.name for loop in self.unrolled), key=lambda name: name not in guarded))
+        return tuple(sorted((loop.name for loop in self.unrolled), key=lambda name: name not in self.guarded))
+
+    @cached_property
+    def guarded(self) -> frozenset[str]:
+        """Unrolled loops some of whose copies stand under a condition of their own. Of sums, tiles that are whole stand apart from
+        those that are cut (``codegen/whole_tiles.py``): where all copies are known to run, none has a condition.
+        """
+        sums = self.statement.reduce is not None
+        whole = {loop.name for loop in self.unrolled if sums and self.known.get(loop.name) == loop.extent}
+        return frozenset(
+            loop.name
+            for depth, loop in enumerate(self.unrolled)
+            if loop.name not in whole and conditional(loop, (*self.above, *self.unrolled[:depth]))
+        )
 
     @property
     def copies(self) -> float:
@@ -73,19 +85,14 @@ class CodeLine:
         """Whether the generated code has vectors; else the compiler makes them of a short loop."""
         return self.lane is not None and self.lane.binding == "vector"
 
-    @cached_property
-    def conditions(self) -> int:
-        """Copies of the unrolled loops that run under a condition of their own."""
-        return sum(conditional(loop, (*self.above, *self.unrolled[:depth])) for depth, loop in enumerate(self.unrolled))
-
-    @cached_property
-    def guarded_lanes(self) -> int:
-        """Lanes that are inside the tensor only under a condition: of what is written out alone, the text says which are."""
+    def pack_conditions(self, loop: For) -> int:
+        """Conditions, that a loop moves, under which some lanes are inside the tensor: lanes that begin to be outside together share one.
+        What is known before the loop is decided there, and of what is written out alone, the text says which lanes are inside.
+        """
         if self.lane is None:
             return 0
-        turning = {loop.name for loop in self.above}
-        asked = tuple(limit for limit in self.lane.limits if turning.intersection(limit.variables))
-        return conditional(replace(self.lane, limits=asked), (*self.above, *self.unrolled))
+        asked = tuple(limit for limit in self.lane.limits if loop.name in limit.variables)
+        return conditions(replace(self.lane, limits=asked), (*self.above, *self.unrolled))
 
     @property
     def is_transposed(self) -> bool:
@@ -242,19 +249,27 @@ def _sampled(extent: int, dimensions: int) -> Sequence[int]:
     return sorted({round(k * (extent - 1) / (most - 1)) for k in range(most)})
 
 
-def conditional(loop: For, above: Sequence[For]) -> int:
-    """How many iterations of a loop that is written out run only under a condition, the first being known to run.
+def conditional(loop: For, above: Sequence[For]) -> bool:
+    """Whether some iterations of a loop that is written out run only under a condition, the first being known to run."""
+    return conditions(loop, above) > 0
 
-    A limit ``c - d*z - f*k >= 0`` that holds for ``k = 0`` holds for all ``f*k`` up to ``c mod d``.
+
+def conditions(loop: For, above: Sequence[For]) -> int:
+    """How many different conditions iterations of a loop that is written out run under, the first being known to run.
+
+    A limit ``c - d*z - f*k >= 0`` that holds for ``k = 0`` holds for all ``f*k`` up to ``c mod d``, and asks the same of ``z`` for the
+    next ``d`` of them.
     """
     extents = {outer.name: outer.extent or 1 for outer in above}
-    found: set[int] = set()
+    found: set[tuple[Affine, int]] = set()
     for limit in loop.limits:
         factor = -limit.coefficients.get(loop.name, 0)
         others = [(f, name) for name, f in limit.terms if name != loop.name]
         least = limit.constant + sum(min(0, f * (extents.get(name, 1) - 1)) for f, name in others)
-        spare = max(least, limit.constant % math.gcd(*(f for f, _ in others)) if others else limit.constant)
-        found |= {k for k in range(loop.extent or 1) if factor * k > spare}
+        common = math.gcd(*(f for f, _ in others)) if others else 0
+        spare = max(least, limit.constant % common if common else limit.constant)
+        beyond = (factor * k for k in range(loop.extent or 1) if factor * k > spare)
+        found |= {(limit, (limit.constant - moved) // common if common else moved) for moved in beyond}
     return len(found)
 
 

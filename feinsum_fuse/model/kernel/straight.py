@@ -24,7 +24,7 @@ from ...formats.workload import operand_name
 from ...number_types import WIDENED
 from ...schedule.tree.nest import For, Nest, Place
 from ..processor import DIVISION
-from .basic_blocks import BasicBlock, CodeLine, average_trips, conditional, stride, variables
+from .basic_blocks import BasicBlock, CodeLine, average_trips, stride, variables
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -175,10 +175,9 @@ class Straight:
     def _joined(self, line: CodeLine) -> int:
         """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions of their own."""
         places = (line.statement.target, *line.statement.operands)
-        for depth, loop in reversed(list(enumerate(line.unrolled))):
+        for loop in reversed(line.unrolled):
             steps = [stride(self.nest, place, loop.name) for place in places]
-            own = conditional(loop, (*line.above, *line.unrolled[:depth]))
-            if steps[0] == 1 and all(step in (0, 1) for step in steps) and not own:
+            if steps[0] == 1 and all(step in (0, 1) for step in steps) and loop.name not in line.guarded:
                 return int(min(self._native(line), 1 << ((loop.extent or 1).bit_length() - 1)))
         return 1
 
@@ -187,8 +186,8 @@ class Straight:
         if line.lane is not None:
             return 1
         copies = 1
-        for depth, loop in enumerate(line.unrolled):
-            if loop.name in variables(line.statement.target) and not conditional(loop, (*line.above, *line.unrolled[:depth])):
+        for loop in line.unrolled:
+            if loop.name in variables(line.statement.target) and loop.name not in line.guarded:
                 copies *= loop.extent or 1
         return int(min(self._native(line), 1 << (copies.bit_length() - 1)))
 
@@ -259,7 +258,7 @@ class Straight:
                 loads, packs = count * self._pieces(line), count * (line.width.bit_length() - 1)
             else:
                 loads = packs = count * line.width
-                counts.guarded += count * line.guarded_lanes
+                counts.guarded += count * line.pack_conditions(loop) if loop is not None else 0.0
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
             loads /= self._joined(line) if line.distinct(place) > 1 and self._is_joined(line, place) else 1
