@@ -13,6 +13,7 @@ from constantdict import constantdict
 from ..cascades.maps import calls_in
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
+from ..schedule.makespan import makespan_of
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Axis, Components
@@ -26,6 +27,10 @@ ROWS_OF_ITEMS = 8
 STANDING_BY = 4
 """Times as many groups as are enough elsewhere where work-items only wait for memory: their sums take no registers, and others run while
 some wait."""
+PARTS = 8
+"""Parts of a tile of rows by which it is made shorter."""
+UNEVEN = 1.05
+"""How much later the last core may end: for less a tile of rows is not made shorter."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
 """Other tiles of rows, as parts of the usual one."""
 
@@ -108,10 +113,28 @@ class Branch:
         held = self.segment.row_bytes(self.rows)
         if held:
             usual = min(usual, 1 << max(self._least_rows(), self.plan.budget // held).bit_length() - 1)
-        usual = extent if problems >= groups and self.is_read_across(self.segment.einsums[0]) else min(extent, usual)
+        across = problems >= groups and self.is_read_across(self.segment.einsums[0])
+        usual = extent if across else self._shared(min(extent, usual), problems)
         tiles = [max(1, min(extent, int(usual * factor))) for factor in FACTORS]
         # Of problems that share nothing each may be a group's, which reads its rows from end to end.
         return Choice.of("tile", self.name, usual, [*tiles, *([extent] if self.segment.batches else [])])
+
+    def _shared(self, tile: int, problems: int) -> int:
+        """So many rows, or up to half as many, if the cores' shares of whole groups are more nearly equal then."""
+        extent, units = self.segment.extent(self.rows), self.plan.target.units
+        if self.plan.components.on_items or tile < PARTS or problems * extent > 2 * self.plan.target.groups * tile:
+            return tile
+
+        def longest(rows: int) -> float:
+            full, rest = divmod(extent, rows)
+            work = ([rows] * full + [rest] * (rest > 0)) * problems
+            return makespan_of(work, units, self.plan.target.group_parts) * units / (extent * problems)
+
+        # Rows that lie together are lanes, of which there are whole vectors.
+        together = any(is_contiguous(e.output, self.rows[e.name]) for e in self.segment.einsums if e.output.indices)
+        step = self.plan.width if together and tile % self.plan.width == 0 else 1
+        found = min((rows for part in range(PARTS, PARTS // 2 - 1, -1) if not (rows := tile * part // PARTS) % step), key=longest)
+        return found if longest(tile) > UNEVEN * longest(found) else tile
 
     def is_read_across(self, einsum: Einsum) -> bool:
         """Whether a group should read rows of this Einsum alone from end to end."""

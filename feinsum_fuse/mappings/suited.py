@@ -128,7 +128,8 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         size = elements * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
         used = einsum.box_points // elements
         kept = [v for v in einsum.output_variables if v in variables and v != columns]
-        reduced = [v for v in variables if v not in einsum.output_variables]
+        # In the order of the loops over them, which is one for all operands.
+        reduced = [v for v in einsum.reduction_variables if v in variables]
         if columns not in variables:
             if reduced and variables[-1] not in reduced and size >= PAGES * target.page_bytes and used >= USED:
                 found.insert(0, Pack(einsum.name, position, (*kept, *reduced)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from feinsum_fuse.mappings.default_mapping import default_mapping, default_space
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.vector_steps import Vectorize
-from feinsum_fuse.schedule.target import DeviceLimits, Target
+from feinsum_fuse.schedule.target import ANY_DEVICE, DeviceLimits, Target
 from tests.generators.workloads import KINDS
 from tests.sweeps import SEED, SLOW, sweep_size
 
@@ -233,3 +234,21 @@ def test_einsums_are_fused_over_rows_that_fit_where_the_best_ones_do_not() -> No
         (segment,) = segments.segments(cascade, spec.workload, 1 << 17, beside=False)
         assert segment.names == ("T", "D")
         assert [rows["T"] for rows in segment.rows if segment.fits(rows, 1 << 17)] == ["e"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "units", "parts", "tile"),
+    [
+        (19, 2, (32, 256), 10),  # 10 and 9 rows in place of 16 and 3
+        (19, 1, (32, 256), 16),  # one core has all of it
+        (32, 2, (32, 256), 16),
+        (40, 2, (32, 256), 10),  # two and two groups; of 16, 16 and 8 rows one core would get two
+        (40, 1, (32, 256), 16),
+        (4000, 2, (32, 256), 64),
+    ],
+)
+def test_groups_are_shorter_where_cores_would_wait_for_one_another(rows: int, units: int, parts: tuple[int, int], tile: int) -> None:
+    cascade = ff.cascade(["Z[a, b, c] = A[a, k] * B[k, b, c]"], sizes={"A": rows, "B": 12, "C": 12, "K": 19})
+    target = replace(ANY_DEVICE, units=units, group_parts=parts)
+    found = {c.name: c.usual for c in Family(default_space(cascade, target=target), target).choices()}
+    assert found["tile of Z"] == tile

@@ -72,6 +72,12 @@ def test_what_is_left_alone(lines: list[str], sizes: dict[str, int | str]) -> No
         ("Z[m, n] = A[k, m] * B[n, k]", {"M": 992, "N": 1024, "K": 736}, [Pack("Z", 0, ("m", "k")), Pack("Z", 1, ("k", "n"))]),
         ("Z[m, n] = B[k, n] * A[k, m]", {"M": 992, "N": 256, "K": 736}, [Pack("Z", 1, ("m", "k"))]),
         ("Z[a, b, c] = A[d, c, a] * B[b, d]", {"A": 24, "B": 12, "C": 30, "D": 20}, [Pack("Z", 0, ("a", "d", "c"))]),
+        # What is reduced follows in the same order in both copies, that of the loops.
+        (
+            "Z[a, b, c, d] = A[a, e, d, f] * B[f, b, e, c]",
+            {"A": 40, "B": 40, "C": 40, "D": 40, "E": 40, "F": 40},
+            [Pack("Z", 1, ("b", "c", "e", "f")), Pack("Z", 0, ("a", "e", "f", "d"))],
+        ),
         ("Z[m, n] = max(A[m, k] + B[n, k])", {"M": 64, "N": 384, "K": 384}, [Pack("Z", 1, ("k", "n"))]),
     ],
 )

@@ -17,10 +17,10 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model import predicted_seconds
 from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditions, in_registers
-from feinsum_fuse.model.kernel.group_shares import makespan, makespan_of
 from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, stalled, waking_seconds
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import SAMPLE_SECONDS, starting_seconds
+from feinsum_fuse.schedule.makespan import makespan, makespan_of
 from feinsum_fuse.schedule.target import DeviceLimits
 from feinsum_fuse.schedule.tree.nest import For
 

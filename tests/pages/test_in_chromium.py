@@ -18,6 +18,7 @@ from feinsum_fuse.archive import record
 from feinsum_fuse.pages.browser.application import application
 from feinsum_fuse.pages.compared import page as compared
 from feinsum_fuse.pages.report import page as written
+from tests.archive.postgres import Server
 from tests.archive.samples import measurement, product, tiled
 from tests.pages.chromium import browser, watched
 from tests.pages.hostile import NAMES
@@ -43,10 +44,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     return file.as_uri()
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["SQLite", "PostgreSQL"])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an archive with a hostile message."""
-    place = str(tmp_path_factory.mktemp("archive") / "facts.sqlite3")
+    if request.param == "PostgreSQL":
+        database = Server()
+        request.addfinalizer(database.close)
+        place = database.url()
+    else:
+        place = str(tmp_path_factory.mktemp("archive") / "facts.sqlite3")
     for factor in (4, 8):
         record(measurement(product(), tiled(factor=factor), median_ns=1e3 * factor), url=place)
     record(dataclasses.replace(measurement(outcome="crashed"), message=" ".join(NAMES)), url=place)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from ...formats.affine import Affine
+from ...schedule.makespan import makespan, makespan_of
 from .basic_blocks import BasicBlock
 
 MOST_GROUPS = 1 << 16
@@ -20,7 +18,7 @@ def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int
     """How many times an even share of a block's work the busiest thread has, of a kernel of so many groups.
 
     A group of a ragged tile has less work than the others: of 135 rows in three groups of 64, the last has 7, and the first two take as
-    long as two whole ones. ``parts``: as in :func:`makespan`.
+    long as two whole ones. ``parts``: as in :func:`~feinsum_fuse.schedule.makespan.makespan`.
     """
     ordered = sorted((loop for loop in block.above if loop.binding.startswith("group.")), key=lambda loop: loop.binding, reverse=True)
     inner = [loop for line in block.lines for loop in (*block.above, *line.unrolled, *((line.lane,) if line.lane else ()))]
@@ -55,29 +53,3 @@ def _work(sizes: tuple[tuple[str, int], ...], limits: tuple[Affine, ...], extent
     for part in least.values():
         every = every * part
     return tuple(every.ravel().tolist())
-
-
-def makespan(groups: int, threads: int, parts: tuple[int, int]) -> int:
-    """Groups that the busiest of some threads runs, all having the same work (:func:`makespan_of`)."""
-    return round(_longest(range(groups + 1), threads, parts))
-
-
-def makespan_of(work: Sequence[float], threads: int, parts: tuple[int, int]) -> float:
-    """Work of the busiest of some threads, each taking a part of the groups that are left when it is free: at most the first of ``parts``
-    for each thread while few are left, the second while many are.
-    """
-    return _longest(tuple(itertools.accumulate(work, initial=0.0)), threads, parts)
-
-
-def _longest(before: Sequence[float], threads: int, parts: tuple[int, int]) -> float:
-    """The same, of the work in front of each group and behind the last."""
-    few, many = parts
-    ends = [(0.0, k) for k in range(threads)]
-    done, groups = 0, len(before) - 1
-    while done < groups:
-        most = few if groups - done <= many * threads else many
-        taken = min(most * threads, -(-(groups - done) // threads))
-        end, thread = heapq.heappop(ends)
-        heapq.heappush(ends, (end + before[done + taken] - before[done], thread))
-        done += taken
-    return max(end for end, _ in ends)
