@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from ..cascades.cascade import Cascade
 from ..schedule.schedule import Schedule
 from ..schedule.step import NewNames, Step
 from ..schedule.steps.explicate import Explicate
 from ..schedule.steps.factor_steps import RFactor
 from ..schedule.steps.loop_steps import Bind, Reorder, Split
-from ..schedule.steps.tile_steps import CacheWrite
+from ..schedule.steps.tile_steps import CacheRead, CacheWrite
 from ..schedule.tree.nest import LoopRef
 
 
@@ -31,12 +32,14 @@ class _InsideTiles(NewNames):
         return LoopRef(loop.einsum, loop.variable, f"1{loop.path}") if is_cut else loop
 
 
-def over_tiles(schedule: Schedule, lengths: Mapping[tuple[str, str], int]) -> Schedule:
-    """The schedule with rank variables, (Einsum, variable) -> length, cut into tiles of that length before all else.
+def over_tiles(schedule: Schedule, cascade: Cascade, lengths: Mapping[tuple[str, str], int]) -> Schedule:
+    """The schedule of a cascade with rank variables, (Einsum, variable) -> length, cut into tiles of that length before all else.
 
-    Tiles run one after another just inside the loops that are bound to the device, and what an Einsum writes is held for a tile at a time.
+    Tiles run one after another just inside the loops that are bound to the device, and what they index is held for a tile at a time.
     Whether the result is legal its steps say when they are applied.
     """
+    reads = {(e.name, operand.tensor, v) for e in cascade.einsums for operand in e.operands for v in operand.variables}
+    indexed = {(einsum, tensor) for einsum, tensor, variable in reads if (einsum, variable) in lengths}
     names = _InsideTiles({}, {}, {}, frozenset(lengths))
     first = [step for step in schedule.steps if isinstance(step, Explicate)]
     rest = [step.renamed(names) for step in schedule.steps if not isinstance(step, Explicate)]
@@ -45,16 +48,22 @@ def over_tiles(schedule: Schedule, lengths: Mapping[tuple[str, str], int]) -> Sc
     outer: defaultdict[str, tuple[LoopRef, ...]] = defaultdict(tuple)
     for split in splits:
         outer[split.loop.einsum] += (split.loop.outer,)
-    return Schedule((*first, *splits, *(_with_tiles(step, outer, bound) for step in rest)))
+    return Schedule((*first, *splits, *(_with_tiles(step, outer, bound, indexed) for step in rest)))
 
 
-def _with_tiles(step: Step, outer: Mapping[str, tuple[LoopRef, ...]], bound: set[LoopRef]) -> Step:
+def _with_tiles(
+    step: Step, outer: Mapping[str, tuple[LoopRef, ...]], bound: set[LoopRef], indexed: Collection[tuple[str, str]]
+) -> Step:
     """A step where there are loops over tiles besides."""
     if isinstance(step, Reorder) and step.einsum in outer:
         place = next((k for k, loop in enumerate(step.order) if loop not in bound), len(step.order))
         return dataclasses.replace(step, order=(*step.order[:place], *outer[step.einsum], *step.order[place:]))
+    held: tuple[str, ...] = ()
     if isinstance(step, CacheWrite | RFactor):
-        loops = outer.get(step.einsum if isinstance(step, CacheWrite) else step.loop.einsum)
-        if loops and (step.at is None or step.at in bound):
-            return dataclasses.replace(step, at=loops[-1])
+        held = (step.einsum if isinstance(step, CacheWrite) else step.loop.einsum,)
+    elif isinstance(step, CacheRead):
+        held = tuple(einsum for einsum in step.einsums if (einsum, step.tensor) in indexed)
+    loops = [outer[einsum][-1] for einsum in held if einsum in outer]
+    if loops and isinstance(step, CacheRead | CacheWrite | RFactor) and (step.at is None or step.at in bound):
+        return dataclasses.replace(step, at=loops[0])
     return step

@@ -306,7 +306,7 @@ class _Range:
                 self._generate(matched, schedule, parts)
             except Error as error:
                 try:
-                    self._generate(matched, over_tiles(schedule, self._lengths(matched.cascade, sizes)), parts)
+                    self._generate(matched, over_tiles(schedule, matched.cascade, self._lengths(matched.cascade, sizes)), parts)
                     is_whole = True
                 except Error:
                     reasons.append(error.message)

@@ -11,6 +11,11 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.matching.match import match
 from feinsum_fuse.mappings.default_mapping import default_schedule
 from feinsum_fuse.optimization.over_tiles import over_tiles
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder
+from feinsum_fuse.schedule.steps.tile_steps import CacheRead
+from feinsum_fuse.schedule.tree.nest import LoopRef
 from tests.cascades.randomness import largest_error, run
 from tests.optimization.test_ranges import operands, product
 
@@ -21,7 +26,7 @@ def test_a_schedule_of_a_short_length_serves_shorter_and_longer_ones(short: int)
     schedule = default_schedule(match(lp.fix_parameters(product(), M=short)).cascade)
     with pytest.raises(ff.ScheduleError, match="symbolic size"):
         schedule.apply(matched.prepared, matched.names)
-    kernel = over_tiles(schedule, {("insn", "i"): short}).apply(matched.prepared, matched.names)
+    kernel = over_tiles(schedule, matched.cascade, {("insn", "i"): short}).apply(matched.prepared, matched.names)
     for m in (1, short, 7):
         arrays = operands(m)
         assert largest_error(run(kernel, **arrays, M=np.int32(m))["C"], arrays["A"].astype(float) @ arrays["B"]) < 1e-5
@@ -33,7 +38,23 @@ def test_partial_sums_are_held_for_a_tile_at_a_time() -> None:
     domain = "[M] -> {[i,j] : 0 <= i < M and 0 <= j < 97}"
     sums = lp.make_kernel(domain, "z[i] = sum(j, a[i,j])", arguments, assumptions="M >= 1", lang_version=(2018, 2))
     matched = match(sums)
-    schedule = over_tiles(default_schedule(match(lp.fix_parameters(sums, M=2)).cascade), {("insn", "i"): 2})
+    short = default_schedule(match(lp.fix_parameters(sums, M=2)).cascade)
+    schedule = over_tiles(short, matched.cascade, {("insn", "i"): 2})
     array = np.random.default_rng(0).random((5, 97), np.float32)
     found = run(schedule.apply(matched.prepared, matched.names), a=array, M=np.int32(5))
     assert largest_error(found["z"], array.sum(1, dtype=float)) < 1e-5
+
+
+def test_an_operand_that_was_held_whole_is_held_for_a_tile_at_a_time() -> None:
+    matched = match(product())
+    held = Schedule(
+        (
+            Explicate(("insn",)),
+            Reorder("insn", (LoopRef("insn", "j"), LoopRef("insn", "i"), LoopRef("insn", "k"))),
+            Bind(LoopRef("insn", "j"), "group.0"),
+            CacheRead(("insn",), "A", LoopRef("insn", "j"), "private"),
+        )
+    )
+    kernel = over_tiles(held, matched.cascade, {("insn", "i"): 4}).apply(matched.prepared, matched.names)
+    arrays = operands(10)
+    assert largest_error(run(kernel, **arrays, M=np.int32(10))["C"], arrays["A"].astype(float) @ arrays["B"]) < 1e-5
