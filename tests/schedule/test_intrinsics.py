@@ -12,6 +12,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.errors import ScheduleError
 from feinsum_fuse.schedule.errors import BindingConflictError, IntrinsicError, NestOrderError
+from feinsum_fuse.schedule.intrinsics import product_text
 from feinsum_fuse.schedule.intrinsics.intrinsic import BYTES, INTRINSICS
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
@@ -67,6 +68,28 @@ def test_dot_products_are_exact(left: str, right: str, copied: bool) -> None:
     cascade = cascade_of(sizes, left, right)
     inputs = extremes(cascade)
     found = run(cascade, Schedule(tuple(steps(sizes, "dot_product", copied=copied))), inputs)["Z"]
+    np.testing.assert_array_equal(found, inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
+
+
+_FUNCTIONS = """
+#define DOT4(name, result, left, right) static inline result name(uint a, uint b) \\
+  { left##4 x = as_##left##4(a); right##4 y = as_##right##4(b); return x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w; }
+DOT4(dot_4x8packed_ss_int, int, char, char) DOT4(dot_4x8packed_su_int, int, char, uchar)
+DOT4(dot_4x8packed_us_int, int, uchar, char) DOT4(dot_4x8packed_uu_uint, uint, uchar, uchar)
+"""
+"""What ``cl_khr_integer_dot_product`` says of its functions, for a compiler that lacks them."""
+
+
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(BYTES, BYTES)))
+def test_dot_products_by_the_extension(left: str, right: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler without builtins that has the extension calls its functions, of the operands' signs."""
+    monkeypatch.setattr(product_text, "_VNNI", {})
+    monkeypatch.setattr(product_text, "PACKED", "1")
+    monkeypatch.setattr(product_text, "_BYTES", f"{product_text._BYTES}{_FUNCTIONS}")
+    sizes = (3, 9, 7)
+    cascade = cascade_of(sizes, left, right)
+    inputs = extremes(cascade)
+    found = run(cascade, Schedule(tuple(steps(sizes, "dot_product"))), inputs)["Z"]
     np.testing.assert_array_equal(found, inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
 
 

@@ -2,7 +2,8 @@
 
 The compiler's preprocessor says which instructions it may use, so that one text is right everywhere. On x86 ``vpdpbusd`` adds up four
 products of unsigned by signed bytes (Intel SDM, volume 2, VPDPBUSD). Where both factors are signed, ``a * b = (a + 128) * b - 128 * b``:
-the sums of ``b`` are taken beside the products, once for all rows. Without it ``pmaddwd`` adds up pairs of products of 16 bits, exactly.
+the sums of ``b`` are taken beside the products, once for all rows. Other devices may have ``cl_khr_integer_dot_product``, whose packed
+functions take either sign. Without both ``pmaddwd`` adds up pairs of products of 16 bits, exactly.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from ..kernel.operations import PRODUCT, VectorOperation
 
 FOUR = 4
 _SUFFIXES = {4: "128", 8: "256", 16: "512"}
-DOT_INSTRUCTIONS = {"AVX-512 VNNI": "defined(__AVX512VNNI__) && defined(__AVX512VL__)", "AVX-VNNI": "defined(__AVXVNNI__)"}
-"""What has the instruction -> when a compiler takes it."""
-_SHORT = " || ".join(f"({condition})" for condition in DOT_INSTRUCTIONS.values())
-_VNNI = {4: _SHORT, 8: _SHORT, 16: "defined(__AVX512VNNI__)"}
+_BUILTINS = {
+    "AVX-512 VNNI": "defined(__clang__) && defined(__AVX512VNNI__) && defined(__AVX512VL__)",
+    "AVX-VNNI": "defined(__clang__) && defined(__AVXVNNI__)",
+}
+PACKED = "defined(cl_khr_integer_dot_product)"
+DOT_INSTRUCTIONS = {**_BUILTINS, "cl_khr_integer_dot_product": PACKED}
+"""What has the instruction -> when a compiler takes it; the first that it takes is used."""
+_SHORT = " || ".join(f"({condition})" for condition in _BUILTINS.values())
+_VNNI = {4: _SHORT, 8: _SHORT, 16: "defined(__clang__) && defined(__AVX512VNNI__)"}
 """Lanes -> when the compiler has the instruction."""
 _PAIRS = {4: "defined(__SSE2__)", 8: "defined(__AVX2__)"}
 _SIGN = "0x80808080"
@@ -166,17 +172,32 @@ def _dots(left: str, right: str, lanes: int) -> str:
 #define sums_{name}(sum, y) (({vector})(sums_{half}((sum).lo, (y).lo), sums_{half}((sum).hi, (y).hi)))
 #define dots_{name}(sum, x, y) (({vector})(dots_{half}((sum).lo, (x).lo, (y).lo), dots_{half}((sum).hi, (x).hi, (y).hi)))"""
     else:
-        otherwise = _by_pairs(left, right, lanes)
+        otherwise = f"""#if {PACKED}
+{_by_packed_words(left, right, lanes)}
+#else
+{_by_pairs(left, right, lanes)}
+#endif"""
     if lanes not in _VNNI:
         return otherwise
     return f"""
-#if defined(__clang__) && ({_VNNI[lanes]})
+#if {_VNNI[lanes]}
 #define offset_{name} {offset}
 static inline {vector} sums_{name}({vector} sum, {vector} y) {{ return {sums}; }}
 static inline {vector} dots_{name}({vector} sum, {vector} x, {vector} y) {{ return {by_bytes}; }}
 #else
 {otherwise}
 #endif"""
+
+
+def _by_packed_words(left: str, right: str, lanes: int) -> str:
+    """Four products of bytes by a function of the extension (OpenCL C, section 6.15.21), a lane at a time."""
+    vector, name = f"int{lanes}", f"{left}_{right}_int{lanes}"
+    signs = "".join("u" if kind == "uchar" else "s" for kind in (left, right))
+    function = f"dot_4x8packed_{signs}_{'uint' if signs == 'uu' else 'int'}"
+    words = ", ".join(f"(int){function}(as_uint((x).s{k:x}), as_uint((y).s{k:x}))" for k in range(lanes))
+    return f"""#define offset_{name} 0
+#define sums_{name}(sum, y) (sum)
+static inline {vector} dots_{name}({vector} sum, {vector} x, {vector} y) {{ return sum + ({vector})({words}); }}"""
 
 
 def _by_pairs(left: str, right: str, lanes: int) -> str:
