@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.kernel.interval import kind_of
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 
-from .. import accuracy
-from ..second_processor import DATA
-from .cases import DEVELOPED, Device
+from .cases import DEVELOPED, HELD_OUT, JUDGED, Device
 from .measuring import seconds
 
 FEWEST = 10
@@ -38,31 +34,13 @@ class Residual:
 
 
 def residuals(device: Device) -> list[Residual]:
-    """Of all mappings that were measured for the workloads that the model was developed on."""
-    found = [*_first(), *_second()]
-    for case in DEVELOPED:
+    """Of all mappings that were measured on a processor."""
+    found = []
+    for case in (*DEVELOPED, *JUDGED, *HELD_OUT):
         samples = device.samples(case)
         specs = device.mapped(case) if samples else []
         found += _of((device.name, case), ((specs[number], seconds(runs)) for number, runs in samples.items()))
     return found
-
-
-def _first() -> Iterator[Residual]:
-    for case in accuracy.CASES:
-        done = accuracy.known(case)
-        measured = {key: one for key, passes in done.items() if (one := accuracy.judged(passes)).outcome == "ok"}
-        pairs = [(spec, measured[key].seconds) for key, spec in case.mappings(3).items() if key in measured]
-        yield from _of(("EPYC", case.name), pairs)
-
-
-def _second() -> Iterator[Residual]:
-    pairs: dict[str, list[tuple[Spec, float]]] = {}
-    for line in (DATA / "mappings.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        spec = ff.loads((DATA / f"{row['case']}.yaml").read_text() + (DATA / "device.yaml").read_text() + row["mapping"])
-        pairs.setdefault(row["case"], []).append((spec, row["seconds"]))
-    for case, some in pairs.items():
-        yield from _of(("Xeon, 8 lanes", case), some)
 
 
 def _of(workload: tuple[str, str], pairs: Iterable[tuple[Spec, float]]) -> Iterator[Residual]:

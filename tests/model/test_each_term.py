@@ -106,6 +106,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
     "first_cache_sets": (far_rows(32), 64, 1),
+    "written_out_operations": (columns(64, 4), 0, 150),
     "surprising_lines": (with_variables(elementwise("2 * A[m, n]", 4096, 2048), unforeseen_memory_seconds=1e-7), 8, 1),
 }
 """Figure -> a kernel whose time it changes, and two values."""

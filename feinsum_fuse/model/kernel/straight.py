@@ -116,11 +116,19 @@ class Straight:
             ahead = 1 + self.machine.figure("lookahead_operations") / max(1.0, self.operations * self.block.trips * self._continued)
             once = max(once, chained * self.block.trips / ahead)
         once = max(once, self._around)
-        if self.block.is_loop:
+        if self.block.is_loop and not self._is_written_out:
             once += 2 * self.machine.seconds("issue")
             if self.block.trips > 1:
                 once += self.machine.seconds("mispredict") * min(1.0, self.block.trips / 32)
         return once * self.block.entries
+
+    @property
+    def _is_written_out(self) -> bool:
+        """Whether compilers leave nothing of the loop but its iterations, one after another: it is short, and always as long."""
+        loop = self.block.loop
+        if loop is None or loop.limits or loop.extent is None:
+            return False
+        return loop.extent * self.operations <= self.machine.figure("written_out_operations")
 
     @property
     def iteration(self) -> float:
