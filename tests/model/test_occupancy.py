@@ -9,9 +9,11 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
+from feinsum_fuse.model.kernel.basic_blocks import blocks
 from feinsum_fuse.model.kernel.kernel_time import KernelTime, kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.kernel.occupancy import Occupancy
+from feinsum_fuse.schedule.target import ANY_GPU
 
 DEVICE = """
 arch:
@@ -110,6 +112,33 @@ def test_neighbours_share_lines() -> None:
     along, down = (timed(moved("Z[m, n] = A[m, n]", lane)).seconds for lane in ("n", "m"))
     turned = timed(moved("Z[n, m] = A[m, n]", "n")).seconds
     assert down > 3 * along and along < turned < down
+
+
+def test_scattered_lines_cost_what_the_probe_measured() -> None:
+    """A unit that reads 1e6 lines a second: 64 of them 6.4e7, in place of 1e12 bytes in lines of 128."""
+    text = moved("Z[m, n] = A[m, n]", "m")
+    spec = ff.loads(DEVICE.replace("ITEMS", "2048").replace("ALONE", "1e15").replace("line_bytes: 128", "line_bytes: 128, strided_lines_Main: 1e6") + text)
+    machine = Machine.of(spec)
+    assert machine is not None
+    lines = 2 * 4096 * 4096 * 62 / 64  # of 64 elements on 64 lines two would be enough, for reading and for writing
+    assert lines / 6.4e7 <= kernel_time(spec, machine).seconds <= 2 * lines / 6.4e7
+    assert timed(text).seconds < kernel_time(spec, machine).seconds / 5
+
+
+def test_vectors_of_neighbouring_work_items_share_lines() -> None:
+    """Four neighbours each, moved as a vector: no line is touched twice, and no more of them than by single elements."""
+    text = moved("Z[m, n] = A[m, n]", "n")
+    pieces = text.replace("{rank_variable: n, tile_shape: 64}", "{rank_variable: n, tile_shape: 256}").replace(
+        "{rank_variable: n, tile_shape: 1, component: Lane, name: lane}", "{rank_variable: n, tile_shape: 4, component: Lane, name: lane}\n  - !Temporal {rank_variable: n, tile_shape: 1}"
+    )
+    spec = ff.loads(DEVICE.replace("ITEMS", "2048").replace("ALONE", "1e15") + pieces)
+    machine = Machine.of(spec)
+    assert machine is not None
+    nest = ff.lower(spec, target=ANY_GPU).nest(ff.cascade(spec).kernel())
+    assert "vector" in {loop.binding for loop in nest.loops.values()}
+    found = Occupancy.of(nest, nest.body, 4096, machine)
+    assert found is not None
+    assert sum(found.scattered(nest, block, machine) for block in blocks(nest, nest.body)) == 0
 
 
 def test_few_loads_under_way_leave_memory_idle() -> None:

@@ -198,7 +198,9 @@ class _Timing:
         if len(self.machine.levels) > 1 and found:
             nearest = self.machine.levels[1]
             lines = items.scattered(self.nest, block, self.machine)
-            found[nearest.name] += lines * self.machine.figure("line_bytes") / nearest.read * share
+            # Of the probe the work-items of one unit touch a line each.
+            each = max(self.machine.figure("line_bytes") / nearest.read, 1 / nearest.strided)
+            found[nearest.name] += lines * each * share
         return found
 
 
