@@ -252,3 +252,16 @@ def test_groups_are_shorter_where_cores_would_wait_for_one_another(rows: int, un
     target = replace(ANY_DEVICE, units=units, group_parts=parts)
     found = {c.name: c.usual for c in Family(default_space(cascade, target=target), target).choices()}
     assert found["tile of Z"] == tile
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "rows"),
+    [
+        ("Z[b, m, n] = A[b, m, k] * B[b, k, n]", {"B": 40960, "M": 8, "N": 8, "K": 8}, "b"),  # A and B are large, and each group has its own
+        ("Z[a, b, c] = A[e, a] * B[e, b, c]", {"A": 44, "B": 44, "C": 2000, "E": 44}, "c"),  # not a: every group would read all of B
+        ("Z[a, b, c] = A[e, a] * B[e, b, c]", {"A": 44, "B": 44, "C": 44, "E": 44}, "a"),  # B lies in each core's cache
+    ],
+)
+def test_groups_do_not_all_read_what_is_large(line: str, sizes: dict[str, int], rows: str) -> None:
+    found = {c.name: c.usual for c in Family(default_space(ff.cascade([line], sizes=sizes))).choices()}
+    assert found["rows of Z"] == {"Z": rows}
