@@ -257,7 +257,7 @@ def test_groups_are_shorter_where_cores_would_wait_for_one_another(rows: int, un
 @pytest.mark.parametrize(
     ("line", "sizes", "rows"),
     [
-        ("Z[b, m, n] = A[b, m, k] * B[b, k, n]", {"B": 40960, "M": 8, "N": 8, "K": 8}, "b"),  # A and B are large, and each group has its own
+        ("Z[b, m, n] = A[b, m, k] * B[b, k, n]", {"B": 40960, "M": 8, "N": 8, "K": 8}, "b"),  # each group has its own part of both
         ("Z[a, b, c] = A[e, a] * B[e, b, c]", {"A": 44, "B": 44, "C": 2000, "E": 44}, "c"),  # not a: every group would read all of B
         ("Z[a, b, c] = A[e, a] * B[e, b, c]", {"A": 44, "B": 44, "C": 44, "E": 44}, "a"),  # B lies in each core's cache
     ],
