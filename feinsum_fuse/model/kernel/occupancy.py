@@ -93,11 +93,10 @@ def _scattered(nest: Nest, block: BasicBlock, line: CodeLine, line_bytes: int) -
         if not step:
             continue
         source = nest.tiles.get(place.source) or nest.sources[place.source]
-        size = np.dtype(source.dtype).itemsize
-        if line.lane and stride(nest, place, line.lane.name) == 1:
-            # A work-item takes as many neighbours at once as it has lanes.
-            size, step = size * (line.lane.extent or 1), step / (line.lane.extent or 1)
+        # With lanes a work-item takes as many neighbours at once.
+        taken = (line.lane.extent or 1) if line.lane and stride(nest, place, line.lane.name) == 1 else 1
+        size = np.dtype(source.dtype).itemsize * taken
         least = -(-inner.extent * size // line_bytes)
-        touched = min(inner.extent, -(-inner.extent * size * abs(step) // line_bytes))
+        touched = min(inner.extent, -(-inner.extent * size * abs(step) / taken // line_bytes))
         total += runs * (touched - least)
     return total
