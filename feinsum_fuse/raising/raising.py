@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..arguments import NOTHING, checked, instance
 from ..cascades.cascade import Cascade
 from ..cascades.kernel.tags import CascadeTag
+from ..codegen.generation import executable
 from ..errors import Error, MatchError, SpecWarning
 from ..formats.reading.building import spec as spec_of
 from ..formats.spec import Spec
@@ -38,6 +39,7 @@ TRIES = 64
 def raise_mapping(kernel: lp.TranslationUnit, onto: Spec | None = None, *, target: Target = ANY_DEVICE) -> Spec:
     """The Spec whose LoopTree a scheduled kernel is: ``ff.lower`` of it gives the same kernel.
 
+    The same kernel is the same nest, or the same OpenCL text of one whose parts stand in another order.
     ``kernel``: what :meth:`~feinsum_fuse.schedule.schedule.Schedule.apply` made of ``cascade.kernel()``, such as ``program.kernel``; or a
     kernel of somebody else's that ``ff.match`` recognises once its cut loops are joined: its tree has its loops, in loopy's order, and
     all that it reads and writes in main memory.
@@ -60,7 +62,7 @@ def raise_mapping(kernel: lp.TranslationUnit, onto: Spec | None = None, *, targe
             raise MatchError(f"The kernel {found.name} was not made from a cascade, and does not say what it computes.", hint=_HINT)
         given = origin.cascade
         cascade = Cascade(given.einsums, given.tensors, given.outputs, given.rewritings)
-        return Raising(carried.nest, carried.final, cascade, machinery, target).spec()
+        return Raising(carried.nest, carried.final, kernel, cascade, machinery, target).spec()
 
 
 _HINT = "Raise program.kernel, or the kernel before the schedule was applied."
@@ -90,23 +92,34 @@ class Raising:
 
     nest: Nest
     final: Nest
+    kernel: lp.TranslationUnit
     cascade: Cascade
     machinery: Machinery
     target: Target
 
     def spec(self) -> Spec:
-        """The first tree that lowers to this nest. A nest does not say where loops over work-items stood that lowering moved inwards."""
+        """The first tree that lowers to this nest, else to one of the same OpenCL text: what does not depend on one another may stand in
+        another order. A nest does not say where loops over work-items stood that lowering moved inwards.
+        """
         reasons: list[str] = []
+        near: dict[tuple[str, ...], Spec] = {}
         for hoists in islice(ways_out(paths_of(self.nest, self.cascade)), TRIES):
             try:
                 spec, remade = self._at(hoists)
             except Error as error:
                 reasons.append(error.message)
                 continue
-            difference = next(_differences(self.final, remade), None)
-            if difference is None:
+            differences = tuple(_differences(self.final, remade))
+            if not differences:
                 return spec
-            reasons.append(f"the nearest tree lowers to another kernel, which has {difference}")
+            near.setdefault(differences, spec)
+            reasons.append(f"the nearest tree lowers to another kernel, which has {differences[0]}")
+        wanted = executable(self.kernel).source if near else ""
+        for spec in near.values():
+            again = Lowering(spec, self.cascade.outputs)
+            with Stage("lowering", None) as stage:
+                if executable(again.schedule(self.target, stage).apply(self.cascade.kernel())).source == wanted:
+                    return spec
         raise MatchError(f"No LoopTree is known that lowers to this kernel: {reasons[0]}.")
 
     def _at(self, hoists: Hoists) -> tuple[Spec, Nest]:

@@ -30,7 +30,7 @@ SLOW_EXAMPLES = [
     ("perceptron", "mapping_fused"),
     ("three_matmuls", "mapping_unfused"),
 ]
-REFUSED = 0.06
+REFUSED = 0.05
 """At most this part of random trees, which hold every node in every memory, does not come back."""
 
 
@@ -77,7 +77,8 @@ def test_random_trees_come_back() -> None:
         except MatchError:
             refused += 1
             continue
-        assert str(made(raised)) == str(kernel), tree
+        again = made(raised)
+        assert str(again) == str(kernel) or executable(again).source == executable(kernel).source, tree
     assert refused <= REFUSED * len(trees)
 
 
