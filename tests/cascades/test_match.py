@@ -134,7 +134,7 @@ REFUSED: dict[str, tuple[str | list[str], str, str, str]] = {
         ARGUMENTS,
         "cosh",
     ),
-    "elements divided with remainder": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k) // B_(k,n))", ARGUMENTS, "for loops only"),
+    "elements divided with remainder": (MATMUL, RULES + "C[m,n] = sum(k, A_(m,k) // B_(k,n))", ARGUMENTS, "only loops may be divided so"),
     "a function whose name begins as another's": (
         MATMUL,
         RULES + "C[m,n] = sum(k, max_norm(0.5, A_(m,k)*B_(k,n)))",

@@ -21,10 +21,8 @@ from tests.conftest import ROOT
 from tests.pages.documents import Elements
 from tests.pages.hostile import NAMES
 from tests.pages.test_report import matvecs
-from tests.sweeps import SLOW
 
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
-QUICK = "is_fusion_worth_it"
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +91,6 @@ def test_long_tables_are_cut_and_say_so(spec: Spec) -> None:
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 def test_an_example_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if file.stem != QUICK and not SLOW:
-        pytest.skip("runs with FEINSUM_FUSE_SLOW=1")
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     monkeypatch.setenv("FEINSUM_FUSE_DATABASE", str(tmp_path / "facts.sqlite3"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
