@@ -14,7 +14,7 @@ sys.path.insert(0, str(DOC.parent))
 
 from benchmarks.suite.__main__ import DATA, ratios  # noqa: E402
 
-RESULTS = DATA / "portable-computing-language-pthread-amd-epyc-2" / "3"
+RESULTS = DATA / "portable-computing-language-pthread-amd-epyc-2" / "4"
 SHOWN = {
     "square": "square product",
     "tall": "tall product",

@@ -96,6 +96,12 @@ class Omissions:
         )
 
 
+def least_operations(problem: Problem) -> Array:
+    """Least energy and latency, each on its own, of what the operations of all Einsums cost alone."""
+    least = [np.min([_of_operations(t) * t.n_instances for t in own], axis=0) for own in problem.tables if own]
+    return np.asarray(np.sum(least, axis=0)) if least else np.zeros(2)
+
+
 def _of_fills(tables: Tables) -> Array:
     """The least of one instance of an Einsum if every holder is filled once, whatever its tiles."""
     return np.asarray(tables.space.chain.least.min(axis=0))

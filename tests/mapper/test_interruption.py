@@ -95,6 +95,19 @@ def test_the_clock_is_read_while_choices_are_listed(arguments: dict[str, Any]) -
         listed.tables  # noqa: B018
 
 
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_operations_are_a_floor_before_memories_are_looked_at(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+    """Choices are listed, and no Einsum has its own floor yet."""
+
+    def late(*_: object) -> None:
+        raise LateError("late")
+
+    whole = ff.search(CHAIN, objective)  # type: ignore[arg-type]
+    monkeypatch.setattr("feinsum_fuse.mapper.problem.make_floors", late)
+    part = ff.search(CHAIN, objective)  # type: ignore[arg-type]
+    assert 0 < part.floor <= whole.value <= part.value and not part.proved
+
+
 def test_the_clock_is_read_while_rows_are_compared() -> None:
     def late() -> None:
         raise LateError("late")

@@ -12,7 +12,7 @@ import numpy as np
 from ..enumeration.pareto import SLACK
 from ..errors import LateError, NoMappingError, UnprovedError
 from ..infeasibility import infeasible
-from ..omissions import Omissions
+from ..omissions import Omissions, least_operations
 from ..options import Objective
 from ..problem import Counted, Problem
 from ..result import Found, SearchStage, value_of
@@ -80,10 +80,13 @@ class Optimum:
             raise NoMappingError(infeasible(self.problem))
 
     def _stages(self, fused: int) -> None:
+        if "floor" not in self.session.options.without:
+            # Known as soon as choices are listed; what memories add takes longer.
+            self.floor = self.goal.value(least_operations(self.problem))
         floors = self.problem.floors.total
         if np.isinf(floors).any():
             raise NoMappingError(infeasible(self.problem))
-        self.floor = self.goal.value(floors)
+        self.floor = max(self.floor, self.goal.value(floors))
         self._report("floor")
         options = self.session.options
         enough = (1 + SLACK) * (1 + options.tolerance)
