@@ -93,18 +93,21 @@ class Branch:
         found = list(self.segment.rows)
         if not found or not self.plan.groups:
             return {}
-        # Rows whose intermediates fit a core's cache come first, then those for which groups read less again; else the order stays.
-        found.sort(key=lambda rows: (not self.segment.fits(rows, self.plan.budget), self._read_again(rows)))
+        # Rows whose intermediates fit a core's cache come first, then those for which groups read less again from memory, and much less
+        # from that cache; else the order stays.
+        near, far = self.plan.target.nearest_cache_bytes, self.plan.target.core_cache_bytes
+        again = [(self._read_again(rows, far), self._read_again(rows, near) // 2) for rows in found]
+        order = sorted(range(len(found)), key=lambda k: (not self.segment.fits(found[k], self.plan.budget), *again[k]))
+        found = [found[k] for k in order]
         if self.plan.components.on_items:
             # What lies together is for the work-items of a group, each of which would have a row of its own.
             found.sort(key=lambda rows: any(is_contiguous(e.output, rows[e.name]) for e in self.segment.einsums if e.output.indices))
         return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
 
-    def _read_again(self, rows: Rows) -> int:
-        """In powers of two, how many times a core's own cache is filled by what every group of these rows reads of large operands."""
+    def _read_again(self, rows: Rows, cache: int) -> int:
+        """In powers of two, how many times a cache of so many bytes is filled by what every group of these rows reads of large operands."""
         every = {a.tensor for e in self.segment.einsums for a in e.operands if a.tensor not in self.segment.written}
         own = {a.tensor for e in self.segment.einsums for a in e.operands if rows[e.name] in a.variables}
-        cache = self.plan.target.core_cache_bytes
         large = [size for tensor in every - own if (size := self.segment.around.tensor_bytes(tensor)) > cache]
         return (sum(large) // cache).bit_length()
 

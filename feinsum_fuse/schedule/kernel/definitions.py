@@ -8,14 +8,12 @@ from ...formats.language.functions import FUNCTIONS, Function
 from ..intrinsics.product_text import ProductShape, product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import LANES, SHORTEST, WIDEST, VectorOperation
+from .operations import HALVED_BYTES, LANES, SHORTEST, WIDEST, VectorOperation
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
 _OPERATORS = {"ge": ">=", "gt": ">", "eq": "==", "ne": "!="}
 
-HALVED_BYTES = 64
-"""Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
 _MAKERS = frozenset({"splat", "vconvert", "vwiden", "vload_global", "vload_local", "vload_private"})
 _WHOLE = "static inline {0} whole_{0}({0} value) {{ return value; }}"
 """A function that takes a vector and is inlined makes the compiler keep such vectors whole in the kernel."""

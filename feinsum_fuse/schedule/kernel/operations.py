@@ -18,6 +18,8 @@ C_TYPES = {
 _TYPES = {c: name for name, c in C_TYPES.items()}
 LANES = (2, 4, 8, 16)
 WIDEST = LANES[-1]
+HALVED_BYTES = 64
+"""Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
 BLOCK = "vstoreblock"
 """Begins the names of operations that move a block. They take the first elements where it goes and comes from, how far rows lie apart in
 both arrays, and the numbers of rows and columns."""
