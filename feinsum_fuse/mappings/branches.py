@@ -406,13 +406,17 @@ class OwnLoops:
         return self.branch.plan.target.load_cost * (vectors + down) / (vectors * down) + (CUT / -(-length // down) if length % down else 0)
 
     def _cost(self, vectors: int, along: str, second: str | None) -> tuple[float, int]:
-        """Multiply-adds of an iteration of the reductions, in vectors, those beyond the end and what costs beside them included."""
-        tiles = -(-self.tiles[along] // (vectors * self.width))
-        beside = self._beside(vectors, self._usual_down(vectors, second), second) if second is not None else 0.0
+        """What an iteration of the reductions costs, in multiply-adds of whole vectors, with what is loaded beside them."""
+        down = self._usual_down(vectors, second) if second is not None else 1
+        whole, rest = divmod(-(-self.tiles[along] // self.width), vectors)
+        if self.components.on_items and rest:
+            whole, rest = whole + 1, 0  # a tile's columns beyond the end are under a condition; of vectors it has only those that there are
+        tiles = [(vectors, whole), (rest, 1)] if rest else [(vectors, whole)]
+        cost = sum(n * count * (1 + (self._beside(n, down, second) if second is not None else 0)) for n, count in tiles)
         # As many loads with fewer vectors are fewer bytes, as long as the tile's rows stay near until all vectors have used them.
-        rows = self._row_bytes(second) * self._usual_down(vectors, second) if second is not None else 0
+        rows = self._row_bytes(second) * down if second is not None else 0
         near = 0 < rows <= self.branch.plan.target.nearest_cache_bytes
-        return tiles * vectors * (1 + beside), vectors if near else 2 * MOST_VECTORS - vectors
+        return cost, vectors if near else 2 * MOST_VECTORS - vectors
 
     def _row_bytes(self, second: str) -> int:
         """Bytes of the operands that go with one row of a register tile, over all reductions."""

@@ -66,7 +66,7 @@ class Figures(Mapping[Any, float]):
     def totals(self, kind: str) -> dict[str | None, float]:
         """Name on an axis -> the sum over all of its entries; :class:`ModelError` for an axis that there is not."""
         axes = [name for name, _ in self.axes]
-        if kind not in axes:
+        if not isinstance(kind, str) or kind not in axes:
             raise ModelError(f"There is no axis {described(kind)}.", hint=f"There are {', '.join(axes)}.")
         place = axes.index(kind)
         values: dict[str | None, list[float]] = {}

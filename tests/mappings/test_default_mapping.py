@@ -259,7 +259,8 @@ def test_groups_are_shorter_where_cores_would_wait_for_one_another(rows: int, un
     [
         ("Z[b, m, n] = A[b, m, k] * B[b, k, n]", {"B": 40960, "M": 8, "N": 8, "K": 8}, "b"),  # each group has its own part of both
         ("Z[a, b, c] = A[e, a] * B[e, b, c]", {"A": 44, "B": 44, "C": 2000, "E": 44}, "c"),  # not a: every group would read all of B
-        ("Z[a, b, c] = A[e, a] * B[e, b, c]", {"A": 44, "B": 44, "C": 44, "E": 44}, "a"),  # B lies in each core's cache
+        ("Z[a, b, c] = A[e, a] * B[e, b, c]", {"A": 44, "B": 44, "C": 44, "E": 44}, "b"),  # B lies in each core's cache, not in the nearest
+        ("Z[a, b, c] = A[e, a] * B[e, b, c]", {"A": 44, "B": 20, "C": 20, "E": 20}, "a"),  # B lies in the nearest cache
     ],
 )
 def test_groups_do_not_all_read_what_is_large(line: str, sizes: dict[str, int], rows: str) -> None:
