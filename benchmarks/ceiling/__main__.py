@@ -9,8 +9,10 @@ loop of each hand-written kernel and of ours consists of.
 from __future__ import annotations
 
 import os
+import sys
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+if "--clock" not in sys.argv:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import math
@@ -34,6 +36,7 @@ from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
 
+from ..suite.__main__ import peers
 from .cases import CASES, Case
 from .mixes import inner_loop
 
@@ -59,7 +62,8 @@ def hand_written(case: Case, program: Program) -> HandWritten:
     """The kernels of a case, bound to the program's inputs and to an output of their own, after their result was checked."""
     source = (HERE / "vectors.h").read_text() + (HERE / f"{case.name}.cl").read_text()
     given = tuple(Argument(a.name, a.dtype, a.shape, a.role) for a in program.executable.arguments if a.role != "temporary")
-    executable = Executable(source, ("-cl-mad-enable",), (*given, *case.scratch), case.launches)
+    options = ("-cl-mad-enable", *(f"-D{name}={value}" for name, value in case.defines.items()))
+    executable = Executable(source, options, (*given, *case.scratch), case.launches)
     queue = queue_of(program.device)
     loaded = Loaded(executable, queue.context)
     values: dict[str, Value] = {a.name: loaded.buffer(a.name, padding=64) for a in executable.arguments}
@@ -83,46 +87,54 @@ def plain_program(case: Case, device: cl.Device) -> Program:
     return ff.compile(family.spec.replace(mapping=family.mapping(Given({"sums": False}))), device)
 
 
-def core_seconds(subjects: dict[str, Callable[[], object]], samples: int) -> dict[str, list[float]]:
-    """Seconds of all cores that one call takes, sampled in turns."""
+Clock = Callable[[], float]
+
+
+def call_seconds(subjects: dict[str, Callable[[], object]], samples: int, clock: Clock) -> dict[str, list[float]]:
+    """Seconds that one call takes, sampled in turns."""
     runs = {}
     for name, call in subjects.items():
         call()
-        start = time.process_time()
+        start = clock()
         call()
-        runs[name] = max(1, math.ceil(SAMPLE / max(time.process_time() - start, 1e-6)))
+        runs[name] = max(1, math.ceil(SAMPLE / max(clock() - start, 1e-6)))
     found: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(samples):
         for name, call in subjects.items():
             call()  # with the caches as it leaves them
-            start = time.process_time()
+            start = clock()
             for _ in range(runs[name]):
                 call()
-            found[name].append((time.process_time() - start) / runs[name])
+            found[name].append((clock() - start) / runs[name])
     return found
 
 
-def measured(case: Case, device: cl.Device, samples: int, *, mix: bool) -> str:
+def measured(case: Case, device: cl.Device, samples: int, clock: Clock, *, mix: bool) -> str:
     """A row of the table."""
     program = ff.compile(ff.spec(ff.cascade(case.einsums, sizes=case.sizes)), device)
+    inputs = program.example.inputs
     bound, plain = BoundProgram(program), BoundProgram(plain_program(case, device))
     subjects: dict[str, Callable[[], object]] = {"ours": lambda: bound.run(1), "plain": lambda: plain.run(1)}
     if case.launches:
         subjects["hand"] = hand = hand_written(case, program)
     if case.peer is not None:
-        subjects["NumPy"] = case.peer(program.example.inputs)
-    seconds = core_seconds(subjects, samples)
+        subjects["NumPy"] = case.peer(inputs)
+    if case.peers is not None and clock is time.perf_counter:
+        subjects |= peers(case.peers, inputs)
+    seconds = call_seconds(subjects, samples, clock)
     middle = {name: statistics.median(times) for name, times in seconds.items()}
+    peer = min(middle.keys() - {"hand", "ours", "plain"}, key=lambda name: middle[name], default="none")
     cells = []
-    for name in ("hand", "ours", "plain", "NumPy"):
+    for name in ("hand", "ours", "plain", peer):
         if name not in middle:
             cells.append(f"{'':22}")
             continue
         low, _, high = statistics.quantiles(seconds[name], n=4)
         cells.append(f"{middle[name] * 1e3:9.3f} +- {(high - low) / middle[name]:4.0%} {case.operations / middle[name] * 1e-9:6.1f}")
     to_hand = f"{middle['hand'] / middle['ours']:6.2f}" if "hand" in middle else f"{'':6}"
-    to_peer = f"{middle['NumPy'] / middle['ours']:6.2f}" if "NumPy" in middle else f"{'':6}"
-    row = f"{case.name:16}{'  '.join(cells)}  {to_hand}  {to_peer}  {case.unit} a core"
+    to_peer = f"{middle[peer] / middle['ours']:6.2f}" if peer in middle else f"{'':6}"
+    unit = case.unit if clock is time.perf_counter else f"{case.unit} a core"
+    row = f"{case.name:16}{'  '.join(cells)}  {to_hand}  {to_peer}  {peer:13} {unit}"
     if mix:
         texts = {"ours": (program.executable.source, program.executable.options)}
         if case.launches:
@@ -138,15 +150,17 @@ def main() -> None:
     parser.add_argument("--device", default=None)
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--mix", action="store_true", help="the instructions of the inner loops (PoCL, and objdump)")
+    parser.add_argument("--clock", action="store_true", help="seconds on the wall, on an idle machine")
     given = parser.parse_intermixed_args()
     device = find_device(given.device)
-    print(f"{device.name}; medians of core milliseconds, spread of the middle half, rate of one core; then ours against hand and NumPy")
-    print(f"{'':16}{'hand':>12}{'':12}{'ours':>12}{'':12}{'plain':>12}{'':12}{'NumPy':>12}{'':12}  hand   NumPy")
+    clock, of = (time.perf_counter, "") if given.clock else (time.process_time, "core ")
+    print(f"{device.name}; medians of {of}milliseconds, spread of the middle half, rate; then ours against hand and the best peer")
+    print(f"{'':16}{'hand':>12}{'':12}{'ours':>12}{'':12}{'plain':>12}{'':12}{'peer':>12}{'':12}  hand   peer")
     watch = Interference()
     for case in CASES:
         if not given.names or case.name in given.names:
             try:
-                print(measured(case, device, given.samples, mix=given.mix), flush=True)
+                print(measured(case, device, given.samples, clock, mix=given.mix), flush=True)
             except ff.Error as error:
                 print(f"{case.name:16}{error}", flush=True)
     print(f"others used {watch.share() or 0:.0%} of the processors meanwhile")

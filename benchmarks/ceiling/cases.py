@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from feinsum_fuse.codegen.executable import Argument, Launch
+
+from ..suite import cases as suite
 
 Arrays = Mapping[str, np.ndarray]
 Peer = Callable[[Arrays], Callable[[], object]]
@@ -29,10 +32,26 @@ class Case:
     scratch: tuple[Argument, ...] = ()
     """Buffers that these need besides inputs and outputs."""
     defines: Mapping[str, int] = field(default_factory=dict)
+    """What the text needs to know; of cases of the suite, the sizes."""
+    peers: suite.Case | None = None
+    """The case of the suite whose peers are timed as well."""
 
 
 def _scratch(name: str, *shape: int) -> Argument:
     return Argument(name, "float32", shape, "temporary")
+
+
+SEED = 4
+"""Of the sizes of the suite's cases."""
+
+
+def _of_suite(name: str, operations: Callable[..., float], unit: str, launch: Callable[..., tuple[Launch, ...]], **scratch: Any) -> Case:
+    """A case of the suite at the sizes of its seed, which the functions take by their ranks' names in small letters."""
+    case = next(case for case in suite.CASES if case.name == name)
+    sizes = case.sizes(SEED)
+    small = {rank.lower(): size for rank, size in sizes.items()}
+    buffers = tuple(_scratch(tensor, *shape(**small)) for tensor, shape in scratch.items())
+    return Case(name, case.lines, sizes, operations(**small), unit, None, launch(**small), buffers, sizes, case)
 
 
 def _np(function: Callable[..., object], *names: str) -> Peer:
@@ -142,5 +161,37 @@ CASES = (
         {"M": 1 << 21},
         float(1 << 21),
         "G/s",
+    ),
+    _of_suite(
+        "separable",
+        lambda o, c, p, q, r, s, **_: 2.0 * c * p * q * (r * s + o),
+        "GFLOP/s",
+        lambda p, **_: (Launch("separable", (-(-p // 2),), (1,), ("X", "D", "F", "Y")),),
+    ),
+    _of_suite(
+        "projections",
+        lambda m, n, k: 6.0 * m * n * k,
+        "GFLOP/s",
+        lambda m, n, k: (
+            Launch("pack", (3 * n // 16,), (1,), ("A", "B", "C", "packed")),
+            Launch("projections", (-(-m // 96),), (1,), ("X", "packed", "Q", "R", "S")),
+        ),
+        packed=lambda n, k, **_: (3 * n, k),
+    ),
+    _of_suite(
+        "gelu",
+        lambda m, k: 12.0 * m * k,
+        "GB/s",
+        lambda m, k: (Launch("gelu", (-(-m * k // (1 << 15)),), (1,), ("X", "R", "Y")),),
+    ),
+    _of_suite(
+        "face_mass",
+        lambda f, e, i, j: 2.0 * f * e * i * j,
+        "GFLOP/s",
+        lambda e, **_: (
+            Launch("pack", (1,), (1,), ("L", "packed")),
+            Launch("face_mass", (-(-e // 64),), (1,), ("packed", "G", "U", "D")),
+        ),
+        packed=lambda f, j, **_: (f * j, 40),
     ),
 )

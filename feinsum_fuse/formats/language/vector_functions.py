@@ -81,24 +81,25 @@ static inline VECTOR NAME(VECTOR x)
 {{
   VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff), square = x * x;
   VECTOR far = size > 4.0f ? (VECTOR)(4.0f) : size;
-  VECTOR y = 1.855690644e-4f;
-  y = y * far - 2.939574886e-3f;
-  y = y * far + 2.180523612e-2f;
-  y = y * far - 1.030372679e-1f;
-  y = y * far - 6.382257342e-1f;
-  y = y * far - 1.127040029f;
-  y = y * far - 3.537161101e-4f;{_REDUCED}{_ALWAYS_NORMAL}
-  VECTOR large = 1.0f - power;
-  VECTOR p = 7.806903159e-5f;
-  p = p * square - 7.997853099e-4f;
-  p = p * square + 5.187162198e-3f;
-  p = p * square - 2.685334720e-2f;
-  p = p * square + 1.128357872e-1f;
-  p = p * square - 3.761262596e-1f;
-  p = p * square + 1.283791661e-1f;
+  VECTOR root = 1.498488418e-4f;
+  root = root * far - 2.469727071e-3f;
+  root = root * far + 1.292584930e-2f;
+  root = root * far - 1.137353666e-2f;
+  root = root * far - 6.142636389e-2f;
+  root = root * far - 1.450605839e-1f;
+  root = root * far + 1.000834703f;
+  root = root * root;
+  root = root * root;
+  VECTOR large = 1.0f - root * root;
+  VECTOR p = -5.631664535e-4f;
+  p = p * square + 4.917618819e-3f;
+  p = p * square - 2.671138011e-2f;
+  p = p * square + 1.128018349e-1f;
+  p = p * square - 3.761232793e-1f;
+  p = p * square + 1.283791214e-1f;
   return {_SIGNED.format("size < 1.0f ? x + x * p : large")};
 }}"""
-"""Within 4 units in the last place: a polynomial below 1, 1 - exp(polynomial) above, where the exponential is below 0.16."""
+"""Within 3 units in the last place: a polynomial below 1, above it 1 less the eighth power of a polynomial, which is below 0.16."""
 
 _TURNED = """
   /* Beyond, and where there is no number, the quarters are more than what follows tells apart. Written out: PoCL compiles loops under
