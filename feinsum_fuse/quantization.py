@@ -12,6 +12,8 @@ from .errors import Error, UnsupportedTypeError
 
 GROUP = 32
 """Numbers that share a factor, unless another number is asked for."""
+INT4 = "int4"
+"""How files and tables of types say that a tensor is given in four bits: ``int4``, or ``int4/64`` for groups of 64."""
 ZERO = 8
 """The code of 0."""
 CODES = 16
@@ -36,6 +38,14 @@ def checked_group(group: object, error: type[Error] = UnsupportedTypeError) -> i
     if not isinstance(group, int | np.integer) or isinstance(group, bool) or not 2 <= group <= 1 << 16 or group % 2:
         raise error(f"groups of {described(group)} elements cannot lie two to a byte", hint="Give an even number from 2 to 65536.")
     return int(group)
+
+
+def group_of(dtype: str) -> int | None:
+    """How many numbers share a factor in tensors of this type, ``None`` for other types. Raises as :func:`checked_group`."""
+    name, slash, group = dtype.partition("/")
+    if name != INT4:
+        return None
+    return checked_group(int(group) if group.isascii() and group.isdigit() and len(group) < 9 else group) if slash else GROUP
 
 
 def quantize4(array: ArrayLike, group: int = GROUP) -> FourBits:

@@ -83,7 +83,7 @@ def hand_written(case: Case, program: Program) -> HandWritten:
 def plain_program(case: Case, device: cl.Device) -> Program:
     """The cascade as it is written, with lanes along outputs alone."""
     to = target(device)
-    family = Family(default_space(ff.cascade(case.einsums, sizes=case.sizes), target=to), to)
+    family = Family(default_space(case.cascade(), target=to), to)
     return ff.compile(family.spec.replace(mapping=family.mapping(Given({"sums": False}))), device)
 
 
@@ -111,7 +111,7 @@ def call_seconds(subjects: dict[str, Callable[[], object]], samples: int, clock:
 
 def measured(case: Case, device: cl.Device, samples: int, clock: Clock, *, mix: bool) -> str:
     """A row of the table."""
-    program = ff.compile(ff.spec(ff.cascade(case.einsums, sizes=case.sizes)), device)
+    program = ff.compile(ff.spec(case.cascade()), device)
     inputs = program.example.inputs
     bound, plain = BoundProgram(program), BoundProgram(plain_program(case, device))
     subjects: dict[str, Callable[[], object]] = {"ours": lambda: bound.run(1), "plain": lambda: plain.run(1)}

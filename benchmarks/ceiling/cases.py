@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.codegen.executable import Argument, Launch
 
 from ..suite import cases as suite
@@ -35,6 +37,13 @@ class Case:
     """What the text needs to know; of cases of the suite, the sizes."""
     peers: suite.Case | None = None
     """The case of the suite whose peers are timed as well."""
+    four_bits: str | None = None
+    """The tensor that is given in four bits."""
+
+    def cascade(self) -> Cascade:
+        """The workload."""
+        cascade = ff.cascade(self.einsums, sizes=self.sizes)
+        return cascade if self.four_bits is None else cascade.in_four_bits(self.four_bits)
 
 
 def _scratch(name: str, *shape: int) -> Argument:
@@ -79,6 +88,17 @@ CASES = (
         "GB/s",
         _np(np.matmul, "A", "B"),
         (Launch("matrix_vector", (K // 32,), (1,), ("A", "B", "Z")),),
+    ),
+    Case(
+        "four_bits",
+        ["Z[m] = W[m, k] * x[k]"],
+        {"M": K, "K": K},
+        (0.5 + 4 / 32) * K * K,
+        "GB/s",
+        None,
+        (Launch("prepare", (1,), (1,), ("x", "Y", "C")), Launch("four_bits", (K // 32,), (1,), ("W_scales", "W_packed", "Y", "C", "Z"))),
+        (_scratch("Y", K), _scratch("C", K // 8)),
+        four_bits="W",
     ),
     Case(
         "gram",

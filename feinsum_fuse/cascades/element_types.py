@@ -12,6 +12,7 @@ from ..errors import CascadeError, UnsupportedTypeError
 from ..formats.sets import resolve
 from ..formats.workload import Workload
 from ..number_types import BFLOAT16, computed_in
+from ..quantization import INT4, group_of
 
 SUPPORTED = (
     *("float16", "float32", "float64", "complex64", "complex128"),
@@ -28,6 +29,12 @@ def wraps_before(accumulate: str, stored: str) -> bool:
     return accumulate in _WRAPPING and np.dtype(stored).itemsize > np.dtype(accumulate).itemsize
 
 
+def stored(dtype: str) -> str:
+    """The canonical name of a type that a tensor may have: a supported one, or ``int4`` with the number of those that share a factor."""
+    group = group_of(dtype)
+    return checked(dtype) if group is None else f"{INT4}/{group}"
+
+
 def checked(dtype: str) -> str:
     """The canonical name of a supported element type; :class:`UnsupportedTypeError` otherwise."""
     try:
@@ -42,14 +49,15 @@ def checked(dtype: str) -> str:
 def tensor_types(workload: Workload, table: Mapping[str, str] | None) -> dict[str, str]:
     """Tensor -> element type: from the table (set expression -> type), else by width.
 
-    64 bits mean float64; 8, 16 and 32 bits mean float32, with one warning that names the tensors that were widened.
+    64 bits mean float64; 8, 16 and 32 bits mean float32, with one warning that names the tensors that were widened. Types as by
+    :func:`stored`.
     """
     types: dict[str, str] = {}
     widths: dict[str, int] = {}
     for einsum in workload.einsums:
         given = resolve(table or {}, workload, einsum.name)
         for tensor, dtype in given.items():
-            if types.setdefault(tensor, checked(dtype)) != checked(dtype):
+            if types.setdefault(tensor, stored(dtype)) != stored(dtype):
                 raise CascadeError(f"tensor {tensor} has the element type {types[tensor]} in one Einsum and {dtype} in {einsum.name}")
         widths |= {access.name: access.bits_per_value for access in einsum.tensor_accesses}
     widened = []

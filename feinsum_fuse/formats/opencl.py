@@ -86,7 +86,8 @@ def level_of(fanout: str) -> str:
 class OpenCL:
     """Bindings of memories and fanouts, and the element types that run.
 
-    ``fanouts`` keys are ``Component`` or ``Component.Dimension``; ``dtypes`` and ``accumulate`` map set expressions to NumPy type names.
+    ``fanouts`` keys are ``Component`` or ``Component.Dimension``; ``dtypes`` and ``accumulate`` map set expressions to NumPy type names;
+    ``dtypes`` may say ``int4``, or ``int4/64`` for groups of 64, for inputs that are given in four bits.
     """
 
     memories: constantdict[str, MemoryKind] = field(default_factory=constantdict)

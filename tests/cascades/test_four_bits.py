@@ -83,3 +83,41 @@ def test_groups_and_lengths_that_are_refused() -> None:
         cascade.in_four_bits("W", 3)
     with pytest.raises(ff.CascadeError, match="last axis is to have a known length"):
         ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 4, "K": "n"}).in_four_bits("W", 4)
+
+
+FILE = """
+workload:
+  rank_sizes: {M: 5, K: 24}
+  bits_per_value: {W: 4, Other: 32}
+  einsums: ["Z[m] = W[m,k] * x[k]"]
+opencl:
+  dtypes: {W: TYPE, Other: float32}
+"""
+
+
+@pytest.mark.parametrize(("dtype", "group"), [("int4", 32), ("int4/8", 8), ("int4/6", 6)])
+def test_types_in_files_and_tables(dtype: str, group: int) -> None:
+    lines, sizes = ["Z[m] = W[m,k] * x[k]"], {"M": 5, "K": 24}
+    expected = ff.cascade(lines, sizes=sizes).in_four_bits("W", group)
+    for found in (ff.cascade(ff.loads(FILE.replace("TYPE", dtype))), ff.cascade(lines, sizes=sizes, dtypes={"W": dtype})):
+        assert found.key == expected.key and found.rewritings == expected.rewritings
+
+
+def test_types_by_sets() -> None:
+    cascade = ff.cascade(["A[m] = W[m,k] * x[k]", "Z[n] = V[n,m] * A[m]"], sizes={"M": 8, "N": 3, "K": 8}, dtypes={"W | V": "int4/4"})
+    assert cascade.inputs == ("W_scales", "W_packed", "x", "V_scales", "V_packed")
+
+
+@pytest.mark.parametrize("dtype", ["int4/3", "int4/", "int4/-2", "int4/x", "int4/9999999999", "Int4", "int4 /4"])
+def test_types_that_are_refused(dtype: str) -> None:
+    with pytest.raises(ff.SpecError, match=r"opencl\.dtypes\.W: There is no element type"):
+        ff.loads(FILE.replace("TYPE", f"'{dtype}'"))
+    with pytest.raises((ff.CascadeError, ff.UnsupportedTypeError)):
+        ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 5, "K": 24}, dtypes={"W": dtype})
+
+
+def test_types_are_those_of_inputs() -> None:
+    with pytest.raises(ff.CascadeError, match="tensor Z cannot be read in four bits: it is no input"):
+        ff.cascade(ff.loads(FILE.replace("W: TYPE", "Z: int4, W: float32")))
+    with pytest.raises(ff.SpecError, match="There is no element type 'int4'"):
+        ff.loads(FILE.replace("W: TYPE", "W: float32") + "  accumulate: {Z: int4}\n")

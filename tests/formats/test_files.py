@@ -79,6 +79,15 @@ def test_different_top_keys_are_refused(tmp_path: Path) -> None:
     )
 
 
+def test_bindings_of_a_device_and_types_of_a_workload_go_together(tmp_path: Path) -> None:
+    bindings, types = "opencl: {memories: {MainMemory: global}}\n", "opencl: {dtypes: {All: float64}}\n"
+    write(tmp_path, one=MATMUL + types, two=bindings, same=types, other=types.replace("64", "32"))
+    opencl = ff.load(tmp_path / "one.yaml", tmp_path / "two.yaml", tmp_path / "same.yaml").opencl
+    assert opencl is not None and (dict(opencl.dtypes), dict(opencl.memories)) == ({"All": "float64"}, {"MainMemory": "global"})
+    with pytest.raises(ff.SpecError, match=r"other\.yaml:1:1: opencl: The top key 'opencl' is given again"):
+        ff.load(tmp_path / "one.yaml", tmp_path / "other.yaml")
+
+
 def test_includes(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -21,8 +21,10 @@ from ...formats.language.extents import iteration_space, rank_ranges
 from ...formats.language.reductions import NONE, REDUCTIONS
 from ...formats.spec import Spec, expect_spec
 from ...formats.workload import TensorAccess, Workload, WorkloadEinsum, operand_name
+from ...quantization import group_of
 from ..cascade import Cascade
 from ..element_types import accumulators, tensor_types
+from ..four_bits import InFourBits
 from ..maps import product_of, variables_in
 from ..rewriting.online import Online
 from ..rewriting.softmax import ExpandSoftmax, softmax_arguments
@@ -137,7 +139,8 @@ def cascade(
     """The Cascade of a Spec's workload, or of Einsums written as strings (or as mappings, as in a workload's ``einsums``).
 
     ``sizes``: rank -> size, for strings only; a name instead of a number makes the length symbolic. ``dtypes`` and ``accumulate``: set
-    expression -> NumPy type name, instead of the Spec's ``opencl`` key (default for strings: float32).
+    expression -> NumPy type name, instead of the Spec's ``opencl`` key (default for strings: float32). A tensor of the type ``int4``, or
+    ``int4/G`` for groups of ``G``, is read in four bits, as by :meth:`Cascade.in_four_bits`.
     Raises :class:`CascadeError` and :class:`SpecError`.
     """
     if isinstance(spec, Spec):
@@ -167,7 +170,7 @@ def _from_strings(
     symbols = {rank: SizeParam(size) if isinstance(size, str) else size for rank, size in sizes.items() if not isinstance(size, int)}
     stand_ins = {symbol: _FIRST_STAND_IN + 10**6 * k for k, symbol in enumerate(dict.fromkeys(symbols.values()))}
     numbers = {rank: stand_ins[symbols[rank]] if rank in symbols else size for rank, size in sizes.items()}
-    bits = {key: 8 * element_type(dtype, CascadeError).itemsize for key, dtype in (dtypes or {}).items()}
+    bits = {key: 4 if group_of(dtype) else 8 * element_type(dtype, CascadeError).itemsize for key, dtype in (dtypes or {}).items()}
     if not {"All", "Tensors", "Other"} & bits.keys():
         bits |= {"Other": 32} if bits else {"All": 32}
     document = {"workload": {"rank_sizes": numbers, "bits_per_value": bits, "einsums": list(einsums)}}
@@ -208,6 +211,8 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
             )
     ordered = _in_order(workload)
     types = tensor_types(workload, dtypes)
+    in_four_bits = {tensor: group for tensor, dtype in types.items() if (group := group_of(dtype)) is not None}
+    types |= dict.fromkeys(in_four_bits, "float32")
     sums = accumulators(workload, accumulate, types)
     points = {einsum.name: iteration_set(workload, einsum) for einsum in ordered}
     spaces = {einsum.name: space(workload, einsum, points[einsum.name]) for einsum in ordered}
@@ -234,6 +239,8 @@ def _from_workload(workload: Workload, dtypes: Mapping[str, str] | None, accumul
             result = Online(read.name).apply(result)
         elif softmax_arguments(read) is not None:
             result = ExpandSoftmax(read.name).apply(result)
+    for tensor, group in in_four_bits.items():
+        result = InFourBits(tensor, group).apply(result)
     return result
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ...errors import SpecError
+from ...errors import SpecError, UnsupportedTypeError
+from ...quantization import INT4, group_of
 from ..arch import Arch, Memory
 from ..language.expressions import nearest
 from ..opencl import DTYPES, FANOUT_KINDS, MEMORY_KINDS, OpenCL
@@ -30,13 +31,22 @@ def problems(tables: Tables, workload: Workload, arch: Arch | None) -> Iterator[
     yield from binding_problems(tables["memories"], tables["fanouts"], arch)
     for field in ("dtypes", "accumulate"):
         for key, name in tables[field].items():
-            if name not in DTYPES:
-                yield Misfit((field, key), f"There is no element type {name!r}.", nearest(name, DTYPES))
+            known = (*DTYPES, INT4) if field == "dtypes" else DTYPES
+            if name not in known and not (field == "dtypes" and _is_in_groups(name)):
+                yield Misfit((field, key), f"There is no element type {name!r}.", nearest(name, known))
         for einsum in workload.einsums:
             try:
                 resolve(tables[field], workload, einsum.name)
             except SpecError as error:
                 yield Misfit((field,), error.message, error.hint)
+
+
+def _is_in_groups(dtype: str) -> bool:
+    """Whether this is a type of four bits, whose groups can be."""
+    try:
+        return group_of(dtype) is not None
+    except UnsupportedTypeError:
+        return False
 
 
 def binding_problems(memories: Mapping[str, str], fanouts: Mapping[str, str], arch: Arch | None) -> Iterator[Misfit]:

@@ -6,6 +6,7 @@ import glob
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import Location, SpecError
@@ -295,6 +296,9 @@ def _united(parts: Sequence[tuple[str, Value]], top_keys: Collection[str] = ()) 
             if key not in root:
                 root[key], origin[key] = content, file
                 places[key] = value.key_offsets.get(key, (content.source, content.offset))
+            elif key == "opencl" and _go_together(root[key], content):
+                offsets = {**root[key].key_offsets, **content.key_offsets}
+                root[key] = replace(root[key], content={**_tables(root[key]), **_tables(content)}, key_offsets=offsets)
             elif root[key].plain() != content.plain():
                 source, offset = value.key_offsets.get(key, (content.source, content.offset))
                 raise SpecError(
@@ -306,6 +310,17 @@ def _united(parts: Sequence[tuple[str, Value]], top_keys: Collection[str] = ()) 
         if key not in root:
             raise SpecError(f"{parts[0][0]} has no top key {key}.", hint=nearest(key, (k for _, value in parts for k in _keys(value))))
     return Document(root, parts[0][0], places)
+
+
+def _tables(opencl: Value) -> dict[str, Value]:
+    """The tables of an ``opencl`` key."""
+    return opencl.content if isinstance(opencl.content, dict) else {}
+
+
+def _go_together(one: Value, other: Value) -> bool:
+    """Whether two ``opencl`` keys say nothing different: one may be a device's, with bindings, the other a workload's, with types."""
+    ones, others = _tables(one), _tables(other)
+    return bool(ones and others) and all(ones[name].plain() == others[name].plain() for name in ones.keys() & others.keys())
 
 
 def _keys(value: Value) -> Iterable[str]:
