@@ -52,14 +52,14 @@ class Bounds:
         return f"{head}\n\n{table(['Component', 'at least/s', 'actions'], rows, numbers=0)}"
 
 
-def bounds(spec: Spec, *, cold: bool = False) -> Bounds:
+def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None = None) -> Bounds:
     """The floor under every prediction for a workload on the levels that its mapping uses; without a mapping, the outermost memory.
 
     Each point is computed once. In the memory where a tensor lives, each Einsum that reads it reads every value once, and one that writes
     it writes every value once; each level below that holds it is filled once and read once, or written once and drained once. Work below a
     fanout spreads evenly over all instances. Caches that the model places count as levels, empty at first if ``cold``, as for
-    :func:`~feinsum_fuse.model.evaluation.predict`. Networks are left out, so that the floor lies lower than it could. Raises
-    :class:`ModelError` if the spec has no architecture.
+    :func:`~feinsum_fuse.model.evaluation.predict`. ``parts``: Einsum -> the part of its points that is computed, if not all. Networks
+    are left out, so that the floor lies lower than it could. Raises :class:`ModelError` if the spec has no architecture.
     """
     spec = place_caches(expect_spec(spec), cold=cold)
     arch = spec.arch
@@ -69,7 +69,7 @@ def bounds(spec: Spec, *, cold: bool = False) -> Bounds:
     energy = 0.0
     for einsum, compute, held in _uses(spec, arch):
         times = spec.workload.n_instances * einsum.n_instances
-        for name, action, count in _compulsory(spec, arch, einsum, compute, held):
+        for name, action, count in _compulsory(spec, arch, einsum, compute, held, (parts or {}).get(einsum.name, 1.0)):
             actions[name, action] = actions.get((name, action), 0.0) + count * times
             found = arch.component(name).action(action)
             energy += count * times * energy_per_action(arch.component(name), found) if found is not None else 0.0
@@ -100,12 +100,12 @@ def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[WorkloadEinsum, str, list[tu
 
 
 def _compulsory(
-    spec: Spec, arch: Arch, einsum: WorkloadEinsum, compute: str, held: list[tuple[str, str, bool]]
+    spec: Spec, arch: Arch, einsum: WorkloadEinsum, compute: str, held: list[tuple[str, str, bool]], part: float
 ) -> Iterator[tuple[str, str, float]]:
     """(component, action, count) that no mapping of one Einsum on these levels avoids."""
     unit = arch.component(compute)
     if not einsum.is_copy_operation:
-        yield compute, "compute", math.prod(einsum.bounds.values()) * unit.actions_scale
+        yield compute, "compute", math.prod(einsum.bounds.values()) * part * unit.actions_scale
     for name, tensor, lives in held:
         memory = localised(spec, einsum, arch.component(name))
         assert isinstance(memory, Memory)

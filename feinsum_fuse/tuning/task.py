@@ -11,9 +11,9 @@ import pyopencl as cl
 from ..cascades.cascade import Cascade
 from ..device.calibration.device_file import known_device
 from ..device.catalogue import DeviceInfo, target
+from ..device.checking.array_traffic import count_points
 from ..device.program.building import lowered
 from ..errors import Error
-from ..formats.arch import Compute
 from ..formats.spec import Spec
 from ..lowering.unscheduled import unscheduled
 from ..mappings.default_mapping import default_space
@@ -22,7 +22,10 @@ from ..model.kernel.machine import Machine
 from ..patterns.transform import Transform
 from ..progress import Hook, Progress
 from ..schedule.steps.explicate import Explicate
-from ..schedule.tree.masks import has_masks
+from ..schedule.steps.skip_steps import live_points
+from ..schedule.tree.masks import Masks, has_masks
+from ..schedule.tree.nest import Nest
+from ..schedule.tree.polyhedra import points
 from .candidate import Candidate
 from .ledger import Ledger
 from .preparation import predict_all
@@ -132,9 +135,21 @@ class TuningTask:
 
 
 def floor_of(spec: Spec) -> float:
-    """Seconds below which no mapping of a workload can be; where masks let it skip tiles, by what it reads and writes alone."""
-    assert spec.arch is not None
+    """Seconds below which no mapping of a workload can be; where masks let it skip tiles, by the points that count."""
     start = unscheduled(spec)
-    skips = has_masks(start.nest(Explicate(tuple(einsum.name for einsum in start.cascade.einsums))))
-    units = {leaf.name for leaf in spec.arch.components if isinstance(leaf, Compute)} if skips else set()
-    return max((seconds for name, seconds in bounds(spec).seconds.items() if name not in units), default=0.0)
+    nest = start.nest(Explicate(tuple(einsum.name for einsum in start.cascade.einsums)))
+    return bounds(spec, parts=_live_parts(nest) if has_masks(nest) else None).latency
+
+
+def _live_parts(nest: Nest) -> dict[str, float]:
+    """Einsum -> the part of its points whose value is no known constant, and changes what is read later or is an output."""
+    masks = Masks(nest)
+    above = {statement: loops for loops, statement in nest.points}
+    found: dict[str, float] = {}
+    for statement, live in live_points(nest, masks):
+        if statement.role in {"map", "update"}:
+            for known in masks.value(above[statement], statement).constants.values():
+                live = live - known
+            every = points(above[statement], statement.guards)
+            found[statement.einsum] = max(found.get(statement.einsum, 0.0), count_points(live) / max(1, count_points(every)))
+    return found

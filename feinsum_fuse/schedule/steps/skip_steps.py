@@ -67,7 +67,7 @@ class SkipTiles(Step):
         kept = {other.name for other in per} | {loop.name}
         everything = projected(points((*around, loop)), kept)
         live = everything & integer_set([*(o.name for o in per), loop.name], equal(Affine.variable(loop.name), 0))
-        for part in _live(nest, masks, loop):
+        for _, part in live_points(nest, masks, loop):
             live = live | projected(part, kept)
         box = everything.polyhedral_hull()
         hull = live.coalesce().remove_divs().simple_hull().align_params(box.get_space())  # neither need know every symbol of the other
@@ -88,11 +88,11 @@ class SkipTiles(Step):
                 raise ProducerConsumerError(f"{self}: {missed} of {source} would not be computed, and are needed")
 
 
-def _live(nest: Nest, masks: Masks, loop: For) -> Iterator[isl.Set]:
-    """The points under a loop, statement by statement, that change what is read later or is an output."""
-    outside = [(above, s) for above, s in nest.points if loop not in above]
+def live_points(nest: Nest, masks: Masks, loop: For | None = None) -> Iterator[tuple[Statement, isl.Set]]:
+    """The points under a loop, or of the whole nest, statement by statement, that change what is read later or is an output."""
+    outside = [(above, s) for above, s in nest.points if loop is not None and loop not in above]
     living: list[tuple[tuple[For, ...], Statement, isl.Set]] = []
-    for above, statement in reversed([(above, s) for above, s in nest.points if loop in above]):
+    for above, statement in reversed([(above, s) for above, s in nest.points if loop is None or loop in above]):
         source = statement.target.source
         target = elements(statement.target, above, statement)
         domain = points(above, statement.guards)
@@ -104,7 +104,7 @@ def _live(nest: Nest, masks: Masks, loop: For) -> Iterator[isl.Set]:
             domain = domain & wanted.apply(target.reverse())
         live = domain - masks.neutral(above, statement)
         living.append((above, statement, live))
-        yield live
+        yield statement, live
 
 
 def _reads(statement: Statement, source: str) -> Iterator[Place]:
