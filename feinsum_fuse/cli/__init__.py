@@ -1,0 +1,34 @@
+"""The command line. :func:`main` is what ``feinsum-fuse`` and ``python -m feinsum_fuse.cli`` call."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Load the command line and run it; Ctrl-C ends it with one line whatever it is at, also while it loads."""
+    kept = signal.getsignal(signal.SIGINT)
+    if kept is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+    from .__main__ import main as run
+
+    signal.signal(signal.SIGINT, kept)
+    try:
+        run()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    finally:
+        # All is said: what Python does at its exit is no one's to interrupt.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """End at once: nothing has begun yet, and an exception could not leave every module that is being loaded."""
+    os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED)

@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from feinsum_fuse.cli import main as start
+
+    start()
+
 import errno
 import io
 import os
@@ -18,6 +23,7 @@ import typer
 
 from .. import Error, __version__, cache_folder
 from ..errors import shown
+from . import INTERRUPTED
 from .console import emit, fail, note
 
 HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified OpenCL kernel, its measured time, and the model's prediction.
@@ -107,7 +113,10 @@ def main() -> None:
     if cache_folder.remark:
         note(f"warning: {cache_folder.remark}")
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:
+            note("interrupted")
+        sys.exit(code)
     except _Refusal as error:
         sys.exit(_usage(error))
     except Error as error:
@@ -136,7 +145,3 @@ def main() -> None:
 def _discard_output() -> None:
     """Nothing may be flushed at exit to a reader that is gone, or to a disk that is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-if __name__ == "__main__":
-    main()

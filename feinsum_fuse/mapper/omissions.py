@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.accelforge.terms import FULL, PARTIAL
 from ..model.quantity import Array
 from .einsum.space import EinsumSpace
 from .einsum.tile_table import EXHAUSTIVE
@@ -37,21 +36,8 @@ class Omissions:
     @property
     def structures(self) -> tuple[str, ...]:
         """Kinds of mappings that are left out, though each Einsum alone is searched with what they have."""
-        loose = any(space.rules.free for space in self._spaces)
-        found = {
-            "with even places, orders of memories that force_memory_hierarchy_order: false allows": self.problem.options.even and loose,
-            "with tile_shape, tensors held above several fused loops that take only the space of a tile below them": self.fused > 0
-            and any(space.rules.on_tiles and space.tracked for space in self._spaces),
-            "of two tensors held above a fused loop that moves both of their windows, the space that the second would save": self.fused > 0
-            and any(_two_sink(tables) for own in self.problem.tables for tables in own),
-            "with even places, tensors held right below loops in space that a network carries, in the space of a tile below more loops": (
-                self.problem.options.even and any(space.tracked and space.crossed for space in self._spaces)
-            ),
-            "with tensor_order_options, other orders of what is held around the loops that Einsums share": any(
-                _ordered(space) and _inside(space) for space in self._spaces
-            ),
-        }
-        return tuple(text for text, applies in found.items() if applies)
+        orders = "with tensor_order_options, other orders of what is held around the loops that Einsums share"
+        return (orders,) if any(_ordered(space) and _inside(space) for space in self._spaces) else ()
 
     @property
     def tiles(self) -> tuple[str, ...]:
@@ -113,19 +99,6 @@ def _of_operations(tables: Tables) -> Array:
     figures = terms.compute(terms.alone)
     units = math.prod(dimension.fanout.fanout for dimension in terms.dimensions)
     return np.array([figures[0, 0], terms.latency(figures)[0] / units])
-
-
-def _two_sink(tables: Tables) -> bool:
-    """Whether a loop that may be fused moves the windows of two tensors that a memory which may overflow holds."""
-    space = tables.space
-    held = [t for t in space.tensors if any(option[t] >> m & 1 for option in space.options for m in space.tracked)]
-    kinds = space.terms.kinds
-    inside = [t for t in space.tensors if space.shared[t] and any(not option[t] & 1 for option in space.options)]
-    return any(
-        sum(kinds[t][v] == PARTIAL for t in held) > 1
-        and (any(v in some for some in tables.fusible.passing) or any(kinds[t][v] == FULL for t in inside))
-        for v in range(len(space.terms.variables))
-    )
 
 
 def _ordered(space: EinsumSpace) -> bool:

@@ -13,7 +13,6 @@ from ..formats.workload import Workload
 from ..model.accelforge.terms import Integers
 from .einsum.space import EinsumSpace
 from .enumeration.block import PartialMapping
-from .enumeration.prefixes import sinking
 from .enumeration.shared_space import TIME
 from .joining.joins import Part
 
@@ -111,11 +110,10 @@ class TreeWriter:
             for tensor, home in enumerate(frame.homes):
                 if home > 0 and frame.depths[tensor] == depth and branch.space.shared[tensor]:
                     found.append(((False, home, False), list(self._home(branch, tensor, home))))
-            sinks = sinking(branch.space, frame, branch.plan.held)
             for held in branch.plan.held:
                 if held.depth == depth and (low == high or depth < self._common(low, high)):
                     self._check(branch, held.tensor, held.memory, low, high)
-                    sunk = held in sinks
+                    sunk = held.sunk > 0
                     place = (sunk and bool(branch.space.rules.free), held.memory, sunk)
                     found.append((place, holder(branch, held.tensor, held.memory)))
         return [node for _, nodes in sorted(found, key=lambda item: item[0]) for node in nodes]

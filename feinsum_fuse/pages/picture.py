@@ -7,6 +7,7 @@ import io
 import math
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from xml.dom import minidom
@@ -25,6 +26,8 @@ SIZE = (7.6, 4.2)
 """Inches."""
 SHARE = 0.8
 """Of the room between two categories that bars take."""
+KEY, LETTER, BEFORE = 8, 0.62, 5.5
+"""Points of a letter of the key; its mean width, and that of a line with its gaps, as Matplotlib sets them, in such letters."""
 WIDE = 80
 """Characters of a line of a title."""
 LONG = 14
@@ -115,7 +118,13 @@ def _draw(chart: Chart, figure: Figure) -> None:
     _ticks(axes.xaxis, chart.x, chart.ends(chart.x), MOST_TICKS_BESIDE)
     _ticks(axes.yaxis, chart.y, chart.ends(chart.y), MOST_TICKS)
     if len(chart.series) > 1:
-        figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+        names = [shortened(series.name, NAME) for series in chart.series]
+        figure.legend(loc="outside lower center", ncols=_columns(names), fontsize=KEY, frameon=False)
+
+
+def _columns(names: Sequence[str]) -> int:
+    """In how many columns of a key names fit the picture's width, each behind its line."""
+    return max(1, min(4, int(SIZE[0] * 72 / (KEY * (BEFORE + LETTER * max(map(len, names)))))))
 
 
 def _bars(axes: Axes, chart: Chart, series: Series, colour: str, number: int, count: int, standing: list[float]) -> BarContainer:

@@ -61,6 +61,21 @@ def test_the_module_runs() -> None:
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.parametrize("module", ["typer", "feinsum_fuse.cli.searches.map"])
+def test_an_interrupt_while_modules_load_is_one_line(module: str) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from feinsum_fuse.cli import main\n"
+        "main()\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stderr) == (130, "interrupted\n")
+
+
 def test_an_interrupt_exits_with_130(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from .tree_paths import TooLarge
 FILE = Path(__file__).with_name("optima.jsonl")
 MOST = 80_000
 """Paths of a case; one that has more is left out."""
-FEWER = {"shared": 6_000, "carried": 6_000, "copied": 6_000, "loose": 6_000}
+FEWER = {"shared": 6_000, "carried": 6_000, "copied": 6_000, "loose": 6_000, "ruled": 6_000, "even": 12_000}
 """Of kinds that have many frames of paths."""
 
 
@@ -62,7 +63,7 @@ def found(number: int) -> Known:
     """A case solved; :class:`TooLarge` where that takes too long."""
     drawn = case(number)
     spec = drawn.spec
-    force = BruteForce(spec, drawn.imperfect, most=FEWER.get(drawn.kind, MOST))
+    force = BruteForce(spec, drawn.imperfect, most=FEWER.get(drawn.kind, MOST), places=2 if drawn.even else math.inf)
     best = force.optima()
     free = force.optima(capacity=False)
     shows = set()
@@ -77,6 +78,9 @@ def found(number: int) -> Known:
     if drawn.kind == "loose":
         kept = BruteForce(ff.loads(drawn.text.replace("order: false", "order: true"))).optima()
         shows |= {"swaps"} if any(best[name].value < kept[name].value * (1 - 1e-9) for name in OBJECTIVES) else set()
+    if drawn.kind in ("ruled", "even"):
+        plain = BruteForce(ff.loads(re.sub(r", tile_shape: \[.*?\]", "", drawn.text)), most=force.most).optima()
+        shows |= {"bites"} if any(best[name].value > plain[name].value * (1 + 1e-9) for name in OBJECTIVES) else set()
     if drawn.imperfect:
         divided = BruteForce(spec).optima()
         shows |= {"ragged"} if any(best[name].value < divided[name].value * (1 - 1e-9) for name in OBJECTIVES) else set()

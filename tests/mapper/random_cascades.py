@@ -11,9 +11,10 @@ from feinsum_fuse.formats.spec import Spec
 KINDS = ("pair", "fanout", "imperfect", "deep", "triple")
 """What a case is about: two Einsums on two memories; loops in space; tiles that do not divide; three or four memories; three Einsums."""
 
-LATER = ("network", "shared", "carried", "copied", "loose")
+LATER = ("network", "shared", "carried", "copied", "loose", "ruled", "even")
 """Kinds that came later, each with a thousand numbers of its own from 10,000 on: networks carry tensors; intermediates live below fanouts;
-they do so where networks carry tensors; copies are among the Einsums; and memories need not keep the order of their hierarchy.
+they do so where networks carry tensors; copies are among the Einsums; memories need not keep the order of their hierarchy; tiles are
+constrained, and often two windows move together; and each memory's tensors have two places, before networks or in any order of memories.
 """
 FIRST = 10_000
 SIZES = {
@@ -22,6 +23,7 @@ SIZES = {
     "carried": (2, 3, 4),
     "copied": (2, 2, 4),
     "loose": (2, 3, 4),
+    "even": (2, 2, 3, 4),
     "pair": (2, 3, 4, 6),
     "fanout": (2, 3, 4, 6),
     "imperfect": (4, 5, 6, 7),
@@ -48,6 +50,11 @@ class Case:
         return self.kind == "imperfect"
 
     @property
+    def even(self) -> bool:
+        """Whether a memory's tensors have two places among the loops of an Einsum."""
+        return self.kind == "even"
+
+    @property
     def spec(self) -> Spec:
         """The Spec."""
         return ff.loads(self.text)
@@ -57,6 +64,8 @@ def case(number: int) -> Case:
     """The case of this number: the same text on every machine."""
     chance = random.Random(f"mapper {number}")
     kind = kind_of(number)
+    if kind == "ruled":
+        return Case(number, ruled(chance))
     workload = _workload(chance, kind)
     later = {
         "network": networked,
@@ -64,6 +73,7 @@ def case(number: int) -> Case:
         "carried": carried_below_fanouts,
         "copied": copied_below_fanouts,
         "loose": loose,
+        "even": evened,
     }
     arch = later[kind](chance, _bits(workload)) if kind in later else _arch(chance, kind, _bits(workload))
     return Case(number, workload + arch)
@@ -79,6 +89,8 @@ def _workload(chance: random.Random, kind: str) -> str:
         return _window(chance)
     if kind == "copied":
         return _copies(chance)
+    if kind == "even":
+        return _product(chance)
     count = {"pair": 2, "triple": 3, "shared": 2 + (kind == "shared" and chance.random() < 0.1)}.get(kind, chance.choice((1, 1, 2)))
     count = 2 if kind == "carried" else count
     pool = "abcdefgh"
@@ -128,6 +140,14 @@ def _window(chance: random.Random) -> str:
         "  - {name: T1, tensor_accesses: [{name: A0, projection: {H: p + r, C: c}}, {name: B1, projection: {R: r, C: c}}, "
         "{name: T1, projection: {P: p}, output: true}]}\n"
     )
+
+
+def _product(chance: random.Random) -> str:
+    """A product, and what is made of it or nothing."""
+    sizes = ", ".join(f"{rank}: {chance.choice(SIZES['even'])}" for rank in "ABC")
+    einsums = ["T1[a, b] = A0[a, c] * B1[c, b]", *(["T2[a] = T1[a, b] * B2[b]"] if chance.random() < 0.25 else [])]
+    lines = "".join(f"  - '{e}'\n" for e in einsums)
+    return f"workload:\n  rank_sizes: {{{sizes}}}\n  bits_per_value: {{All: 8}}\n  einsums:\n{lines}"
 
 
 def _copies(chance: random.Random) -> str:
@@ -268,6 +288,42 @@ def loose(chance: random.Random, bits: int) -> str:
     lines.append("  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}")
     lines += ["mapper: {force_memory_hierarchy_order: false}"] if asks == "mapper" else []
     return "\n".join(lines) + "\n"
+
+
+def evened(chance: random.Random, bits: int) -> str:
+    """Main memory and a small buffer, below units that a network reaches, or beside another in any order."""
+    size = str(max(24, int(bits * chance.choice((0.2, 0.3, 0.45, 0.6)) / 8) * 8))
+    lines = ["arch:", "  nodes:", _memory(chance, "Main", "inf", "keep: ~Intermediates, may_keep: All", 0)]
+    inner = chance.choice(("network", "network", "loose"))
+    lines += [_network(chance, "Array"), _fanout(chance)] if inner == "network" else []
+    free = ", force_memory_hierarchy_order: false" if inner == "loose" else ""
+    lines.append(_memory(chance, "Shared", size, f"may_keep: All{free}", 1))
+    if inner == "loose":
+        lines.append(_memory(chance, "Local", size, chance.choice(("may_keep: Outputs", "may_keep: Inputs")), 2))
+    lines.append("  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}")
+    return "\n".join(lines) + "\n"
+
+
+def ruled(chance: random.Random) -> str:
+    """A chain of two, in most cases with two windows, on two memories; tiles in the inner one are constrained, in most cases."""
+    p, k, windows = chance.choice((2, 3, 4)), chance.choice((1, 2, 3)), chance.random() < 0.6
+    ranks, axes, more, rest = f"R: 2, N: {chance.choice((2, 4))}", "p", "", "p"
+    if k > 1:
+        ranks, axes, more, rest = f"{ranks}, K: {k}", "p,k", ", K: k", "k"
+    if windows:
+        first = f"'T[{axes}] = I[H: p + r] * J[H: p + r{more}]', iteration_space_shape: [0 <= p < {p}, 0 <= r < 2]"
+    else:
+        first = f"'T[{axes}] = I[p,r] * J[r{more.lower().replace(': k', '')}]', iteration_space_shape: [0 <= p < {p}]"
+    second = chance.choice((f"'O[p] = T[{axes}] * V[{rest}]'", f"'O[p,n] = T[{axes}] * V[{rest},n]'"))
+    einsums = "".join(f"  - {{einsum: {e}}}\n" for e in (first, f"{second}, iteration_space_shape: [0 <= p < {p}]"))
+    workload = f"workload:\n  rank_sizes: {{{ranks}}}\n  bits_per_value: {{All: 8}}\n  einsums:\n{einsums}"
+    name, relation = chance.choice(("p", "p", "r", "All")), chance.choice(("==", "<=", ">=", ">=", "product>="))
+    rule = f", tile_shape: [{{expression: {name}, operator: '{relation}', value: {chance.choice((1, 2, 2, 3))}}}]"
+    size, inner = str(chance.randrange(16, 88, 8)), "may_keep: All" + (rule if chance.random() < 0.8 else "")
+    lines = ["arch:", "  nodes:", _memory(chance, "Main", "inf", "keep: ~Intermediates, may_keep: All", 0)]
+    lines += [_memory(chance, "Buffer", size, inner, 1)]
+    lines.append("  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}")
+    return workload + "\n".join(lines) + "\n"
 
 
 def _network(chance: random.Random, name: str) -> str:

@@ -54,5 +54,12 @@ def test_thirty_optima_share_loops_in_space(kind: str) -> None:
     assert sum("shares" in row.shows for row in known() if row.kind == kind) >= 30
 
 
+@pytest.mark.parametrize("kind", ["ruled", "even"])
+def test_thirty_cases_have_rules_on_tiles_or_two_places(kind: str) -> None:
+    own = [row for row in known() if row.kind == kind]
+    assert len(own) >= 30
+    assert any("bites" in row.shows for row in own)
+
+
 def test_thirty_optima_need_an_inner_memory_above_an_outer_one() -> None:
     assert sum("swaps" in row.shows for row in known()) >= 30

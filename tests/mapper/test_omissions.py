@@ -10,13 +10,6 @@ from .specs import OUTER, arch, compute, container, memory, spec, two_memories, 
 
 CHAIN = workload(["T[m,n] = A[m,k] * B[k,n]", "Z[m,p] = T[m,n] * C[n,p]"], M=6, K=4, N=6, P=4)
 SHARED = workload(["T[m,n] = A[m] * B[n]", "Z[m] = T[m,n] * A[m]"], M=6, N=6)
-WINDOWS = workload(
-    [
-        "{einsum: 'T[p,k] = I[H: p + r] * J[H: p + r] * W[r,k]', iteration_space_shape: [0 <= p < 4, 0 <= r < 2]}",
-        "{einsum: 'O[p,k] = T[p,k] * V[k]', iteration_space_shape: [0 <= p < 4]}",
-    ],
-    K=3,
-)
 
 
 def spread(rate: float = 64) -> str:
@@ -33,9 +26,7 @@ def ruled(rule: str) -> str:
 
 
 STRUCTURES = {
-    "tile_shape": spec(ruled("tile_shape: [{expression: m, operator: '<=', value: 2}]"), CHAIN),
     "tensor_order_options": spec(ruled("tensor_order_options: [[B, A, T], [T, C, Z]]"), CHAIN),
-    "windows": spec(two_memories(100), WINDOWS),
     "hold a tensor of several Einsums": spec(two_memories(40), SHARED),
 }
 

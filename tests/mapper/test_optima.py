@@ -28,9 +28,10 @@ def test_the_search_finds_the_optimum_of_brute_force(row: Known, objective: Obje
     case, best = row.case(), row.values[objective]
     if best is None:
         with pytest.raises(NoMappingError):
-            ff.search(case.spec, objective, imperfect=case.imperfect)
+            ff.search(case.spec, objective, imperfect=case.imperfect, even=case.even)
         return
-    result = ff.search(case.spec, objective, imperfect=case.imperfect)
+    result = ff.search(case.spec, objective, imperfect=case.imperfect, even=case.even)
     assert result.proved
+    assert not result.omitted
     assert result.value == pytest.approx(best, rel=1e-9)
     assert ff.predict(result.best).energy == result.front[0].energy

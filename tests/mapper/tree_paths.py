@@ -6,12 +6,14 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats import mapping as tree
+from feinsum_fuse.formats.checking.constraint_check import violations
 from feinsum_fuse.formats.relevance import Relevance, relevance, window
 from feinsum_fuse.formats.workload import WorkloadEinsum
 from feinsum_fuse.model.prediction import Prediction
@@ -197,6 +199,9 @@ class TreePaths(TreeSpace):
         except ff.ModelError as error:
             assert "windows" in error.message, error.message
             return  # Loops in space move windows beyond a network, which no formula covers.
+        if self.ruled:
+            rows = ({n: int(column[row]) for n, column in columns.items()} for row in range(len(fitting)))
+            legal = legal & [self._keeps(number, layout, slots, tiles) for tiles in rows]
         self.evaluated += len(fitting)
         if self.evaluated > self.most:
             raise TooLarge(f"more than {self.most} paths")
@@ -209,6 +214,28 @@ class TreePaths(TreeSpace):
             for row in same[_front(table[same])]:
                 below = [node for n, s in enumerate(slots) for node in self._node(s, int(columns[n][row]) if n in columns else None)]
                 yield Path(own_layout, tuple(below), table[row][0], table[row][1], tuple(table[row][2:]))
+
+    @cached_property
+    def ruled(self) -> bool:
+        """Whether memories have rules on tiles or on the order of their nodes."""
+        return any(level.tensors.tile_shape or level.tensors.tensor_order_options for level in self.levels)
+
+    def _keeps(self, number: int, layout: Layout, slots: list[Slot], tiles: Mapping[int, int]) -> bool:
+        """Whether a path, without its loops of one iteration, keeps the rules of its memories."""
+        einsum, loops = self.einsums[number], layout.prefix.loops
+        nodes = self.top(einsum, layout)
+        for place, row in enumerate(layout.segments):
+            nodes += [self.storage_node(h) for h in row]
+            if place < len(loops):
+                nodes.append(self.prefix_loop(dataclasses.replace(loops[place], tile=tiles[place - len(loops)])))
+        current = {**einsum.bounds, **{loop.variable: tiles[n - len(loops)] for n, loop in enumerate(loops)}}
+        for n, slot in enumerate(slots):
+            if not slot.variable or tiles[n] != current[slot.variable]:
+                nodes += self._node(slot, tiles.get(n))
+            if slot.variable:
+                current[slot.variable] = tiles[n]
+        mapping = tree.Mapping((*nodes, tree.Compute(einsum=einsum.name, component=self.compute)))
+        return not violations(mapping, self.spec.workload, self.arch, {})
 
     def _spread(self, number: int, layout: Layout, slots: list[Slot], columns: Mapping[int, Figures], count: int) -> NDArray[np.intp]:
         """The assignments whose loops in space fit their fanouts."""
@@ -227,7 +254,7 @@ class TreePaths(TreeSpace):
                 current[slot.variable] = columns[n]
         fits = [used[component, dimension] <= fanout for _, component, dimension, fanout in self.fanouts]
         fits += [self._places(number, layout, slots, columns, level) <= self.places for level in self._counted]
-        return np.flatnonzero(np.all(fits, axis=0)) if fits else np.arange(count)
+        return np.flatnonzero(np.all(np.broadcast_arrays(np.ones(count, dtype=bool), *fits), axis=0))
 
     @property
     def _counted(self) -> range:

@@ -14,7 +14,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.pages.chart import MOST_TICKS, Chart, ChartAxis, Series
 from feinsum_fuse.pages.memory import course_of, courses
-from feinsum_fuse.pages.picture import picture
+from feinsum_fuse.pages.picture import SIZE, _draw, picture
 from feinsum_fuse.pages.subject import Case
 from feinsum_fuse.report.predicted import Predicted
 from tests.pages.hostile import NAMES
@@ -26,6 +26,19 @@ def stacked(*names: str) -> Chart:
     """Bars of two places, one series for each name."""
     series = tuple(Series(name, "bars", (0.0, 1.0), (1e-3, 2e-3)) for name in names)
     return Chart("bars", "Busy", ChartAxis("", categories=("L1", "MAC")), ChartAxis("time", "s"), series, stacked=True)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("unfused: 294 Kibit", "GlobalBuffer has 16 Kibit") * 3, (60 * "n", 60 * "o")])
+def test_the_key_of_a_picture_is_whole(names: tuple[str, ...]) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    _draw(stacked(*names), figure)
+    canvas.draw()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
 
 
 def texts(svg: bytes) -> list[str]:

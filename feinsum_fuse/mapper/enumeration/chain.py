@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,20 @@ from ..einsum.rules import Order, ordered
 from ..einsum.space import NOTHING, EinsumSpace, levels, objectives
 from .pareto import SLACK, numbered, undominated
 from .rows import Holder, Index, Rows, Spare, Starts, Trace
+
+Places = tuple[tuple[int, ...], frozenset[int]]
+"""How many places each of some memories has taken, and those of them that have one where the rows are."""
+
+
+class Sinks(Enum):
+    """Which loops right below a holder its space is reserved below."""
+
+    NOT = auto()
+    WHOLLY = auto()
+    """Some that move its tile wholly."""
+    PARTLY = auto()
+    """One that moves its window in part."""
+    BOTH = auto()
 
 
 @dataclass
@@ -56,17 +71,16 @@ class Chains:
         rows = self._begun(starts, option)
         later = [(t, m) for m in range(space.n_memories) for t in space.tensors if (option[t] & ~starts.placed[t]) >> m & 1]
         states: dict[int, Rows] = {-1: rows}
-        for level in space.levels if self.spare is None else [range(m, m + 1) for m in range(space.n_memories)]:
+        for level in space.levels:
             if level[0] > self.settled and space.spreading[level[0]]:
                 step = space.all_steps[level[0]]
                 for part in states.values():
                     part.tiles = part.tiles // step[part.spread]
             later = [holder for holder in later if holder[1] >= level[0]]
-            if not any(m in level for _, m in later):
+            if not states or not any(m in level for _, m in later):
                 continue
             if self.spare is not None:
-                spare = self.spare[level[0]]
-                states = self._evenly(Rows.joined(list(states.values())), starts, option, level[0], later, spare)
+                states = self._evenly(Rows.joined(list(states.values())), starts, option, level, later)
             else:
                 states = self._level(states, starts, option, level, later)
         parts = [part for part in states.values() if len(part)]
@@ -140,7 +154,7 @@ class Chains:
                         placed
                         for last, found in lasts.items()
                         if len(rows := Rows.joined(found))
-                        and (placed := self._placed(rows, starts, option, holder, last, remaining)) is not None
+                        for _, placed in self._placed(rows, starts, option, holder, last, remaining)
                     ]
                     # Above what loops in space stand over no loop goes for nothing: a network would carry smaller tiles.
                     crossed = self._crossing(starts, option, holder, remaining) is not None
@@ -151,36 +165,58 @@ class Chains:
                 break
         return {last: found[0] for last, found in by_left.get((), {}).items()}
 
-    def _evenly(
-        self, rows: Rows, starts: Starts, option: Placed, memory: int, later: list[Holder], spare: Spare
-    ) -> dict[int, Rows]:
-        """Place all holders of one memory in a few places, each with one tile vector; no rule on loops between holders holds here."""
-        here = tuple(tensor for tensor, m in later if m == memory)
-        deeper = [holder for holder in later if holder[1] != memory]
-        by_left: dict[tuple[int, ...], dict[int, list[Rows]]] = {here: {0: [rows]}}
+    def _evenly(self, rows: Rows, starts: Starts, option: Placed, level: range, later: list[Holder]) -> dict[int, Rows]:
+        """Place all holders of these memories, each memory's in a few places of one tile vector; no rule on loops between holders holds."""
+        assert self.spare is not None
+        here = tuple(holder for holder in later if holder[1] in level)
+        deeper = [holder for holder in later if holder[1] not in level]
+        joined = frozenset(m for m in level if self.spare[m].joins)
+        by_left: dict[tuple[Holder, ...], dict[Places, list[Rows]]] = {here: {((0,) * len(level), joined): [rows]}}
         for _ in here:
-            grown: dict[tuple[int, ...], dict[int, list[Rows]]] = {}
-            for left, by_used in by_left.items():
-                for tensor in left:
-                    above = [t for t in self.space.tensors if starts.placed[t] >> memory & 1 or (t in here and t not in left)]
-                    if not ordered(self.order, memory, above, tensor):
+            grown: dict[tuple[Holder, ...], dict[Places, list[Rows]]] = {}
+            for left, by_places in by_left.items():
+                for holder in left:
+                    rest = tuple(other for other in left if other != holder)
+                    if not self._may_follow(starts, option, holder, rest, here):
                         continue
-                    rest = tuple(t for t in left if t != tensor)
-                    remaining = [*((t, memory) for t in rest), *deeper]
-                    for used, still in itertools.product(by_used, (True, False)):
-                        if not (used or spare.joins) if still else used == spare.fresh:
-                            continue
-                        some = Rows.joined(by_used[used])
-                        placed = self._placed(some, starts, option, (tensor, memory), -1, remaining, still=still)
-                        if placed is not None:
-                            grown.setdefault(rest, {}).setdefault(used + (not still), []).append(placed)
-            by_left = {left: {used: [self._pruned(found)] for used, found in by_used.items()} for left, by_used in grown.items()}
-        found = [rows for by_used in by_left.values() for part in by_used.values() for rows in part]
+                    for places, still in itertools.product(by_places, (True, False)):
+                        some = Rows.joined(by_places[places])
+                        for sinks, placed in self._placed(some, starts, option, holder, -1, [*rest, *deeper], still=still):
+                            after = self._after(places, holder[1], level, still, sinks)
+                            if after is not None:
+                                grown.setdefault(rest, {}).setdefault(after, []).append(placed)
+            by_left = {left: {places: [self._pruned(found)] for places, found in by_places.items()} for left, by_places in grown.items()}
+        found = [rows for by_places in by_left.values() for part in by_places.values() for rows in part]
         return {-1: Rows.joined(found)} if found else {}
+
+    def _may_follow(self, starts: Starts, option: Placed, holder: Holder, rest: Sequence[Holder], here: Sequence[Holder]) -> bool:
+        """Whether a holder may stand before those left, and below those that stand already."""
+        space, (tensor, memory) = self.space, holder
+        stand = {(t, m) for t, m in here if (t, m) not in rest and t != tensor}
+        above = [t for t in space.tensors if starts.placed[t] >> memory & 1 or (t, memory) in stand]
+        return ordered(self.order, memory, above, tensor) and all(
+            space.rules.precedes(space.shared, option, holder, other) for other in rest
+        )
+
+    def _after(self, places: Places, memory: int, level: range, still: bool, sinks: Sinks) -> Places | None:
+        """The places taken after one more holder; ``None`` if its memory may have no more.
+
+        A holder's place is where its space is reserved, but for a loop that moves its window in part: below the others that it sinks below.
+        """
+        assert self.spare is not None
+        used, here = places
+        if still and memory in here:
+            return (used, here) if sinks is Sinks.NOT else (used, frozenset()) if sinks is Sinks.PARTLY else None
+        if used[level.index(memory)] == self.spare[memory].fresh:
+            return None
+        used = tuple(count + (m == memory) for m, count in zip(level, used, strict=True))
+        if sinks in (Sinks.PARTLY, Sinks.BOTH):
+            return used, frozenset()
+        return used, here | {memory} if still and sinks is Sinks.NOT else frozenset({memory})
 
     def _placed(
         self, rows: Rows, starts: Starts, option: Placed, holder: Holder, last: int, remaining: list[Holder], *, still: bool = False
-    ) -> Rows | None:
+    ) -> list[tuple[Sinks, Rows]]:
         """The rows with one more holder, at every tile vector that the rules leave; ``still``: at the one that they are at."""
         space, (tensor, memory) = self.space, holder
         kinds = space.terms.kinds
@@ -210,11 +246,13 @@ class Chains:
             rows.cost = rows.cost + crossing.cost(at, rows.tiles, rows.spread, repeated)
         self.budget.spend(len(rows))
         if not len(rows):
-            return None
+            return []
         rows = self._allowed(rows, starts, option, holder, remaining)
-        found = [self._kept(part, at, starts, option, holder, remaining) for part, at in self._sinking(rows, holder, living, crossing)]
-        some = [part for part in found if len(part)]
-        return Rows.joined(some) if some else None
+        found = [
+            (sinks, self._kept(part, at, starts, option, holder, remaining))
+            for sinks, part, at in self._sinking(rows, holder, living, crossing)
+        ]
+        return [(sinks, part) for sinks, part in found if len(part)]
 
     def _crossing(self, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> HopTerms | None:
         """The hops of the loops in space right above a holder, if it is the first of its level and they cross a network."""
@@ -229,7 +267,7 @@ class Chains:
 
     def _beside(self, memory: int) -> range:
         """The memories whose holders are placed together with those of this one."""
-        return next(level for level in self.space.levels if memory in level) if self.spare is None else range(memory, memory + 1)
+        return next(level for level in self.space.levels if memory in level)
 
     def _hops(self, option: Placed) -> HopTerms | None:
         """What crosses networks below what the starts have behind them."""
@@ -274,17 +312,20 @@ class Chains:
             fine &= np.all(rows.tiles[:, moving] == space.pending[memory + 1][rows.spread][:, moving], axis=1)
         return rows if fine.all() else rows.at(fine)
 
-    def _sinking(self, rows: Rows, holder: Holder, living: bool, crossing: HopTerms | None) -> Iterator[tuple[Rows, Integers]]:
+    def _sinking(
+        self, rows: Rows, holder: Holder, living: bool, crossing: HopTerms | None
+    ) -> Iterator[tuple[Sinks, Rows, Integers]]:
         """The rows, and again with loops right below the holder under which its space is reserved; each with the tiles at the holder.
 
         These are loops that move its window, the last of them partially. One that moves it wholly is worth more there than above the
         holder only where the trips of the loop above it were rounded up to less than its own would be, or where a network right above the
         holder carries less of other tensors for it.
         """
-        yield rows, rows.tiles
+        yield Sinks.NOT, rows, rows.tiles
         (tensor, memory), space = holder, self.space
         everywhere = space.rules.on_tiles or crossing is not None
-        if living or self.spare is not None or memory not in space.tracked or not (space.sinks[tensor] or everywhere):
+        counts = memory in space.tracked or (self.spare is not None and crossing is not None)
+        if living or not counts or not (space.sinks[tensor] or everywhere):
             return
         kinds = space.terms.kinds[tensor]
         low = space.pending[memory + 1]
@@ -295,13 +336,15 @@ class Chains:
                 uncut = below.tiles[origin][:, v] == space.terms.bounds[v]
                 cut = (tiles[:, v] == below.tiles[origin][:, v]) | ~uncut | everywhere
                 at, below = at[origin[cut]], replace(below.at(origin[cut]), tiles=tiles[cut])
-        if below is not rows:
-            lower = np.any(below.tiles != at, axis=1)
-            yield below.at(lower), at[lower]
+        lower = np.any(below.tiles != at, axis=1)
+        if lower.any():
+            yield Sinks.WHOLLY, below.at(lower), at[lower]
         for v in [] if holder in space.rules.not_resent else map(int, np.flatnonzero(kinds == PARTIAL)):
             origin, tiles = self._expansion(below.tiles, v, low[below.spread])
             cut = tiles[:, v] < below.tiles[origin][:, v]
-            yield replace(below.at(origin[cut]), tiles=tiles[cut]), at[origin[cut]]
+            for sinks, some in ((Sinks.PARTLY, cut & ~lower[origin]), (Sinks.BOTH, cut & lower[origin])):
+                if some.any():
+                    yield sinks, replace(below.at(origin[some]), tiles=tiles[some]), at[origin[some]]
 
     def _expansion(self, tiles: Integers, v: int, low: Integers) -> tuple[Integers, Integers]:
         """Each tile vector with every tile of a variable that loops above may leave, and loops in space below can still cut."""

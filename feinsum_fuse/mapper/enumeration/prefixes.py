@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.accelforge.hop_terms import HopTerms
-from ...model.accelforge.terms import FULL, PARTIAL, Integers
+from ...model.accelforge.terms import FULL, Integers
 from ...model.quantity import Array
 from ..einsum.choices import Placed
 from ..einsum.rules import ordered
@@ -72,6 +72,8 @@ class Held:
     tensor: int
     memory: int
     depth: int
+    sunk: int = 0
+    """How many of the loops right below it its space is reserved below."""
 
 
 @dataclass(frozen=True)
@@ -286,12 +288,11 @@ def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], ways: Share
         else:
             reserved[:, :, 0] += bits
     placed = [0 if home == NOWHERE else 1 << home for home in frame.homes]
-    lowered = sinking(space, frame, held)
     for holder in sorted(held, key=lambda h: h.memory):
         link = ways.link(space, holder.tensor, placed[holder.tensor].bit_length() - 1, holder.memory)
         tiles = at[holder.depth]
         base += space.cost(link, holder.tensor, tiles, way, space.rounding(tiles))
-        depth = holder.depth + (holder in lowered)
+        depth = holder.depth + holder.sunk
         reserved[:, :, depth] += space.occupied(holder.tensor, holder.memory, at[depth])
         placed[holder.tensor] |= 1 << holder.memory
     order = frame.order(space)
@@ -354,24 +355,6 @@ def spare_places(frame: Frame, held: tuple[Held, ...], memories: int, most: int)
             return None
         result.append(Spare(len(frame.loops) in depths, most - len(depths)))
     return tuple(result)
-
-
-def sinking(space: EinsumSpace, frame: Frame, held: tuple[Held, ...]) -> frozenset[Held]:
-    """The holders whose space is reserved below the next loop: at each depth the last node, if the loop is partially relevant."""
-    result, kinds, free = set(), space.terms.kinds, space.rules.free
-    for depth, v in enumerate(frame.loops):
-        here = [h for h in held if h.depth == depth]
-        home = max((m for t, m in enumerate(frame.homes) if m > 0 and frame.depths[t] == depth), default=0)
-        last = [
-            h
-            for h in here
-            if kinds[h.tensor][v] == PARTIAL
-            and frame.spaces[depth] == TIME
-            and h.memory >= home
-            and all(o.memory <= h.memory or (o.tensor != h.tensor and (h.memory, o.memory) in free) for o in here)
-        ]
-        result |= set(last[:1])
-    return frozenset(result)
 
 
 def tile_grid(space: EinsumSpace, frame: Frame, ways: SharedWays) -> tuple[Integers, Integers]:

@@ -24,6 +24,7 @@ from .pareto import SLACK, numbered, undominated
 from .prefixes import NOWHERE, Frame, Fusible, Held, Prefix, allowed, frames, placements, prefix, spare_places
 from .rows import Rows, Spare, Starts, Trace
 from .shared_space import SharedSpace, settled
+from .sinking import sunk
 
 Homes = tuple[int, ...]
 """Tensor by tensor the memory it lives in, or NOWHERE for one that lives in its chain."""
@@ -217,10 +218,10 @@ class Tables:
             found = [held for held in found if all(h.depth == 0 for h in held)]
         if self.options.even:
             found = [held for held in found if self._spare(frame, held) is not None]
-        if not self.expressible:
-            return found
-        count = len(frame.loops)
-        return [held for held in found if all(h.depth == count or not self.space.shared[h.tensor] for h in held)]
+        if self.expressible:
+            count = len(frame.loops)
+            found = [held for held in found if all(h.depth == count or not self.space.shared[h.tensor] for h in held)]
+        return [lowered for held in found for lowered in sunk(self.space, frame, held)]
 
     def _spare(self, frame: Frame, held: tuple[Held, ...]) -> tuple[Spare, ...] | None:
         """The places that each memory may still have below a prefix; ``None`` where it may have any, or has too many."""

@@ -119,7 +119,7 @@ def version(sources: tuple[str, ...] = SOURCES) -> str:
 
 
 def _header(block: Packed) -> dict[str, object]:
-    frame, held = block.frame, [[[h.tensor, h.memory, h.depth] for h in some] for some in block.held]
+    frame, held = block.frame, [[[h.tensor, h.memory, h.depth, h.sunk] for h in some] for some in block.held]
     shapes = [list(a.shape) for a in (block.tiles, block.origin, block.steps, block.cost, block.reserved)]
     return {"frame": [frame.homes, frame.loops, frame.depths, frame.spaces], "held": held, "shapes": shapes}
 
