@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
 
 INTERRUPTED = 130
@@ -15,8 +16,7 @@ def main() -> None:
     kept = signal.getsignal(signal.SIGINT)
     if kept is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
-    from .__main__ import main as run
-
+    run = import_module(f"{__name__}.__main__").main
     signal.signal(signal.SIGINT, kept)
     try:
         run()
