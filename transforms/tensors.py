@@ -13,7 +13,7 @@ MANY = Pattern(operands=(3, None), contracted=(1, None), window=0)
 
 @transform(
     MANY,
-    parameters={"tile": Powers(4, 256, 32), "down": OneOf((4, 1, 2, 6, 8)), "vectors": OneOf((2, 1, 3, 4))},
+    parameters={"tile": Powers(4, 256, 64), "down": OneOf((4, 1, 2, 6, 8)), "vectors": OneOf((3, 1, 2, 4))},
     source="D. Smith and J. Gray, opt_einsum, JOSS 3(26), 2018; chains of TTM: T. Kolda and B. Bader, SIAM Review 51(3), 2009",
 )
 def pairwise(sketch: Sketch, tile: int, down: int, vectors: int) -> Sketch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from ..schedule.tree.polyhedra import points
 from .candidate import Candidate
 from .ledger import Ledger
 from .preparation import predict_all
-from .search import Estimates, Search
+from .search import FAR, Estimates, Search
 from .sketches.sketching import Sketching
 from .sketches.study import Beside, ParameterSearch, Proposing, Waiting
 from .space import Space
@@ -105,15 +106,23 @@ class TuningTask:
                 if fact and fact.schedule is not None:
                     start.append(Candidate(family.spec, name, f"fact {fact.known.id}", schedule=fact.schedule, origin="fact"))
         self.seeds = [*defaults, *self.sketches]
-        return [*start, *self.sketches, *(self._worthwhile(defaults) if self.asked.search else ())]
+        return [*start, *self._promising(self.sketches), *(self._worthwhile(defaults) if self.asked.search else ())]
+
+    def _promising(self, sketches: Sequence[Candidate]) -> list[Candidate]:
+        """What transforms make, the best by the model first, the unknown last; beside a search nothing that is predicted to be far off."""
+        predicted = predict_all([sketch.spec for sketch in sketches], self.target)
+        times = [math.inf if seconds is None else seconds for seconds in predicted]
+        limit = FAR * min(times, default=0.0) if self.asked.search else math.inf
+        ranked = sorted(range(len(times)), key=lambda k: times[k])
+        return [sketches[k] for k in ranked if times[k] <= limit or times[k] == math.inf]
 
     def proposing(self, seed: int, estimates: Estimates) -> Proposing:
         """Who proposes candidates: the search over all mappings, Optuna over the parameters of transforms, or both side by side."""
-        own: Proposing = Search(self.space, seed, self.first, estimates, self.seeds)
         if not self.asked.transforms:
-            return own
-        parameters = ParameterSearch(self.sketching, str(self.info), self.ledger.url, seed)
-        return Beside(own, parameters) if self.asked.search else Waiting(self.first, parameters)
+            return Search(self.space, seed, self.first, estimates, self.seeds)
+        parameters: Proposing = ParameterSearch(self.sketching, str(self.info), self.ledger.url, seed)
+        both = Beside(Search(self.space, seed, (), estimates, self.seeds), parameters) if self.asked.search else parameters
+        return Waiting(self.first, both)
 
     def _worthwhile(self, defaults: Sequence[Candidate]) -> list[Candidate]:
         """The defaults of rewritings that the model does not rule out, the best first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from feinsum_fuse.errors import SearchError, TransformError
 from feinsum_fuse.tuning.candidate import ORIGIN
 from feinsum_fuse.tuning.sketches.sketching import Sketching, chosen
 from feinsum_fuse.tuning.sketches.study import ParameterSearch
+from feinsum_fuse.tuning.task import Asked, TuningTask
 from feinsum_fuse.tuning.tuned import Tuned
 from tests.archive.postgres import Server
 
@@ -44,6 +46,16 @@ def test_transforms_are_candidates(tuned: Tuned) -> None:
     origins = [tried.origin for tried in tuned.history]
     assert origins[0] == "default" and any(origin.startswith(ORIGIN) for origin in origins)
     assert set(origins[1:]) <= {f"{ORIGIN}{name}" for name in NAMES}
+
+
+@pytest.mark.parametrize(("search", "expected"), [(True, [2, 3, 1]), (False, [2, 3, 0, 1])])
+def test_sketches_wait_in_the_order_of_the_model(search: bool, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("feinsum_fuse.tuning.task.predict_all", lambda specs, target: [9.0, None, 1.0, 2.0])
+    task = TuningTask.__new__(TuningTask)
+    task.asked, task.target = Asked((), search), space().target
+    (one,) = space().defaults()[:1]
+    sketches = [dataclasses.replace(one, tree=str(k)) for k in range(4)]
+    assert task._promising(sketches) == [sketches[k] for k in expected]
 
 
 def test_the_best_transform_is_reported(tuned: Tuned) -> None:
