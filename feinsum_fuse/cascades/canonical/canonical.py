@@ -326,8 +326,8 @@ def _renamed_size(size: Size, renaming: Renaming) -> Size:
 def significant_reduction(cascade: EinsumSequence, einsum: Einsum) -> tuple[str, float | None]:
     """The reduction and the initial value, as far as they mean anything.
 
-    An initial value that is the neutral one is none. Where no two points meet, and an element without points would hold 0 or there is
-    none, nothing is reduced; a reduction that is ``none`` and reaches every element has no use for an initial value.
+    An initial value that is the neutral one is none. Where no two points meet, nothing is reduced, and elements without points hold the
+    neutral value at first; a reduction that is ``none`` and reaches every element has no use for an initial value.
     """
     output = cascade.tensors[einsum.output.tensor]
     is_whole = not einsum.guards and einsum.has_injective_output
@@ -338,8 +338,9 @@ def significant_reduction(cascade: EinsumSequence, einsum: Einsum) -> tuple[str,
         return reduce if einsum.reduces else NONE.name, None if populate is None else float(populate)
     if populate is not None and (populate == neutral or (not REDUCTIONS[reduce].combines and is_whole)):
         populate = None
-    if not einsum.reduces and populate is None and (is_whole or neutral == 0):
+    if not einsum.reduces and populate is None:
         reduce = NONE.name
+        populate = None if is_whole or neutral == 0 else neutral
     return reduce, None if populate is None else float(populate)
 
 
