@@ -7,12 +7,13 @@ products are packed: into panels for each group's columns, and so that what foll
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import prod
 
 import numpy as np
 
 from ..cascades.cascade import Cascade
-from ..cascades.rewriting.contraction_order import best_order, factors
+from ..cascades.rewriting.contraction_order import ContractionOrder, best_order, factors
 from ..cascades.rewriting.interleaving import Interleave
 from ..cascades.rewriting.online import Online
 from ..cascades.rewriting.packing import Pack
@@ -28,7 +29,9 @@ from .segments import GROUP_POINTS, LEAST_ROWS
 SAVED = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
 FEWER = 2
-"""How many times fewer operations a contraction in steps must take, whose intermediates are written and read again."""
+"""How many times fewer multiplications a contraction in steps must take, whose intermediates are written and read again."""
+ALMOST = 0.95
+"""What steps count for that share rows, so that intermediates stay near, and a first step that adds up what lies together."""
 SIDE = 128
 """The least side of a square of which half is computed: it takes a few tiles along each, since those on the diagonal are computed whole."""
 MIRRORED = 64
@@ -81,16 +84,32 @@ def _interleaved(cascade: Cascade, packing: Pack) -> Interleave | None:
 
 
 def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
-    """The cascade with this Einsum along its best path, if that saves enough."""
+    """The cascade with this Einsum along its best path, or of three factors along one whose steps share rows, if that saves enough."""
+    found: list[tuple[float, Cascade]] = []
     try:
-        if not 3 <= len(factors(einsum)) <= MOST_FACTORS:
+        count = len(factors(einsum))
+        if not 3 <= count <= MOST_FACTORS:
             return cascade
-        after = best_order(einsum).apply(cascade)
+        orders = [best_order(einsum)]
+        if count == 3:
+            orders += [ContractionOrder(einsum.name, (pair, (0, 1))) for pair in combinations(range(3), 2)]
+        known, rows = {other.name for other in cascade.einsums} - {einsum.name}, set(einsum.output_variables[:-1])
+        for order in orders:
+            after = order.apply(cascade)
+            steps = [step for step in after.einsums if step.name not in known]
+            near = all(rows & set(step.output_variables) for step in steps)
+            taken = sum(map(_multiplications, steps)) * (ALMOST if near else 1)
+            if FEWER * taken <= _multiplications(einsum):
+                follows = any(access.indices[-1].bare in steps[0].reduction_variables for access in steps[0].operands if access.indices)
+                found.append((taken * (ALMOST if follows else 1), after))
     except CascadeError:
-        return cascade
-    before = {other.name for other in cascade.einsums} - {einsum.name}
-    steps = sum(step.box_points for step in after.einsums if step.name not in before)
-    return after if FEWER * steps <= einsum.box_points else cascade
+        pass
+    return min(found, key=lambda one: one[0])[1] if found else cascade
+
+
+def _multiplications(einsum: Einsum) -> int:
+    """Of a product's factors at all of its points; sums are taken with the last of them."""
+    return einsum.box_points * max(1, len(factors(einsum)) - 1)
 
 
 def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None:
@@ -173,7 +192,7 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         groups = along[row]
     if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
         return SplitReduction(einsum.name, variable, most)
-    for parts in (most, -(-most // groups)) if groups < most else ():
+    for parts in (most, -(-most // groups)) if 2 * groups <= most else ():
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
             return SplitReduction(einsum.name, variable, parts)
     return None

@@ -115,6 +115,22 @@ def test_three_factors_are_contracted_pairwise() -> None:
     np.testing.assert_allclose(ff.compile(ff.spec(cascade))(arrays)["Z"], expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("line", "sizes", "first"),
+    [
+        # Of two multiplications of each point one is left, and V stays in a tile of rows.
+        ("D[e, i] = L[f, i, j] * G[f, e] * U[f, e, j]", {"F": 4, "E": 21824, "I": 35, "J": 15}, "fej"),
+        ("D[e, i] = L[f, i, j] * G[f, e] * U[f, e, j]", {"F": 4, "E": 21824, "I": 4, "J": 3}, ""),  # 20 of 32 are left
+        ("Z[i, r] = X[i, j, k] * B[j, r] * C[k, r]", {"I": 200, "J": 30, "K": 30, "R": 16}, "ijr"),  # not jkr, which has no row of Z
+    ],
+)
+def test_factors_are_multiplied_first_where_that_halves_the_work(line: str, sizes: dict[str, int], first: str) -> None:
+    found = suited(ff.cascade([line], sizes=sizes))
+    steps = [step for step in found.einsums if any(isinstance(rewriting, ContractionOrder) for rewriting in found.rewritings)]
+    assert "".join(sorted(steps[0].output_variables) if steps else "") == "".join(sorted(first))
+
+
+
 def test_three_factors_that_save_nothing() -> None:
     cascade = ff.cascade(["Z[m] = A[m] * B[m] * C[m]"], sizes={"M": 4096})
     assert suited(cascade) is cascade
