@@ -57,7 +57,9 @@ class ContractionOrder:
                 parts.append(_part(einsum, einsum.name, einsum.output, chosen))
                 break
             wanted = set(einsum.output_variables).union(*(factor.variables for factor in remaining))
-            kept = tuple(v for v in einsum.variables if v in wanted and any(v in factor.variables for factor in chosen))
+            # What lies together in the result lies together in what it is made of.
+            kept = [v for v in einsum.variables if v in wanted and any(v in factor.variables for factor in chosen)]
+            kept.sort(key=lambda v: v in einsum.output_variables[-1:])
             output = Access(f"{einsum.output.tensor}_part{number}", tuple(map(Affine.variable, kept)))
             part = _part(einsum, f"{einsum.name}_part{number}", output, chosen)
             if output.tensor in tensors or part.name in {other.name for other in cascade.einsums}:
