@@ -17,7 +17,7 @@ import numpy as np
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ...schedule.kernel.writing import FULLY_UNROLLED
-from ...schedule.tree.nest import For, Nest, Node, Place, Statement, statements
+from ...schedule.tree.nest import For, Nest, Node, Place, Statement
 
 SHORT = (4, 8)
 """Iterations of a loop that are one vector."""
@@ -143,6 +143,9 @@ class BasicBlock:
         inside = {self.above[-1].name} if self.is_loop else set()
         inside |= {loop.name for line in self.lines for loop in line.unrolled}
         limited = {loop.name: loop for line in self.lines for loop in line.unrolled if loop.limits}
+        if not limited and all(line.copies for line in self.lines):
+            yield 1.0, self
+            return
         limited = {n: loop for n, loop in limited.items() if not {v for k in loop.limits for v in k.variables} & (inside - {n})}
         together: dict[tuple[_Outer, ...], list[For]] = {}
         for loop in limited.values():
@@ -275,10 +278,12 @@ def conditions(loop: For, above: Sequence[For]) -> int:
 
 def moves_private(nest: Nest, loop: For) -> bool:
     """Whether a loop of our own moves or sets a small private tile: it is written out (as in ``schedule.writing``)."""
-    inner = [s for _, s in statements((loop,))]
+    if loop.refs:
+        return False
+    inner = [s for _, s in loop.points]
     private = [nest.tiles[p.source] for s in inner for p in (s.target, *s.operands) if p.source in nest.tiles]
     private = [tile for tile in private if MEMORIES[tile.memory].is_register]
-    simple = len(inner) == 1 and inner[0].role not in {"update", "map"} and not loop.refs
+    simple = len(inner) == 1 and inner[0].role not in {"update", "map"}
     return bool(private) and simple and all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private)
 
 
@@ -363,12 +368,19 @@ def in_registers(nest: Nest) -> frozenset[str]:
 
 def stride(nest: Nest, place: Place, name: str) -> int | None:
     """Elements between the places of neighbouring iterations of a loop; ``None`` for an array whose shape is not known."""
-    total = 0
+    found = moves(nest, place)
+    return None if found is None else found.get(name, 0)
+
+
+def moves(nest: Nest, place: Place) -> dict[str, int] | None:
+    """Loop -> elements between the places of its neighbouring iterations; ``None`` for an array whose shape is not known."""
+    found: dict[str, int] = {}
     for index, step in zip(stored(nest, place), strides(nest, place.source), strict=True):
         if step is None:
             return None
-        total += index.coefficients.get(name, 0) * step
-    return total
+        for name, factor in index.terms:
+            found[name] = found.get(name, 0) + factor * step
+    return found
 
 
 def stored(nest: Nest, place: Place) -> tuple[Affine, ...]:

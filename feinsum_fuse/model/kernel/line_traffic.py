@@ -16,7 +16,7 @@ import numpy as np
 
 from ...formats.affine import Affine
 from ...schedule.tree.nest import For, Nest, Node, Place, statements
-from .basic_blocks import average_trips, in_registers, is_written_out, shape, stored, stride, strides
+from .basic_blocks import average_trips, in_registers, is_written_out, moves, shape, stored, strides
 from .machine import Machine, MemoryLevel
 
 ENDLESS = 1 << 60
@@ -97,6 +97,9 @@ class LineTraffic:
     found: dict[int, list[Fetched]] = field(default_factory=dict)
     known: dict[tuple[bool, tuple[int, ...]], dict[str, TouchedRegion]] = field(default_factory=dict)
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
+    spans: dict[tuple[int, ...], dict[str, tuple[str, list[Span], bool]]] = field(default_factory=dict)
+    """What of each array these are, whichever cache asks."""
+    surprises: dict[tuple[int, tuple[int, ...], bool], float] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     conflicts: bool = False
     """Whether rows meet in few sets of the cache: the pages of a larger one lie anywhere."""
@@ -154,12 +157,21 @@ class LineTraffic:
     def _charge(self, body: tuple[Node, ...], regions: dict[str, TouchedRegion], times: float, above: tuple[For, ...]) -> None:
         rest = dict(regions)
         for loops, statement in statements(body):
+            if not rest:
+                break
             for place in (*statement.operands, statement.target):
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
-                    alone = unforeseen(self.nest, self.machine, place, (*above, *loops), far=self.is_last)
+                    alone = self._unforeseen(place, (*above, *loops))
                     part = Fetched(region.lines * times, region.run, region.distance, region.written, alone)
                     self.found.setdefault(id(statement), []).append(part)
+
+    def _unforeseen(self, place: Place, loops: tuple[For, ...]) -> float:
+        """The part of the lines that no cache foresees, looked at once for caches that are asked alike."""
+        key = id(place), tuple(map(id, loops)), self.is_last
+        if key not in self.surprises:
+            self.surprises[key] = unforeseen(self.nest, self.machine, place, loops, far=self.is_last)
+        return self.surprises[key]
 
     def _claimed(self, regions: dict[str, TouchedRegion]) -> float:
         return sum(region.claimed for region in regions.values())
@@ -172,7 +184,9 @@ class LineTraffic:
         """Array -> what the body touches of it, the loops above standing still."""
         key = self.conflicts, tuple(map(id, body))
         if key not in self.known:
-            spans = self._spans(body)
+            if key[1] not in self.spans:
+                self.spans[key[1]] = self._spans(body)
+            spans = self.spans[key[1]]
             self.known[key] = {name: self._region(source, sizes, written) for name, (source, sizes, written) in spans.items()}
         return self.known[key]
 
@@ -248,8 +262,9 @@ def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For],
     width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
     line, followed = machine.figure("line_bytes"), machine.figure("followed_rows")
     run, streams, is_walked = width, 1, False
+    steps = moves(nest, place) or {}
     for loop in reversed(loops):
-        step = abs(stride(nest, place, loop.name) or 0) * width
+        step = abs(steps.get(loop.name, 0)) * width
         if not step or loop.extent == 1:
             continue
         if is_written_out(nest, loop):

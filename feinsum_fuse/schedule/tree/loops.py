@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from ...formats.affine import Affine
@@ -86,18 +86,35 @@ def interval(index: Affine, loops: Sequence[For], limits: int = 2) -> tuple[int 
     A limit is >= 0, so that adding a multiple of it bounds the expression from above, and subtracting one from below; the multiples
     that cancel a term are tried.
     """
-    low, high = _box(index, loops)
+    extents = {loop.name: loop.extent for loop in loops}
+    known = tuple(dict.fromkeys(limit for loop in loops for limit in loop.limits)) if limits else ()
+    return _interval(index.coefficients, index.constant, extents, [(limit, limit.coefficients) for limit in known], limits)
+
+
+_Extents = Mapping[str, int | None]
+
+
+def _interval(
+    terms: Mapping[str, int], constant: int, extents: _Extents, known: Sequence[tuple[Affine, Mapping[str, int]]], limits: int
+) -> tuple[int | None, int | None]:
+    """The same of an expression by its terms: most candidates of a search ask for thousands of sums that nobody keeps."""
+    low, high = _box(terms, constant, extents)
     if limits == 0:
         return low, high
-    for limit in dict.fromkeys(limit for loop in loops for limit in loop.limits):
-        coefficients = limit.coefficients
-        for name, factor in index.terms:
+    for limit, coefficients in known:
+        for name, factor in terms.items():
             own = coefficients.get(name, 0)
             if not factor or not own or factor % own:
                 continue
             times = factor // own
+            rest = dict(terms)
+            for other, moved in limit.terms:
+                if left := rest.get(other, 0) - times * moved:
+                    rest[other] = left
+                else:
+                    rest.pop(other, None)
             # What is left after cancelling: an upper bound if the limit was added, a lower one if it was subtracted.
-            least, most = interval(index - limit * times, loops, limits - 1)
+            least, most = _interval(rest, constant - times * limit.constant, extents, known, limits - 1)
             if times < 0 and most is not None:
                 high = most if high is None else min(high, most)
             elif times > 0 and least is not None:
@@ -105,12 +122,11 @@ def interval(index: Affine, loops: Sequence[For], limits: int = 2) -> tuple[int 
     return low, high
 
 
-def _box(index: Affine, loops: Sequence[For]) -> tuple[int | None, int | None]:
+def _box(terms: Mapping[str, int], constant: int, extents: _Extents) -> tuple[int | None, int | None]:
     """Bounds by the loops' extents alone; a symbolic loop starts at 0, and where it ends is not known."""
-    extents = {loop.name: loop.extent for loop in loops}
-    low: int | None = index.constant
-    high: int | None = index.constant
-    for name, factor in index.terms:
+    low: int | None = constant
+    high: int | None = constant
+    for name, factor in terms.items():
         extent = extents.get(name)
         if extent is None:
             low, high = (None if factor < 0 else low), (None if factor > 0 else high)
@@ -147,4 +163,4 @@ def inside(node: Node, einsums: Sequence[str]) -> bool:
 
 def with_body(loop: For, body: tuple[Node, ...]) -> For:
     """The loop around another body; the loop itself around its own."""
-    return loop if body is loop.body else dataclasses.replace(loop, body=body)
+    return loop if body is loop.body else loop.around(body)

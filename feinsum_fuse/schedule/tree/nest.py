@@ -147,10 +147,21 @@ class For:
     is_block: bool = False
     intrinsic: str = ""
 
+    def around(self, body: tuple[Node, ...]) -> For:
+        """The loop around another body; written out, since every step makes hundreds."""
+        return For(self.name, self.extent, body, self.limits, self.refs, self.binding, self.fused, self.is_block, self.intrinsic)
+
     @cached_property
     def loops(self) -> tuple[For, ...]:
         """This loop and those below, outer before inner, in the order of the text."""
         return (self, *(loop for node in self.body if isinstance(node, For) for loop in node.loops))
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """The statements below with the loops around them from this one on: most steps leave most loops as they are."""
+        found: list[Point] = []
+        _collect(self.body, (self,), found)
+        return tuple(found)
 
     @cached_property
     def touched(self) -> frozenset[str]:
@@ -315,10 +326,12 @@ def statements(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[
 
 def _collect(body: tuple[Node, ...], above: tuple[For, ...], found: list[Point]) -> None:
     for node in body:
-        if isinstance(node, For):
-            _collect(node.body, (*above, node), found)
-        else:
+        if not isinstance(node, For):
             found.append((above, node))
+        elif above:
+            found += [((*above, *loops), statement) for loops, statement in node.points]
+        else:
+            found += node.points
 
 
 def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]], touching: str | None = None) -> tuple[Node, ...]:
@@ -336,7 +349,7 @@ def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]], 
             if not inner:
                 continue
             if inner is not node.body:
-                node = dataclasses.replace(node, body=inner)
+                node = node.around(inner)
         result.extend(change(node))
     return unless_same(body, result)
 
