@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from .cases import DEVELOPED, HELD_OUT, JUDGED, Device
+from .cases import DEVELOPED, HELD_OUT, KNOWN, Device
 
 WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 
@@ -27,7 +27,7 @@ def main() -> None:
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device)
-    cases = tuple(given.cases or ((*DEVELOPED, *JUDGED, *HELD_OUT) if given.verb in {"judge", "models"} else DEVELOPED))
+    cases = tuple(given.cases or ((*KNOWN, *HELD_OUT) if given.verb in {"judge", "models"} else DEVELOPED))
     if given.verb == "judge":
         from .judging import report
 

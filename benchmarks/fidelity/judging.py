@@ -6,11 +6,13 @@ import statistics
 from dataclasses import dataclass
 from functools import cached_property
 
-from feinsum_fuse.model import predicted_seconds
+from feinsum_fuse.model.kernel.interval import interval
+from feinsum_fuse.model.kernel.kernel_time import kernel_time
+from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
 
-from .cases import DEVELOPED, HELD_OUT, JUDGED, Device
+from .cases import SETS, Device
 from .measuring import noise, seconds
 
 NEAR = 2.0
@@ -26,6 +28,8 @@ class Judged:
     measured: tuple[float, ...]
     noise: float
     """The median over mappings."""
+    inside: float
+    """The part of the measurements that the predictions' intervals hold."""
 
     @cached_property
     def agreement(self) -> Agreement:
@@ -45,26 +49,31 @@ def judged(device: Device, case: str) -> Judged | None:
     numbers = sorted(found)
     if len(numbers) < 2:
         return None
-    predicted = tuple(predicted_seconds(specs[number]) for number in numbers)
-    return Judged(case, predicted, tuple(seconds(found[n]) for n in numbers), statistics.median(noise(found[n]) for n in numbers))
+    machine = Machine.of(specs[0])
+    assert machine is not None
+    measured = tuple(seconds(found[number]) for number in numbers)
+    times = [kernel_time(specs[number], machine) for number in numbers]
+    predicted = tuple(time.seconds for time in times)
+    inside = 0
+    for time, one in zip(times, measured, strict=True):
+        low, high = interval(time, machine)
+        inside += low <= one / time.seconds <= high
+    return Judged(case, predicted, measured, statistics.median(noise(found[n]) for n in numbers), inside / len(numbers))
 
 
 def report(device: Device, cases: tuple[str, ...]) -> str:
-    """A table for the workloads developed on, and those held out, then and now."""
+    """A table for each set of workloads: those developed on, and those held out, then and now."""
     found = [one for case in cases if (one := judged(device, case)) is not None]
     parts = []
-    for title, some in (
-        ("workloads that the model was developed on", [one for one in found if one.case in DEVELOPED]),
-        ("workloads that were held out once", [one for one in found if one.case in JUDGED]),
-        ("held-out workloads", [one for one in found if one.case in HELD_OUT]),
-    ):
+    for title, members in SETS.items():
+        some = [one for one in found if one.case in members]
         if some:
             parts.append(f"{title}\n{_table(some)}")
     return "\n\n".join(parts)
 
 
 def _table(found: list[Judged]) -> str:
-    head = ("workload", "mappings", "near", "noise", "Spearman", "mean error", "bias", "regret@1", "regret@5")
+    head = ("workload", "mappings", "near", "noise", "Spearman", "mean error", "bias", "regret@1", "regret@5", "inside")
     rows = [_row(one) for one in found]
     a = [one.agreement for one in found]
     rows.append(
@@ -73,14 +82,15 @@ def _table(found: list[Judged]) -> str:
             f"{statistics.median(x.spearman for x in a):.2f}",
             *(f"{statistics.median(f):.0%}" for f in ([x.mean_error for x in a], [x.bias for x in a])),
             *(f"{statistics.median(f):.0%}" for f in ([x.regret_1 for x in a], [x.regret_5 for x in a])),
+            f"{statistics.mean(one.inside for one in found):.0%}",
         )
     )
-    return table(head, rows, numbers=8)
+    return table(head, rows, numbers=9)
 
 
 def _row(one: Judged) -> tuple[str, ...]:
     a = one.agreement
     return (
         *(one.case, str(a.count), str(one.near), f"{one.noise:.0%}", f"{a.spearman:.2f}"),
-        *(f"{a.mean_error:.0%}", f"{a.bias:+.0%}", f"{a.regret_1:.0%}", f"{a.regret_5:.0%}"),
+        *(f"{a.mean_error:.0%}", f"{a.bias:+.0%}", f"{a.regret_1:.0%}", f"{a.regret_5:.0%}", f"{one.inside:.0%}"),
     )

@@ -12,7 +12,7 @@ from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 
-from .cases import DEVELOPED, HELD_OUT, JUDGED, Device
+from .cases import KNOWN, Device
 from .measuring import seconds
 
 FEWEST = 10
@@ -36,7 +36,7 @@ class Residual:
 def residuals(device: Device) -> list[Residual]:
     """Of all mappings that were measured on a processor."""
     found = []
-    for case in (*DEVELOPED, *JUDGED, *HELD_OUT):
+    for case in KNOWN:
         samples = device.samples(case)
         specs = device.mapped(case) if samples else []
         found += _of((device.name, case), ((specs[number], seconds(runs)) for number, runs in samples.items()))
