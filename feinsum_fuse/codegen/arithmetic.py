@@ -346,6 +346,10 @@ def negated(condition: Expression, known: Known) -> Expression:
             return child
         case p.Comparison(left, operator, right) if not known.may_be_float(left) and not known.may_be_float(right):
             return p.Comparison(left, _OPPOSITE[operator], right)
+        case p.LogicalAnd(children):
+            return p.LogicalOr(tuple(negated(child, known) for child in children))
+        case p.LogicalOr(children):
+            return p.LogicalAnd(tuple(negated(child, known) for child in children))
     return p.LogicalNot(condition)
 
 

@@ -167,12 +167,13 @@ def _join(before: list[CStatement], statement: CStatement, known: Known) -> None
         else:
             before.append(statement)
             return
-        before[-1] = Conditional(last.condition, _appended(last.body, then, known), _appended(last.otherwise, other, known))
+        before[-1] = Conditional(last.condition, appended(last.body, then, known), appended(last.otherwise, other, known))
         return
     before.append(statement)
 
 
-def _appended(body: Sequence[CStatement], more: Sequence[CStatement], known: Known) -> tuple[CStatement, ...]:
+def appended(body: Sequence[CStatement], more: Sequence[CStatement], known: Known) -> tuple[CStatement, ...]:
+    """Statements and those after them, each part of the one before where both stand under one condition."""
     result = list(body)
     for statement in more:
         _join(result, statement, known)

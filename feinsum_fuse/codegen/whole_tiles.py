@@ -21,7 +21,7 @@ from pymbolic.typing import Expression
 
 from .arithmetic import Known, both, conjuncts, integer, linear, negated, simplified
 from .expressions import VectorCall, array_of, within
-from .simplification import is_fixed, shortened
+from .simplification import appended, is_fixed, shortened
 from .statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
 
 
@@ -103,12 +103,13 @@ def _apart(statements: Iterator[CStatement], known: Known, around: Known | None,
         return block
     whole, cut = shortened(tile, known.where(test)), shortened(tile, known.where(negated(test, known)))
     rest = (Comment("a tile that is cut"), *cut) if any(not isinstance(s, Comment) for s in all_statements(cut)) else ()
-    return *block[:start], Conditional(test, (Comment("a whole tile"), *whole), rest), *block[end:]
+    apart = Conditional(test, (Comment("a whole tile"), *whole), rest)
+    return appended((), (*block[:start], apart, *block[end:]), known)
 
 
 def _guards(statement: CStatement, known: Known, private: Container[str], in_loop: bool = False) -> Iterator[Expression]:
     """The conditions of sums in loops that are known before these loops."""
-    if isinstance(statement, Conditional) and isinstance(statement.body[0], Comment):
+    if isinstance(statement, Conditional) and any(isinstance(s, Comment) for s in statement.body):
         return  # a tile that is apart
     if in_loop and _is_sum(_only(statement), private):
         yield from (test for test in _tests(statement) if is_fixed(test, known))

@@ -7,11 +7,14 @@ import pytest
 from pymbolic import parse
 
 import feinsum_fuse as ff
+from feinsum_fuse.codegen.arithmetic import Known
 from feinsum_fuse.codegen.expressions import variables
-from feinsum_fuse.codegen.simplification import few_at_once
+from feinsum_fuse.codegen.simplification import few_at_once, shortened
 from feinsum_fuse.codegen.statements import Assignment, Conditional, CStatement
 from feinsum_fuse.device.catalogue import find_device
 from tests.cascades.randomness import largest_error
+
+from .trees import assignment, expression, kernel, lines
 
 
 def tile(rows: int, columns: int, by_rows: bool) -> list[CStatement]:
@@ -28,6 +31,16 @@ def most_waiting(run: list[CStatement]) -> int:
     """Operands in registers at a time: from the first statement that reads one to the last."""
     reads = [operands(s.value) for s in run if isinstance(s, Assignment)]
     return max(len({o for r in reads[: i + 1] for o in r} & {o for r in reads[i:] for o in r}) for i in range(len(reads)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("i == 0", "i > 0"), ("i == 0 and j == 0", "i > 0 or j > 0"), ("i > 0 or j > 1", "i == 0 and j <= 1")]
+)
+def test_of_conditions_that_exclude_one_another_the_second_is_an_else(first: str, second: str) -> None:
+    known = Known({p.Variable("i"): (0, 3), p.Variable("j"): (0, 3)})
+    body = [Conditional(expression(first), (assignment("a[0] = 1"),)), Conditional(expression(second), (assignment("a[0] = b[i]"),))]
+    test, then, otherwise = lines(kernel(*shortened(body, known)))[:3]
+    assert test.startswith("if (") and (then, otherwise) == ("a[0] = 1;", "else")
 
 
 @pytest.mark.parametrize("by_rows", [True, False])

@@ -55,6 +55,14 @@ def test_where_nothing_is_left_of_a_cut_tile_there_is_no_other_branch() -> None:
     assert text == ["if (t <= 2)", "{", "// a whole tile", "for (int k = 0; k < 8; ++k)", "c[0] += A[k];", "}"]
 
 
+def test_what_stands_under_the_tile_s_condition_beside_it_joins_it() -> None:
+    before, after = when("t <= 2", assignment("c[1] = 0")), when("t <= 2", assignment("C[t] = c[1]"))
+    text = apart(before, loop("k", 7, when("8 * t <= 16", added("c[1]", "A[k]"))), after)
+    assert text == [
+        *("if (t <= 2)", "{", "c[1] = 0;", "// a whole tile", "for (int k = 0; k < 8; ++k)", "c[1] += A[k];", "C[t] = c[1];", "}"),
+    ]
+
+
 def test_a_block_of_nothing_but_a_remark_stands_in_braces() -> None:
     remark = Conditional(expression("t <= 2"), (Comment("nothing"),))
     assert lines(kernel(remark, assignment("C[t] = 1"))) == ["if (t <= 2)", "{", "// nothing", "}", "C[t] = 1;"]
