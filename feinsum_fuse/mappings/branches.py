@@ -22,6 +22,8 @@ from .segments import GROUP_POINTS, Rows, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
+LARGE_TILE = 256
+"""The same of one core's group as long as what it holds of them stays in the nearest cache: what all rows use is copied less often."""
 ROWS_OF_ITEMS = 8
 """Rows of a group at least that has lanes along its columns, where lanes are work-items: those of a register tile."""
 STANDING_BY = 4
@@ -114,7 +116,7 @@ class Branch:
     def _tile(self) -> Choice[int]:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
         extent, groups = self.segment.extent(self.rows), self.plan.target.groups
-        wanted = max(COMMON_TILE, GROUP_POINTS * extent // max(1, self.segment.points))
+        wanted = max(self._common_tile(), GROUP_POINTS * extent // max(1, self.segment.points))
         problems = prod(map(self.segment.extent, self.segment.batches))
         if self.plan.components.on_items:
             groups *= STANDING_BY if not any(e.reduces for e in self.segment.einsums) else 1
@@ -129,6 +131,13 @@ class Branch:
         tiles = [max(1, min(extent, int(usual * factor))) for factor in FACTORS]
         # Of problems that share nothing each may be a group's, which reads its rows from end to end.
         return Choice.of("tile", self.name, usual, [*tiles, *([extent] if self.segment.batches else [])])
+
+    def _common_tile(self) -> int:
+        """Rows of a group of large problems."""
+        if self.plan.components.on_items:
+            return COMMON_TILE
+        near = self.plan.target.nearest_cache_bytes // max(1, self.segment.row_bytes(self.rows))
+        return min(LARGE_TILE, max(COMMON_TILE, near))
 
     def _shared(self, tile: int, problems: int) -> int:
         """So many rows, or up to half as many, if the cores' shares of whole groups are more nearly equal then."""

@@ -88,7 +88,7 @@ class Family:
         chooser = chooser or Rules()
         plan = self._plan(chooser)
         beside = have_meeting(self.cascade) and chooser.choose(Choice("beside", "", (True, False)))
-        parts = list(segments(self.cascade, self.spec.workload, plan.budget, beside=beside))
+        parts = list(segments(self.cascade, self.spec.workload, plan.budget, self.target.groups, beside=beside))
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)
         branches = [Branch(plan, part, chooser).nodes() for part in parts]

@@ -167,6 +167,21 @@ class Segment:
         loops = tuple(loop for loop in found if loop is not None and self._reads_along(loop, einsum.output.tensor))
         return Segment(self.around, (*self.einsums, einsum), loops, self.points + einsum.box_points)
 
+    def has_parts(self, groups: int, loops: Iterable[Shared]) -> bool:
+        """Whether along one of these loops so many groups have rows enough, each with its own part of every operand of the Einsums.
+
+        Parts of the largest operand are whole lines.
+        """
+        read = [(einsum.name, access) for einsum in self.einsums for access in einsum.operands]
+        name, largest = max(read, key=lambda one: self.around.tensor_bytes(one[1].tensor))
+        return any(
+            not loop.is_batch
+            and loop.extent >= groups * LEAST_ROWS
+            and all(loop.rows[name] in access.variables for name, access in read)
+            and not _lies_together(largest, loop.rows[name])
+            for loop in loops
+        )
+
     def is_merged_by(self, einsum: Einsum) -> bool:
         """Whether an Einsum reduces over what are problems of their own: then groups may take these, and need not read everything."""
         kept = {item for batch in self.batches for item in batch.items()}
@@ -290,19 +305,21 @@ def _read_alike(one: Einsum, other: Einsum) -> bool:
     return not {access.tensor for access in one.operands}.isdisjoint(access.tensor for access in other.operands)
 
 
-def segments(cascade: Cascade, workload: Workload, budget: int, *, beside: bool) -> Iterator[Segment]:
+def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, *, beside: bool) -> Iterator[Segment]:
     """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
 
-    ``beside``: Einsums that read the same rows of an operand run side by side, too, where what follows reads what both write.
+    ``groups``: as many as give a device's cores enough to do. ``beside``: Einsums that read the same rows of an operand run side by side,
+    too, where what follows reads what both write.
     """
     around = Surroundings(cascade, workload)
     segment: Segment | None = None
     for einsum in cascade.einsums:
         chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
         chained = chained or (beside and segment is not None and segment.is_beside(einsum))
-        if segment is not None and chained and len(segment.einsums) < MOST_FUSED and not segment.is_merged_by(einsum):
+        if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
-            if any(longer.fits(rows, budget) for rows in longer.rows):
+            merged = segment.is_merged_by(einsum) and not segment.has_parts(groups, longer.loops)
+            if not merged and any(longer.fits(rows, budget) for rows in longer.rows):
                 segment = longer
                 continue
         if segment is not None:

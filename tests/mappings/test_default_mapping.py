@@ -231,9 +231,20 @@ def test_einsums_are_fused_over_rows_that_fit_where_the_best_ones_do_not() -> No
     for dtype in ("float32", "float64"):
         cascade = ff.cascade(lines, sizes={"X": 3, "R": 3, "E": 1 << 15, "I": 35, "J": 35}, dtypes=dict.fromkeys("GSU", dtype))
         spec = default_spec(cascade)
-        (segment,) = segments.segments(cascade, spec.workload, 1 << 17, beside=False)
+        (segment,) = segments.segments(cascade, spec.workload, 1 << 17, 8, beside=False)
         assert segment.names == ("T", "D")
         assert [rows["T"] for rows in segment.rows if segment.fits(rows, 1 << 17)] == ["e"]
+
+
+def test_einsums_of_which_groups_read_their_own_parts_are_fused_although_one_adds_up_problems() -> None:
+    """Faces are problems of their own, which the second Einsum adds up; along elements a group has its part of both operands, in rows."""
+    scaled = ["T[e, f, j] = G[f, e] * U[f, e, j]", "D[e, i] = L[f, i, j] * T[e, f, j]"]
+    faces = ff.cascade(scaled, sizes={"F": 4, "E": 20000, "I": 35, "J": 15})
+    assert [s.names for s in segments.segments(faces, default_spec(faces).workload, 1 << 17, 32, beside=False)] == [("T", "D")]
+    few = ff.cascade(scaled, sizes={"F": 4, "E": 400, "I": 35, "J": 4000})
+    assert len(list(segments.segments(few, default_spec(few).workload, 1 << 17, 32, beside=False))) == 2
+    columns = ff.cascade(["T[b, k] = A[b, m, k]", "y[k] = T[b, k]"], sizes={"B": 32, "M": 125, "K": 4000})
+    assert len(list(segments.segments(columns, default_spec(columns).workload, 1 << 17, 32, beside=False))) == 2  # pieces of rows
 
 
 @pytest.mark.parametrize(
@@ -244,7 +255,7 @@ def test_einsums_are_fused_over_rows_that_fit_where_the_best_ones_do_not() -> No
         (32, 2, (32, 256), 16),
         (40, 2, (32, 256), 10),  # two and two groups; of 16, 16 and 8 rows one core would get two
         (40, 1, (32, 256), 16),
-        (4000, 2, (32, 256), 64),
+        (4000, 2, (32, 256), 256),
     ],
 )
 def test_groups_are_shorter_where_cores_would_wait_for_one_another(rows: int, units: int, parts: tuple[int, int], tile: int) -> None:
