@@ -21,7 +21,7 @@ from .runtime import runtimes
 from .vectors import vector_registers
 
 POCL = "Portable Computing Language"
-QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL}
+QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rusticl": targets.RUSTICL}
 """Platform -> what its devices are known to get wrong."""
 GROUP_PARTS = {POCL: (32, 256)}
 """PoCL's thread pool (``POCL_PTHREAD_MIN_WGS`` and ``POCL_PTHREAD_MAX_WGS`` of its scheduler)."""

@@ -140,6 +140,8 @@ POCL = Quirks(
 """What PoCL 3.0 gets wrong."""
 INTEL = Quirks(slow_vector_loads=True)
 """Of Intel's runtime for processors: a product of 512 x 512 x 512 takes 3.5 ms with ``vload8``, 2.3 ms without."""
+RUSTICL = Quirks(private_on_stack=True)
+"""Of Mesa's runtime on processors (llvmpipe of Mesa 22.3), which does no more than 65,535 iterations on a work-item (``doc/pocl.rst``)."""
 ANY_DEVICE = Target(quirks=POCL)
 """The neutral target, for a mapping that is lowered for no device: a processor of which nothing more is known, with every known quirk.
 
