@@ -15,13 +15,16 @@
 - rows of a tile are filled up to whole vectors, which the model does not count: where lanes lie along a window, a tile may take the part of
   the bytes that leaves room for that;
 - an output that sums of variables index is computed element by element, and no loop cuts what its Einsum holds: none of that is in a
-  scratchpad or a register.
+  scratchpad or a register;
+- a tensor that an Einsum reads by several indices (``A[m, k] * A[n, k]``) has a tile for each in a kernel, and one in the model: it is in
+  no scratchpad or register either.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from ..formats.affine import Affine
@@ -89,13 +92,13 @@ def _restricted(spec: Spec, arch: Arch, limits: DeviceLimits) -> Arch:
     lanes = max((_lanes(spec, fanout.fanout) for at, fanout in fanouts.items() if levels[at] == "vector"), default=1)
     part = _filled(spec, lanes) / len(spec.workload.einsums)
     bits = {"local": 8.0 * limits.local_bytes * part, "private": 8.0 * limits.private_bytes / math.prod(items.values()) * part}
-    uncut = sorted({tensor for einsum in spec.workload.einsums if not _is_cut(einsum) for tensor in einsum.tensors})
+    loose = sorted({tensor for einsum in spec.workload.einsums for tensor in (_twice(einsum) if _is_cut(einsum) else einsum.tensors)})
     below_group = False
 
     def one(node: Component | Array) -> Component | Array:
         nonlocal below_group
         if isinstance(node, Memory) and node.name in kinds:
-            node = _memory(node, kinds[node.name], below_group, bits, uncut)
+            node = _memory(node, kinds[node.name], below_group, bits, loose)
         below_group = below_group or any(levels[node.name, fanout.name] == "group" for fanout in node.spatial)
         spatial = (
             _fanout(fanout, levels[node.name, fanout.name], items.get((node.name, fanout.name), _lanes(spec, fanout.fanout)))
@@ -122,16 +125,16 @@ def _work_items(spec: Spec, arch: Arch, limits: DeviceLimits) -> dict[tuple[str,
     return result
 
 
-def _memory(memory: Memory, kind: MemoryKind, below_group: bool, bits: Mapping[str, float], uncut: Sequence[str]) -> Memory:
-    """A memory with what a kernel can hold in it; ``bits``: address space -> what an Einsum may take of it; ``uncut``: tensors that no
-    loop cuts."""
+def _memory(memory: Memory, kind: MemoryKind, below_group: bool, bits: Mapping[str, float], loose: Sequence[str]) -> Memory:
+    """A memory with what a kernel can hold in it; ``bits``: address space -> what an Einsum may take of it; ``loose``: tensors whose tiles
+    in a kernel are not those of the model."""
     if kind in CACHE_KINDS:
         return dataclasses.replace(memory, tensors=KEPT_OUT)
     rules = dataclasses.replace(memory.tensors, force_memory_hierarchy_order=True)
     if rules == TensorRules():
         rules = TensorRules(keep="All") if kind in MAIN_KINDS else TensorRules(may_keep="All - Intermediates" if below_group else "All")
-    if uncut and kind not in MAIN_KINDS and rules.may_keep is not None:
-        rules = dataclasses.replace(rules, may_keep=f"({rules.may_keep}) - ({' | '.join(uncut)})")
+    if loose and kind not in MAIN_KINDS and rules.may_keep is not None:
+        rules = dataclasses.replace(rules, may_keep=f"({rules.may_keep}) - ({' | '.join(loose)})")
     size = min(memory.size, bits.get(MEMORIES[kind].address_space, math.inf))
     return dataclasses.replace(memory, size=size, tensors=rules)
 
@@ -163,6 +166,12 @@ def _is_cut(einsum: WorkloadEinsum) -> bool:
     """Whether loops over the output's elements are loops over rank variables, each its own."""
     factors = [index.coefficients for access in einsum.outputs for index in access.projection.values()]
     return all(list(own.values()) == [1] for own in factors) and len({v for own in factors for v in own}) == len(factors)
+
+
+def _twice(einsum: WorkloadEinsum) -> set[str]:
+    """The tensors that an Einsum reads by several indices."""
+    ways = {(access.name, tuple(access.projection.items())) for access in einsum.inputs}
+    return {name for name, count in Counter(name for name, _ in ways).items() if count > 1}
 
 
 def _fanout(fanout: Fanout, level: str, most: int) -> Fanout:

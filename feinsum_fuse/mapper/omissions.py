@@ -59,7 +59,7 @@ class Omissions:
         """Least energy and latency, each on its own, of any mapping, tiles that are left out among them."""
         if not self.tiles:
             return np.full(2, np.inf)
-        least = _of_operations if self._ragged_in_space or self._parted else _of_fills
+        least = _of_operations if self._ragged_in_space else _of_fills
         each = [np.min([least(tables) * tables.n_instances for tables in own], axis=0) for own in self.problem.tables]
         return np.asarray(np.sum(each, axis=0))
 
@@ -69,7 +69,8 @@ class Omissions:
 
     @property
     def _parted(self) -> bool:
-        """Whether orders of memories are left out, with loops in space where no fanout is."""
+        """Whether orders of memories are left out. Each tensor has all loops in space right above its own first holder below their fanout,
+        whatever stands around it, so what filling a holder once costs is the same in every order."""
         return any(space.rules.parted for space in self._spaces)
 
     @property

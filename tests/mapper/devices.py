@@ -18,6 +18,11 @@ WORKLOADS = {
     "transposed": workload(["Z[n,m] = A[m,k] * B[k,n]"], bits=32, M=16, K=8, N=12),
     "all summed": workload(["Z[m] = A[m,k,l] * B[k,l]"], bits=32, M=7, K=5, L=6),
 }
+TWICE = {
+    "gram": workload(["Z[m,n] = A[m,k] * A[M: n,k]"], bits=32, M=6, N=6, K=4),
+    "distances": workload(["D[m,n] = A[m,k] - A[M: n,k]", "Z[m] = D[m,n] * D[m,n]"], bits=32, M=6, N=6, K=4),
+}
+"""A tensor that is read by two indices in one Einsum."""
 WINDOWS = {
     "depthwise": """
 workload:

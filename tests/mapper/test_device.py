@@ -15,7 +15,7 @@ from feinsum_fuse.mapper.options import Objective
 from feinsum_fuse.schedule.target import DeviceLimits, Target
 from tests.sweeps import sweep_size
 
-from .devices import DEVICE, WINDOWS, WORK_ITEMS, WORKLOADS
+from .devices import DEVICE, TWICE, WINDOWS, WORK_ITEMS, WORKLOADS
 
 T = TypeVar("T")
 SHAPES = tuple(itertools.product((2, 8), (1 << 20, 2048), (4, 8), (None, 64)))
@@ -59,6 +59,16 @@ def test_windows_keep_within_the_limits(name: str, private: int) -> None:
     """Their rows are filled up to whole vectors, and what writes a window is cut by no loop."""
     limits = DeviceLimits(private_bytes=private)
     spec = ff.loads(WINDOWS[name] + DEVICE.format(cores=8, registers=1 << 16, lanes=4))
+    best = spec.replace(mapping=ff.search(spec, "energy", limits=limits).front[0].mapping)
+    assert len(ff.lower(best, limits=limits).steps) > 0
+
+
+@pytest.mark.parametrize("private", [32, 48])
+@pytest.mark.parametrize("name", TWICE)
+def test_a_tensor_that_is_read_by_two_indices_keeps_within_the_limits(name: str, private: int) -> None:
+    """A kernel has a tile for each of them, the model has one."""
+    limits = DeviceLimits(private_bytes=private)
+    spec = ff.loads(TWICE[name] + DEVICE.format(cores=2, registers=1 << 16, lanes=2))
     best = spec.replace(mapping=ff.search(spec, "energy", limits=limits).front[0].mapping)
     assert len(ff.lower(best, limits=limits).steps) > 0
 

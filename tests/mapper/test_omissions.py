@@ -72,3 +72,31 @@ def test_filling_once_is_a_floor_under_tiles_that_are_not_tried() -> None:
     open_ = ff.search(spec(two_memories(100), matrix), imperfect=True)
     assert not open_.proved
     assert open_.floor < open_.value
+
+
+def test_filling_once_is_a_floor_under_orders_on_two_sides_of_a_fanout() -> None:
+    """``A`` in each unit above the loop that fills the buffer of all units anew, which loops in space stand below."""
+    outer, inner = (
+        memory(name, 64, price, tensors=f"tensors: {{keep: {held}}}") for name, price, held in (("Shared", 8, "B"), ("Local", 1, "A"))
+    )
+    nodes = (memory("Main", "inf", 64, tensors=OUTER), outer, container("PE", "{name: X, fanout: 2, may_reuse: All}"), inner, compute())
+    free = spec(arch(*nodes), workload(["Z[m,n] = A[m,k] * B[k,n]"], M=4, K=4, N=4), "mapper: {force_memory_hierarchy_order: false}\n")
+    result = ff.search(free)
+    assert any("two sides of a fanout" in text for text in result.omitted)
+    swapped = ff.loads(
+        free.to_yaml()
+        + """
+mapping:
+  nodes:
+  - !Storage {tensors: [A, B, Z], component: Main}
+  - !Temporal {rank_variable: k, tile_shape: 2}
+  - !Storage {tensors: [A], component: Local}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Storage {tensors: [B], component: Shared}
+  - !Spatial {rank_variable: k, tile_shape: 1, name: X, component: PE}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Compute {einsum: Z, component: MAC}
+"""
+    )
+    assert ff.predict(swapped).energy == result.value == result.floor
+    assert result.proved
