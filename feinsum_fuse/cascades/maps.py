@@ -36,6 +36,11 @@ def calls_in(expression: Expression) -> frozenset[p.Call]:
     return frozenset(found for found in DependencyMapper(include_calls=True)(expression) if isinstance(found, p.Call))
 
 
+def has_sums(expression: Expression) -> bool:
+    """Whether an expression is a sum, or a product of some; what stands in a call's arguments is not looked into."""
+    return isinstance(expression, p.Sum) or (isinstance(expression, p.Product) and any(map(has_sums, expression.children)))
+
+
 MOST_OPERATIONS = 20_000
 """Of a map when all composed functions are written out: what walks over them, writes or evaluates them takes half a second for so many."""
 DEEP = 4

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 from constantdict import constantdict
 
-from ..cascades.maps import calls_in
+from ..cascades.maps import calls_in, has_sums
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ..schedule.makespan import makespan_of
@@ -29,6 +29,10 @@ ROWS_OF_ITEMS = 8
 STANDING_BY = 4
 """Times as many groups as are enough elsewhere where work-items only wait for memory: their sums take no registers, and others run while
 some wait."""
+FEWEST = 4
+"""Rows for each core from which on they can be shared evenly enough."""
+DEARER = 1.2
+"""Vectors that cost so many times as much decide which rows groups take."""
 PARTS = 8
 """Parts of a tile of rows by which it is made shorter."""
 UNEVEN = 1.05
@@ -95,16 +99,48 @@ class Branch:
         found = list(self.segment.rows)
         if not found or not self.plan.groups:
             return {}
-        # Rows whose intermediates fit a core's cache come first, then those for which groups read less again from memory, and much less
-        # from that cache; else the order stays.
+        # Rows whose intermediates fit a core's cache come first, then those of whole lines if nothing is summed up, those for which
+        # groups read less again from memory, those with cheaper vectors, and those for which much less is read again from the nearest
+        # cache; else the order stays.
         near, far = self.plan.target.nearest_cache_bytes, self.plan.target.core_cache_bytes
-        again = [(self._read_again(rows, far), self._read_again(rows, near) // 2) for rows in found]
-        order = sorted(range(len(found)), key=lambda k: (not self.segment.fits(found[k], self.plan.budget), *again[k]))
-        found = [found[k] for k in order]
+        vectors = [self._cheapest_lanes(rows) for rows in found]
+        found = [
+            rows
+            for _, rows in sorted(
+                zip(vectors, found, strict=True),
+                key=lambda pair: (
+                    not self.segment.fits(pair[1], self.plan.budget),
+                    self._in_pieces(pair[1]),
+                    self._read_again(pair[1], far),
+                    pair[0] > DEARER * min(vectors),
+                    self._read_again(pair[1], near) // 2,
+                ),
+            )
+        ]
         if self.plan.components.on_items:
             # What lies together is for the work-items of a group, each of which would have a row of its own.
             found.sort(key=lambda rows: any(is_contiguous(e.output, rows[e.name]) for e in self.segment.einsums if e.output.indices))
         return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
+
+    def _in_pieces(self, rows: Rows) -> tuple[bool, int, int]:
+        """Whether there are few of these rows; how much is read and written in pieces of lines by groups of them, in powers of four; how far
+        inside they lie in what is written.
+
+        Where sums are taken, other things matter more: what is used again.
+        """
+        if any(e.reduces for e in self.segment.einsums):
+            return False, 0, 0
+        accesses = [(a, rows[e.name]) for e in self.segment.einsums for a in (*e.operands, e.output) if a.tensor not in self.segment.keeps]
+        cut = {access.tensor for access, row in accesses if is_contiguous(access, row)}
+        size = sum(map(self.segment.around.tensor_bytes, cut)) // self.plan.target.nearest_cache_bytes
+        problems = prod(map(self.segment.extent, self.segment.batches))
+        few = self.segment.extent(rows) * problems < FEWEST * self.plan.target.units
+        last = self.segment.einsums[-1]
+        return few, size.bit_length() // 2, [row == rows[last.name] for row in last.output_variables].index(True)
+
+    def _cheapest_lanes(self, rows: Rows) -> float:
+        """The cost of the vectors that go best with groups of these rows."""
+        return lanes_of(self.segment, rows, self._usual_tile(rows), self.plan.width, sums=self.plan.sums).cost
 
     def _read_again(self, rows: Rows, cache: int) -> int:
         """In powers of two, how many times a cache of so many bytes is filled by what every group of these rows reads of large operands."""
@@ -114,59 +150,67 @@ class Branch:
         return (sum(large) // cache).bit_length()
 
     def _tile(self) -> Choice[int]:
-        """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
-        extent, groups = self.segment.extent(self.rows), self.plan.target.groups
-        wanted = max(self._common_tile(), GROUP_POINTS * extent // max(1, self.segment.points))
-        problems = prod(map(self.segment.extent, self.segment.batches))
-        if self.plan.components.on_items:
-            groups *= STANDING_BY if not any(e.reduces for e in self.segment.einsums) else 1
-            wanted = min(wanted, max(self._least_rows(), extent * problems // groups))
-        wanted = min(wanted, max(self._least_rows(), extent * min(problems, groups) // groups))
-        usual = 1 << (wanted * 4 // 3).bit_length() - 1
-        held = self.segment.row_bytes(self.rows)
-        if held:
-            usual = min(usual, 1 << max(self._least_rows(), self.plan.budget // held).bit_length() - 1)
-        across = problems >= groups and self.is_read_across(self.segment.einsums[0])
-        usual = extent if across else self._shared(min(extent, usual), problems)
+        """Rows of a group."""
+        extent, usual = self.segment.extent(self.rows), self._usual_tile(self.rows)
         tiles = [max(1, min(extent, int(usual * factor))) for factor in FACTORS]
         # Of problems that share nothing each may be a group's, which reads its rows from end to end.
         return Choice.of("tile", self.name, usual, [*tiles, *([extent] if self.segment.batches else [])])
 
-    def _common_tile(self) -> int:
+    def _usual_tile(self, rows: Rows) -> int:
+        """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
+        extent, groups, least = self.segment.extent(rows), self.plan.target.groups, self._least_rows(rows)
+        wanted = max(self._common_tile(rows), GROUP_POINTS * extent // max(1, self.segment.points))
+        problems = prod(map(self.segment.extent, self.segment.batches))
+        if self.plan.components.on_items:
+            groups *= STANDING_BY if not any(e.reduces for e in self.segment.einsums) else 1
+            wanted = min(wanted, max(least, extent * problems // groups))
+        wanted = min(wanted, max(least, extent * min(problems, groups) // groups))
+        usual = 1 << (wanted * 4 // 3).bit_length() - 1
+        held = self.segment.row_bytes(rows)
+        if held:
+            usual = min(usual, 1 << max(least, self.plan.budget // held).bit_length() - 1)
+        if problems >= groups and self._is_read_across(self.segment.einsums[0], rows):
+            return extent
+        return self._shared(rows, min(extent, usual), problems)
+
+    def _common_tile(self, rows: Rows) -> int:
         """Rows of a group of large problems."""
         if self.plan.components.on_items:
             return COMMON_TILE
-        near = self.plan.target.nearest_cache_bytes // max(1, self.segment.row_bytes(self.rows))
+        near = self.plan.target.nearest_cache_bytes // max(1, self.segment.row_bytes(rows))
         return min(LARGE_TILE, max(COMMON_TILE, near))
 
-    def _shared(self, tile: int, problems: int) -> int:
+    def _shared(self, rows: Rows, tile: int, problems: int) -> int:
         """So many rows, or up to half as many, if the cores' shares of whole groups are more nearly equal then."""
-        extent, units = self.segment.extent(self.rows), self.plan.target.units
+        extent, units = self.segment.extent(rows), self.plan.target.units
         if self.plan.components.on_items or tile < PARTS or problems * extent > 2 * self.plan.target.groups * tile:
             return tile
 
-        def longest(rows: int) -> float:
-            full, rest = divmod(extent, rows)
-            work = ([rows] * full + [rest] * (rest > 0)) * problems
+        def longest(tile: int) -> float:
+            full, rest = divmod(extent, tile)
+            work = ([tile] * full + [rest] * (rest > 0)) * problems
             return makespan_of(work, units, self.plan.target.group_parts) * units / (extent * problems)
 
-        # Rows that lie together are lanes, of which there are whole vectors.
-        together = any(is_contiguous(e.output, self.rows[e.name]) for e in self.segment.einsums if e.output.indices)
-        step = self.plan.width if together and tile % self.plan.width == 0 else 1
-        found = min((rows for part in range(PARTS, PARTS // 2 - 1, -1) if not (rows := tile * part // PARTS) % step), key=longest)
+        # Of rows that are lanes there are whole vectors.
+        lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
+        step = self.plan.width if any(lanes[name] == row for name, row in rows.items()) and tile % self.plan.width == 0 else 1
+        found = min((n for part in range(PARTS, PARTS // 2 - 1, -1) if not (n := tile * part // PARTS) % step), key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
 
     def is_read_across(self, einsum: Einsum) -> bool:
         """Whether a group should read rows of this Einsum alone from end to end."""
-        row = self.rows.get(einsum.name)
+        return self._is_read_across(einsum, self.rows)
+
+    def _is_read_across(self, einsum: Einsum, rows: Rows) -> bool:
+        row = rows.get(einsum.name)
         return len(self.segment.einsums) == 1 and row is not None and is_read_across(self.segment.cascade, einsum, row, self.plan.target)
 
-    def _least_rows(self) -> int:
+    def _least_rows(self, rows: Rows) -> int:
         """Rows of a group at least."""
         if not self.plan.components.on_items:
-            return self.segment.least_rows(self.rows)
+            return self.segment.least_rows(rows)
         # Work-items that add up a row together are busy with one.
-        return ROWS_OF_ITEMS if all(set(e.output_variables) - {self.rows[e.name]} for e in self.segment.einsums) else 1
+        return ROWS_OF_ITEMS if all(set(e.output_variables) - {rows[e.name]} for e in self.segment.einsums) else 1
 
     def _piece(self, einsum: Einsum) -> int:
         """Neighbours that a work-item takes at once: as many as the target moves, if rows are made of such and enough groups are left."""
@@ -320,7 +364,7 @@ class OwnLoops:
         outputs = self.einsum.output_variables
         if not self.reductions or not self.einsum.has_injective_output:
             lines = self._lines()
-            last = (lines or self._reused()) if self.vector is not None else None
+            last = (lines or self._used_again()) if self.vector is not None else None
             loops = [*(v for v in outputs if v not in {self.lane, last}), *(v for v in outputs if v == last)]
             nodes = []
             if lines is not None:
@@ -363,8 +407,17 @@ class OwnLoops:
     def _reused(self) -> str | None:
         """The variable in whose iterations a vector is used again, the longest first."""
         found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
-        reuse = {v: any(self.vector in a.variables and v not in a.variables for a in self.einsum.operands) for v in found}
-        return max(found, key=lambda v: (reuse[v], self.tiles[v]), default=None)
+        return max(found, key=lambda v: (self._reuses(v), self.tiles[v]), default=None)
+
+    def _used_again(self) -> str | None:
+        """The same, if there is such a vector and the innermost variable does not use it again anyway."""
+        innermost = next((v for v in reversed(self.einsum.output_variables) if v != self.lane and self.tiles[v] > 1), None)
+        found = self._reused() if innermost is not None and not self._reuses(innermost) else innermost
+        return found if found is not None and self._reuses(found) else None
+
+    def _reuses(self, variable: str) -> bool:
+        """Whether the iterations of a variable use the same vector of an operand."""
+        return any(self.vector in a.variables and variable not in a.variables for a in self.einsum.operands)
 
     def _lines(self) -> str | None:
         """The variable along which lines lie of which lanes touch an element each, as in a transposition."""
@@ -405,9 +458,13 @@ class OwnLoops:
             return 1
         # Beside the vectors of one operand, a number of the other, and what functions make of them.
         shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if self.sums else vectors
-        room = min(self.accumulators, self.registers - max(vectors, shared) - 1 - len(calls_in(self.einsum.map)))
+        room = min(self.accumulators, self.registers - max(vectors, shared) - 1 - self._held_between())
         most = min(self.tiles[second], max(1, room // vectors))
         return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
+
+    def _held_between(self) -> int:
+        """Registers for what a point computes before its product: results of functions, and of sums."""
+        return len(calls_in(self.einsum.map)) + has_sums(self.einsum.map)
 
     def _beside(self, vectors: int, down: int, second: str) -> float:
         """What a multiply-add costs more than itself: its share of loads, and of tiles that are cut at the end of the loop."""

@@ -23,7 +23,7 @@ from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from .lanes import is_read_across
+from .lanes import is_contiguous, is_read_across
 from .segments import GROUP_POINTS, LEAST_ROWS
 
 SAVED = 4
@@ -189,13 +189,19 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         least = 1 if target.lanes_are_items else LEAST_ROWS  # the work-items of a group add up a row together
         along = {v: min(most, -(-sizes[v] // least)) for v in einsum.output_variables}
         row = max(along, key=lambda v: (along[v], -_traffic(cascade, einsum, v, along[v]), sizes[v]))
-        groups = along[row]
+        groups = min(most, along[row] * prod(sizes[v] for v in einsum.output_variables if v != row and _is_problem(einsum, v)))
     if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
         return SplitReduction(einsum.name, variable, most)
     for parts in (most, -(-most // groups)) if 2 * groups <= most else ():
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
             return SplitReduction(einsum.name, variable, parts)
     return None
+
+
+def _is_problem(einsum: Einsum, variable: str) -> bool:
+    """Whether each value of an output's variable is a problem of its own, of which nothing lies beside others."""
+    touched = (*einsum.operands, einsum.output)
+    return all(variable in access.variables and not is_contiguous(access, variable) for access in touched)
 
 
 def _parts_of_rows(cascade: Cascade, einsum: Einsum, target: Target) -> int:
