@@ -123,8 +123,8 @@ class Branch:
         return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
 
     def _in_pieces(self, rows: Rows) -> tuple[bool, int, int]:
-        """Whether there are few of these rows; how much is read and written in pieces of lines by groups of them, in powers of four; how far
-        inside they lie in what is written.
+        """Whether there are few of these rows; how much groups of them read and write in pieces of lines, in powers of four; how far inside
+        they lie in what is written.
 
         Where sums are taken, other things matter more: what is used again.
         """
@@ -463,8 +463,8 @@ class OwnLoops:
         return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
 
     def _held_between(self) -> int:
-        """Registers for what a point computes before its product: results of functions, and of sums."""
-        return len(calls_in(self.einsum.map)) + has_sums(self.einsum.map)
+        """Registers for what a point computes before its product: results of functions, else of a sum."""
+        return max(len(calls_in(self.einsum.map)), has_sums(self.einsum.map))
 
     def _beside(self, vectors: int, down: int, second: str) -> float:
         """What a multiply-add costs more than itself: its share of loads, and of tiles that are cut at the end of the loop."""

@@ -18,6 +18,10 @@ SCATTERED = 2 * MOVED
 """What it costs to write one element that lies alone: its line is read and written, too."""
 
 
+USED = 8
+"""How many times an element that comes from memory may be used that what is computed with it does not take longer."""
+
+
 @dataclass(frozen=True)
 class Lanes:
     """Einsum -> the rank variable of its lanes (``None``: scalars), and what that costs."""
@@ -132,7 +136,7 @@ def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target) ->
 
 
 def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -> bool:
-    """Whether an operand of which each element is used once comes from memory in rows along an output's variable ``row``.
+    """Whether an operand of which each element is used once, or a few times, comes from memory in rows along an output's variable ``row``.
 
     A group that takes a part of the row reads a short piece of each of many far rows, pages apart; one that takes whole rows, and a part of
     the reduction, reads all that lies there from end to end.
@@ -142,7 +146,8 @@ def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -
     for access in einsum.operands:
         tensor = cascade.tensors[access.tensor]
         outer = {v for index in access.indices[:-1] for v in index.variables}
-        if set(access.variables) != set(einsum.variables) or not is_contiguous(access, row) or not outer - set(einsum.output_variables):
+        again = prod(n for v, n in einsum.sizes.items() if v not in access.variables and isinstance(n, int))
+        if again > USED or not is_contiguous(access, row) or not outer - set(einsum.output_variables):
             continue
         if prod(cascade.fixed_shape(access.tensor)) * np.dtype(tensor.dtype).itemsize > target.units * target.core_cache_bytes:
             return True

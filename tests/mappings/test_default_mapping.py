@@ -236,6 +236,38 @@ def test_einsums_are_fused_over_rows_that_fit_where_the_best_ones_do_not() -> No
         assert [rows["T"] for rows in segment.rows if segment.fits(rows, 1 << 17)] == ["e"]
 
 
+@pytest.mark.parametrize(
+    ("line", "sizes", "rows", "order"),
+    [
+        ("Z[m, n] = A[m, n] * x[m] + b[m]", {"M": 256, "N": 15000}, "m", None),  # not n: pieces of lines, although x is used again along it
+        ("Z[m, n] = A[m, n] * x[m]", {"M": 4, "N": 15000}, "n", None),  # too few rows for the cores
+        ("Z[m, n] = A[m, n] * x[n]", {"M": 2000, "N": 3000}, "m", None),
+        ("Z[b, c, h, w] = A[b, c, h, w] * g[c]", {"B": 16, "C": 64, "H": 56, "W": 56}, "b", ("b", "c", "h")),
+        ("Z[b, h, w, c] = A[b, h, w, c] * g[c]", {"B": 16, "H": 56, "W": 56, "C": 64}, "b", ("b", "h", "w")),  # each row uses g again
+    ],
+)
+def test_elementwise_kernels_run_through_memory(line: str, sizes: dict[str, int], rows: str, order: tuple[str, ...] | None) -> None:
+    target = replace(ANY_DEVICE, units=2)
+    found = {c.name: c.usual for c in Family(default_space(ff.cascade([line], sizes=sizes), target=target), target).choices()}
+    assert found["rows of Z"] == {"Z": rows}
+    assert order is None or found["order of Z"] == order
+
+
+def test_rows_with_cheaper_vectors_are_a_groups() -> None:
+    """Lanes along n are written together, and each group packs its own part of B; of rows m it would pack all of it, or scatter."""
+    distances = ff.cascade(["Z[m, n] = (A[m, k] - B[n, k]) * (A[m, k] - B[n, k])"], sizes={"M": 400, "N": 300, "K": 64})
+    target = replace(ANY_DEVICE, units=2)
+    found = {c.name: c.usual for c in Family(default_space(distances, target=target), target).choices()}
+    assert (found["rows of Z"], found["lane of Z"]) == ({"Z": "n"}, "n")
+
+
+def test_a_difference_takes_a_register_beside_the_sums() -> None:
+    lines = ("Z[m, n] = A[m, k] * B[k, n]", "Z[m, n] = (A[m, k] - B[k, n]) * (A[m, k] - B[k, n])")
+    cascades = [ff.cascade([line], sizes={"M": 512, "N": 240, "K": 64}) for line in lines]
+    usual = [{choice.kind: choice.usual for choice in Family(default_space(cascade)).choices()} for cascade in cascades]
+    assert [(one["vectors"], one["down"]) for one in usual] == [(3, 4), (2, 4)]  # of sixteen registers twelve, and eight
+
+
 def test_einsums_of_which_groups_read_their_own_parts_are_fused_although_one_adds_up_problems() -> None:
     """Faces are problems of their own, which the second Einsum adds up; along elements a group has its part of both operands, in rows."""
     scaled = ["T[e, f, j] = G[f, e] * U[f, e, j]", "D[e, i] = L[f, i, j] * T[e, f, j]"]

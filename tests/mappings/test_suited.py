@@ -165,6 +165,7 @@ def test_limits_are_the_targets() -> None:
         ("y[k] = A[m, k] * x[m]", {"M": 4000, "K": 4000}, True),
         ("y[k] = A[m, k]", {"M": 4000, "K": 4000}, True),
         ("y[b, k] = A[b, m, k] * x[b, m]", {"B": 2, "M": 4000, "K": 4000}, True),
+        ("y[n, k] = A[m, k] * x[m, n]", {"M": 4000, "K": 4000, "N": 4}, True),  # a few times
         ("y[k] = A[m, k] * x[m]", {"M": 40, "K": 400}, False),  # in the caches
         ("y[m] = A[m, k] * x[k]", {"M": 4000, "K": 4000}, False),  # rows are a group's as they are
         ("y[n, k] = A[m, k] * x[m, n]", {"M": 4000, "K": 4000, "N": 40}, False),  # rows are used again
@@ -177,3 +178,10 @@ def test_groups_read_whole_rows_of_what_comes_from_memory_once(einsum: str, size
     assert any(isinstance(rewriting, SplitReduction) for rewriting in cascade.rewritings) is split
     text = str(default_mapping(cascade, target=target))
     assert ("for m in tiles of 8" in text and "for k in tiles of 1\n" not in text) or not split
+
+
+def test_problems_of_their_own_are_groups_before_a_reduction_is_split() -> None:
+    sums = ff.cascade(["y[m, n] = A[m, n, k]"], sizes={"M": 30, "N": 70, "K": 500})
+    assert not suited(sums, replace(ANY_DEVICE, units=2)).rewritings
+    few = ff.cascade(["y[m, n] = A[m, n, k]"], sizes={"M": 2, "N": 3, "K": 1 << 19})
+    assert [type(r) for r in suited(few, replace(ANY_DEVICE, units=2)).rewritings] == [SplitReduction]
