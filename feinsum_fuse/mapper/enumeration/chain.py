@@ -24,6 +24,8 @@ from ..einsum.space import NOTHING, EinsumSpace, levels, objectives
 from .pareto import SLACK, numbered, undominated
 from .rows import Holder, Index, Rows, Spare, Starts, Trace
 
+MANY = 4096
+"""Rows from which it pays to drop some before all that they are to be judged by is added up."""
 Places = tuple[tuple[int, ...], frozenset[int]]
 """How many places each of some memories has taken, and those of them that have one where the rows are."""
 
@@ -416,6 +418,11 @@ class Chains:
         if unlimited and self.beam is None:
             return np.arange(len(rows))
         space = self.space
+        some: Index = np.arange(len(rows))
+        if len(rows) > MANY:
+            # Most ways in space are too slow already by what no holder changes.
+            some = np.flatnonzero(within(space, rows.cost + starts.base[rows.group], rows.spread, starts.limit[rows.group]))
+            rows = rows.at(some)
         figures = rows.cost + starts.base[rows.group]
         for tensor, m in remaining:
             tiles = rows.tiles
@@ -431,7 +438,7 @@ class Chains:
             group = rows.group[fine]
             rank = np.arange(len(fine)) - np.searchsorted(group, group)
             fine = fine[rank < max(1, most // len(starts))]
-        return fine
+        return some[fine]
 
 
 def within(space: EinsumSpace, figures: Array, spread: Integers, limit: Array) -> NDArray[np.bool_]:
