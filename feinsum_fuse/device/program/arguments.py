@@ -15,6 +15,8 @@ from ...errors import DeviceError
 from ...number_types import BFLOAT16
 
 Array: TypeAlias = "np.ndarray | cla.Array"
+_ARRAYS = (np.ndarray, cla.Array)
+_SEEN = (*_ARRAYS, np.generic)
 HOST = 1
 """DLPack's number for memory of the host (``kDLCPU``)."""
 
@@ -35,8 +37,10 @@ def as_arrays(given: Mapping[str, object]) -> dict[str, Array]:
 
 def as_array(name: str, value: Any) -> Any:
     """One value; raises :class:`~feinsum_fuse.errors.DeviceError` for an array that says it is one and cannot be seen as NumPy's."""
+    if isinstance(value, _SEEN):
+        return value
     speaks = hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")
-    if isinstance(value, cla.Array | np.ndarray | np.generic) or not (speaks or hasattr(value, "__array__")):
+    if not (speaks or hasattr(value, "__array__")):
         return value
     try:
         at_home = not speaks or value.__dlpack_device__()[0] == HOST
@@ -62,14 +66,19 @@ def _type(value: object) -> str:
 
 def lies_as(array: np.ndarray, strides: tuple[int, ...], alignment: int) -> bool:
     """Whether a kernel that was compiled for these strides and alignment, both in bytes, can use an array where it lies."""
-    fits = all(n <= 1 or a == b for n, a, b in zip(array.shape, array.strides, strides, strict=True))
-    return fits and array.size > 0 and array.__array_interface__["data"][0] % alignment == 0
+    fits = array.strides == strides or all(n <= 1 or a == b for n, a, b in zip(array.shape, array.strides, strides, strict=True))
+    return fits and array.size > 0 and ((alignment <= array.dtype.alignment and array.flags.aligned) or _address(array) % alignment == 0)
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def check_array(argument: Argument, array: object, strides: tuple[int, ...]) -> None:
     """Raise :class:`~feinsum_fuse.errors.DeviceError` for what is no array of this argument's type and shape; ``strides`` in bytes."""
     name = argument.name
-    if not isinstance(array, np.ndarray | cla.Array):
+    if not isinstance(array, _ARRAYS):
         if argument.by_value and isinstance(array, int | float | np.generic):
             return
         raise DeviceError(f"{name} is a {type(array).__name__}, expected a NumPy or pyopencl array")

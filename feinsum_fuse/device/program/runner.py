@@ -6,6 +6,7 @@ import difflib
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from constantdict import constantdict
 
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
-from ...number_types import as_held, as_numbers
+from ...number_types import BFLOAT16, as_held, as_numbers
 from ..catalogue import target
 from ..runtime import runtimes
 from ..runtime.host_memory import RESULTS, HostArguments, put_on_large_pages
@@ -84,10 +85,17 @@ class Runner:
         self._inputs = {a.name: a for a in executable.arguments if a.role == "input" and a.name not in numbers}
         self._written = {a.name: a for a in executable.arguments if a.role != "input"}
         self._dtypes = {a.name: a.held for a in executable.arguments}
+        self._shapes = {a.name: a.shape for a in executable.arguments}
+        self._sizes = {a.name: a.nbytes for a in executable.arguments}
+        self._bits = {a.name: a.dtype for a in executable.arguments if a.dtype == BFLOAT16}
         self._strides = {a.name: tuple(s * self._dtypes[a.name].itemsize for s in a.element_strides) for a in executable.arguments}
         self._alignments = {a.name: executable.alignment(a.name) for a in executable.arguments}
         self._places: dict[int, _Place] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def _queue_at_home(self) -> cl.CommandQueue:
+        return queue_of(self.device)
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -138,9 +146,11 @@ class Runner:
 
     def _held(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Arrays as memory holds their numbers; what is no array as it is."""
-        types = {name: argument.dtype for name, argument in (self._inputs | self._written).items()}
         seen = as_arrays(arrays)
-        return {name: as_held(array, types.get(name, "")) if hasattr(array, "dtype") else array for name, array in seen.items()}
+        for name in self._bits.keys() & seen.keys():
+            if hasattr(seen[name], "dtype"):
+                seen[name] = as_held(seen[name], BFLOAT16)
+        return seen
 
     def _check_known(self, arrays: Collection[str]) -> None:
         for name in arrays:
@@ -159,7 +169,9 @@ class Runner:
                 hint = f"Written to global memory: {', '.join(self._written)}."
                 raise DeviceError(f"this program has no output {name}", hint=hint)
         for name, array in (*arrays.items(), *out.items()):
-            check_array(self._inputs.get(name) or self._written[name], array, self._strides[name])
+            plain = type(array) is np.ndarray and array.shape == self._shapes[name] and array.dtype == self._dtypes[name]
+            if not plain:
+                check_array(self._inputs.get(name) or self._written[name], array, self._strides[name])
         for name, array in out.items():
             if isinstance(array, np.ndarray) and not array.flags.writeable:
                 raise DeviceError(f"output {name} is an array that cannot be written")
@@ -168,7 +180,7 @@ class Runner:
                     raise DeviceError(f"output {name} shares memory with {other}", hint="Give it memory of its own.")
 
     def _on_host(self, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]) -> dict[str, Array]:
-        place = self.place(queue_of(self.device))
+        place = self.place(self._queue_at_home)
         if place.sharing is not None:
             return self._in_place(place, place.sharing, arrays, out, wanted)
         values: dict[str, Value] = {**self._numbers, **{name: place.scratch_buffer(name) for name in self._written}}
@@ -218,8 +230,7 @@ class Runner:
 
     def _empty(self, name: str) -> np.ndarray:
         """Memory of an argument's strides that holds anything."""
-        argument = self.executable.argument(name)
-        return RESULTS.empty(argument.shape, self._dtypes[name], self._strides[name], argument.nbytes)
+        return RESULTS.empty(self._shapes[name], self._dtypes[name], self._strides[name], self._sizes[name])
 
     def _laid_out(self, name: str, array: np.ndarray) -> np.ndarray:
         """A copy of an array that lies as the kernel expects it."""

@@ -52,7 +52,8 @@ class HostArguments:
 
         A kernel that only reads may be given memory that must not be written.
         """
-        memory = _writable(array)
+        plain = array.flags.c_contiguous and array.flags.writeable
+        memory = array if plain else _writable(array)
         if self._takes_pointers:
             return cl.SVM(memory)
         return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=memory)
