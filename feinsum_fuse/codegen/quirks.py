@@ -16,6 +16,7 @@ from math import prod
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
+from ..schedule.target import Quirks
 from .arithmetic import both, function_of
 from .expressions import Rewriter, within
 from .statements import (
@@ -38,6 +39,11 @@ AGREED_DEFINITION = f"""
 /* All work-items agree on the condition. PoCL 3.0 miscompiles loops under or around such conditions, unless it does not know. */
 #define {AGREED}(condition) (((condition) != 0) & (get_local_id(0) < get_local_size(0)))
 """
+
+
+def avoiding(kernel: Kernel, quirks: Quirks) -> Kernel:
+    """The kernel without what a device gets wrong."""
+    return with_hidden_agreement(kernel) if quirks.agreed_conditions else kernel
 
 
 def with_hidden_agreement(kernel: Kernel) -> Kernel:

@@ -54,7 +54,7 @@ from ..schedule.target import Quirks
 from .arithmetic import both, conjuncts, function_of
 from .expressions import Cast, VectorCall, is_whole_number, within
 from .legibility import legible
-from .quirks import with_hidden_agreement
+from .quirks import avoiding
 from .settled import SettledKernel
 from .statements import (
     Assignment,
@@ -351,8 +351,7 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         # What loopy calls the body is nothing that anybody reads, and is not kept.
         if not isinstance(node, Kernel):
             return Compound()
-        kernel = legible(node, self.target.description)
-        return with_hidden_agreement(kernel) if self.target.quirks.agreed_conditions else kernel
+        return avoiding(legible(node, self.target.description), self.target.quirks)
 
 
 def _order(condition: Expression) -> list[tuple[str, int]]:
