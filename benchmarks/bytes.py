@@ -8,9 +8,30 @@ from __future__ import annotations
 
 import argparse
 
+import pyopencl as cl
+
 import feinsum_fuse as ff
+from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.instructions import dot_instruction
+from feinsum_fuse.device.runtime.loaded import Loaded, context_of
+from feinsum_fuse.schedule.intrinsics.product_text import DOT_INSTRUCTIONS
+
+
+def dot_instruction(device: cl.Device) -> str | None:
+    """The instruction that a device's compiler takes for dot products of bytes, such as ``AVX-512 VNNI``; ``None`` if it takes halves.
+
+    Its preprocessor is asked, and nothing runs.
+    """
+    conditions = list(DOT_INSTRUCTIONS.values())
+    cases = [f"#{'el' * bool(k)}if {condition}\n#define SHAPE {k + 2}, 1, 1\n" for k, condition in enumerate(conditions)]
+    kernel = "__kernel __attribute__((reqd_work_group_size(SHAPE)))\nvoid asked(__global int *x) { x[0] = 0; }\n"
+    source = f"{''.join(cases)}#else\n#define SHAPE 1, 1, 1\n#endif\n{kernel}"
+    try:
+        program = Loaded(Executable(source, (), (), ()), context_of(device)).program
+        shape = cl.Kernel(program, "asked").get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device)
+    except cl.Error:
+        return None
+    return dict(enumerate(DOT_INSTRUCTIONS, 2)).get(int(shape[0]))
 
 
 def milliseconds(size: int, dtype: str, result: str) -> float:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import bytes
+from feinsum_fuse.device.catalogue import find_device
+
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 WITH_NAMES = [path for path in sorted(FOLDER.rglob("*.py")) if any(f'nargs="{count}"' in path.read_text() for count in "*+")]
 
@@ -16,6 +19,16 @@ def test_names_may_stand_before_and_behind_options(path: Path) -> None:
     """argparse gives the first run of words to the names, none of them where an option comes first."""
     assert "parse_args(" not in path.read_text()
     assert "parse_intermixed_args(" in path.read_text()
+
+
+def test_the_first_instruction_that_a_compiler_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or none: which of them this processor's compiler takes, no test depends on."""
+    device = find_device("Portable")
+    assert bytes.dot_instruction(device) in {None, *bytes.DOT_INSTRUCTIONS}
+    monkeypatch.setattr(bytes, "DOT_INSTRUCTIONS", {"no such": "defined(NO_SUCH)", "any": "1"})
+    assert bytes.dot_instruction(device) == "any"
+    monkeypatch.setattr(bytes, "DOT_INSTRUCTIONS", {"no such": "defined(NO_SUCH)"})
+    assert bytes.dot_instruction(device) is None
 
 
 def test_the_front_page_has_the_results_that_are_committed(root: Path) -> None:

@@ -163,9 +163,6 @@ class Scope(Compound):
     """A block with declarations of its own."""
 
 
-Inner = tuple[CStatement, ...]
-
-
 def flat(part: Generable) -> tuple[CStatement, ...]:
     """The statements that something is made of."""
     if isinstance(part, Compound) and not isinstance(part, Scope):

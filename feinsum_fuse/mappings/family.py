@@ -22,6 +22,7 @@ from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components
 from .lanes import possible_lanes
+from .own_loops import nodes_of
 from .segments import have_meeting, segments
 
 KINDS = constantdict(
@@ -91,7 +92,7 @@ class Family:
         parts = list(segments(self.cascade, self.spec.workload, plan.budget, self.target.groups, beside=beside))
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)
-        branches = [Branch(plan, part, chooser).nodes() for part in parts]
+        branches = [nodes_of(Branch(plan, part, chooser)) for part in parts]
         storage = Storage(outside, self.components.outer)
         if len(branches) == 1:
             return Mapping((storage, *branches[0]))

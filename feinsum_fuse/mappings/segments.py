@@ -15,8 +15,6 @@ from ..cascades.terms import Access, Einsum
 from ..formats.affine import Affine
 from ..formats.workload import Workload, WorkloadEinsum
 
-Item = tuple[str, str]
-
 
 def touched_by(einsum: WorkloadEinsum, others: Iterable[WorkloadEinsum]) -> dict[str, WorkloadEinsum]:
     """Those of the others that have a tensor in common with this one, by name."""

@@ -48,11 +48,6 @@ class Verification:
     tensors: tuple[TensorError, ...]
 
     @property
-    def largest_relative_error(self) -> float:
-        """The largest error of any output."""
-        return max((tensor.error for tensor in self.tensors), default=0.0)
-
-    @property
     def passed(self) -> bool:
         """Whether every output is within its tolerance."""
         return all(tensor.passed for tensor in self.tensors)

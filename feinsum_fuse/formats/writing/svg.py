@@ -60,10 +60,9 @@ def cylinder(x: float, y: float, width: float, height: float, fill: str) -> str:
     return f'<path d="{side}" fill="{fill}" stroke="black"/><path d="{lid}" fill="none" stroke="black"/>'
 
 
-def line(x1: float, y1: float, x2: float, y2: float, *, arrow: bool = False) -> str:
-    """A straight line, with an arrow head at its end if ``arrow``."""
-    head = ' marker-end="url(#arrow)"' if arrow else ""
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="black"{head}/>'
+def line(x1: float, y1: float, x2: float, y2: float) -> str:
+    """A straight line."""
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="black"/>'
 
 
 def route(points: Sequence[tuple[float, float]], *, dashed: bool = False) -> str:
