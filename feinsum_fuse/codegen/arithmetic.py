@@ -92,7 +92,20 @@ class Known:
         key = frozenset((term, factor // step) for term, factor in terms.items())
         sign = frozenset((term, -factor) for term, factor in key)
         found = _narrowed(self.sums.get(key, (None, None)), (low, high))
-        return replace(self, sums={**self.sums, key: found, sign: _opposite(found)})
+        return replace(self, ranges=self._each_within(dict(key), found), sums={**self.sums, key: found, sign: _opposite(found)})
+
+    def _each_within(self, terms: Mapping[Expression, int], found: Range) -> dict[Expression, Range]:
+        """The ranges, with those of a sum's terms as narrow as the range of the sum makes them."""
+        ranges = dict(self.ranges)
+        for term, factor in terms.items():
+            if term in ranges:
+                low, high = self.range_of_sum(Linear({other: count for other, count in terms.items() if other != term}))
+                least, most = (None if a is None or b is None else a - b for a, b in zip(found, (high, low), strict=True))
+                if factor < 0:
+                    least, most, factor = None if most is None else -most, None if least is None else -least, -factor
+                ends = (None if least is None else -(-least // factor), None if most is None else most // factor)
+                ranges[term] = _narrowed(ranges[term], ends)
+        return ranges
 
     def is_whole(self, value: Expression) -> bool:
         """Whether an expression is made of whole numbers alone."""

@@ -43,6 +43,16 @@ def test_of_conditions_that_exclude_one_another_the_second_is_an_else(first: str
     assert test.startswith("if (") and (then, otherwise) == ("a[0] = 1;", "else")
 
 
+@pytest.mark.parametrize(
+    ("condition", "ends"),
+    [("i + 16 * j <= 15", ((0, 15), (0, 0))), ("i + 16 * j >= 40", ((0, 15), (2, None))), ("4 * j - i <= 2", ((0, 15), (0, 4)))],
+)
+def test_a_bound_of_a_sum_bounds_its_terms(condition: str, ends: tuple[object, object]) -> None:
+    i, j = p.Variable("i"), p.Variable("j")
+    known = Known({i: (0, 15), j: (0, None)}).where(expression(condition))
+    assert (known.range(i), known.range(j)) == ends
+
+
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("shape", [(6, 2), (2, 6), (3, 4), (1, 5), (5, 1), (14, 2), (4, 4)])
 def test_the_shorter_side_of_a_tile_stays_and_the_longer_passes(shape: tuple[int, int], by_rows: bool) -> None:

@@ -68,7 +68,14 @@ static inline float vstoreblock_local_global_float8_at(__local float *to, __glob
         to[column * to_row + row] = from[row * from_row + column];
     return *to;
   }
-  float8 row0 = get_float8(__global, from + 0 * from_row), row1 = get_float8(__global, from + 1 * from_row), row2 = get_float8(__global, from + 2 * from_row), row3 = get_float8(__global, from + 3 * from_row), row4 = get_float8(__global, from + 4 * from_row), row5 = get_float8(__global, from + 5 * from_row), row6 = get_float8(__global, from + 6 * from_row), row7 = get_float8(__global, from + 7 * from_row);
+  float8 row0 = get_float8(__global, from + 0 * from_row);
+  float8 row1 = get_float8(__global, from + 1 * from_row);
+  float8 row2 = get_float8(__global, from + 2 * from_row);
+  float8 row3 = get_float8(__global, from + 3 * from_row);
+  float8 row4 = get_float8(__global, from + 4 * from_row);
+  float8 row5 = get_float8(__global, from + 5 * from_row);
+  float8 row6 = get_float8(__global, from + 6 * from_row);
+  float8 row7 = get_float8(__global, from + 7 * from_row);
   float8 stage0_0, stage0_1, stage0_2, stage0_3, stage0_4, stage0_5, stage0_6, stage0_7;
   stage0_0.even = row0.lo; stage0_0.odd = row4.lo; stage0_1.even = row0.hi; stage0_1.odd = row4.hi;
   stage0_2.even = row1.lo; stage0_2.odd = row5.lo; stage0_3.even = row1.hi; stage0_3.odd = row5.hi;

@@ -117,11 +117,8 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
             T1_private[3] = splat_float8(0.0f);
             T1_private[4] = splat_float8(0.0f);
             T1_private[5] = splat_float8(0.0f);
-            if (gid(0) == 0)
-            {
-              T1_private[6] = splat_float8(0.0f);
-              T1_private[7] = splat_float8(0.0f);
-            }
+            T1_private[6] = splat_float8(0.0f);
+            T1_private[7] = splat_float8(0.0f);
           }
           else
           {
@@ -172,11 +169,6 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
             T1_private[3] = splat_float8(0.0f);
             T1_private[4] = splat_float8(0.0f);
             T1_private[5] = splat_float8(0.0f);
-            if (gid(0) == 0)
-            {
-              T1_private[6] = splat_float8(0.0f);
-              T1_private[7] = splat_float8(0.0f);
-            }
           }
           else
           {

@@ -213,7 +213,7 @@ def _of_block(operation: VectorOperation) -> str:
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
     _, to, source = operation.what.split("_")
     names = [f"row{k}" for k in range(lanes)]
-    lines = [f"  {vector} {', '.join(f'{n} = get_{vector}(__{source}, from + {k} * from_row)' for k, n in enumerate(names))};"]
+    lines = [f"  {vector} {n} = get_{vector}(__{source}, from + {k} * from_row);" for k, n in enumerate(names)]
     for stage in range(lanes.bit_length() - 1):
         pairs = [(names[k], names[k + lanes // 2]) for k in range(lanes // 2)]
         names = [f"stage{stage}_{k}" for k in range(lanes)]
