@@ -7,6 +7,7 @@ in every iteration.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,6 +90,15 @@ class Fetched:
 
 
 @dataclass
+class _Windows:
+    """What is touched of one array."""
+
+    found: dict[tuple[tuple[tuple[int, str], ...], ...], tuple[str, list[Span]]] = field(default_factory=dict)
+    """What moves a window outside -> the name by which it is touched last, and what is touched along each stored axis."""
+    written: bool = False
+
+
+@dataclass
 class LineTraffic:
     """The traffic of one nest through caches."""
 
@@ -97,7 +107,7 @@ class LineTraffic:
     found: dict[int, list[Fetched]] = field(default_factory=dict)
     known: dict[tuple[bool, tuple[int, ...]], dict[str, TouchedRegion]] = field(default_factory=dict)
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
-    spans: dict[tuple[int, ...], dict[str, tuple[str, list[Span], bool]]] = field(default_factory=dict)
+    spans: dict[tuple[int, ...], dict[str, _Windows]] = field(default_factory=dict)
     """What of each array these are, whichever cache asks."""
     surprises: dict[tuple[int, tuple[int, ...], bool], float] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
@@ -186,13 +196,25 @@ class LineTraffic:
         if key not in self.known:
             if key[1] not in self.spans:
                 self.spans[key[1]] = self._spans(body)
-            spans = self.spans[key[1]]
-            self.known[key] = {name: self._region(source, sizes, written) for name, (source, sizes, written) in spans.items()}
+            self.known[key] = {name: self._together(windows) for name, windows in self.spans[key[1]].items()}
         return self.known[key]
 
-    def _spans(self, body: Sequence[Node]) -> dict[str, tuple[str, list[Span], bool]]:
-        """Array -> (the name by which it is touched last, what is touched along each stored axis, whether it is written)."""
-        found: dict[str, tuple[str, list[Span], bool]] = {}
+    def _together(self, windows: _Windows) -> TouchedRegion:
+        """All windows of one array, which has no more lines than there are."""
+        found = [self._region(source, sizes, windows.written) for source, sizes in windows.found.values()]
+        if len(found) == 1:
+            return found[0]
+        source = next(iter(windows.found.values()))[0]
+        every = [ENDLESS if size is None else size for size in shape(self.nest, source)]
+        whole = self._region(source, [Span(size) for size in every], windows.written)
+        lines, claimed = sum(one.lines for one in found), sum(one.claimed for one in found)
+        largest = max(found, key=lambda one: one.lines)
+        return dataclasses.replace(largest, lines=min(lines, whole.lines), claimed=min(claimed, whole.claimed))
+
+    def _spans(self, body: Sequence[Node]) -> dict[str, _Windows]:
+        """Array -> what is touched of it. Accesses whose places other loops move have windows of their own: of ``A[k, m]*A[k, n]`` columns
+        of ``m`` and columns of ``n``; those that differ by constants share one."""
+        found: dict[str, _Windows] = {}
         for loops, statement in statements(tuple(body)):
             extents = {loop.name: (loop.extent or 1) - 1 for loop in loops}
             for place in (*statement.operands, statement.target):
@@ -200,10 +222,11 @@ class LineTraffic:
                     continue
                 name, indices, most = self._axes(place)
                 spans = [Span.of(index, extents, size) for index, size in zip(indices, most, strict=True)]
-                _, known, written = found.get(name, ("", spans, False))
-                if len(known) == len(spans):
-                    known = list(map(Span.joined, known, spans))
-                found[name] = place.source, known, written or place is statement.target
+                windows = found.setdefault(name, _Windows())
+                at = tuple(tuple(term for term in index.terms if term[1] not in extents) for index in indices)
+                _, known = windows.found.get(at, ("", spans))
+                windows.found[at] = place.source, list(map(Span.joined, known, spans))
+                windows.written |= place is statement.target
         return found
 
     def _axes(self, place: Place) -> tuple[str, tuple[Affine, ...], tuple[int, ...]]:

@@ -6,7 +6,6 @@ move is loaded before it, private tiles whose indices are all constants live in 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +24,7 @@ from ...number_types import WIDENED
 from ...schedule.tree.nest import For, Nest, Place
 from ..processor import DIVISION
 from .basic_blocks import BasicBlock, CodeLine, average_trips, stride, variables
+from .held_values import held_at_once
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class Straight:
             counts.packed += packs
         else:
             counts.before += loads
-            counts.live += count if line.lane is None or is_vector else 0.0
+            counts.kept += count if line.lane is None or is_vector else 0.0
 
     def _store(self, line: CodeLine, counts: _Counts) -> None:
         target = line.statement.target
@@ -304,7 +304,7 @@ class Straight:
     @property
     def loads(self) -> float:
         """Load instructions of one iteration, those of values that did not fit into registers among them."""
-        return self._counts.loads + self.spilled
+        return self._counts.loads + self.spilled + self.reloaded
 
     @property
     def stores(self) -> float:
@@ -319,18 +319,27 @@ class Straight:
     @cached_property
     def spilled(self) -> float:
         """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
+        return max(0.0, self._missing)
+
+    @property
+    def reloaded(self) -> float:
+        """Values that the loop does not move and that find no register: each is read where it is used, from where it was before."""
+        return min(self._counts.kept, max(0.0, self._missing + self._counts.kept))
+
+    @cached_property
+    def _missing(self) -> float:
+        """Registers that accumulators and operands lack; below 0 how many are left."""
         if not self.block.is_loop:
-            return 0.0
-        return max(0.0, self._counts.live + self._operands - self.machine.figure("vector_registers"))
+            return -math.inf
+        return self._counts.live + self._operands - self.machine.figure("vector_registers")
 
     @property
     def _operands(self) -> float:
-        """Vectors of operands that are held at once: a value that a loop of copies comes back to is held until it does."""
-        held = 1.0
-        for line in self.block.lines:
-            places = {place.source: place for place in line.statement.operands if place.source not in self.registers}
-            held = max(held, sum(_held(line, place) for place in places.values()))
-        return held
+        """Vectors of operands and of what is made of them that are held at once: what a loop of copies comes back to is held until it does."""
+        loop = self.block.loop
+        assert loop is not None
+        changed = {line.statement.target.source for line in self.block.lines} - self.registers
+        return max(1.0, *(held_at_once(line, loop, changed) for line in self.block.lines))
 
     @property
     def operations(self) -> float:
@@ -425,13 +434,6 @@ def _operations(line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
     return operations.found
 
 
-def _held(line: CodeLine, place: Place) -> float:
-    """Values of a place that are held at once while the copies of a line run in their order."""
-    moved = variables(place)
-    kept = list(itertools.dropwhile(lambda name: name in moved or line.counts[name] <= 1, line.order))
-    return math.prod(line.counts[name] for name in kept if name in moved)
-
-
 @dataclass
 class _Counts:
     """What one iteration of a block needs."""
@@ -444,6 +446,9 @@ class _Counts:
     other: float = 0.0
     before: float = 0.0
     live: float = 0.0
+    """Vectors of sums that registers hold."""
+    kept: float = 0.0
+    """Vectors of operands that the loop does not move."""
     guarded: float = 0.0
     updates: float = 0.0
     """Vectors in memory that are changed where they are."""

@@ -1,0 +1,79 @@
+"""Values that registers hold while the copies of a statement run one after another: operands, and what is made of some of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+from pymbolic.mapper import CombineMapper
+from pymbolic.primitives import Product, Sum, Variable
+
+from ...formats.workload import operand_name
+from ...schedule.tree.nest import For
+from .basic_blocks import CodeLine, variables
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value of a statement."""
+
+    moved: frozenset[str]
+    """The loops that move it."""
+    stays: bool = False
+    """Whether it stays as it is while the block's loop turns."""
+    beside: float = 0.0
+    """What is held while it is made."""
+
+
+class _Values(CombineMapper):  # type: ignore[misc]
+    """What the values of an expression are made of, two at a time and from the left."""
+
+    def __init__(self, line: CodeLine, loop: For, changed: Collection[str]) -> None:
+        super().__init__()
+        self.line = line
+        self.operands = {}
+        for k, place in enumerate(line.statement.operands):
+            moved = variables(place)
+            self.operands[operand_name(k)] = _Value(moved, stays=loop.name not in moved and place.source not in changed)
+        self.turning = [name for name in line.order if line.counts[name] > 1]
+
+    def combine(self, values: Iterable[_Value]) -> _Value:
+        parts = list(values)
+        if len(parts) == 1:
+            return parts[0]
+        moved = frozenset[str]().union(*(part.moved for part in parts))
+        return _Value(moved, all(part.stays for part in parts), sum(map(self.held, parts)))
+
+    def held(self, value: _Value) -> float:
+        """Registers of all copies of a value that are held at once, and of what they are made of if later copies make more of them."""
+        if value.stays:
+            return 0.0
+        counts = self.line.counts
+        kept = itertools.dropwhile(value.moved.__contains__, self.turning)
+        again = not self.turning or self.turning[0] in value.moved
+        return math.prod(counts[name] for name in kept if name in value.moved) + (value.beside if again else 0.0)
+
+    def map_constant(self, _: object) -> _Value:
+        return _Value(frozenset(), stays=True)
+
+    def map_variable(self, expr: Variable) -> _Value:
+        return self.operands.get(expr.name, _Value(frozenset(), stays=True))
+
+    def map_sum(self, expr: Sum | Product) -> _Value:
+        return reduce(lambda first, second: self.combine((first, second)), map(self.rec, expr.children))
+
+    map_product = map_sum
+
+
+def held_at_once(line: CodeLine, loop: For, changed: Collection[str]) -> float:
+    """Vectors that a statement in a loop holds at once beside its sums.
+
+    What the loop does not move stays where it is, unless its array is ``changed`` in the loop; nor does what is in registers anyway need
+    others. Of ``(T[k]*B[r])*C[k, s]`` in a tile of ``s`` by ``r`` all ``T*B`` are made in the first row of the tile, and ``T`` is given up
+    then; in a tile of ``r`` by ``s`` it is held until the last row has its ``T*B``.
+    """
+    values: _Value = _Values(line, loop, changed).rec(line.statement.value)
+    return values.beside
