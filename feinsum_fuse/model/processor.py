@@ -80,6 +80,7 @@ CYCLES: dict[str, Assumed] = {
     "pack": Assumed(0.5, "a lane filled from memory; 0.57 measured on an EPYC"),
     "guarded_pack": Assumed(5.0, "lanes filled under a condition of the loop: read off one workload (DG divergence), least sure"),
     "far_line": Assumed(10.0, "a line of a far row, on a page that the core has no address of at hand; 8.3 measured on an EPYC"),
+    "far_update": Assumed(20.0, "such a line read and written back: stores leave a core in order; 19 measured on an EPYC"),
     "mispredict": Assumed(14.0, "13 to 18 since 2015 (Fog, Microarchitecture)"),
     "lone_line": Assumed(20.0, "a line from beyond a core's caches that nobody foresaw, others on their way; 13 to 25 measured on a Xeon"),
     "lone_memory_line": Assumed(20.0, "the same from main memory; 21 measured on an EPYC"),

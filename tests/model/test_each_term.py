@@ -65,6 +65,16 @@ def far_rows(rows: int = 2048, length: int = 4096) -> Spec:
     )
 
 
+def far_sums(rows: int = 2048, length: int = 4096) -> Spec:
+    """Sums in memory that are added to down one column after another."""
+    return _mapped(
+        f"{{rank_sizes: {{M: {rows}, N: {length}, K: 2}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[k, m] * B[k, n]']}}",
+        "[A, B, Z]",
+        "- !Temporal {rank_variable: k, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
+        "  - !Temporal {rank_variable: m, tile_shape: 1}",
+    )
+
+
 def _mapped(workload: str, tensors: str, loops: str) -> Spec:
     head = DEVICE.partition("workload:")[0]
     text = f"workload: {workload}\nmapping:\n  nodes:\n  - !Storage {{tensors: {tensors}, component: Main}}\n  {loops}\n"
@@ -84,6 +94,7 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "pack": (columns(64, 64), REGISTER_TILE),
     "guarded_pack": (columns(61, 64, inside=True), columns(61, 64)),
     "far_line": (far_rows(), REGISTER_TILE),
+    "far_update": (far_sums(), far_rows()),
     "mispredict": (REGISTER_TILE, None),
     "lone_line": (far_rows(), REGISTER_TILE),
     "lone_memory_line": (far_rows(), REGISTER_TILE),
@@ -150,3 +161,29 @@ def test_the_page_names_tests_that_exist() -> None:
     assert len(found) > 20
     text = "".join(file.read_text() for file in (root / "tests" / "model").glob("test_*.py"))
     assert [name for name in found if f"def {name}(" not in text] == []
+
+
+def three_factors(sums: str) -> Spec:
+    """``T[k]*B[r]*C[k, s]`` in a tile of four by three vectors: the products ``T*B`` are vectors (``"r"`` on lanes), or one for each row."""
+    outer, lanes = ("s", "r") if sums == "r" else ("r", "s")
+    sizes = {outer: 4, lanes: 24}
+    return _mapped(
+        f"{{rank_sizes: {{R: {sizes['r']}, S: {sizes['s']}, K: 512}}, bits_per_value: {{All: 32}},"
+        " einsums: ['Z[r, s] = T[k] * B[r] * C[k, s]']}",
+        "[T, B, C, Z]",
+        f"- !Storage {{tensors: [Z], component: Register}}\n  - !Temporal {{rank_variable: k, tile_shape: 1}}\n"
+        f"  - !Temporal {{rank_variable: {outer}, tile_shape: 1}}\n  - !Temporal {{rank_variable: {lanes}, tile_shape: 8}}\n"
+        f"  - !Spatial {{rank_variable: {lanes}, tile_shape: 1, component: Lane, name: lane}}",
+    )
+
+
+def test_what_a_loop_does_not_move_is_read_again_before_sums_are_spilled() -> None:
+    """Twelve sums, three products and one factor fit sixteen registers, ``B`` beside them does not; with ``C`` on lanes ``T`` is held, too."""
+    assert _spilled(three_factors("r")) == 0
+    assert _spilled(three_factors("s")) == 1
+
+
+def _spilled(spec: Spec) -> float:
+    machine = Machine.of(spec)
+    assert machine is not None
+    return max(part.code.spilled for part in kernel_time(spec, machine).parts)

@@ -66,6 +66,7 @@ _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
     "overlap": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { BOTH }",
     "pages": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAGES }",
+    "far_update": "for (int i = 0; i < n; ++i) y[i * PITCH] = y[i * PITCH] + u;",
     "stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { STORES }",
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
@@ -111,7 +112,8 @@ class CoreBench:
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
         yield "spilled", self.bench.probe(self._spilled, "probe_spilled", 1, ROW_LENGTH, ROW_LENGTH, BYTES)
-        yield "far_line", self.bench.probe(core, "probe_pages", 1, FAR_LINES, FAR_LINES, FAR_LINES * ROW)
+        for name, kernel in (("far_line", "pages"), ("far_update", "far_update")):
+            yield name, self.bench.probe(core, f"probe_{kernel}", 1, FAR_LINES, FAR_LINES, FAR_LINES * ROW)
         for kernel in ("loads", "overlap"):
             yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
         yield from ((f"{name}_vector", probe) for name, probe in self.functions(self.bench))

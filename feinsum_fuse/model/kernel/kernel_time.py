@@ -228,15 +228,16 @@ def stalled(unforeseen: float, ahead: float, core: float, operations: float, mis
 
 
 def seconds_a_line(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
-    """Seconds that a level needs to hand over one line, and to take it back if it was written; from beyond a core's own
-    caches more for the first line of a far row, and for a line that nobody foresaw: a core waits for few of these at a time."""
+    """Seconds that a level needs to hand over one line, and to take it back if it was written; more for the
+    first line of a far row, if it is changed or from beyond a core's own caches, and for a line that nobody foresaw: a core waits for few
+    of these at a time."""
     line = machine.figure("line_bytes")
     lone = fetched.unforeseen * machine.seconds(_alone(machine, level)) if level.shared else 0.0
+    rows = line / max(fetched.run, line) if fetched.distance >= machine.figure("far_bytes") else 0.0
     if fetched.written:
-        return max(line / level.write, lone)
+        return max(line / level.write, rows * machine.seconds("far_update") if fetched.changed else 0.0, lone)
     near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
-    rows = line / max(fetched.run, line) if level.shared and fetched.distance >= machine.figure("far_bytes") else 0.0
-    return max(near, rows * machine.seconds("far_line"), lone)
+    return max(near, rows * machine.seconds("far_line") if level.shared else 0.0, lone)
 
 
 def _waiting(machine: Machine, level: MemoryLevel) -> str:

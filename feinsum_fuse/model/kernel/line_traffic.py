@@ -37,6 +37,8 @@ class TouchedRegion:
     claimed: float
     """Bytes of a cache that it takes, more than its lines where they meet in few sets."""
     written: bool
+    changed: bool
+    """Whether sums are added to what was there."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Fetched:
     written: bool
     unforeseen: float
     """The part of the lines that no cache asks for ahead of the core."""
+    changed: bool = False
 
 
 @dataclass
@@ -96,6 +99,7 @@ class _Windows:
     found: dict[tuple[tuple[tuple[int, str], ...], ...], tuple[str, list[Span]]] = field(default_factory=dict)
     """What moves a window outside -> the name by which it is touched last, and what is touched along each stored axis."""
     written: bool = False
+    changed: bool = False
 
 
 @dataclass
@@ -105,14 +109,15 @@ class LineTraffic:
     nest: Nest
     machine: Machine
     found: dict[int, list[Fetched]] = field(default_factory=dict)
-    known: dict[tuple[bool, tuple[int, ...]], dict[str, TouchedRegion]] = field(default_factory=dict)
+    known: dict[tuple[float, tuple[int, ...]], dict[str, TouchedRegion]] = field(default_factory=dict)
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
     spans: dict[tuple[int, ...], dict[str, _Windows]] = field(default_factory=dict)
     """What of each array these are, whichever cache asks."""
     surprises: dict[tuple[int, tuple[int, ...], bool], float] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
-    conflicts: bool = False
-    """Whether rows meet in few sets of the cache: the pages of a larger one lie anywhere."""
+    ways: float = 0.0
+    """Lines that a set of the cache holds, where rows meet in few sets; infinite where their pages may lie in any part of it, 0 for a shared
+    cache, whose sets are scattered."""
     is_last: bool = False
     """Whether what is beyond the cache is main memory."""
 
@@ -128,7 +133,7 @@ class LineTraffic:
         there, if both together fit.
         """
         self.found = {}
-        self.conflicts, self.is_last = cache == self.machine.levels[0], cache == self.machine.levels[-2]
+        self.ways, self.is_last = self._ways(cache), cache == self.machine.levels[-2]
         capacity = cache.size * self.machine.figure("cache_share")
         own = self.regions(body)
         if not warm or self._claimed(own) > capacity:
@@ -139,6 +144,12 @@ class LineTraffic:
             kept = self._claimed(new) + self._claimed(last) <= capacity
             self._charge(tuple(body), new if kept else own, 1.0, ())
         return self.found
+
+    def _ways(self, cache: MemoryLevel) -> float:
+        if cache.shared:
+            return 0.0
+        figure = self.machine.figure
+        return cache.size / (figure("first_cache_sets") * figure("line_bytes")) if cache == self.machine.levels[0] else math.inf
 
     def _visit(self, body: tuple[Node, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
         whole = self.regions(body)
@@ -173,7 +184,7 @@ class LineTraffic:
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
                     alone = self._unforeseen(place, (*above, *loops))
-                    part = Fetched(region.lines * times, region.run, region.distance, region.written, alone)
+                    part = Fetched(region.lines * times, region.run, region.distance, region.written, alone, region.changed)
                     self.found.setdefault(id(statement), []).append(part)
 
     def _unforeseen(self, place: Place, loops: tuple[For, ...]) -> float:
@@ -192,7 +203,7 @@ class LineTraffic:
 
     def regions(self, body: Sequence[Node]) -> dict[str, TouchedRegion]:
         """Array -> what the body touches of it, the loops above standing still."""
-        key = self.conflicts, tuple(map(id, body))
+        key = self.ways, tuple(map(id, body))
         if key not in self.known:
             if key[1] not in self.spans:
                 self.spans[key[1]] = self._spans(body)
@@ -201,12 +212,12 @@ class LineTraffic:
 
     def _together(self, windows: _Windows) -> TouchedRegion:
         """All windows of one array, which has no more lines than there are."""
-        found = [self._region(source, sizes, windows.written) for source, sizes in windows.found.values()]
+        found = [self._region(source, sizes, windows) for source, sizes in windows.found.values()]
         if len(found) == 1:
             return found[0]
         source = next(iter(windows.found.values()))[0]
         every = [ENDLESS if size is None else size for size in shape(self.nest, source)]
-        whole = self._region(source, [Span(size) for size in every], windows.written)
+        whole = self._region(source, [Span(size) for size in every], windows)
         lines, claimed = sum(one.lines for one in found), sum(one.claimed for one in found)
         largest = max(found, key=lambda one: one.lines)
         return dataclasses.replace(largest, lines=min(lines, whole.lines), claimed=min(claimed, whole.claimed))
@@ -227,6 +238,7 @@ class LineTraffic:
                 _, known = windows.found.get(at, ("", spans))
                 windows.found[at] = place.source, list(map(Span.joined, known, spans))
                 windows.written |= place is statement.target
+                windows.changed |= place is statement.target and statement.reduce is not None
         return found
 
     def _axes(self, place: Place) -> tuple[str, tuple[Affine, ...], tuple[int, ...]]:
@@ -237,7 +249,7 @@ class LineTraffic:
             self.axes[key] = self._name(place.source), stored(self.nest, place), sizes
         return self.axes[key]
 
-    def _region(self, source: str, spans: Sequence[Span], written: bool) -> TouchedRegion:
+    def _region(self, source: str, spans: Sequence[Span], windows: _Windows) -> TouchedRegion:
         known = self.nest.tiles.get(source) or self.nest.sources[source]
         width = int(np.dtype(known.dtype).itemsize)
         steps = [step or 1 for step in strides(self.nest, source)]
@@ -260,11 +272,11 @@ class LineTraffic:
             apart = math.gcd(apart, int(run))  # pieces of rows: the next one starts where this one ends
         lines = runs * touched(run, line, apart if runs > 1 else line)
         claimed = lines * line
-        if self.conflicts and runs > 1 and rows % line == 0:
-            # Rows whose distance is a multiple of many lines meet in few sets.
-            reach = sets // math.gcd(rows // line, sets) * max(1.0, run / line)
-            claimed *= max(1.0, min(sets / reach, runs))
-        return TouchedRegion(source, lines, run, rows, claimed, written)
+        if self.ways and runs > 1 and rows % line == 0:
+            # Rows whose distance is a multiple of many lines meet in few sets; those of a set that holds fewer drive one another out.
+            reach = min(sets, sets // math.gcd(rows // line, sets) * max(1.0, run / line))
+            claimed *= max(1.0, sets / reach if lines / reach > self.ways else min(sets / reach, runs))
+        return TouchedRegion(source, lines, run, rows, claimed, windows.written, windows.changed)
 
 
 def touched(run: float, line: int, apart: int) -> float:
