@@ -164,7 +164,7 @@ def test_the_page_names_tests_that_exist() -> None:
 
 
 def three_factors(sums: str) -> Spec:
-    """``T[k]*B[r]*C[k, s]`` in a tile of four by three vectors: the products ``T*B`` are vectors (``"r"`` on lanes), or one for each row."""
+    """``T[k]*B[r]*C[k, s]`` in a tile of four by three vectors: products ``T*B`` are vectors (``"r"`` on lanes), or one for each row."""
     outer, lanes = ("s", "r") if sums == "r" else ("r", "s")
     sizes = {outer: 4, lanes: 24}
     return _mapped(
@@ -178,7 +178,7 @@ def three_factors(sums: str) -> Spec:
 
 
 def test_what_a_loop_does_not_move_is_read_again_before_sums_are_spilled() -> None:
-    """Twelve sums, three products and one factor fit sixteen registers, ``B`` beside them does not; with ``C`` on lanes ``T`` is held, too."""
+    """Twelve sums, three products and one factor fit sixteen registers, ``B`` does not; with ``C`` on lanes ``T`` is held, too."""
     assert _spilled(three_factors("r")) == 0
     assert _spilled(three_factors("s")) == 1
 

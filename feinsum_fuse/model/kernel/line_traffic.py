@@ -116,8 +116,8 @@ class LineTraffic:
     surprises: dict[tuple[int, tuple[int, ...], bool], float] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     ways: float = 0.0
-    """Lines that a set of the cache holds, where rows meet in few sets; infinite where their pages may lie in any part of it, 0 for a shared
-    cache, whose sets are scattered."""
+    """Lines that a set of the cache holds, where rows meet in few sets; infinite where their pages may lie in any part of it, 0 for a
+    shared cache, whose sets are scattered."""
     is_last: bool = False
     """Whether what is beyond the cache is main memory."""
 

@@ -335,7 +335,7 @@ class Straight:
 
     @property
     def _operands(self) -> float:
-        """Vectors of operands and of what is made of them that are held at once: what a loop of copies comes back to is held until it does."""
+        """Vectors of operands and of what is made of them that are held at once."""
         loop = self.block.loop
         assert loop is not None
         changed = {line.statement.target.source for line in self.block.lines} - self.registers
