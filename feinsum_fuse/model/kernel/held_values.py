@@ -63,7 +63,8 @@ class _Values(CombineMapper):  # type: ignore[misc]
         return self.operands.get(expr.name, _Value(frozenset(), stays=True))
 
     def map_sum(self, expr: Sum | Product) -> _Value:
-        return reduce(lambda first, second: self.combine((first, second)), map(self.rec, expr.children))
+        parts: list[_Value] = [self.rec(child) for child in expr.children]
+        return reduce(lambda first, second: self.combine((first, second)), parts)
 
     map_product = map_sum
 

@@ -96,7 +96,7 @@ class Fetched:
 class _Windows:
     """What is touched of one array."""
 
-    found: dict[tuple[tuple[tuple[int, str], ...], ...], tuple[str, list[Span]]] = field(default_factory=dict)
+    found: dict[tuple[tuple[tuple[str, int], ...], ...], tuple[str, list[Span]]] = field(default_factory=dict)
     """What moves a window outside -> the name by which it is touched last, and what is touched along each stored axis."""
     written: bool = False
     changed: bool = False
@@ -234,7 +234,7 @@ class LineTraffic:
                 name, indices, most = self._axes(place)
                 spans = [Span.of(index, extents, size) for index, size in zip(indices, most, strict=True)]
                 windows = found.setdefault(name, _Windows())
-                at = tuple(tuple(term for term in index.terms if term[1] not in extents) for index in indices)
+                at = tuple(tuple(term for term in index.terms if term[0] not in extents) for index in indices)
                 _, known = windows.found.get(at, ("", spans))
                 windows.found[at] = place.source, list(map(Span.joined, known, spans))
                 windows.written |= place is statement.target
