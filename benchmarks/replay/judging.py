@@ -25,6 +25,8 @@ def judge(table: Table, seeds: int) -> str:
     """A table of searchers, and after how many measurements each is close to the best."""
     times, model, count = table.read(), Model(table, {}), max(MEASUREMENTS)
     known = [seconds for seconds in times.values() if seconds is not None]
+    if not known:
+        return f"{table.name}: nothing is measured; `python -m benchmarks.replay measure {table.name}` does that"
     searchers: dict[str, Callable[[int], list[float]]] = {
         "ours": lambda seed: ours(table, times, seed, count, model),
         "ours, no model": lambda seed: ours(table, times, seed, count, None),
