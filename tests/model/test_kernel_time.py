@@ -239,6 +239,22 @@ mapping:
     assert own > 2 * common
 
 
+def test_what_occurs_twice_is_computed_once() -> None:
+    """A difference that is multiplied with itself is an operation less for each vector than one that is multiplied with a sum."""
+    text = DEVICE.replace("SIZE", "64").replace("Z[m, n] = A[m, k] * B[k, n]", "Z[m, n] = (A[m, n] - B[n]) * OTHER").replace(", K: 256", "")
+    mapping = """
+mapping:
+  nodes:
+  - !Storage {tensors: [A, B, Z], component: Main}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Compute {einsum: Z, component: MAC}
+"""
+    specs = [ff.loads(text.replace("OTHER", other) + mapping) for other in ("(A[m, n] - B[n])", "(A[m, n] + B[n])")]
+    same, different = (sum(part.code.arithmetic for part in _parts(spec)) for spec in specs)
+    assert different - same == pytest.approx(64 * 64 / 8)
+
+
 def _parts(spec: Spec) -> tuple[BlockTime, ...]:
     machine = Machine.of(spec)
     assert machine is not None

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pymbolic import substitute
 from pymbolic.mapper import CombineMapper
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
@@ -36,7 +37,7 @@ SIMPLE = "+"
 
 class _Operations(CombineMapper):  # type: ignore[misc]
     """Counts the operations of an expression by what they are and by the loops that move them: a compiler does what a loop does not move
-    once before the loop. Returned is what moves an expression.
+    once before the loop, and what occurs twice once. Returned is what moves an expression.
     """
 
     def __init__(self, moved: Mapping[str, frozenset[str]]) -> None:
@@ -45,6 +46,13 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         """Operand -> the loops that move its place."""
         self.found: Counter[tuple[str, frozenset[str]]] = Counter()
         """(function, or :data:`SIMPLE`; the loops that move it) -> how many."""
+        self.known: dict[object, frozenset[str]] = {}
+        """Expressions that were counted -> what moves them."""
+
+    def rec(self, expr: object) -> frozenset[str]:  # type: ignore[override]
+        if expr not in self.known:
+            self.known[expr] = super().rec(expr)
+        return self.known[expr]
 
     def combine(self, values: Iterable[frozenset[str]]) -> frozenset[str]:
         return frozenset[str]().union(*values)
@@ -427,11 +435,18 @@ def _operations(line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
     every = frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
     moved = {operand_name(k): every if p.source == written else variables(p) for k, p in enumerate(line.statement.operands)}
     operations = _Operations(moved)
-    value = operations.rec(line.statement.value)
+    value = operations.rec(substitute(line.statement.value, _alike(line.statement.operands)))
     cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
     if cost is not None:
         operations.found[cost, value | every] += 1
     return operations.found
+
+
+def _alike(operands: Sequence[Place]) -> dict[str, Variable]:
+    """Names of operands that read what one before them reads -> the name of that one."""
+    first: dict[tuple[str, tuple[object, ...]], str] = {}
+    names = {operand_name(k): first.setdefault((p.source, p.indices), operand_name(k)) for k, p in enumerate(operands)}
+    return {name: Variable(other) for name, other in names.items() if name != other}
 
 
 @dataclass
