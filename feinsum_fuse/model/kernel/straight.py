@@ -49,7 +49,7 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         self.known: dict[object, frozenset[str]] = {}
         """Expressions that were counted -> what moves them."""
 
-    def rec(self, expr: object) -> frozenset[str]:  # type: ignore[override]
+    def rec(self, expr: object) -> frozenset[str]:
         if expr not in self.known:
             self.known[expr] = super().rec(expr)
         return self.known[expr]
