@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
     parser.add_argument("--device", default="xeon_avx512", help="the folder of a processor, below data")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
+    parser.add_argument("--count", type=int, default=0, help="prepare: draw further mappings until a workload has so many")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
@@ -47,7 +48,7 @@ def main() -> None:
 
     if given.verb == "prepare":
         for case in cases:
-            prepare(device, case, given.work)
+            prepare(device, case, given.work, given.count)
     else:
         print(f"{slot(device, cases, given.work, given.seconds)} mappings are still to be timed")
 

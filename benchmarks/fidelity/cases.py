@@ -38,6 +38,7 @@ SETS = {
 KNOWN = (*DEVELOPED, *JUDGED, *JUDGED_NEXT)
 """Workloads that intervals are made of."""
 SEED = 16
+MOST_TURNS = 10
 COUNT = 30
 """Mappings of a workload that are drawn, those held out two thirds of it: half of them with the lanes of the calibration as the usual
 width, half with half as many."""
@@ -86,21 +87,27 @@ class Device:
         with (self.folder / f"{case}_seconds.jsonl").open("a") as out:
             out.write(json.dumps({"mapping": mapping, "samples_ns": [round(ns) for ns in samples_ns]}) + "\n")
 
-    def draw(self, case: str, target: Target) -> int:
-        """Draw mappings of a workload, once; how many there are."""
-        if not self._drawn(case).exists():
-            base = self.spec(case)
-            usual = fitted(target, base)
-            rows: dict[str, None] = {}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                for part, wide in enumerate((usual, dataclasses.replace(usual, vector_bytes=usual.vector_bytes // 2))):
-                    narrowed = _with_lanes(base, wide.vector_bytes // 4)
-                    for one in random_mappings(narrowed, (COUNT if case in DEVELOPED else COUNT * 2 // 3) // 2, SEED + part, target=wide):
-                        assert one.mapping is not None
-                        rows.setdefault(mapping_text(one.mapping))
-            self._drawn(case).write_text("".join(json.dumps({"mapping": row}) + "\n" for row in rows))
-        return len(self._drawn(case).read_text().splitlines())
+    def draw(self, case: str, target: Target, count: int = 0) -> int:
+        """Draw mappings of a workload until there are ``count`` (0: as many as the protocol has); those that are there stay, and further
+        ones are of further seeds. How many there are."""
+        file = self._drawn(case)
+        rows = dict.fromkeys(json.loads(line)["mapping"] for line in file.read_text().splitlines()) if file.exists() else {}
+        base = self.spec(case)
+        usual = fitted(target, base)
+        half = (COUNT if case in DEVELOPED else COUNT * 2 // 3) // 2
+        for turn in range(MOST_TURNS if count else 1):
+            if len(rows) >= count and rows:
+                break
+            if turn == 0 and rows:
+                continue  # drawn before
+            for part, wide in enumerate((usual, dataclasses.replace(usual, vector_bytes=usual.vector_bytes // 2))):
+                narrowed = _with_lanes(base, wide.vector_bytes // 4)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    drawn = list(random_mappings(narrowed, half, SEED + 2 * turn + part, target=wide))
+                rows |= dict.fromkeys(mapping_text(one.mapping) for one in drawn if one.mapping is not None)
+        file.write_text("".join(json.dumps({"mapping": row}) + "\n" for row in rows))
+        return len(rows)
 
     def _drawn(self, case: str) -> Path:
         return self.folder / f"{case}_mappings.jsonl"

@@ -37,10 +37,10 @@ NOISE = 0.05
 """A mapping is timed again until its lower quartile is within this part of its fastest run, or it has had the most runs."""
 
 
-def prepare(device: Device, case: str, work: Path) -> None:
-    """Write, build and verify each mapping; what fails is kept with its reason."""
+def prepare(device: Device, case: str, work: Path, count: int = 0) -> None:
+    """Write, build and verify each mapping, of which there are to be ``count``; what fails is kept with its reason."""
     found = find_device(None)
-    device.draw(case, target(found))
+    device.draw(case, target(found), count)
     folder = work / device.name / case
     folder.mkdir(parents=True, exist_ok=True)
     for number, spec in enumerate(device.mapped(case)):

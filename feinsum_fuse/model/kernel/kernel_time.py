@@ -172,19 +172,20 @@ class _Timing:
         memory: dict[str, float] = {}
         moved: dict[str, float] = {}
         misses: dict[str, float] = {}
+        ahead = self.machine.figure("lookahead_operations")
         for level in self.machine.levels[1:]:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
             moved[level.name] = sum(f.lines for f in lines)
             part = of.share if level.shared else of.own
             memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * part
             if level.shared:
-                misses[_waiting(self.machine, level)] = sum(f.lines * f.unforeseen for f in lines if not f.written)
+                surprises = (f.lines * f.unforeseen * min(1.0, operations / (ahead * f.visits)) for f in lines if not f.written)
+                misses[_waiting(self.machine, level)] = sum(surprises)
         if of.items is not None:
             work = sum(part * straight.iteration for part, straight in cases) * block.trips * block.entries
             core, misses = of.items.core(block, self.machine, work, core), {}
             memory |= self._of_items(block, of.items, memory, sum(part * straight.loads for part, straight in cases), of.share)
         first = block.lines[0].statement
-        ahead = self.machine.figure("lookahead_operations")
         waiting = max((stalled(self.machine.seconds(name), ahead, core, operations, n) for name, n in misses.items()), default=0.0)
         loss = self.machine.figure("overlap_loss")
         stretch = of.share * self.machine.cores

@@ -90,6 +90,8 @@ class Fetched:
     unforeseen: float
     """The part of the lines that no cache asks for ahead of the core."""
     changed: bool = False
+    visits: float = math.inf
+    """How often the whole run goes on to another line of a far row; fewer fetch one where columns share lines that a cache keeps."""
 
 
 @dataclass
@@ -113,7 +115,7 @@ class LineTraffic:
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
     spans: dict[tuple[int, ...], dict[str, _Windows]] = field(default_factory=dict)
     """What of each array these are, whichever cache asks."""
-    surprises: dict[tuple[int, tuple[int, ...], bool], float] = field(default_factory=dict)
+    surprises: dict[tuple[int, tuple[int, ...], bool], tuple[float, float]] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     ways: float = 0.0
     """Lines that a set of the cache holds, where rows meet in few sets; infinite where their pages may lie in any part of it, 0 for a
@@ -183,15 +185,16 @@ class LineTraffic:
             for place in (*statement.operands, statement.target):
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
-                    alone = self._unforeseen(place, (*above, *loops))
-                    part = Fetched(region.lines * times, region.run, region.distance, region.written, alone, region.changed)
+                    alone, visits = self._unforeseen(place, (*above, *loops))
+                    part = Fetched(region.lines * times, region.run, region.distance, region.written, alone, region.changed, visits)
                     self.found.setdefault(id(statement), []).append(part)
 
-    def _unforeseen(self, place: Place, loops: tuple[For, ...]) -> float:
-        """The part of the lines that no cache foresees, looked at once for caches that are asked alike."""
+    def _unforeseen(self, place: Place, loops: tuple[For, ...]) -> tuple[float, float]:
+        """The part of the lines that no cache foresees, and how often lines are gone to; looked at once for caches that are asked alike."""
         key = id(place), tuple(map(id, loops)), self.is_last
         if key not in self.surprises:
-            self.surprises[key] = unforeseen(self.nest, self.machine, place, loops, far=self.is_last)
+            part = unforeseen(self.nest, self.machine, place, loops, far=self.is_last)
+            self.surprises[key] = part, visits(self.nest, self.machine, place, loops) if part else math.inf
         return self.surprises[key]
 
     def _claimed(self, regions: dict[str, TouchedRegion]) -> float:
@@ -315,3 +318,18 @@ def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For],
         else:
             streams *= loop.extent or 1
     return line / max(run, line) if streams > followed else 0.0
+
+
+def visits(nest: Nest, machine: Machine, place: Place, loops: Sequence[For]) -> float:
+    """How often loops go on from one line of a place to another, a line or more away, whether a cache has it or not."""
+    width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
+    line, run, count, is_far = machine.figure("line_bytes"), float(width), 1.0, False
+    steps = moves(nest, place) or {}
+    for depth, loop in reversed(list(enumerate(loops))):
+        step, trips = abs(steps.get(loop.name, 0)) * width, average_trips(loop, loops[:depth])
+        if is_far or step >= max(line, run):
+            count *= trips if step or not is_written_out(nest, loop) else 1.0
+            is_far |= not is_written_out(nest, loop)
+        elif step:
+            run += step * (trips - 1)
+    return count * max(1.0, run / line)
