@@ -9,7 +9,10 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.lowering.lowering import lower
+from feinsum_fuse.lowering.unscheduled import unscheduled
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
+from feinsum_fuse.model.kernel.line_traffic import visits
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import CYCLES, FIGURES
 from tests.model.test_kernel_time import DEVICE, product, with_variables
@@ -181,6 +184,17 @@ def test_what_a_loop_does_not_move_is_read_again_before_sums_are_spilled() -> No
     """Twelve sums, three products and one factor fit sixteen registers, ``B`` does not; with ``C`` on lanes ``T`` is held, too."""
     assert _spilled(three_factors("r")) == 0
     assert _spilled(three_factors("s")) == 1
+
+
+def test_lines_that_a_cache_keeps_make_no_core_wait() -> None:
+    """Of 1,024 rows of 64 elements a column's lines are fetched with the first of sixteen columns: a sixteenth of the operations wait."""
+    spec = far_rows(1024, 64)
+    machine = Machine.of(spec)
+    assert machine is not None
+    nest = lower(spec, machine.limits).nest(unscheduled(spec).kernel)
+    found = {place.source: visits(nest, machine, place, loops) for loops, s in nest.points for place in s.operands if s.operands}
+    assert list(found.values()) == [1024 * 64]
+    assert visits(nest, machine, nest.points[-1][1].operands[0], nest.points[-1][0][:0]) == 1
 
 
 def _spilled(spec: Spec) -> float:
