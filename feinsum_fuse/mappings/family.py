@@ -23,7 +23,7 @@ from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components
 from .lanes import possible_lanes
 from .own_loops import nodes_of
-from .segments import have_meeting, segments
+from .segments import may_run_beside, segments
 
 KINDS = constantdict(
     {
@@ -31,7 +31,7 @@ KINDS = constantdict(
         "budget": "bytes of intermediates that a group may hold: which Einsums are fused",
         "groups": "whether loops are bound to groups",
         "sums": "whether lanes may run along reductions",
-        "beside": "whether Einsums that read the same operand and whose results meet run side by side under common loops",
+        "beside": "whether Einsums that read the same operand run side by side, where their results meet or they only go through it",
         "rows": "the rank variables of fused Einsums that a common loop runs over",
         "tile": "iterations of that loop in a group",
         "columns": "where lanes are work-items: iterations of a second common loop in a group",
@@ -88,7 +88,7 @@ class Family:
         """The tree that these decisions make; by default the rules'."""
         chooser = chooser or Rules()
         plan = self._plan(chooser)
-        beside = have_meeting(self.cascade) and chooser.choose(Choice("beside", "", (True, False)))
+        beside = may_run_beside(self.cascade) and chooser.choose(Choice("beside", "", (True, False)))
         parts = list(segments(self.cascade, self.spec.workload, plan.budget, self.target.groups, beside=beside))
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)

@@ -192,10 +192,10 @@ class Segment:
         return False
 
     def is_beside(self, einsum: Einsum) -> bool:
-        """Whether an Einsum reads what one of these reads, too, and a later one reads what both write."""
+        """Whether an Einsum reads what one of these reads, too, and a later one reads what both write, or both only go through it."""
         later = self.around.readers.get(einsum.output.tensor, set())
         meeting = (other for other in self.einsums if not later.isdisjoint(self.around.readers.get(other.output.tensor, ())))
-        return any(_read_alike(other, einsum) for other in meeting)
+        return any(_read_alike(other, einsum) for other in meeting) or any(_gone_through(other, einsum) for other in self.einsums)
 
     def _reads_along(self, loop: Shared, tensor: str) -> bool:
         """Whether Einsums that read a tensor before it is written, as recurrences do, need nothing of other iterations."""
@@ -272,9 +272,10 @@ class Segment:
         return self.row_bytes(rows) * min(self.least_rows(rows), self.extent(rows)) <= budget
 
     def row_bytes(self, rows: Rows) -> int:
-        """What one iteration's share of the kept intermediates occupies."""
+        """What one iteration's share of the kept intermediates occupies, and of what Einsums go through one after another."""
         parts = self.extent(rows) * prod(map(self.extent, self.batches))
-        return sum(map(self.around.tensor_bytes, self.kept)) // max(1, parts)
+        through = {tensor for one, other in combinations(self.einsums, 2) for tensor in _gone_through(one, other)}
+        return sum(map(self.around.tensor_bytes, {*self.kept, *through})) // max(1, parts)
 
 
 def _axis(access: Access, variable: str) -> int | None:
@@ -288,14 +289,24 @@ def _lies_together(access: Access, variable: str) -> bool:
     return access.indices[-1].coefficients.get(variable) in (1, -1)
 
 
-def have_meeting(cascade: Cascade) -> bool:
-    """Whether two Einsums read the same tensor, and another one reads what both write."""
+def may_run_beside(cascade: Cascade) -> bool:
+    """Whether two Einsums read the same tensor, and another one reads what both write, or both only go through it."""
+    if any(_gone_through(one, other) for one, other in combinations(cascade.einsums, 2)):
+        return True
     writers = {einsum.output.tensor: einsum for einsum in cascade.einsums}
     for einsum in cascade.einsums:
         read = {access.tensor: writers[access.tensor] for access in einsum.operands if access.tensor in writers}
         if any(_read_alike(one, other) for one, other in combinations(read.values(), 2)):
             return True
     return False
+
+
+def _gone_through(one: Einsum, other: Einsum) -> set[str]:
+    """The tensors of which both use each element once, if neither reads what the other writes: read together, they are read once."""
+    if {one.output.tensor, other.output.tensor} & {access.tensor for e in (one, other) for access in e.operands}:
+        return set()
+    once = [{a.tensor for a in e.operands if set(a.variables) == set(e.variables)} for e in (one, other)]
+    return once[0] & once[1]
 
 
 def _read_alike(one: Einsum, other: Einsum) -> bool:
@@ -307,7 +318,7 @@ def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, *, 
     """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
 
     ``groups``: as many as give a device's cores enough to do. ``beside``: Einsums that read the same rows of an operand run side by side,
-    too, where what follows reads what both write.
+    too, where what follows reads what both write, or where both only go through it.
     """
     around = Surroundings(cascade, workload)
     segment: Segment | None = None

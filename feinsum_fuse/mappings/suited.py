@@ -186,8 +186,7 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         return SplitReduction(einsum.name, variable, parts)
     groups, row = 1, None
     if einsum.output_variables:
-        least = 1 if target.lanes_are_items else LEAST_ROWS  # the work-items of a group add up a row together
-        along = {v: min(most, -(-sizes[v] // least)) for v in einsum.output_variables}
+        along = {v: min(most, -(-sizes[v] // _least_rows(einsum, v, target))) for v in einsum.output_variables}
         row = max(along, key=lambda v: (along[v], -_traffic(cascade, einsum, v, along[v]), sizes[v]))
         groups = min(most, along[row] * prod(sizes[v] for v in einsum.output_variables if v != row and _is_problem(einsum, v)))
     if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
@@ -196,6 +195,16 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
             return SplitReduction(einsum.name, variable, parts)
     return None
+
+
+def _least_rows(einsum: Einsum, variable: str, target: Target) -> int:
+    """Of an output's rows along this variable a group takes so many at least; few where each has its own part of every operand, and is work."""
+    rows = einsum.sizes[variable]
+    assert isinstance(rows, int)
+    if target.lanes_are_items:
+        return 1  # the work-items of a group add up a row together
+    alone = all(variable in access.variables and not is_contiguous(access, variable) for access in einsum.operands)
+    return max(1, min(LEAST_ROWS, -(-GROUP_POINTS * rows // einsum.box_points))) if alone else LEAST_ROWS
 
 
 def _is_problem(einsum: Einsum, variable: str) -> bool:

@@ -18,6 +18,7 @@ from feinsum_fuse.mappings.components import fitted
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
 from feinsum_fuse.mappings.family import KINDS, Family
 from feinsum_fuse.mappings.random import random_mappings
+from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, DeviceLimits
 from tests.generators.workloads import KINDS as WORKLOADS
 
@@ -162,15 +163,16 @@ def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
     assert True in wide
 
 
+def kernels(mapping: Mapping) -> int:
+    """Nests of a default mapping that share no loop."""
+    last = mapping.nodes[-1]
+    return len(last.nodes) if isinstance(last, Sequential) and not any(isinstance(n, Temporal | Spatial) for n in mapping.nodes) else 1
+
+
 @pytest.mark.parametrize(("lines", "parts"), [(GATED, 1), (GATED[:2], 2), ([GATED[0], GATED[1].replace("X", "Y"), GATED[2]], 2)])
 def test_einsums_that_share_an_operand_and_meet(lines: list[str], parts: int) -> None:
     """They run under common loops, unless it is decided otherwise; others do not, and there is nothing to decide."""
     family = Family(default_space(ff.cascade(lines, sizes={"M": 2048, "N": 48, "K": 40})))
-
-    def kernels(mapping: Mapping) -> int:
-        last = mapping.nodes[-1]
-        return len(last.nodes) if isinstance(last, Sequential) and not any(isinstance(n, Temporal | Spatial) for n in mapping.nodes) else 1
-
     assert kernels(family.mapping()) == parts
     assert ("beside" in {choice.kind for choice in family.choices()}) == (parts == 1)
     if parts == 1:
@@ -219,3 +221,16 @@ def test_a_group_may_take_all_rows_of_a_problem_of_its_own() -> None:
     wanted = {"budget": 0, "tile of y_part": 4096, "block of y_part": 8}
     text = str(family.mapping(Given(wanted)))
     assert "spatial for m_part in tiles of 1, over" in text and "for m in tiles of 8" in text
+
+
+def test_sums_that_go_through_the_same_array_read_it_once() -> None:
+    """Rows that are work enough make groups without a split; what both read stays in a core's cache from the first to the second."""
+    one = ff.cascade(["S[c] = X[n, c, h]", "Q[c] = X[n, c, h] * X[n, c, h]"], sizes={"N": 32, "C": 60, "H": 700})
+    assert suited(one) == one
+    family = Family(default_spec(one))
+    assert kernels(family.mapping()) == 1
+    assert kernels(family.mapping(Given({"beside": False}))) == 2
+    long = ff.cascade(["S[c] = X[n, c, h]", "Q[c] = X[n, c, h] * X[n, c, h]"], sizes={"N": 320, "C": 60, "H": 7000})
+    assert kernels(Family(default_spec(long)).mapping()) == 2  # a row of 9 MB is in no core's cache
+    other = ff.cascade(["S[m] = X[m, k]", "T[k] = X[m, k]"], sizes={"M": 300, "K": 700})
+    assert kernels(Family(default_spec(other)).mapping()) >= 2  # of different rows
