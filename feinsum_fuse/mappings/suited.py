@@ -198,7 +198,7 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
 
 
 def _least_rows(einsum: Einsum, variable: str, target: Target) -> int:
-    """Of an output's rows along this variable a group takes so many at least; few where each has its own part of every operand, and is work."""
+    """Of an output's rows a group takes so many at least: few, where each has its own part of every operand, and is work."""
     rows = einsum.sizes[variable]
     assert isinstance(rows, int)
     if target.lanes_are_items:

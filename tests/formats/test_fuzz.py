@@ -159,3 +159,9 @@ def test_random_trees(tree: dict[str, object]) -> None:
 @given(st.text(max_size=200))
 def test_random_text(text: str) -> None:
     load(text)
+
+
+def test_renames_of_nothing_alone_are_no_spec() -> None:
+    """What was read could not be written: a Spec of nothing has no text."""
+    for text in ("renames:\n", "renames: {}\n", "renames: {einsums: []}\n"):
+        load(text)

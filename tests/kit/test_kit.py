@@ -75,7 +75,7 @@ def test_a_kit_runs_in_an_environment_of_its_own_without_a_network(root: Path, t
     assert folder_bytes(kit / "wheels") <= MOST_BYTES
     away = ["unshare", "-n"] if subprocess.run(["unshare", "-n", "true"], check=False).returncode == 0 else []
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), "PIP_INDEX_URL": "http://127.0.0.1:9/"}
-    command = [*away, sys.executable, str(kit / "gpu.py"), "--output", str(tmp_path / "found.tar.gz"), "--seconds", "120"]
+    command = [*away, sys.executable, str(kit / "gpu.py"), "--output", str(tmp_path / "found.tar.gz"), "--seconds", "300"]
     command += ["--only", "devices", "--only", "smoke", "--only", "trees", "--set", "SIZE=32"]
     answer = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -121,7 +121,7 @@ def _ignore(document: Document) -> None:
 
 def _workload(document: Document, variables: Mapping[str, object], renames: tuple[EinsumRename, ...]) -> Workload:
     if "workload" not in document.root:
-        if any(key in document.root for key in ("arch", "mapping", "renames")):
+        if renames or any(key in document.root for key in ("arch", "mapping")):
             return Workload(())
         raise SpecError(f"{document.file} has no workload.", hint="A Spec has one of the top keys workload, arch, mapping and renames.")
     workload = WorkloadReader(document, variables, renames).read()
