@@ -9,6 +9,9 @@ from constantdict import constantdict
 
 from .. import presentation
 
+Position = tuple[int, ...]
+"""Of a node in the tree: its number among the nodes of each level, from the root."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Node:
@@ -119,7 +122,7 @@ PathNode = Storage | Toll | Temporal | Spatial | Compute
 class Placed:
     """A node on the path to a Compute, with its place in the tree: two paths share a node if the positions are equal."""
 
-    position: tuple[int, ...]
+    position: Position
     node: PathNode
 
 
@@ -141,7 +144,7 @@ class Mapping:
     def paths(self) -> Iterator[tuple[Placed, ...]]:
         """Root-to-Compute paths in order of execution, the Compute last; branches and boxes are left out."""
 
-        def walk(nodes: tuple[Node, ...], at: tuple[int, ...], above: tuple[Placed, ...]) -> Iterator[tuple[Placed, ...]]:
+        def walk(nodes: tuple[Node, ...], at: Position, above: tuple[Placed, ...]) -> Iterator[tuple[Placed, ...]]:
             for index, node in enumerate(nodes):
                 place = (*at, index)
                 if isinstance(node, Sequential):

@@ -17,7 +17,7 @@ from constantdict import constantdict
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Einsum
 from ..errors import LoweringError
-from ..formats.mapping import Mapping, PathNode, Placed, Spatial, Storage, Temporal, Toll
+from ..formats.mapping import Mapping, PathNode, Placed, Position, Spatial, Storage, Temporal, Toll
 from ..formats.relevance import Relevance, relevance, sunk, window
 from ..formats.workload import TensorAccess, Workload
 from ..schedule.step import Step
@@ -25,7 +25,6 @@ from ..schedule.steps.loop_steps import Split
 from ..schedule.tree.nest import LoopRef
 from .binding import Bindings
 
-Position = tuple[int, ...]
 Path = tuple[Placed, ...]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..cascades.cascade import Cascade
 from ..errors import ScheduleError
-from ..formats.mapping import Spatial, Storage
+from ..formats.mapping import Position, Spatial, Storage
 from ..formats.opencl import MEMORIES, nearest_space
 from ..schedule.errors import NothingMaskedError
 from ..schedule.intrinsics.intrinsic import INTRINSICS
@@ -35,7 +35,7 @@ from ..schedule.tree.nest import For, LoopRef, Nest, Statement
 from ..schedule.tree.parallel import check_kernels
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings
-from .branch import EinsumBranch, Position
+from .branch import EinsumBranch
 
 LOCAL_SHARE = 4
 """Tiles of unfinished sums take at most this part of a device's local memory; larger ones are held in global memory."""

@@ -16,7 +16,7 @@ from ..cascades.cascade import Cascade
 from ..cascades.rewriting.online import Online
 from ..errors import LoweringError, SpecWarning
 from ..formats.language.functions import FUNCTIONS
-from ..formats.mapping import PathNode, Spatial, Storage, Temporal
+from ..formats.mapping import PathNode, Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..formats.spec import Spec, expect_spec
 from ..progress import Hook, Stage
@@ -34,7 +34,7 @@ from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
 from ..schedule.tree.nest import LoopRef, Nest, Node, statements
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
-from .branch import EinsumBranch, Position, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
+from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
 from .implied_steps import factored, in_pieces, rounded_sums, skipped, tensorized, unrolled, with_accumulators
 from .unscheduled import Same, Unscheduled, unscheduled
 

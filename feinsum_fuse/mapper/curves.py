@@ -27,6 +27,7 @@ from ..whole_file import write_whole
 from .driver import search
 from .errors import NoMappingError, UnsearchedError
 from .options import expect_among
+from .problem import ENDLESS
 
 Kind = Literal["unfused", "whole", "ffmr", "all"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -34,8 +35,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 FUSED: dict[Kind, int | Literal["ffmr"] | None] = {"unfused": 0, "whole": 0, "ffmr": "ffmr", "all": None}
 """Kind -> the limit on fused loops that :func:`~feinsum_fuse.search` takes."""
 Against = Literal["traffic", "energy"]
-ENDLESS = 2.0**60
-"""Bits of a memory that holds whatever it may; finite, since the peak of a memory without a size is no axis of a front."""
 CLOSE = 1e-9
 """Sums of the same terms in another order differ by less than this fraction."""
 

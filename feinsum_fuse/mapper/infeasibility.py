@@ -18,14 +18,12 @@ from .enumeration.tables import Tables
 from .errors import UnprovedError, UnsearchedError
 from .joining.joins import Joins
 from .joining.structures import Structures
-from .problem import Counted, Problem
+from .problem import ENDLESS, Counted, Problem
 
 RULES = ("keep", "may_keep", "back", "tile_shape", "no_refetch_from_above", "no_resend_to_below", "tensor_order_options")
 """The constraints under ``tensors`` that a mapping may fail to keep."""
 SECONDS = 2.0
 """What finding a reason may take, besides the search itself."""
-ENDLESS = 2.0**60
-"""Bits of a memory that holds whatever it may; finite, so that its peak is counted."""
 
 
 def infeasible(problem: Problem) -> str:

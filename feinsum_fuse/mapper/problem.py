@@ -38,6 +38,9 @@ from .request.flips import roles, with_einsums
 from .stocks.stock import Limits, Stock, loosest, make_blocks, make_floors
 from .stocks.store import Shelf, Store
 
+ENDLESS = 2.0**60
+"""Bits of a memory that holds whatever it may; finite, so that its peak is counted and no axis of a front is infinite."""
+
 
 @dataclass(frozen=True)
 class Counted:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..formats.arch import Memory
-from ..formats.mapping import Placed, Spatial, Temporal
+from ..formats.mapping import Placed, Position, Spatial, Temporal
 from ..formats.spec import Spec
 from .accelforge.einsum_model import Reserved
 from .accelforge.estimate import alive, estimate
@@ -17,7 +17,6 @@ MOST_STEPS = 36
 """Steps that are told of one mapping, unless it has more Einsums: a picture of more cannot be read."""
 MOST_ITERATIONS = 3
 """Iterations of one loop that are told; the others are like them."""
-Position = tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ...cascades.sequence import Rewriting
 from ...codegen.executable import Executable, Launch
 from ...codegen.generation import executable
 from ...device.catalogue import DeviceInfo, target_of
+from ...device.checking.example import SEED
 from ...device.checking.verification import verify
 from ...device.runtime.isolation import TIMEOUT, RunResult, isolated
 from ...device.timing.outcome import KernelError, Outcome
@@ -33,7 +34,6 @@ from .record import Record
 from .reduced_sizes import reduced
 from .trial_arrays import TrialData
 
-SEED = 20261
 MOST_AT_ONCE = 1 << 28
 """Bytes of arrays up to which two kernels are run at the same time, which takes memory several times."""
 _verified = kept_proofs()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
 from ...formats.affine import Affine
 from ..terms import Access
-
-Array = NDArray[Any]
+from .contraction import Array
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import opt_einsum
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+"""What a reference is computed with."""
 Labelled = tuple[Array, tuple[str, ...]]
 
 

@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pymbolic import primitives as p
 from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.typing import Expression
 
 from ...errors import CascadeError
 from ...formats.language.functions import FUNCTIONS
-
-Array = NDArray[Any]
+from .contraction import Array
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,

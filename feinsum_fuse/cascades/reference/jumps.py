@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pymbolic import primitives as p
 from pymbolic.mapper import WalkMapper
 from pymbolic.typing import Expression
@@ -23,11 +23,11 @@ from pymbolic.typing import Expression
 from ...formats.language.functions import FUNCTIONS
 from ..maps import primitive
 from ..sequence import EinsumSequence
+from .contraction import Array
 from .evaluation import COMPARISONS, Evaluation
 from .reference import reference
 from .tolerance import SAFETY, error_of_maps
 
-Array = NDArray[Any]
 _Error = Callable[[Expression], float]
 DIRECTIONS: tuple[Literal[1, -1], ...] = (1, -1)
 """To which reference lean: up, and down."""

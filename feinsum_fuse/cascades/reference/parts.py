@@ -16,9 +16,10 @@ import numpy as np
 from constantdict import constantdict
 
 from ..sequence import EinsumSequence
+from .contraction import Array
 from .jumps import DIRECTIONS, JumpsInParts, Lean, has_jumps
 from .reference import wide_type
-from .slabs import Array, NotSlicedError, Slab, Slabs, tiling
+from .slabs import NotSlicedError, Slab, Slabs, tiling
 
 
 @dataclass(frozen=True)

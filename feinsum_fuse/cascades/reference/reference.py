@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from constantdict import constantdict
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pymbolic import primitives as p
 from pymbolic.mapper import IdentityMapper
 from pymbolic.typing import Expression
@@ -26,10 +26,9 @@ from ..sequence import EinsumSequence
 from ..terms import Einsum, SizeParam, Tensor
 from ..validation import validate
 from .boxes import Box
-from .contraction import Labelled, contracted
+from .contraction import Array, Labelled, contracted
 from .evaluation import evaluated
 
-Array = NDArray[Any]
 Evaluate = Callable[[Expression, Mapping[str, Array]], Array]
 """A primitive map and the values of its variables -> its values."""
 _BLOCK = 2**20

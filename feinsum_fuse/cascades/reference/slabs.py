@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 from constantdict import constantdict
-from numpy.typing import NDArray
 from pymbolic import primitives as p
 from pymbolic.mapper.substitutor import substitute
 
@@ -27,13 +25,13 @@ from ...formats.language.reductions import REDUCTIONS
 from ..sequence import EinsumSequence
 from ..terms import Access, Einsum, Tensor
 from .boxes import Box
+from .contraction import Array
 from .jumps import DIRECTIONS, JumpsInParts, Lean
 from .reference import held_bytes, reference, wide_type
 
-Array = NDArray[Any]
-Range = tuple[int, int]
+Span = tuple[int, int]
 """The first value, and the one after the last."""
-Region = tuple[Range, ...]
+Spans = tuple[Span, ...]
 """A range for each axis of a tensor."""
 MOST_SLABS = 100_000
 """Of one output; each costs about a millisecond besides its elements."""
@@ -48,9 +46,9 @@ class SlabPiece:
     """Some of the points that reach a slab, and what computes their share of its elements."""
 
     cascade: EinsumSequence
-    read: Mapping[str, Region]
+    read: Mapping[str, Spans]
     """Input -> the part that is read."""
-    written: Region
+    written: Spans
     """The elements of the output that the cascade computes, those of the slab among them."""
 
     def given(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -66,7 +64,7 @@ class Slab:
     """Some elements of one output, and what computes them."""
 
     whole: Slabs
-    region: Region
+    region: Spans
 
     @property
     def place(self) -> tuple[slice, ...]:
@@ -254,10 +252,10 @@ def _elements(tensor: Tensor) -> int:
     return prod(size for size in tensor.shape if isinstance(size, int))
 
 
-def _piece(whole: Slabs, region: Region, box: Box) -> SlabPiece:
+def _piece(whole: Slabs, region: Spans, box: Box) -> SlabPiece:
     """What computes the share of these points in the elements, from inputs and known intermediates. Every size must be a number."""
     cascade, output = whole.cascade, whole.output
-    regions: dict[str, Region] = {output: _from_the_start(whole.einsum, region)}
+    regions: dict[str, Spans] = {output: _from_the_start(whole.einsum, region)}
     parts: list[tuple[Einsum, Box]] = []
     for einsum in reversed(cascade.einsums):
         if einsum.output.tensor not in regions or einsum.output.tensor in whole.known:
@@ -283,15 +281,15 @@ def _piece(whole: Slabs, region: Region, box: Box) -> SlabPiece:
     return SlabPiece(own, {tensor: regions[tensor] for tensor in own.inputs}, regions[output])
 
 
-def _slices(region: Region) -> tuple[slice, ...]:
+def _slices(region: Spans) -> tuple[slice, ...]:
     return tuple(slice(low, high) for low, high in region)
 
 
-def _joined(one: Region, other: Region) -> Region:
+def _joined(one: Spans, other: Spans) -> Spans:
     return tuple((min(low, least), max(high, most)) for (low, high), (least, most) in zip(one, other, strict=True))
 
 
-def _from_the_start(einsum: Einsum, region: Region) -> Region:
+def _from_the_start(einsum: Einsum, region: Spans) -> Spans:
     """The elements with all that a recurrence computes before them."""
     if not einsum.is_recurrence:
         return region
@@ -310,13 +308,13 @@ def _corner(box: Box) -> Box:
     return Box({v: (low, low + 1) for v, (low, _) in box.ranges.items()})
 
 
-def _reaching(einsum: Einsum, region: Region) -> Box:
+def _reaching(einsum: Einsum, region: Spans) -> Box:
     """A box of the points that write a region; others may lie in it. One point where none does."""
     box = _box(einsum)
     return _narrowed(einsum, region, box) or _corner(box)
 
 
-def _narrowed(einsum: Einsum, region: Region, box: Box) -> Box | None:
+def _narrowed(einsum: Einsum, region: Spans, box: Box) -> Box | None:
     """A box with all those points of a box that write a region; ``None`` where none is seen to."""
     ranges = dict(box.ranges)
     for index, (low, high) in zip(einsum.output.indices, region, strict=True):
@@ -333,7 +331,7 @@ def _narrowed(einsum: Einsum, region: Region, box: Box) -> Box | None:
     return Box(ranges)
 
 
-def _read(access: Access, box: Box, shape: tuple[int, ...]) -> Region:
+def _read(access: Access, box: Box, shape: tuple[int, ...]) -> Spans:
     """The elements of a tensor that the points of a box read; one at least."""
     extremes = [box.extremes(index) for index in access.indices]
     return tuple(
@@ -342,7 +340,7 @@ def _read(access: Access, box: Box, shape: tuple[int, ...]) -> Region:
     )
 
 
-def _restricted(einsum: Einsum, box: Box, regions: Mapping[str, Region]) -> Einsum:
+def _restricted(einsum: Einsum, box: Box, regions: Mapping[str, Spans]) -> Einsum:
     """The Einsum over a box of its points, each variable from 0 on, with tensors cut to their regions.
 
     Before: ``Z[i] = A[i + k]`` for ``8 <= i < 16``. After: ``Z'[i'] = A'[i' + k]``, where ``Z'[j] = Z[8 + j]`` and ``A'[j] = A[8 + j]``.

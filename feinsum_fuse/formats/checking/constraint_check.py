@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ...errors import SpecError
 from ..arch import Arch, Fanout, Leaf, Memory, SizeConstraint, Toll
 from ..language.expressions import evaluate
-from ..mapping import Compute, Placed, Spatial, Storage, Temporal
+from ..mapping import Compute, Placed, Position, Spatial, Storage, Temporal
 from ..mapping import Mapping as LoopTree
 from ..mapping import Toll as TollNode
 from ..relevance import Relevance, relevance, window
@@ -41,7 +41,7 @@ class Violation:
     field: tuple[str | int, ...]
     """Where the constraint stands in its component."""
     message: str
-    position: tuple[int, ...]
+    position: Position
     """The node of the mapping that breaks it."""
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class _Held:
 
     order: tuple[int, int]
     """Its place on the path, and in its node's list."""
-    position: tuple[int, ...]
+    position: Position
 
 
 class _Path:
@@ -149,7 +149,7 @@ class _Path:
             return None
         return value if isinstance(value, ElementSet) else None
 
-    def _broken(self, component: str, field: tuple[str | int, ...], message: str, position: tuple[int, ...]) -> Violation:
+    def _broken(self, component: str, field: tuple[str | int, ...], message: str, position: Position) -> Violation:
         return Violation(self.einsum.name, component, field, f"Einsum {self.einsum.name} {message}", position)
 
     def _enabled(self, leaf: Leaf) -> Iterator[Violation]:

@@ -10,15 +10,15 @@ from ..arch import Compute as ComputeUnit
 from ..arch import Toll as TollUnit
 from ..language.einsum_text import SOFTMAX
 from ..language.expressions import nearest
-from ..mapping import Compute, Mapping, Nested, Node, Placed, Sequential, Spatial, Storage, Temporal, TextBox, Toll
+from ..mapping import Compute, Mapping, Nested, Node, Placed, Position, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..workload import Workload, WorkloadEinsum
 
-Locate = Callable[[tuple[int, ...], tuple[str | int, ...]], Location | None]
+Locate = Callable[[Position, tuple[str | int, ...]], Location | None]
 """The place of a field of the node at a position in the tree; an empty field means the node itself."""
 SOFTMAX_PARTS = ("max", "exp", "sum")
 
 
-def nowhere(position: tuple[int, ...], field: tuple[str | int, ...]) -> None:
+def nowhere(position: Position, field: tuple[str | int, ...]) -> None:
     """The location of nodes that no file holds."""
 
 
@@ -63,7 +63,7 @@ class _Check:
         self.named = frozenset(compute.einsum for compute in mapping.computes)
         self.einsums = {einsum.name: einsum for einsum in workload.einsums} | self.parts
 
-    def error(self, position: tuple[int, ...], message: str, hint: str = "", *field: str | int) -> MappingError:
+    def error(self, position: Position, message: str, hint: str = "", *field: str | int) -> MappingError:
         return MappingError(message, location=self.locate(position, field), hint=hint)
 
     def run(self) -> None:
@@ -80,7 +80,7 @@ class _Check:
         for path in paths:
             _PathCheck(self, path).run()
 
-    def _structure(self, nodes: tuple[Node, ...], position: tuple[int, ...]) -> None:
+    def _structure(self, nodes: tuple[Node, ...], position: Position) -> None:
         if not nodes:
             raise self.error(position, "A branch of the mapping has no nodes.")
         for index, node in enumerate(nodes):

@@ -15,7 +15,7 @@ from ..arch import Arch
 from ..checking.opencl_check import problems
 from ..language.expressions import nearest, number
 from ..mapper import METRICS, MapperSettings
-from ..mapping import Compute, Mapping, Nested, Node, Pipeline, Sequential, Spatial, Split, Storage, Temporal, TextBox, Toll
+from ..mapping import Compute, Mapping, Nested, Node, Pipeline, Position, Sequential, Spatial, Split, Storage, Temporal, TextBox, Toll
 from ..opencl import FANOUT_KINDS, MEMORY_KINDS, OpenCL
 from ..validation.complaints import Path
 from ..workload import Workload
@@ -56,7 +56,7 @@ class MappingReader:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.places: dict[tuple[int, ...], Path] = {}
+        self.places: dict[Position, Path] = {}
         self.reservations = 0
 
     def read(self) -> Mapping:
@@ -72,7 +72,7 @@ class MappingReader:
             warnings.warn(f"{self.reservations} Reservation nodes are ignored: the model inserts its own.", SpecWarning, stacklevel=2)
         return mapping
 
-    def _nodes(self, items: list[object], path: Path, position: tuple[int, ...], *, branches: bool = False) -> tuple[Node, ...]:
+    def _nodes(self, items: list[object], path: Path, position: Position, *, branches: bool = False) -> tuple[Node, ...]:
         result: list[Node] = []
         for index, item in enumerate(items):
             node = self._node(item, (*path, index), (*position, len(result), 0) if branches else (*position, len(result)))
@@ -80,7 +80,7 @@ class MappingReader:
                 result.append(node)
         return tuple(result)
 
-    def _node(self, item: object, path: Path, position: tuple[int, ...]) -> Node | None:
+    def _node(self, item: object, path: Path, position: Position) -> Node | None:
         if not isinstance(item, dict):
             raise self.document.error(path, "A mapping node is a tagged mapping, such as !Temporal {rank_variable: m, tile_shape: 1}.")
         kind = next((str(item[key]) for key in TYPE_KEYS if key in item), "")
@@ -95,7 +95,7 @@ class MappingReader:
         self.places[position] = path
         return self._built(kind, given, path, position)
 
-    def _built(self, kind: str, given: Input, path: Path, position: tuple[int, ...]) -> Node:
+    def _built(self, kind: str, given: Input, path: Path, position: Position) -> Node:
         if isinstance(given, StorageInput | NodesInput) and given.binding is not None:
             warnings.warn(f"binding at {self.document.locate(path)} is read but not modelled.", SpecWarning, stacklevel=2)
         if isinstance(given, StorageInput):

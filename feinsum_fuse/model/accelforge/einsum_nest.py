@@ -13,7 +13,7 @@ from functools import cached_property
 from ...errors import ModelError
 from ...formats.arch import Compute, Leaf, Memory, Toll
 from ...formats.mapping import Compute as ComputeNode
-from ...formats.mapping import Placed, Spatial, Storage, Temporal
+from ...formats.mapping import Placed, Position, Spatial, Storage, Temporal
 from ...formats.mapping import Toll as TollNode
 from ...formats.relevance import Relevance, relevance, sunk, window
 from ...formats.sets import tensor_set
@@ -28,7 +28,7 @@ class NestLoop:
 
     index: int
     """Its place in the nest; names it."""
-    position: tuple[int, ...]
+    position: Position
     """Its place in the mapping's tree; paths that share the loop share the position."""
     variable: str
     tile_shape: int
@@ -50,7 +50,7 @@ class Holder:
     persistent: bool = False
     by_hardware: bool = False
     """Whether the mapping does not say so, but a cache or the compiler will keep it there."""
-    position: tuple[int, ...] = field(default=(), compare=False)
+    position: Position = field(default=(), compare=False)
     """Its place in the mapping's tree."""
     also: tuple[TensorAccess, ...] = field(default=(), compare=False)
     """All tensors of a copy that this memory holds; one stands for them."""
@@ -85,7 +85,7 @@ class Home:
     component: str
     loops: int
     """How many loops are above it."""
-    position: tuple[int, ...]
+    position: Position
     """Its place in the mapping's tree; paths that share the holder share the position."""
 
 
@@ -206,7 +206,7 @@ def _nodes(spec: Spec, bare: EinsumNest, placed: Placed, above: list[NestNode]) 
     return result
 
 
-def _spatial(spec: Spec, bare: EinsumNest, position: tuple[int, ...], node: Spatial, variable: str, index: int) -> NestLoop:
+def _spatial(spec: Spec, bare: EinsumNest, position: Position, node: Spatial, variable: str, index: int) -> NestLoop:
     owner = bare.components[bare.depth(node.component)]
     for fanout in owner.spatial:
         if fanout.name == node.name:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...formats.affine import Affine
-from ...formats.mapping import Placed, Storage, Toll
+from ...formats.mapping import Placed, Position, Storage, Toll
 from ...formats.relevance import Relevance, relevance
 from ...formats.spec import Spec
 from ...formats.workload import TensorAccess
@@ -16,7 +16,6 @@ from ..accelforge.einsum_nest import EinsumNest, NestLoop, einsum_nest
 from ..accelforge.tile import Tiling, tiling
 from ..processor import figure
 
-Place = tuple[int, ...]
 """A position in the mapping's tree."""
 
 
@@ -43,7 +42,7 @@ class TreePath:
         return tiling(self.nest, {})
 
     @cached_property
-    def index(self) -> dict[Place, int]:
+    def index(self) -> dict[Position, int]:
         """Position in the tree -> index on the path."""
         return {placed.position: index for index, placed in enumerate(self.placed)}
 
@@ -118,7 +117,7 @@ def _extent(index: Affine, shapes: Mapping[str, float]) -> float:
     return 1.0 + sum(abs(factor) * (shapes[variable] - 1) for variable, factor in index.terms)
 
 
-def together(paths: Sequence[TreePath], place: Place | None, memory: str, line: float) -> float:
+def together(paths: Sequence[TreePath], place: Position | None, memory: str, line: float) -> float:
     """Bits that all Einsums under a loop touch in one of its iterations, each tensor once; of the whole tree for no loop."""
     most: dict[str, float] = {}
     for path in paths:

@@ -21,7 +21,7 @@ from constantdict import constantdict
 
 from ...formats.arch import Arch, ArchNode, Array, Fork, Hierarchical, Memory
 from ...formats.mapping import Mapping as LoopTree
-from ...formats.mapping import Nested, Node, Sequential, Storage
+from ...formats.mapping import Nested, Node, Position, Sequential, Storage
 from ...formats.opencl import CACHE_KINDS, GROUP_KINDS, MAIN_KINDS, PRIVATE_KINDS, SHARED_KINDS
 from ...formats.relevance import Relevance
 from ...formats.spec import Spec
@@ -29,9 +29,9 @@ from ..accelforge.component import bits_per_value
 from ..accelforge.einsum_nest import KeptByHardware, NestLoop
 from ..accelforge.tile import values
 from ..processor import figure
-from .footprint import Place, TreePath, line_bits, lines, together
+from .footprint import TreePath, line_bits, lines, together
 
-Wanted = dict[tuple[str, str], list[Place]]
+Wanted = dict[tuple[str, str], list[Position]]
 """(memory, tensor) -> the positions before which a storage node is wanted."""
 
 
@@ -105,7 +105,7 @@ def _placed(spec: Spec, managed: Sequence[Memory]) -> Spec:
         for path in paths:
             for tensor, place in _placements(spec, memory, path, paths, wanted):
                 wanted.setdefault((memory.name, tensor), []).append(place)
-    inserted: dict[Place, list[Storage]] = {}
+    inserted: dict[Position, list[Storage]] = {}
     for memory in managed:
         for (name, tensor), places in wanted.items():
             for place in _outermost(paths, places) if name == memory.name else ():
@@ -143,7 +143,7 @@ def capacity(spec: Spec, memory: Memory) -> float:
     return min(memory.size, float(spec.arch.variables.get("register_bits", registers)))
 
 
-def _placements(spec: Spec, memory: Memory, path: TreePath, paths: Sequence[TreePath], wanted: Wanted) -> Iterator[tuple[str, Place]]:
+def _placements(spec: Spec, memory: Memory, path: TreePath, paths: Sequence[TreePath], wanted: Wanted) -> Iterator[tuple[str, Position]]:
     """(tensor, position) of the storage nodes of one memory on one path."""
     assert spec.opencl is not None
     if memory.name not in {leaf.name for leaf in path.nest.components}:
@@ -189,7 +189,7 @@ def _earlier(path: TreePath, tensor: str, memory: Memory, wanted: Wanted) -> lis
     return [path.index[place] for place in outer if place in path.index]
 
 
-def _is_legal(path: TreePath, tensor: str, memory: Memory, place: Place, wanted: Wanted) -> bool:
+def _is_legal(path: TreePath, tensor: str, memory: Memory, place: Position, wanted: Wanted) -> bool:
     """Whether a storage node before this position keeps the hierarchy's order, and every loop's, on a path that passes it."""
     if place not in path.index or tensor not in path.nest.einsum.tensors:
         return True
@@ -230,9 +230,9 @@ def _moves(path: TreePath, tensor: str, first: int, last: int) -> bool:
     )
 
 
-def _outermost(paths: Sequence[TreePath], places: Sequence[Place]) -> list[Place]:
+def _outermost(paths: Sequence[TreePath], places: Sequence[Position]) -> list[Position]:
     """The positions, without those that lie below another on some path: one node serves all Einsums below it."""
-    result: list[Place] = []
+    result: list[Position] = []
     for place in dict.fromkeys(places):
         hidden = any(
             other in path.index and place in path.index and path.index[other] < path.index[place] for path in paths for other in places
@@ -242,7 +242,7 @@ def _outermost(paths: Sequence[TreePath], places: Sequence[Place]) -> list[Place
     return result
 
 
-def _with(nodes: Sequence[Node], at: Place, inserted: Mapping[Place, list[Storage]]) -> tuple[Node, ...]:
+def _with(nodes: Sequence[Node], at: Position, inserted: Mapping[Position, list[Storage]]) -> tuple[Node, ...]:
     """The nodes with storage nodes before those at the given positions."""
     result: list[Node] = []
     for number, node in enumerate(nodes):

@@ -28,7 +28,7 @@ from ..tree.initial_values import elements_set_per, initial_values, limits_of
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
 from ..tree.nest import For, LoopRef, Nest, Node, Place, Point, Role, Statement, Tile, rebuilt, statements, walk
-from ..tree.regions import Access, Region, check_dense, check_own, check_visible, moved_limits, region
+from ..tree.regions import Region, Touch, check_dense, check_own, check_visible, moved_limits, region
 
 
 def placed_at(nest: Nest, at: LoopRef | None, memory: AddressSpace, users: Sequence[str], step: Step) -> tuple[Nest, tuple[For, ...]]:
@@ -198,7 +198,7 @@ class CacheRead(Step):
         names = tuple(loop.name for loop in scope)
         nest, items = own_items(nest, self.memory, names, lambda s: self._reads(nest, s))
         inner = {*names, *(loop.name for loop in items)}
-        groups: dict[tuple[str, tuple[Affine, ...]], list[Access]] = {}
+        groups: dict[tuple[str, tuple[Affine, ...]], list[Touch]] = {}
         for above, statement in nest.points:
             if statement.einsum not in self.einsums or statement.role not in {"update", "map"}:
                 continue
@@ -221,7 +221,7 @@ class CacheRead(Step):
         return any(nest.tensor_of(place.source) == self.tensor for place in statement.operands)
 
     def _cached(
-        self, nest: Nest, source: str, accesses: list[Access], names: tuple[str, ...], items: tuple[For, ...], memory: AddressSpace
+        self, nest: Nest, source: str, accesses: list[Touch], names: tuple[str, ...], items: tuple[For, ...], memory: AddressSpace
     ) -> Nest:
         touched = region(accesses, names, self, items)
         name = nest.fresh(f"{self.tensor}_{memory}")
@@ -337,7 +337,7 @@ class CacheWrite(Step):
         late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
         return initial, reductions, late
 
-    def _held(self, written: Access, initial: Sequence[Point], around: tuple[For, ...]) -> Access:
+    def _held(self, written: Touch, initial: Sequence[Point], around: tuple[For, ...]) -> Touch:
         """The access whose elements the tile has: that of the initial values, if they go further than what the sum's points reach."""
         if len(initial) != 1:
             return written

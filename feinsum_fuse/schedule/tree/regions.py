@@ -16,7 +16,7 @@ from .loops import interval
 from .nest import For, Place
 from .polyhedra import relation
 
-Access = tuple[tuple[For, ...], Place]
+Touch = tuple[tuple[For, ...], Place]
 """A place that is touched, with the loops around."""
 
 
@@ -41,7 +41,7 @@ def _divided(index: Affine, stride: int) -> Affine:
     return index if stride == 1 else Affine(tuple((name, factor // stride) for name, factor in index.terms), index.constant // stride)
 
 
-def region(accesses: Sequence[Access], scope: Collection[str], step: Step, items: Sequence[For] = ()) -> Region:
+def region(accesses: Sequence[Touch], scope: Collection[str], step: Step, items: Sequence[For] = ()) -> Region:
     """The region that accesses to one array touch while the loops of the scope stand still, in one of the work-items ``items``."""
     bases, shape, strides = [], [], []
     own = {loop.name for loop in items}
@@ -72,7 +72,7 @@ def _stride(offsets: Sequence[Affine], lowest: Sequence[int]) -> int:
     return gcd(*(factor for offset in offsets for _, factor in offset.terms), *(low - lowest[0] for low in lowest)) or 1
 
 
-def check_dense(accesses: Sequence[Access], scope: Collection[str], step: Step, touched: Region) -> None:
+def check_dense(accesses: Sequence[Touch], scope: Collection[str], step: Step, touched: Region) -> None:
     """:class:`NestOrderError` if a tile would have gaps, whose elements other iterations own and a write-back would overwrite."""
     for above, place in accesses:
         extents = {loop.name: loop.extent or 1 for loop in above if loop.name not in scope}
@@ -87,7 +87,7 @@ def check_dense(accesses: Sequence[Access], scope: Collection[str], step: Step, 
                 reach += factor * (extents[name] - 1)
 
 
-def check_visible(memory: AddressSpace, accesses: Sequence[Access], scope: Collection[str], step: Step) -> None:
+def check_visible(memory: AddressSpace, accesses: Sequence[Touch], scope: Collection[str], step: Step) -> None:
     """A local tile is one per group and a private one per work-item: no such loop may lie between the tile and its use."""
     for above, place in accesses:
         for loop in above:
@@ -100,7 +100,7 @@ def check_visible(memory: AddressSpace, accesses: Sequence[Access], scope: Colle
                 )
 
 
-def check_own(writes: Sequence[Access], reads: Sequence[Access], scope: Sequence[str], items: Sequence[For], step: Step) -> None:
+def check_own(writes: Sequence[Touch], reads: Sequence[Touch], scope: Sequence[str], items: Sequence[For], step: Step) -> None:
     """:class:`ScopeError` unless each work-item of ``items`` touches, of what is written below the scope, its own part alone."""
     if not items:
         return  # there are no others: what a processor's lowering asks of each tile
@@ -119,7 +119,7 @@ def check_own(writes: Sequence[Access], reads: Sequence[Access], scope: Sequence
                 )
 
 
-def _of_others(write: Access, use: Access, scope: Sequence[str], items: Sequence[str]) -> int:
+def _of_others(write: Touch, use: Touch, scope: Sequence[str], items: Sequence[str]) -> int:
     """Along which of the loops over work-items (counted from 1) another work-item uses what one has written; 0 if along none."""
     around = {loop.name for loop in write[0]}
     outer = [*scope, *(name for name in items if name in around)]
