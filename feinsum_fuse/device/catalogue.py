@@ -18,9 +18,9 @@ from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
 from .calibration.caches import own_caches
 from .names import DeviceNames, hint, position_of
 from .runtime import runtimes
+from .runtime.pocl_processor import POCL, name_processor
 from .vectors import vector_registers
 
-POCL = "Portable Computing Language"
 QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rusticl": targets.RUSTICL}
 """Platform -> what its devices are known to get wrong."""
 GROUP_PARTS = {POCL: (32, 256)}
@@ -105,6 +105,8 @@ def devices() -> tuple[cl.Device, ...]:
             found += platform.get_devices()
         except cl.Error:
             continue
+    for device in found:
+        name_processor(device)
     return tuple(found)
 
 

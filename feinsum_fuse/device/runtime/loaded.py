@@ -21,6 +21,7 @@ from ...codegen.executable import Executable, Launch
 from ...errors import DeviceError
 from . import runtimes
 from .compiler_cache import shared_cache
+from .pocl_processor import name_processor
 
 Value: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
 _PLAIN = "iuf"
@@ -42,6 +43,8 @@ class Loaded:
             if why := cache_folder.writing_fault(shared_cache()):
                 hint = f"Free some space there, or set {cache_folder.VARIABLE}."
                 raise DeviceError(f"the folder {shared_cache()} cannot take a compiled kernel: {why}", hint=hint)
+            for device in context.devices:
+                name_processor(device)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 warnings.filterwarnings("ignore", "PyOpenCL compiler caching failed")  # it builds the source instead

@@ -1,0 +1,92 @@
+"""A name for a processor that is newer than PoCL's compiler.
+
+PoCL asks LLVM which processor it runs on. LLVM tells AMD's by family, so of a later family it says ``generic``, which is no processor to
+Clang on x86: no kernel is built (``unknown target CPU 'generic'``). No setting of PoCL names another. So where a device is to be compiled
+for ``generic``, the name in PoCL's description of it is replaced by that of the level of the x86-64 psABI (version 1.0, section 3.1.1)
+whose instructions the processor has: what compilers call "any processor with these".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pyopencl as cl
+
+POCL = "Portable Computing Language"
+CPUINFO = Path("/proc/cpuinfo")
+MEMORY = Path("/proc/self/mem")
+UNKNOWN = b"generic\0"
+LEVELS = (
+    ("x86-64-v4", "avx512bw avx512cd avx512dq avx512f avx512vl"),
+    ("x86-64-v3", "abm avx avx2 bmi1 bmi2 f16c fma movbe"),
+    ("x86-64-v2", "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"),
+)
+"""A level as Clang calls it -> what Linux calls the instructions that it has besides those of the levels below it."""
+LOWEST = "x86-64"
+DESCRIPTION_BYTES = 4096
+"""Of PoCL's description of a device those in which the name is looked for: that of PoCL 3.0 has it at 640."""
+_POINTER = struct.Struct("=Q")
+
+
+def level_of(flags: frozenset[str]) -> str:
+    """The highest level all of whose instructions, and of those below it, a processor with these flags has."""
+    found = LOWEST
+    for name, needed in reversed(LEVELS):
+        if not flags.issuperset(needed.split()):
+            break
+        found = name
+    return found
+
+
+@functools.cache
+def name_processor(device: cl.Device) -> bool:
+    """Have PoCL compile for this machine's level where it knows no better; whether anything was changed.
+
+    Everything else is left alone: other platforms, processors that LLVM knows, and systems where memory cannot be looked at safely.
+    """
+    if device.platform.name.strip() != POCL or not device.type & cl.device_type.CPU or "-generic" not in device.version:
+        return False
+    flags = _flags()
+    if "x86_64" not in device.version or not flags:
+        return False
+    try:
+        with MEMORY.open("rb", buffering=0) as memory:
+            places = list(_places(memory, device.int_ptr))
+    except OSError:
+        return False
+    if len(places) != 1:
+        return False
+    libc = ctypes.CDLL(None)
+    libc.strdup.restype = ctypes.c_void_p
+    ctypes.c_void_p.from_address(places[0]).value = libc.strdup(level_of(flags).encode())
+    return True
+
+
+def _places(memory: BinaryIO, description: int) -> Iterator[int]:
+    """Where a description points to the name of an unknown processor. Read as a file, memory that is not there is an error, no crash."""
+    memory.seek(description)
+    for number, (pointer,) in enumerate(_POINTER.iter_unpack(_whole_pointers(memory.read(DESCRIPTION_BYTES)))):
+        try:
+            memory.seek(pointer)
+            if memory.read(len(UNKNOWN)) == UNKNOWN:
+                yield description + number * _POINTER.size
+        except (OSError, ValueError, OverflowError):
+            continue
+
+
+def _whole_pointers(data: bytes) -> bytes:
+    return data[: len(data) // _POINTER.size * _POINTER.size]
+
+
+def _flags() -> frozenset[str]:
+    """What the first processor that Linux lists can do; empty where nobody says."""
+    try:
+        lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())

@@ -1,0 +1,70 @@
+"""Processors that PoCL's compiler does not know."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pyopencl as cl
+import pytest
+
+from feinsum_fuse.device.catalogue import devices
+from feinsum_fuse.device.runtime import pocl_processor
+from feinsum_fuse.device.runtime.loaded import context_of
+from feinsum_fuse.device.runtime.pocl_processor import DESCRIPTION_BYTES, LEVELS, POCL, level_of, name_processor
+
+KERNEL = "__kernel void one(__global float *x) { x[0] = 1; }"
+
+
+@pytest.mark.parametrize(
+    ("known", "level"),
+    [(0, "x86-64"), (1, "x86-64-v2"), (2, "x86-64-v3"), (3, "x86-64-v4")],
+)
+def test_the_level_is_that_of_all_instructions_below_it_too(known: int, level: str) -> None:
+    flags = [flag for _, some in reversed(LEVELS) for flag in some.split()]
+    below = {flag for _, some in list(reversed(LEVELS))[:known] for flag in some.split()}
+    assert level_of(frozenset(below)) == level
+    missing = frozenset(flags) - {"fma"}
+    assert level_of(missing) == "x86-64-v2"
+
+
+def test_pocl_builds_on_a_processor_that_its_compiler_does_not_know() -> None:
+    """On others this only says that a kernel is built."""
+    some = [device for device in devices() if device.platform.name.strip() == POCL]
+    assert some
+    for device in some:
+        assert cl.Program(context_of(device), KERNEL).build().num_kernels == 1
+
+
+class _Device:
+    """What is asked of a device, with a description that is no PoCL's."""
+
+    class platform:
+        name = POCL
+
+    type = cl.device_type.CPU
+
+    def __init__(self, processor: str, description: int) -> None:
+        self.version = f"OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-{processor}"
+        self.int_ptr = description
+
+
+@pytest.mark.parametrize(("processor", "names", "changed"), [("generic", 1, True), ("generic", 2, False), ("znver3", 1, False)])
+def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
+    processor: str, names: int, changed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pocl_processor, "_flags", lambda: frozenset("cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3".split()))
+    name = ctypes.create_string_buffer(b"generic")
+    description = (ctypes.c_void_p * (DESCRIPTION_BYTES // 8))()
+    for place in range(names):
+        description[5 + place] = ctypes.addressof(name)
+    description[9] = 1 << 62  # no pointer: nothing is there
+    assert name_processor(_Device(processor, ctypes.addressof(description))) is changed  # type: ignore[arg-type]
+    found = description[5]
+    assert found is not None
+    assert ctypes.string_at(found) == (b"x86-64-v2" if changed else b"generic")
+
+
+def test_a_description_without_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a later PoCL keeps it elsewhere: memory that is not there ends nothing."""
+    monkeypatch.setattr(pocl_processor, "_flags", lambda: frozenset(["sse4_2"]))
+    assert not name_processor(_Device("generic", 8))  # type: ignore[arg-type]
