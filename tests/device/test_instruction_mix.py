@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from feinsum_fuse.device.program.instruction_mix import loops, mix_table
+import platform
+import shutil
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.device.program.instruction_mix import DISASSEMBLERS, loops, machine_loops, mix_table
 
 TEXT = """
 0000000000001000 <_pocl_kernel_cascade_workgroup>:
@@ -45,3 +51,11 @@ def test_scalars_and_functions_without_a_group() -> None:
 def test_no_code() -> None:
     """A text of something else has no loops."""
     assert loops("objdump: file format not recognized") == ()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not any(map(shutil.which, DISASSEMBLERS)), reason="no machine code to be read")
+def test_functions_of_the_runtimes_library_are_inlined() -> None:
+    """A compiler that takes this processor for another than its library was made for calls them, which takes ten times as long."""
+    program = ff.compile(ff.cascade(["Y[m] = sqrt(A[m])"], sizes={"M": 4096}))
+    found = machine_loops(program.executable, program.device)
+    assert found and all(loop.calls == 0 for loop in found)

@@ -10,21 +10,21 @@ import pytest
 from feinsum_fuse.device.catalogue import devices
 from feinsum_fuse.device.runtime import pocl_processor
 from feinsum_fuse.device.runtime.loaded import context_of
-from feinsum_fuse.device.runtime.pocl_processor import DESCRIPTION_BYTES, LEVELS, POCL, level_of, name_processor
+from feinsum_fuse.device.runtime.pocl_processor import DESCRIPTION_BYTES, VARIANTS, POCL, variant_of, name_processor
 
 KERNEL = "__kernel void one(__global float *x) { x[0] = 1; }"
 
 
 @pytest.mark.parametrize(
-    ("known", "level"),
-    [(0, "x86-64"), (1, "x86-64-v2"), (2, "x86-64-v3"), (3, "x86-64-v4")],
+    ("known", "variant"),
+    [(0, "x86-64"), (1, "corei7"), (2, "haswell"), (3, "skylake-avx512")],
 )
-def test_the_level_is_that_of_all_instructions_below_it_too(known: int, level: str) -> None:
-    flags = [flag for _, some in reversed(LEVELS) for flag in some.split()]
-    below = {flag for _, some in list(reversed(LEVELS))[:known] for flag in some.split()}
-    assert level_of(frozenset(below)) == level
+def test_the_variant_is_that_of_all_instructions_below_it_too(known: int, variant: str) -> None:
+    flags = [flag for _, some in reversed(VARIANTS) for flag in some.split()]
+    below = {flag for _, some in list(reversed(VARIANTS))[:known] for flag in some.split()}
+    assert variant_of(frozenset(below)) == variant
     missing = frozenset(flags) - {"fma"}
-    assert level_of(missing) == "x86-64-v2"
+    assert variant_of(missing) == "corei7"
 
 
 def test_pocl_builds_on_a_processor_that_its_compiler_does_not_know() -> None:
@@ -61,7 +61,7 @@ def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
     assert name_processor(_Device(processor, ctypes.addressof(description))) is changed  # type: ignore[arg-type]
     found = description[5]
     assert found is not None
-    assert ctypes.string_at(found) == (b"x86-64-v2" if changed else b"generic")
+    assert ctypes.string_at(found) == (b"corei7" if changed else b"generic")
 
 
 def test_a_description_without_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,6 @@ from ... import cache_folder
 from ...errors import DeviceError
 from ...whole_file import write_whole
 from . import vendors
-from .unknown_processor import name_processor
 
 VENDORS = "OCL_ICD_VENDORS"
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
@@ -107,7 +106,7 @@ def announce(cache: Path | None = None) -> Path | None:
 
 
 def prepare() -> None:
-    """What has to be set before a process builds its first kernel; idempotent.
+    """What has to be set in the environment before a process builds its first kernel; idempotent.
 
     Up to so many work-items PoCL writes a group out item by item, larger ones as loops over their items. For groups of two (its default
     is 2) the first way dies in ``VariableUniformityAnalysis``, or computes wrong values, on loops that only one item enters.
@@ -116,13 +115,10 @@ def prepare() -> None:
     another core idles (Linux in a virtual machine of two cores: in about half of all kernels of 2 ms), and a kernel takes twice as long.
     A process that may not use all processors is left alone: PoCL numbers the machine's, not those of the process.
 
-    A processor that PoCL's compiler does not know is given a name (:mod:`.unknown_processor`).
-
     Where a runtime refuses what pyopencl's cache has kept, as Intel's does now and then, pyopencl asks a variable whether to go on, and
     fails if nobody has set it (2025.2): it is to build the source. Values that are set already stay.
     """
     announce()
-    name_processor()
     os.environ.setdefault(REPLICATION, "1")
     if has_all_processors():
         os.environ.setdefault(AFFINITY, "1")
