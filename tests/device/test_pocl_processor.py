@@ -10,7 +10,7 @@ import pytest
 from feinsum_fuse.device.catalogue import devices
 from feinsum_fuse.device.runtime import pocl_processor
 from feinsum_fuse.device.runtime.loaded import context_of
-from feinsum_fuse.device.runtime.pocl_processor import DESCRIPTION_BYTES, VARIANTS, POCL, variant_of, name_processor
+from feinsum_fuse.device.runtime.pocl_processor import DESCRIPTION_BYTES, POCL, VARIANTS, name_processor, variant_of
 
 KERNEL = "__kernel void one(__global float *x) { x[0] = 1; }"
 
@@ -52,7 +52,7 @@ class _Device:
 def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
     processor: str, names: int, changed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pocl_processor, "_flags", lambda: frozenset("cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3".split()))
+    monkeypatch.setattr(pocl_processor, "_flags", lambda: frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"]))
     name = ctypes.create_string_buffer(b"generic")
     description = (ctypes.c_void_p * (DESCRIPTION_BYTES // 8))()
     for place in range(names):

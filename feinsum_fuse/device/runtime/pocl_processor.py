@@ -4,7 +4,7 @@ PoCL asks LLVM which processor it runs on. LLVM tells AMD's by family, so of a l
 Clang on x86: no kernel is built (``unknown target CPU 'generic'``). No setting of PoCL names another. So where a device is to be compiled
 for ``generic``, the name in PoCL's description of it is replaced.
 
-By the name of which processor is a matter of speed. PoCL's library of OpenCL's functions comes in variants, each compiled for one processor,
+By the name of which processor is a matter of speed. PoCL's library of functions comes in variants, each compiled for one processor,
 and PoCL takes the one whose instructions this processor has. LLVM inlines a function only into code for a processor that has all features
 of the function's own; a level of x86-64, ``x86-64-v4``, lacks some, so that each ``fma`` is a call (10 GFLOP/s in place of 130 to 280 on
 two cores of a Zen 5). So the name is that of the library's variant.
