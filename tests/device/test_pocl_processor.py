@@ -55,9 +55,12 @@ def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
     monkeypatch.setattr(pocl_processor, "_flags", lambda: frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"]))
     name = ctypes.create_string_buffer(b"generic")
     description = (ctypes.c_void_p * (DESCRIPTION_BYTES // 8))()
+    triple = ctypes.create_string_buffer(b"x86_64-unknown-linux-gnu")
     for place in range(names):
-        description[5 + place] = ctypes.addressof(name)
-    description[9] = 1 << 62  # no pointer: nothing is there
+        description[4 + 2 * place] = ctypes.addressof(triple)
+        description[5 + 2 * place] = ctypes.addressof(name)
+    description[11] = 1 << 62  # no pointer: nothing is there
+    description[20] = ctypes.addressof(name)  # what another object left
     assert name_processor(_Device(processor, ctypes.addressof(description))) is changed  # type: ignore[arg-type]
     found = description[5]
     assert found is not None

@@ -16,6 +16,7 @@ import ctypes
 import functools
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +26,8 @@ POCL = "Portable Computing Language"
 CPUINFO = Path("/proc/cpuinfo")
 MEMORY = Path("/proc/self/mem")
 UNKNOWN = b"generic\0"
+TRIPLE = b"x86_64-"
+"""How that begins which PoCL compiles for."""
 VARIANTS = (
     ("skylake-avx512", "avx512bw avx512cd avx512dq avx512f avx512vl"),
     ("haswell", "abm avx avx2 bmi1 bmi2 f16c fma movbe"),
@@ -72,15 +75,24 @@ def name_processor(device: cl.Device) -> bool:
 
 
 def _places(memory: BinaryIO, description: int) -> Iterator[int]:
-    """Where a description points to the name of an unknown processor. Read as a file, memory that is not there is an error, no crash."""
+    """Where a description points to the name of an unknown processor: behind the pointer to what is compiled for, since a pointer that
+    some other object left near it may lead to such a name as well. Read as a file, memory that is not there is an error, no crash.
+    """
     memory.seek(description)
-    for number, (pointer,) in enumerate(_POINTER.iter_unpack(_whole_pointers(memory.read(DESCRIPTION_BYTES)))):
-        try:
-            memory.seek(pointer)
-            if memory.read(len(UNKNOWN)) == UNKNOWN:
-                yield description + number * _POINTER.size
-        except (OSError, ValueError, OverflowError):
-            continue
+    pointers = [pointer for (pointer,) in _POINTER.iter_unpack(_whole_pointers(memory.read(DESCRIPTION_BYTES)))]
+    for number, pair in enumerate(pairwise(pointers), start=1):
+        triple, name = (_text(memory, pointer) for pointer in pair)
+        if name.startswith(UNKNOWN) and triple.startswith(TRIPLE):
+            yield description + number * _POINTER.size
+
+
+def _text(memory: BinaryIO, pointer: int) -> bytes:
+    """The first bytes that a pointer leads to; none where it leads nowhere."""
+    try:
+        memory.seek(pointer)
+        return memory.read(len(UNKNOWN))
+    except (OSError, ValueError, OverflowError):
+        return b""
 
 
 def _whole_pointers(data: bytes) -> bytes:
