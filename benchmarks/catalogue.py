@@ -24,10 +24,10 @@ from typing import Any
 import pyopencl as cl
 
 import feinsum_fuse as ff
-from benchmarks.suite.__main__ import device_name, peers
+from benchmarks.suite.__main__ import peers
 from benchmarks.suite.cases import CASES, Case
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.presentation import table
@@ -175,7 +175,7 @@ def main() -> None:
         print("\n".join(f"{e.case.name} ({e.kind}): {'; '.join(e.case.lines)}" for e in chosen))
         return
     device = find_device(options.device)
-    folder = DATA / device_name(device)
+    folder = DATA / DeviceInfo.of(device).slug
     folder.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * options.minutes
     files = [folder / f"{entry.case.name}.json" for entry in chosen]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import bytes
-from benchmarks.suite.__main__ import device_name
 from feinsum_fuse.device.catalogue import find_device
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -35,13 +34,3 @@ def test_the_first_instruction_that_a_compiler_takes(monkeypatch: pytest.MonkeyP
 def test_the_front_page_has_the_results_that_are_committed(root: Path) -> None:
     found = runpy.run_path(str(root / "doc" / "tuned.py"))
     assert found["table"]() == (root / "doc" / "tuned.csv").read_text()
-
-
-def test_generations_of_a_processor_have_folders_of_their_own(tmp_path: Path) -> None:
-    """PoCL calls a Zen 4 and a Zen 5 by one name."""
-    device, names = find_device("Portable"), list[str]()
-    for family in (25, 26):
-        (tmp_path / "cpuinfo").write_text(f"processor\t: 0\ncpu family\t: {family}\nmodel\t\t: 2\nmodel name\t: some name\n")
-        names.append(device_name(device, tmp_path / "cpuinfo"))
-    assert [name.partition("-family-")[2] for name in names] == ["25-model-2", "26-model-2"]
-    assert not device_name(device, tmp_path / "missing").partition("-family-")[2]

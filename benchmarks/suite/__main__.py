@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import os
-import re
 import statistics
 import tempfile
 import time
@@ -226,20 +225,9 @@ def report(folder: Path) -> str:
     return "\n".join(lines)
 
 
-def device_name(device: cl.Device, processor: Path = Path("/proc/cpuinfo")) -> str:
-    """A device as a folder's name. Platforms give generations of one processor the same name, so a CPU's family and model stand behind."""
-    info = DeviceInfo.of(device)
-    words = [info.platform, info.name, str(info.units)]
-    if info.kind == "cpu" and processor.exists():
-        lines = (line.partition(":") for line in processor.read_text().splitlines())
-        known = {key.strip(): value.strip() for key, _, value in lines}
-        words += [f"{word} {known[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in known]
-    return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")
-
-
 def folder_of(device: cl.Device, seed: int) -> Path:
     """Where results of a device lie."""
-    return DATA / device_name(device) / str(seed)
+    return DATA / DeviceInfo.of(device).slug / str(seed)
 
 
 def main() -> None:

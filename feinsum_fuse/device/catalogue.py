@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import resource
 from dataclasses import asdict, dataclass
 
@@ -18,6 +19,7 @@ from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
 from .calibration.caches import own_caches
 from .names import DeviceNames, hint, position_of
 from .runtime import runtimes
+from .runtime.host_processor import host_processor
 from .runtime.pocl_processor import POCL, name_processor
 from .vectors import vector_registers
 
@@ -32,6 +34,8 @@ class DeviceInfo:
     """What a device says of itself: the provenance of whatever was measured on it.
 
     ``ordinal`` counts devices of the same platform and name; ``units`` are the compute units that this process may use; sizes in bytes.
+    ``processor`` says which one it is (:func:`~feinsum_fuse.device.runtime.host_processor.host_processor`): empty for what is no processor,
+    and in records from before anybody looked.
     """
 
     platform: Word
@@ -45,6 +49,7 @@ class DeviceInfo:
     global_bytes: Count
     cache_bytes: Count
     local_bytes: Count
+    processor: Word = ""
 
     @classmethod
     def of(cls, device: cl.Device) -> DeviceInfo:
@@ -65,7 +70,13 @@ class DeviceInfo:
             global_bytes=int(device.global_mem_size),
             cache_bytes=int(device.global_mem_cache_size),
             local_bytes=int(device.local_mem_size),
+            processor=host_processor() if kind == "cpu" else "",
         )
+
+    @property
+    def slug(self) -> str:
+        """A name for files about this device: platform, name, units and processor in small letters, digits and dashes."""
+        return re.sub(r"[^a-z0-9]+", "-", f"{self.platform} {self.name} {self.units} {self.processor}".lower()).strip("-")
 
     def to_json(self) -> str:
         """JSON text with one key for each field."""

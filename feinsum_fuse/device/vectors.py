@@ -20,6 +20,7 @@ import pyopencl as cl
 from ..codegen.executable import Executable
 from ..schedule.target import Target
 from ..whole_file import write_whole
+from .runtime.host_processor import host_processor
 from .runtime.loaded import Loaded, context_of
 
 
@@ -52,7 +53,7 @@ def vector_registers(device: cl.Device) -> VectorRegisters:
 
 @functools.cache
 def _known(device: cl.Device) -> VectorRegisters:
-    identity = (device.platform.name, device.name, device.driver_version, device.version, INSTRUCTION_SETS)
+    identity = (device.platform.name, device.name, device.driver_version, device.version, host_processor(), INSTRUCTION_SETS)
     digest = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
     file = Path(platformdirs.user_cache_dir("feinsum_fuse")) / "vectors" / f"{digest}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):

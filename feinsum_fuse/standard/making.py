@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from ..archive.facts.question import Fit, Trust
 from ..archive.facts.record import FactKey, Record
 from ..archive.facts.recording import record_from
 from ..archive.facts.retrieval import query
-from ..archive.key.device_identity import device_identity
+from ..archive.key.device_identity import is_same_device
 from ..archive.text.lines import lines_of, read_facts
 from ..cascades.cascade import Cascade
 from ..device.catalogue import DeviceInfo
@@ -55,8 +54,7 @@ class Made:
 
 def facts_file(folder: Path, info: DeviceInfo) -> Path:
     """The file of a device's facts in a folder."""
-    name = re.sub(r"[^a-z0-9]+", "-", f"{info.platform} {info.name} {info.units} units".lower()).strip("-")
-    return folder / f"{name}.jsonl"
+    return folder / f"{info.slug}.jsonl"
 
 
 def known_facts(file: Path) -> list[Record]:
@@ -108,8 +106,8 @@ class FactMaking:
 
     def _known(self, workload: StandardWorkload) -> Made | None:
         """What the file holds under the workload's name on this very device, timed as it would be now."""
-        identity = device_identity(DeviceInfo.of(self.device))
-        named = [r for r in known_facts(self.file) if r.measurement.label == workload.name and r.key.device == identity]
+        here = DeviceInfo.of(self.device)
+        named = [r for r in known_facts(self.file) if r.measurement.label == workload.name and is_same_device(r.device, here)]
         found = [record for record in named if record.measurement.provenance.harness == HARNESS]
         if not found:
             return None

@@ -10,6 +10,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.archive import Fit, history, query, record, retrieve
 from feinsum_fuse.archive.facts.recording import record_from
+from feinsum_fuse.device.timing.measurement import Measurement
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Split
@@ -84,6 +85,22 @@ def test_device(url: str, field: str) -> None:
         assert [fact.found for fact in found] == [Fit.device_family]
         assert found[0].detail == f"recorded on {HERE}"
         assert retrieve(product(), other, url=url).found is Fit.device_family
+
+
+def test_generations_of_a_processor_are_devices_of_their_own(url: str) -> None:
+    """They share a name where a virtual machine shows no other; who does not know the processor goes by what is compiled for."""
+    one, other = (dataclasses.replace(HERE, processor=f"family {family} model 2") for family in (25, 26))
+    record(measurement(product(), device=one), url=url)
+    assert query(product(), one, url=url)[0].found is Fit.exact
+    assert query(product(), other, url=url)[0].found is Fit.device_family
+    assert query(product(), HERE, url=url)[0].found is Fit.exact
+    assert query(product(), dataclasses.replace(HERE, version="OpenCL 3.0 for another"), url=url)[0].found is Fit.device_family
+
+
+def test_facts_without_a_processor_are_written_as_they_were(url: str) -> None:
+    assert '"processor"' not in measurement(product()).to_json()
+    known = measurement(product(), device=dataclasses.replace(HERE, processor="family 25 model 17"))
+    assert Measurement.from_json(known.to_json()).provenance.device == known.provenance.device
 
 
 def test_device_kind_separates_families(url: str) -> None:

@@ -52,7 +52,7 @@ class _Device:
 def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
     processor: str, names: int, changed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pocl_processor, "_flags", lambda: frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"]))
+    monkeypatch.setattr(pocl_processor, "instruction_sets", lambda: frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"]))
     name = ctypes.create_string_buffer(b"generic")
     description = (ctypes.c_void_p * (DESCRIPTION_BYTES // 8))()
     triple = ctypes.create_string_buffer(b"x86_64-unknown-linux-gnu")
@@ -69,5 +69,5 @@ def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
 
 def test_a_description_without_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a later PoCL keeps it elsewhere: memory that is not there ends nothing."""
-    monkeypatch.setattr(pocl_processor, "_flags", lambda: frozenset(["sse4_2"]))
+    monkeypatch.setattr(pocl_processor, "instruction_sets", lambda: frozenset(["sse4_2"]))
     assert not name_processor(_Device("generic", 8))  # type: ignore[arg-type]

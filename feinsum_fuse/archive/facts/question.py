@@ -30,7 +30,7 @@ from ...schedule.schedule import Schedule
 from ...schedule.tree.parallel import check_kernels
 from ...schedule.tree.sizes import check_limits
 from ..key.applicability import covers
-from ..key.device_identity import Device, described, device_family, device_identity
+from ..key.device_identity import Device, described, device_family, is_same_device
 from ..key.identity import Identity, identify, renamed_schedule
 from ..key.recognition import recognised
 from .record import Record
@@ -145,7 +145,7 @@ class Question:
 
     def answer(self, record: Record, source: str = "") -> Answer | None:
         """What the record says about this question; ``None`` for nothing."""
-        same_device = record.key.device == device_identity(self.device)
+        same_device = is_same_device(record.device, self.device)
         if record.key.structure != self.identity.structure:
             return None
         if not same_device and device_family(record.device) != device_family(self.device):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TypeAlias
 
 import pyopencl as cl
@@ -15,8 +16,23 @@ Device: TypeAlias = cl.Device | DeviceInfo | str
 
 
 def device_identity(info: DeviceInfo) -> str:
-    """What decides how fast a kernel runs and how it is compiled: platform, name, usable units, driver. Twins in one machine are alike."""
-    return f"{info.platform} | {info.name} | {info.units} units | {info.driver}"
+    """What decides how fast a kernel runs and how it is compiled. Twins in one machine are alike.
+
+    These are the platform, the name, usable units, the driver, and which processor it is where that is known.
+    """
+    processor = f" | {info.processor}" if info.processor else ""
+    return f"{info.platform} | {info.name} | {info.units} units | {info.driver}{processor}"
+
+
+def is_same_device(one: DeviceInfo, other: DeviceInfo) -> bool:
+    """Whether what was measured on one holds for the other.
+
+    Where one of them does not know its processor, the version has to be the same: it says for which processor PoCL compiles.
+    """
+    if one.processor and other.processor:
+        return device_identity(one) == device_identity(other)
+    known_alike, other_alike = (device_identity(dataclasses.replace(info, processor="")) for info in (one, other))
+    return known_alike == other_alike and one.version == other.version
 
 
 def device_family(info: DeviceInfo) -> str:

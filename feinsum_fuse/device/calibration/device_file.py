@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,9 +22,7 @@ from .calibration import calibrate
 
 def default_file(device: cl.Device) -> Path:
     """The device file that is used where nobody gives an architecture."""
-    info = DeviceInfo.of(device)
-    name = re.sub(r"[^a-z0-9]+", "-", f"{info.platform} {info.name} {info.units}".lower()).strip("-")
-    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / "devices" / f"{name}.yaml"
+    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / "devices" / f"{DeviceInfo.of(device).slug}.yaml"
 
 
 def known_device(device: cl.Device, progress: Hook | None = None) -> Spec:

@@ -186,8 +186,8 @@ def key_of(request: str, device: cl.Device) -> str:
 def _identity(device: cl.Device) -> str:
     """What decides about a device's code; not its memory, which PoCL reports by what is free."""
     info = DeviceInfo.of(device)
-    known = (info.platform, info.name, info.vendor, info.driver, info.version, info.kind, info.ordinal, info.units, info.local_bytes)
-    return json.dumps(known)
+    hardware = (info.kind, info.ordinal, info.units, info.local_bytes, info.processor)
+    return json.dumps((info.platform, info.name, info.vendor, info.driver, info.version, *hardware))
 
 
 @functools.cache

@@ -173,7 +173,8 @@ def _write_job(directory: Path, executable: Executable, arrays: Mapping[str, np.
 
 def _identity(executable: Executable, info: DeviceInfo) -> str:
     """A hash of what is compiled, and of the compiler; not of the memory, which PoCL reports by what is free."""
-    return hashlib.sha256("\0".join([executable.source_hash, info.platform, info.name, info.driver, info.version]).encode()).hexdigest()
+    compiler = [info.platform, info.name, info.driver, info.version, info.processor]
+    return hashlib.sha256("\0".join([executable.source_hash, *compiler]).encode()).hexdigest()
 
 
 class _Child:

@@ -22,8 +22,9 @@ from typing import BinaryIO
 
 import pyopencl as cl
 
+from .host_processor import instruction_sets
+
 POCL = "Portable Computing Language"
-CPUINFO = Path("/proc/cpuinfo")
 MEMORY = Path("/proc/self/mem")
 UNKNOWN = b"generic\0"
 TRIPLE = b"x86_64-"
@@ -58,7 +59,7 @@ def name_processor(device: cl.Device) -> bool:
     """
     if device.platform.name.strip() != POCL or not device.type & cl.device_type.CPU or "-generic" not in device.version:
         return False
-    flags = _flags()
+    flags = instruction_sets()
     if "x86_64" not in device.version or not flags:
         return False
     try:
@@ -97,12 +98,3 @@ def _text(memory: BinaryIO, pointer: int) -> bytes:
 
 def _whole_pointers(data: bytes) -> bytes:
     return data[: len(data) // _POINTER.size * _POINTER.size]
-
-
-def _flags() -> frozenset[str]:
-    """What the first processor that Linux lists can do; empty where nobody says."""
-    try:
-        lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    return frozenset(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())

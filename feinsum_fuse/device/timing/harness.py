@@ -10,7 +10,6 @@ import dataclasses
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from ..calibration.caches import caches
 from ..catalogue import DeviceInfo, find_device
 from ..program.building import build, lowered
 from ..program.program import Program
+from ..runtime.host_processor import host_processor, processor_name
 from ..runtime.isolation import TIMEOUT
 from ..runtime.loaded import Loaded, queue_of
 from .machine_share import CoreWatch, Interference
@@ -244,12 +244,7 @@ def _host() -> DeviceInfo:
     """This processor, described as a device whose platform is NumPy."""
     import os
 
-    names = [line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")]
     units = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    name = names[0] if names else platform.machine()
-    return DeviceInfo("NumPy", name, 0, platform.machine(), np.__version__, platform.python_version(), "cpu", units, 0, 0, 0)
-
-
-def _cpuinfo() -> list[str]:
-    path = Path("/proc/cpuinfo")
-    return path.read_text().splitlines() if path.exists() else []
+    name = processor_name() or platform.machine()
+    version = platform.python_version()
+    return DeviceInfo("NumPy", name, 0, platform.machine(), np.__version__, version, "cpu", units, 0, 0, 0, host_processor())

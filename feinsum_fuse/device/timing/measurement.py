@@ -44,6 +44,16 @@ Versions = Annotated[
 PACKAGES = ("feinsum_fuse", "loopy", "islpy", "pyopencl", "numpy")
 
 
+def _as_seen(device: DeviceInfo, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+    """Without a processor that nobody looked at: records from before there was such a field stay as they are."""
+    found: dict[str, object] = write(device)
+    return {name: value for name, value in found.items() if name != "processor" or value}
+
+
+DeviceText = Annotated[DeviceInfo, WrapSerializer(_as_seen)]
+"""A device as it is stored."""
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Where, with what and when something was measured; ``threads`` are the compute units in use.
@@ -51,7 +61,7 @@ class Provenance:
     Units of a processor may be those of a machine that is shared with others, so what ``cores`` says is less at times.
     """
 
-    device: DeviceInfo
+    device: DeviceText
     versions: Versions
     source_hash: Annotated[str, Bounded(pattern=r"^([0-9a-f]{64})?$")]
     options: tuple[str, ...]
