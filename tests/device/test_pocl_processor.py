@@ -48,8 +48,8 @@ class _Device:
         self.int_ptr = description
 
 
-@pytest.mark.parametrize(("processor", "names", "changed"), [("generic", 1, True), ("generic", 2, True), ("znver3", 1, False)])
-def test_the_name_of_an_unknown_processor_is_replaced_in_the_first_place(
+@pytest.mark.parametrize(("processor", "names", "changed"), [("generic", 1, True), ("generic", 2, False), ("znver3", 1, False)])
+def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
     processor: str, names: int, changed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pocl_processor, "instruction_sets", lambda: frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"]))
@@ -65,7 +65,6 @@ def test_the_name_of_an_unknown_processor_is_replaced_in_the_first_place(
     found = description[5]
     assert found is not None
     assert ctypes.string_at(found) == (b"corei7" if changed else b"generic")
-    assert description[6] in (None, ctypes.addressof(name)), "what lies behind the description is left alone"
 
 
 def test_a_description_without_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,14 +64,14 @@ def name_processor(device: cl.Device) -> bool:
         return False
     try:
         with MEMORY.open("rb", buffering=0) as memory:
-            place = next(_places(memory, device.int_ptr), None)
+            places = list(_places(memory, device.int_ptr))
     except OSError:
         return False
-    if place is None:
+    if len(places) != 1:
         return False
     libc = ctypes.CDLL(None)
     libc.strdup.restype = ctypes.c_void_p
-    ctypes.c_void_p.from_address(place).value = libc.strdup(variant_of(flags).encode())
+    ctypes.c_void_p.from_address(places[0]).value = libc.strdup(variant_of(flags).encode())
     return True
 
 
