@@ -255,6 +255,21 @@ mapping:
     assert different - same == pytest.approx(64 * 64 / 8)
 
 
+@pytest.mark.parametrize(("dtype", "bits", "steps"), [("int8", 8, 2), ("int32", 32, 1), ("bfloat16", 16, 2), ("float32", 32, 0)])
+def test_numbers_of_other_types_are_spread_and_converted(dtype: str, bits: int, steps: int) -> None:
+    """As machine code has it (``vpmovsxbd`` and ``vcvtdq2ps``, ``vpmovzxwd`` and ``vpslld``), once for the four rows of a tile."""
+    spec = product(4, 2)
+    text = (
+        DEVICE.replace("SIZE", "64")
+        .replace("{All: 32}", f"{{A: 32, B: {bits}, Z: 32}}")
+        .replace("opencl:\n", f"opencl:\n  dtypes: {{B: {dtype}, A: float32, Z: float32}}\n")
+    )
+    assert spec.mapping is not None
+    mapped = dataclasses.replace(ff.loads(text), mapping=spec.mapping)
+    plain, converted = (sum(part.code.arithmetic for part in _parts(one) if part.role == "update") for one in (spec, mapped))
+    assert converted - plain == pytest.approx(steps * plain / 4)
+
+
 def _parts(spec: Spec) -> tuple[BlockTime, ...]:
     machine = Machine.of(spec)
     assert machine is not None

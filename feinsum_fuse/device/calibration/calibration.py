@@ -19,7 +19,7 @@ from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
 from .caches import Cache, caches
-from .core_probes import CoreBench
+from .core_probes import CHAIN_OPERATIONS, CoreBench
 from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
 
 OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
@@ -241,6 +241,13 @@ class _Session:
         alone, together = (self.rate(f"multiply_adds_float32 {how}").value for how in ("alone", "together"))
         return max(0.0, every - one * self.units * alone / together)
 
+    def lookahead_operations(self) -> float:
+        """How many operations ahead of one that waits others begin: sums of additions that wait for one another, each sum for none before
+        it, take so much less than all their additions one after another.
+        """
+        waiting = self.rate("core lookahead").value / self.rate("chained").value
+        return max(0.0, waiting - 1) * CHAIN_OPERATIONS
+
     def spilled_passes(self) -> float:
         """How often a sum that finds no register passes through memory in an iteration of a register tile of too many sums."""
         return self.rate("core memory_chain").value / self.rate("core spilled").value
@@ -269,9 +276,10 @@ class _Session:
             # Of the instruction set that the compiler writes for. A processor that renames its stack hides from a clock what is spilled.
             result["vector_registers"] = found.vector_registers
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
-        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith(("beyond", "spilled"))]
+        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith(("beyond", "spilled", "lookahead"))]
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
         result["overlap_loss"] = self.overlap_loss()
+        result["lookahead_operations"] = self.lookahead_operations()
         if self.counts:
             result["wake_seconds"] = self.wake_seconds()
         if "vector_registers" in result:

@@ -35,6 +35,10 @@ CALLS = 4
 """Independent calls in an iteration."""
 UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
+CHAIN = 160
+"""Additions that wait for one another before a sum begins that waits for none of them, each of a value that is loaded, as in kernels."""
+CHAIN_OPERATIONS = 2 * CHAIN + 6
+"""Of such a sum: additions, loads, its first value, the sum of sums, and the loop."""
 ROW, FAR_LINES = 2048, 500
 """Lines that lie a row of so many bytes apart: they meet in few sets of the first cache, and on more pages than it remembers."""
 TIMES_OWN = 4
@@ -64,6 +68,7 @@ _COLUMNS = "for (int i = 0; i < n; ++i) {{ VEC v = x[(i & ({0} - 1)) * PITCH + i
 _LONE = "for (int i = 0; i + CHAINS <= n; i += CHAINS) {{ {} }}"
 _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
+    "lookahead": "VEC s = x[r & 63]; CHAIN a0 += s;",
     "overlap": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { BOTH }",
     "pages": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAGES }",
     "far_update": "for (int i = 0; i < n; ++i) y[i * PITCH] = y[i * PITCH] + u;",
@@ -111,6 +116,7 @@ class CoreBench:
             ("pack", "pack", 16, 2 * 16 * self.bench.lanes),
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
+        yield "lookahead", self.bench.probe(core, "probe_lookahead", 1, 1, CHAIN, BYTES)
         yield "spilled", self.bench.probe(self._spilled, "probe_spilled", 1, ROW_LENGTH, ROW_LENGTH, BYTES)
         for name, kernel in (("far_line", "pages"), ("far_update", "far_update")):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, FAR_LINES, FAR_LINES, FAR_LINES * ROW)
@@ -179,6 +185,7 @@ class CoreBench:
         lone = " ".join(f"a{k} += x[((i + {k}) & ({{0}} - 1)) * PITCH + (i + {k}) / {{0}} * SPAN];" for k in chains)
         words = {
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
+            "CHAIN": " ".join(f"s = s * u + x[{k}];" for k in range(CHAIN)),
             "ROWS": str(self._columns[1] // ROW),
             "PITCH": str(self._rows),
             "SPAN": str(self.bench.line // (lanes * np.dtype(self.bench.dtype).itemsize) or 1),

@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from pymbolic.mapper import CombineMapper
 from pymbolic.primitives import Product, Sum, Variable
@@ -14,6 +15,9 @@ from pymbolic.primitives import Product, Sum, Variable
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For
 from .basic_blocks import CodeLine, variables
+
+if TYPE_CHECKING:
+    from loopy.symbolic import TypeCast
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,11 @@ class _Values(CombineMapper):  # type: ignore[misc]
         return reduce(lambda first, second: self.combine((first, second)), parts)
 
     map_product = map_sum
+
+    def map_type_cast(self, expr: TypeCast) -> _Value:
+        """A number of another type is made of the one that was loaded, which is given up."""
+        made: _Value = self.rec(expr.child)
+        return made
 
 
 def held_at_once(line: CodeLine, loop: For, changed: Collection[str]) -> float:

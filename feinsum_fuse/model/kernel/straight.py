@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pymbolic import substitute
+from loopy.symbolic import SubstitutionMapper
 from pymbolic.mapper import CombineMapper
+from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
@@ -40,10 +41,12 @@ class _Operations(CombineMapper):  # type: ignore[misc]
     once before the loop, and what occurs twice once. Returned is what moves an expression.
     """
 
-    def __init__(self, moved: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, moved: Mapping[str, frozenset[str]], narrow: Collection[str] = ()) -> None:
         super().__init__()
         self.moved = moved
         """Operand -> the loops that move its place."""
+        self.narrow = narrow
+        """Operands whose numbers have fewer bits than what is computed in: they are spread before they are converted."""
         self.found: Counter[tuple[str, frozenset[str]]] = Counter()
         """(function, or :data:`SIMPLE`; the loops that move it) -> how many."""
         self.known: dict[object, frozenset[str]] = {}
@@ -81,6 +84,8 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         return self._done("pow", expr.base, expr.exponent)
 
     def map_type_cast(self, expr: TypeCast) -> frozenset[str]:
+        if isinstance(expr.child, Variable) and expr.child.name in self.narrow:
+            self._done(SIMPLE, expr.child)
         return self._done(SIMPLE, expr.child)
 
     def map_comparison(self, expr: Comparison) -> frozenset[str]:
@@ -93,6 +98,8 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
         function = FUNCTIONS.get(name) or IN_KERNELS.get(name)
         if name == WIDENED:
+            # Spread to 32 bits, then moved to the upper half.
+            self._done(SIMPLE, *expr.parameters)
             return self._done(SIMPLE, *expr.parameters)
         if function is None or (function.cost != "" and not function.is_argument(name)):
             return self._done(function.name if function is not None else name, *expr.parameters)
@@ -166,7 +173,7 @@ class Straight:
         if any(line.lane is not None or line.unrolled for line in self.block.lines):
             return 1
         for line in self.block.lines:
-            if not all(self.machine.is_vectorised(name) for name, _ in _operations(line) if name != SIMPLE):
+            if not all(self.machine.is_vectorised(name) for name, _ in self._operations_of(line) if name != SIMPLE):
                 return 1
             steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
             target = stride(self.nest, line.statement.target, loop.name)
@@ -178,9 +185,27 @@ class Straight:
         return max(1, self.machine.lanes * 4 // self._itemsize(line))
 
     def _itemsize(self, line: CodeLine) -> int:
-        source = line.statement.target.source
-        known = self.nest.tiles.get(source) or self.nest.sources[source]
+        return self._element(line.statement.target)
+
+    def _element(self, place: Place) -> int:
+        """Bytes of an element."""
+        known = self.nest.tiles.get(place.source) or self.nest.sources[place.source]
         return int(np.dtype(known.dtype).itemsize)
+
+    def _operations_of(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
+        """The operations of a statement with the loops that move them, functions of its reduction among them."""
+        written = line.statement.target.source
+        every = frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
+        named = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
+        moved = {name: every if place.source == written else variables(place) for name, place in named.items()}
+        narrow = {name for name, place in named.items() if self._element(place) < self._itemsize(line)}
+        operations = _Operations(moved, narrow)
+        renamed = SubstitutionMapper(make_subst_func(_alike(line.statement.operands)))
+        value = operations.rec(renamed(line.statement.value))
+        cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
+        if cost is not None:
+            operations.found[cost, value | every] += 1
+        return operations.found
 
     def _pieces(self, line: CodeLine) -> float:
         """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
@@ -228,7 +253,7 @@ class Straight:
     def _compute(self, line: CodeLine, counts: _Counts) -> None:
         reduce = line.statement.reduce
         pieces = self._pieces(line) * line.copies
-        found = _operations(line)
+        found = self._operations_of(line)
         if reduce is not None and REDUCTIONS[reduce].cost is None:
             # A multiplication that comes last becomes one operation with the addition.
             counts.arithmetic += pieces
@@ -427,19 +452,6 @@ class Straight:
         for line in self.block.lines:
             if line.statement.reduce is not None and loop.name not in variables(line.statement.target):
                 yield line
-
-
-def _operations(line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
-    """The operations of a statement with the loops that move them, functions of its reduction among them."""
-    written = line.statement.target.source
-    every = frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
-    moved = {operand_name(k): every if p.source == written else variables(p) for k, p in enumerate(line.statement.operands)}
-    operations = _Operations(moved)
-    value = operations.rec(substitute(line.statement.value, _alike(line.statement.operands)))
-    cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
-    if cost is not None:
-        operations.found[cost, value | every] += 1
-    return operations.found
 
 
 def _alike(operands: Sequence[Place]) -> dict[str, Variable]:

@@ -1,0 +1,104 @@
+"""How many kernels ``ff.raise_mapping`` gives the LoopTree of: ``python -m benchmarks.raised [--trees 250] [--first 0] [--output FILE]``.
+
+Two kinds are counted. Random trees, each lowered to a kernel: its tree comes back if it lowers to the same text. And kernels of somebody
+else's, those of :mod:`~benchmarks.foreign_cases` as they are written and as compilers put their loops on groups and work-items: there a
+tree counts that can be lowered. Nothing runs and nothing is timed. What is refused is listed with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import loopy as lp
+
+import feinsum_fuse as ff
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.errors import Error, MatchError
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.presentation import table
+from tests.generators.trees import random_tree
+
+from .foreign_cases import CASES, parallelised
+
+RAISED = "raised"
+OTHER_TEXT = "another text"
+"""What may not happen: the raised tree lowers to another kernel."""
+NO_KERNEL = "no kernel"
+"""A random tree that lowering refuses says nothing of raising."""
+DATA = Path(__file__).with_name("raised.json")
+
+
+def _lowered(spec: Spec) -> lp.TranslationUnit:
+    return ff.lower(spec).apply(ff.cascade(spec).kernel())
+
+
+def of_tree(seed: int) -> str:
+    """What becomes of the kernel of a random tree: one of the words above, or why it is refused."""
+    try:
+        kernel = _lowered(random_tree(seed).spec)
+    except Error:
+        return NO_KERNEL
+    try:
+        again = _lowered(ff.raise_mapping(kernel))
+    except MatchError as error:
+        return error.message
+    same = str(again) == str(kernel) or executable(again).source == executable(kernel).source
+    return RAISED if same else OTHER_TEXT
+
+
+def of_foreign(kernel: lp.TranslationUnit) -> str:
+    """The same of a kernel that was not made here."""
+    try:
+        _lowered(ff.raise_mapping(kernel))
+    except Error as error:
+        return error.message
+    return RAISED
+
+
+def outcomes(trees: range) -> Iterator[tuple[str, str, str]]:
+    """(kind of kernel, its name, outcome)."""
+    forms: dict[str, Callable[[lp.TranslationUnit], lp.TranslationUnit]] = {"as written": lambda kernel: kernel, "on groups": parallelised}
+    for seed in trees:
+        yield "random tree", str(seed), of_tree(seed)
+    for form, changed in forms.items():
+        for name, case in CASES.items():
+            yield f"foreign, {form}", name, of_foreign(changed(case.kernel()))
+
+
+def report(found: list[tuple[str, str, str]]) -> str:
+    """Counts by kind, and what is refused."""
+    rows = []
+    for kind in dict.fromkeys(kind for kind, _, _ in found):
+        counted = Counter(
+            outcome if outcome in (RAISED, OTHER_TEXT) else "refused" for k, _, outcome in found if k == kind and outcome != NO_KERNEL
+        )
+        rows.append((kind, str(counted.total()), *(str(counted[word]) for word in (RAISED, "refused", OTHER_TEXT))))
+    refused = [row for row in found if row[2] not in (RAISED, NO_KERNEL)]
+    parts = [table(("kernels", "number", RAISED, "refused", OTHER_TEXT), rows, numbers=4)]
+    return "\n\n".join([*parts, *([table(("kernels", "name", "why"), refused)] if refused else [])])
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("verb", choices=["count", "report"], help="count: make and raise them; report: print what was counted")
+    parser.add_argument("--trees", type=int, default=250)
+    parser.add_argument("--first", type=int, default=0, help="the first random tree's seed")
+    parser.add_argument("--output", type=Path, default=DATA)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if given.verb == "count":
+        found = list(outcomes(range(given.first, given.first + given.trees)))
+        given.output.write_text(json.dumps(found, indent=0) + "\n")
+    rows: list[Any] = json.loads(given.output.read_text())
+    print(report([(str(kind), str(name), str(outcome)) for kind, name, outcome in rows]))
+
+
+if __name__ == "__main__":
+    main()
