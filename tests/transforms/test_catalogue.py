@@ -13,11 +13,13 @@ import pytest
 import feinsum_fuse as ff
 from benchmarks.catalogue import contractions, einsum_entry
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.device.catalogue import find_device, target
+from feinsum_fuse.device.catalogue import devices, find_device, target
+from feinsum_fuse.device.runtime.pocl_processor import POCL
 from feinsum_fuse.patterns.registry import transforms
 from feinsum_fuse.patterns.transform import Transform
 
 MOST_LINES = 40
+RUNTIMES = (POCL, "Intel(R) OpenCL")
 WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
     "product": (["Z[m,n] = A[m,k] * B[k,n]"], {"M": 37, "N": 41, "K": 53}),
     "one row": (["Z[m,n] = A[m,k] * B[n,k]"], {"M": 1, "N": 19, "K": 131}),
@@ -75,9 +77,9 @@ def cascade_of(name: str, dtype: str = "float32") -> Cascade:
     return ff.cascade(lines, sizes=sizes, dtypes=TYPES.get(name, {"All": dtype}))
 
 
-def verify(transform: Transform, cascade: Cascade, **parameters: int) -> None:
+def verify(transform: Transform, cascade: Cascade, runtime: str = POCL, **parameters: int) -> None:
     """Build what a transform makes, run it, and compare with the reference."""
-    device = find_device("pocl")
+    device = find_device(runtime)
     program = ff.compile(transform.apply(cascade, target(device), **parameters), device)
     generator = np.random.default_rng(1)
     inputs = {}
@@ -130,14 +132,22 @@ def test_results_on_awkward_sizes(name: str, transform: str) -> None:
     verify(transforms()[transform], cascade_of(name, QUICK[name, transform]))
 
 
-def test_all_results_on_awkward_sizes(slow: bool) -> None:
+def swept(slow: bool, runtime: str) -> None:
+    """Skip a sweep where it is not asked for, or the runtime is not there."""
     if not slow:
         pytest.skip("a sweep: FEINSUM_FUSE_SLOW=1")
-    for name in WORKLOADS:
-        for dtype in ("float32", "float64"):
-            cascade = cascade_of(name, dtype)
-            for transform in ff.transforms_for(cascade):
-                verify(transform, cascade)
+    if all(device.platform.name != runtime for device in devices()):
+        pytest.skip(f"{runtime} is not installed")
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_all_results_on_awkward_sizes(name: str, runtime: str, slow: bool) -> None:
+    swept(slow, runtime)
+    for dtype in ("float32", "float64"):
+        cascade = cascade_of(name, dtype)
+        for transform in ff.transforms_for(cascade):
+            verify(transform, cascade, runtime)
 
 
 def _small(name: str) -> Cascade:
@@ -165,9 +175,9 @@ def test_contractions_of_tccg_are_right(name: str) -> None:
     verify(transforms()["products.transposed_operands"], _small(name))
 
 
-def test_all_contractions_of_tccg_are_right(slow: bool) -> None:
-    if not slow:
-        pytest.skip("a sweep: FEINSUM_FUSE_SLOW=1")
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_all_contractions_of_tccg_are_right(runtime: str, slow: bool) -> None:
+    swept(slow, runtime)
     for name, _, _ in contractions(1 << 20):
         for one in ff.transforms_for(_small(name)):
-            verify(one, _small(name))
+            verify(one, _small(name), runtime)
