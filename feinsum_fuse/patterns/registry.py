@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -32,7 +33,8 @@ def transforms() -> dict[str, Transform]:
         except Exception as error:  # whatever foreign code raises when it is imported
             warnings.warn(f"the transforms of {entry.name} ({entry.value}) cannot be imported: {error}", stacklevel=2)
             continue
-        found.update({f"{entry.name}.{one.name}": one for one in _within(module)})
+        named = (replace(one, name=f"{entry.name}.{one.name}") for one in _within(module))
+        found.update({one.name: one for one in named})
     return found
 
 
