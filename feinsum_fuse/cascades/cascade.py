@@ -93,6 +93,18 @@ class Cascade(EinsumSequence):
         expect(variables, collection("names of rank variables", TEXT), "the order of the copy's axes", CascadeError)
         return Pack(einsum, operand, tuple(variables)).apply(self)
 
+    def recompute(self, einsum: str) -> Cascade:
+        """The cascade without an intermediate: :class:`feinsum_fuse.cascades.rewriting.intermediates.Recompute`."""
+        from .rewriting.intermediates import Recompute
+
+        return Recompute(einsum).apply(self)
+
+    def share(self, first: str, second: str) -> Cascade:
+        """The cascade with one of two equal Einsums: :class:`feinsum_fuse.cascades.rewriting.intermediates.Share`."""
+        from .rewriting.intermediates import Share
+
+        return Share(first, second).apply(self)
+
     def in_four_bits(self, tensor: str, group: int = GROUP) -> Cascade:
         """The cascade with an input in four bits, as quantize4 gives it: :class:`feinsum_fuse.cascades.four_bits.InFourBits`."""
         from .four_bits import InFourBits

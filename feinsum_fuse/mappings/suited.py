@@ -15,6 +15,7 @@ import numpy as np
 from ..cascades.cascade import Cascade
 from ..cascades.rewriting.contraction_order import ContractionOrder, best_order, factors
 from ..cascades.rewriting.interleaving import Interleave
+from ..cascades.rewriting.intermediates import without_doubles
 from ..cascades.rewriting.online import Online
 from ..cascades.rewriting.packing import Pack
 from ..cascades.rewriting.split_reduction import SplitReduction
@@ -59,6 +60,7 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
         return cascade
     for einsum in cascade.einsums:
         cascade = _contracted(cascade, einsum)
+    cascade = without_doubles(cascade)
     for einsum in cascade.einsums:
         half = _halved(cascade, einsum, target)
         cascade = half.apply(cascade) if half is not None else cascade
@@ -98,8 +100,8 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
             after = order.apply(cascade)
             steps = [step for step in after.einsums if step.name not in known]
             near = all(rows & set(step.output_variables) for step in steps)
-            taken = sum(map(_multiplications, steps)) * (ALMOST if near else 1)
-            if FEWER * taken <= _multiplications(einsum):
+            taken = sum(map(multiplications, steps)) * (ALMOST if near else 1)
+            if FEWER * taken <= multiplications(einsum):
                 follows = any(access.indices[-1].bare in steps[0].reduction_variables for access in steps[0].operands if access.indices)
                 found.append((taken * (ALMOST if follows else 1), after))
     except CascadeError:
@@ -107,9 +109,12 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
     return min(found, key=lambda one: one[0])[1] if found else cascade
 
 
-def _multiplications(einsum: Einsum) -> int:
-    """Of a product's factors at all of its points; sums are taken with the last of them."""
-    return einsum.box_points * max(1, len(factors(einsum)) - 1)
+def multiplications(einsum: Einsum) -> int:
+    """Of a product's factors at all of its points; sums are taken with the last of them. Another Einsum counts as one at each."""
+    try:
+        return einsum.box_points * max(1, len(factors(einsum)) - 1)
+    except CascadeError:
+        return einsum.box_points
 
 
 def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None:

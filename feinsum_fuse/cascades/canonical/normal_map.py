@@ -41,6 +41,14 @@ class Node:
             return repr(self.number) if self.name is None else self.name
         return f"{self.operation}({', '.join(map(str, self.children))})"
 
+    @cached_property
+    def unordered(self) -> str:
+        """A text that two maps share if they differ in no more than the order of a commutative operation's arguments."""
+        if not self.children:
+            return str(self)
+        parts = [child.unordered for child in self.children]
+        return f"{self.operation}({', '.join(sorted(parts) if self.commutes else parts)})"
+
     def expression(self) -> Expression:
         """The same as a pymbolic expression over primitive functions."""
         if self.name is not None:

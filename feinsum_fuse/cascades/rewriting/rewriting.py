@@ -16,6 +16,7 @@ from ..sequence import AnyCascade, Rewriting
 from .batching import Batch, Unbatch
 from .contraction_order import ContractionOrder
 from .interleaving import Interleave
+from .intermediates import Recompute, Share
 from .one_pass import OnePass
 from .online import Online
 from .packing import Pack
@@ -24,7 +25,8 @@ from .split_reduction import SplitReduction
 from .triangle import Triangle
 
 _KINDS: tuple[type[Rewriting], ...] = (
-    *(Batch, ContractionOrder, ExpandSoftmax, InFourBits, Interleave, OnePass, Online, Pack, SplitReduction, Triangle, Unbatch),
+    *(Batch, ContractionOrder, ExpandSoftmax, InFourBits, Interleave, OnePass, Online, Pack, Recompute, Share, SplitReduction),
+    *(Triangle, Unbatch),
 )
 _REWRITING: Kinds[Rewriting] = Kinds("rewriting", {kind.__name__: kind for kind in _KINDS}, lambda kind: 1)
 _REWRITINGS: Adapter[tuple[Rewriting, ...]] = Adapter(tuple[Annotated[Rewriting, _REWRITING], ...], "list of rewritings", CascadeError)

@@ -13,7 +13,7 @@ from pymbolic.primitives import Comparison, If
 from ...errors import CascadeError
 from ...formats.language.reductions import ADD
 from ...formats.workload import operand_name
-from ..canonical.normal_map import Node, normal_map
+from ..canonical.normal_map import normal_map
 from ..sequence import AnyCascade
 from ..terms import Access, Einsum, SizeParam, Tensor
 
@@ -79,14 +79,6 @@ def _obstacle(einsum: Einsum, first: str, second: str) -> str:
     values = {old: var(new) for old, new in names.items()}
     values |= {operand_name(k): var(operand_name(einsum.operands.index(access))) for k, access in enumerate(exchanged)}
     same = {operand_name(k): var(operand_name(einsum.operands.index(access))) for k, access in enumerate(einsum.operands)}
-    if _unordered(normal_map(substitute(einsum.map, values))) != _unordered(normal_map(substitute(einsum.map, same))):
+    if normal_map(substitute(einsum.map, values)).unordered != normal_map(substitute(einsum.map, same)).unordered:
         return "with them exchanged its map gives another value"
     return ""
-
-
-def _unordered(node: Node) -> str:
-    """A text that two maps share if they differ in no more than the order of a commutative operation's arguments."""
-    if not node.children:
-        return str(node)
-    parts = [_unordered(child) for child in node.children]
-    return f"{node.operation}({', '.join(sorted(parts) if node.commutes else parts)})"

@@ -14,9 +14,9 @@ import pyopencl as cl
 from constantdict import constantdict
 
 from ...cascades.cascade import Cascade
+from ...cascades.constants import by_constants
 from ...cascades.names import chosen_names
 from ...cascades.reading.reader import cascade as cascade_of
-from ...cascades.rewriting.constants import by_constants
 from ...codegen.executable import Executable
 from ...codegen.generation import check_types, executable
 from ...errors import DeviceError, LoweringError, ScheduleError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..cascade import Cascade
-from ..terms import Einsum
+from .cascade import Cascade
+from .terms import Einsum
 
 
 def by_constants(cascade: Cascade, constants: Collection[str]) -> tuple[Cascade, Cascade] | None:
