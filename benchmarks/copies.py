@@ -24,7 +24,7 @@ from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import HostFunction
 from feinsum_fuse.device.timing.machine_share import Interference
-from feinsum_fuse.device.timing.measurement import BUSY
+from feinsum_fuse.device.timing.measurement import BUSY_SHARE
 from feinsum_fuse.device.timing.timing import time_together
 
 TURNS = 41
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         watch = Interference()
         times = seconds(calls(case, program, context), given.turns)
         others = watch.share() or 0.0
-        busy = f"  (other processes had {others:.0%} of the processors)" if others > BUSY else ""
+        busy = f"  (other processes had {others:.0%} of the processors)" if others > BUSY_SHARE else ""
         print(f"\n{case.einsum}  {', '.join(f'{name}={size}' for name, size in case.sizes.items())}{busy}")
         for name, each in times.items():
             median, fastest = statistics.median(each), min(each)

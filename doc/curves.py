@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import feinsum_fuse as ff
-from feinsum_fuse.mapper.curves import KINDS
+from feinsum_fuse.mapper.curves import CURVE_KINDS
 from feinsum_fuse.pages import figures
 from feinsum_fuse.pages.picture import picture
 
@@ -27,4 +27,4 @@ arch:
 
 if __name__ == "__main__":
     spec = ff.loads(SPEC)
-    Path(__file__).with_suffix(".svg").write_bytes(picture(figures.curves([ff.curve(spec, "Buffer", kind) for kind in KINDS])))
+    Path(__file__).with_suffix(".svg").write_bytes(picture(figures.curves([ff.curve(spec, "Buffer", kind) for kind in CURVE_KINDS])))

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from .arguments import COUNT, HOOK, array_of, described, element_type, expect
 from .cascades.reading.subscripts import (
-    ContractionOrder,
+    OrderArgument,
     Subscripts,
     einsums,
     label_sizes,
@@ -30,7 +30,7 @@ from .compilation.ready import Chosen, find, keep, request_of
 from .device.catalogue import find_device
 from .device.program.arguments import as_array
 from .device.program.program import Program
-from .device.program.runner import Array
+from .device.program.runner import AnyArray
 from .errors import CascadeError, UnsupportedTypeError
 from .number_types import BFLOAT16
 
@@ -58,7 +58,7 @@ class _Signature:
     narrow: tuple[bool, ...]
     """Which operands are read as bfloat16."""
     logical: bool
-    order: ContractionOrder
+    order: OrderArgument
     device: int
     url: str
 
@@ -107,7 +107,7 @@ _PROGRAMS = _Programs()
 
 def einsum(
     *arguments: object,
-    out: Array | None = None,
+    out: AnyArray | None = None,
     dtype: DTypeLike | None = None,
     order: str = "K",
     casting: str = "safe",
@@ -116,7 +116,7 @@ def einsum(
     url: Url | None = None,
     tune: bool | float = False,
     progress: Hook | None = None,
-) -> Array:
+) -> AnyArray:
     """``numpy.einsum`` on an OpenCL device: ``einsum("ij,jk->ik", A, B)``, or ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
 
     The whole grammar: implicit outputs, repeated labels, the ellipsis, scalars, axes of length 1 that go with any length. The first call
@@ -137,7 +137,7 @@ def einsum(
     text, given = read_arguments(arguments)
     on_device = bool(given) and all(isinstance(operand, cla.Array) for operand in given)
     wanted = _Wanted(as_array("out", out), order, casting, on_device)
-    operands = [cast(Array, x) if on_device else _host(k, x) for k, x in enumerate(given)]
+    operands = [cast(AnyArray, x) if on_device else _host(k, x) for k, x in enumerate(given)]
     subscripts, sizes = _read(text, tuple(operand.shape for operand in operands))
     shape = tuple(sizes[label] for label in subscripts.output)
     result_type = wanted.type_of(operands, None if dtype is None else element_type(dtype, UnsupportedTypeError), shape)
@@ -182,7 +182,7 @@ _named = lru_cache(maxsize=16)(find_device)
 class _Wanted:
     """Where a result goes and how it lies there, by NumPy's keywords."""
 
-    out: Array | None
+    out: AnyArray | None
     order: str
     casting: str
     on_device: bool
@@ -198,7 +198,7 @@ class _Wanted:
             kind = "pyopencl" if self.on_device else "NumPy"
             raise CascadeError(f"out is a {type(self.out).__name__}, and the result is a {kind} array", hint=f"Give a {kind} array.")
 
-    def type_of(self, operands: Sequence[Array], dtype: np.dtype | None, shape: tuple[int, ...]) -> np.dtype:
+    def type_of(self, operands: Sequence[AnyArray], dtype: np.dtype | None, shape: tuple[int, ...]) -> np.dtype:
         """The type that an einsum is computed in. Raises where operands do not cast to it, or it does not cast to that of ``out``."""
         types = [operand.dtype for operand in operands]
         out = self.out
@@ -217,7 +217,7 @@ class _Wanted:
                 raise UnsupportedTypeError(f"{what} cannot be cast from {old} to {new} by the rule {self.casting!r}", hint=hint)
         return found
 
-    def given(self, result: Array, column_major: bool) -> Array:
+    def given(self, result: AnyArray, column_major: bool) -> AnyArray:
         """The result as the caller wants it."""
         if self.out is None:
             return np.asfortranarray(result) if column_major and isinstance(result, np.ndarray) and result.ndim > 1 else result
@@ -229,11 +229,11 @@ class _Wanted:
         return self.out
 
 
-def _is_column_major(operand: Array) -> bool:
+def _is_column_major(operand: AnyArray) -> bool:
     return bool(operand.flags.f_contiguous)
 
 
-def _order(optimize: object) -> ContractionOrder:
+def _order(optimize: object) -> OrderArgument:
     """What ``optimize`` says about the order of contraction."""
     if isinstance(optimize, bool):
         return None
@@ -247,7 +247,7 @@ def _order(optimize: object) -> ContractionOrder:
     raise CascadeError(f"einsum cannot optimize by {described(optimize)}", hint=hint)
 
 
-def _cast(operand: Array, dtype: np.dtype) -> Array:
+def _cast(operand: AnyArray, dtype: np.dtype) -> AnyArray:
     """An operand in the type of the result, or in that of its real part if it is real."""
     if operand.dtype.name == BFLOAT16 and dtype == np.float32:
         return operand  # the kernel converts what it has loaded
@@ -276,7 +276,7 @@ def _real_type(dtype: np.dtype) -> tuple[str, bool]:
     )
 
 
-def _without_ones(subscripts: Subscripts, operands: Sequence[Array], sizes: Mapping[str, int]) -> tuple[Subscripts, list[Array]]:
+def _without_ones(subscripts: Subscripts, operands: Sequence[AnyArray], sizes: Mapping[str, int]) -> tuple[Subscripts, list[AnyArray]]:
     """Operands without the axes of length 1 whose label is longer elsewhere."""
     inputs, kept = [], []
     for labels, operand in zip(subscripts.inputs, operands, strict=True):
@@ -294,7 +294,7 @@ def cascade_for(
     *,
     narrow: Sequence[bool] = (),
     logical: bool = False,
-    order: ContractionOrder = None,
+    order: OrderArgument = None,
 ) -> Cascade:
     """The cascade of an einsum: inputs ``A0``, ``A1``, ..., imaginary parts ``A0i``, ..., result ``Z`` (and ``Zi``).
 
@@ -334,9 +334,9 @@ def _chosen(
     return chosen
 
 
-def _inputs(operands: Sequence[Array], dtype: np.dtype) -> dict[str, Array]:
+def _inputs(operands: Sequence[AnyArray], dtype: np.dtype) -> dict[str, AnyArray]:
     """The real tensors: row-major, of one type, with at least one axis."""
-    result: dict[str, Array] = {}
+    result: dict[str, AnyArray] = {}
     for k, operand in enumerate(operands):
         parts = {f"A{k}": operand.real, f"A{k}i": operand.imag} if operand.dtype.kind == "c" else {f"A{k}": operand}
         for name, part in parts.items():
@@ -346,7 +346,7 @@ def _inputs(operands: Sequence[Array], dtype: np.dtype) -> dict[str, Array]:
     return result
 
 
-def _result(parts: dict[str, Array], shape: tuple[int, ...], dtype: np.dtype) -> Array:
+def _result(parts: dict[str, AnyArray], shape: tuple[int, ...], dtype: np.dtype) -> AnyArray:
     whole = parts["Z"] + 1j * parts["Zi"] if "Zi" in parts else parts["Z"]
     typed = (whole if whole.dtype == dtype else whole.astype(dtype)).reshape(shape)
     return typed[()] if isinstance(typed, np.ndarray) else typed

@@ -98,9 +98,29 @@ def test_folders_hold_a_dozen_modules_at_most() -> None:
     assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
 
 
-def test_a_class_has_its_name_alone() -> None:
-    names = Counter(node.name for path in modules().values() for node in parsed(path).body if isinstance(node, ast.ClassDef))
-    assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == TAGS
+def defined(path: Path) -> Iterator[str]:
+    """The classes, aliases and constants of a file."""
+    for node in parsed(path).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def test_a_class_and_an_alias_have_their_names_alone() -> None:
+    names = Counter(name for path in modules().values() for name in defined(path) if name[0].isupper() and not name.isupper())
+    assert {name for name, count in names.items() if count > 1} == TAGS
+
+
+def test_a_constant_that_others_import_has_its_name_alone() -> None:
+    """What a module keeps to itself may be called as in another; a letter alone is a type variable."""
+    files = modules().values()
+    imports_of = (node for path in files for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom))
+    imported = {alias.name for node in imports_of for alias in node.names}
+    names = Counter(name for path in files for name in defined(path) if name.isupper() and len(name) > 1 and not name.startswith("_"))
+    assert {name for name, count in names.items() if count > 1} & imported == set()
 
 
 def test_the_graph_sees_every_way_of_importing(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Argument, Executable
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program.program import Program
-from feinsum_fuse.device.runtime.loaded import Loaded, Value, queue_of
+from feinsum_fuse.device.runtime.loaded import KernelValue, Loaded, queue_of
 from feinsum_fuse.device.timing.harness import BoundProgram
 from feinsum_fuse.device.timing.machine_share import Interference
 from feinsum_fuse.mappings.choices import Given
@@ -50,7 +50,7 @@ class HandWritten:
     """The kernels of a case with their arguments, which live as long as they do."""
 
     loaded: Loaded
-    values: Mapping[str, Value]
+    values: Mapping[str, KernelValue]
     queue: cl.CommandQueue
 
     def __call__(self) -> None:
@@ -66,7 +66,7 @@ def hand_written(case: Case, program: Program) -> HandWritten:
     executable = Executable(source, options, (*given, *case.scratch), case.launches)
     queue = queue_of(program.device)
     loaded = Loaded(executable, queue.context)
-    values: dict[str, Value] = {a.name: loaded.buffer(a.name, padding=64) for a in executable.arguments}
+    values: dict[str, KernelValue] = {a.name: loaded.buffer(a.name, padding=64) for a in executable.arguments}
     for tensor, array in program.example.inputs.items():
         cl.enqueue_copy(queue, values[tensor], np.ascontiguousarray(array))
     loaded.bind(values)

@@ -19,7 +19,7 @@ from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program.building import build, lowered
-from feinsum_fuse.device.runtime.loaded import Loaded, Value, queue_of
+from feinsum_fuse.device.runtime.loaded import KernelValue, Loaded, queue_of
 from feinsum_fuse.device.timing.outcome import KernelError
 from feinsum_fuse.device.timing.timing import time_together
 
@@ -78,7 +78,7 @@ class Runnable:
         executable = Executable.from_json(text)
         self.queue = queue_of(device)
         self.loaded = Loaded(executable, self.queue.context)
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, KernelValue] = {}
         chance = np.random.default_rng(0)
         for argument in executable.arguments:
             buffer = self.loaded.buffer(argument.name)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..report.components.by_model import ModelsCompared
     from ..report.trial import Trials
 
-TOGETHER = 10
+MEASURED_TOGETHER = 10
 """Mappings that are measured in turns, and recorded, before the next ones."""
 
 
@@ -96,7 +96,7 @@ def command(
             cold=cold,
             url=url,
             recording=record,
-            together=TOGETHER,
+            together=MEASURED_TOGETHER,
             reference_bytes=reference_bytes,
             progress=progress,
         )

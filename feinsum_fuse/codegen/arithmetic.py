@@ -18,7 +18,7 @@ from .expressions import Cast, Rewriter, VectorCall, children, is_number, is_who
 Range = tuple[int | None, int | None]
 """The least and the largest value, ``None`` where it is not known."""
 
-Terms = frozenset[tuple[Expression, int]]
+SumTerms = frozenset[tuple[Expression, int]]
 """The terms of a sum with their factors."""
 
 _SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
@@ -54,7 +54,7 @@ class Known:
     """What is known at a place: the ranges of whole numbers and of sums of them, conditions that hold, and what may be floating-point."""
 
     ranges: Mapping[Expression, Range] = field(default_factory=dict)
-    sums: Mapping[Terms, Range] = field(default_factory=dict)
+    sums: Mapping[SumTerms, Range] = field(default_factory=dict)
     """By terms whose factors have no common divisor."""
     facts: frozenset[Expression] = frozenset()
     floats: frozenset[str] = frozenset()
@@ -169,7 +169,7 @@ class Known:
         return (is_number(value) and not is_whole_number(value)) or any(map(self.may_be_float, children(value)))
 
 
-NOTHING = Known()
+NOTHING_KNOWN = Known()
 
 
 @dataclass
@@ -252,7 +252,7 @@ def shifted(value: Expression, by: int) -> Expression:
     """A bound that is larger by a number."""
     if isinstance(value, p.If):
         return p.If(value.condition, shifted(value.then, by), shifted(value.else_, by))
-    total = linear(value, NOTHING)
+    total = linear(value, NOTHING_KNOWN)
     total.constant += by
     return total.expression
 

@@ -16,7 +16,7 @@ from ..errors import DeviceError
 from ..field_types import FEW, Count, Integer, Word
 from ..number_types import memory_type, numbers_of
 
-Role = Literal["input", "output", "temporary"]
+ArgumentRole = Literal["input", "output", "temporary"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Argument:
     name: Word
     dtype: Word
     shape: Annotated[tuple[Count, ...], FEW]
-    role: Role
+    role: ArgumentRole
     strides: Annotated[tuple[Integer, ...], FEW] = ()
     by_value: bool = False
 

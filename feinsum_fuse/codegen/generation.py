@@ -35,14 +35,14 @@ from pytools.graph import CycleError
 
 from ..errors import LoweringError, UnsupportedTypeError
 from ..number_types import BFLOAT16
-from ..schedule.kernel.bfloat import ELEMENT, FUNCTIONS, TYPE
+from ..schedule.kernel.bfloat import BFLOAT_FUNCTIONS, ELEMENT, TYPE
 from ..schedule.kernel.coalescing import aligned, vectors_in
 from ..schedule.kernel.definitions import definitions
 from ..schedule.kernel.intrinsics import Intrinsic
 from ..schedule.kernel.remarks import described
 from ..schedule.target import ANY_DEVICE, Quirks, Target
 from .arithmetic import function_of
-from .executable import Argument, Executable, Launch, Role
+from .executable import Argument, ArgumentRole, Executable, Launch
 from .expressions import VectorCall, within
 from .quirks import AGREED, AGREED_DEFINITION
 from .settled import bounded, settled
@@ -229,7 +229,7 @@ def _argument(kernel: LoopKernel, name: str, written: frozenset[str], outputs: f
         if not isinstance(tag, FixedStrideArrayDimTag):
             raise LoweringError(f"array {name}: axis {axis} is {tag}, not a strided axis of one array")
         strides.append(_number(tag.stride, f"array {name}", sizes) * (lanes or 1))
-    role: Role = "input"
+    role: ArgumentRole = "input"
     if name in written:
         role = "output" if name in outputs else "temporary"
     if lanes:
@@ -303,7 +303,7 @@ def _head(functions: Sequence[Kernel | Head], preambles: Sequence[tuple[str, str
         texts |= definitions(operation, quirks)
     axes = [f"#define {axis}(N) ((int) {function}(N))" for axis, function in _AXES.items() if axis in used]
     texts |= {_AXES_PREAMBLE: "\n".join(axes)} if axes else {}
-    texts |= {f"06_{name}": text for name, text in FUNCTIONS.items() if name in used}
+    texts |= {f"06_{name}": text for name, text in BFLOAT_FUNCTIONS.items() if name in used}
     texts |= {_FIRST_PREAMBLE: AGREED_DEFINITION} if AGREED in used else {}
     head: list[str] = []
     was_long = False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
-from .arithmetic import NOTHING, Linear, is_axis, linear
+from .arithmetic import NOTHING_KNOWN, Linear, is_axis, linear
 from .expressions import (
     Replacement,
     Rewriter,
@@ -128,9 +128,7 @@ class _Naming:
         if not values:
             return None
         best = max(values, key=lambda value: (not isinstance(value, p.Comparison), operations(value)))
-        everywhere = (
-            i for i, s in enumerate(body) for inner in all_statements((s,)) for e in expressions(inner) if best in self.parts(e)
-        )
+        everywhere = (i for i, s in enumerate(body) for inner in all_statements((s,)) for e in expressions(inner) if best in self.parts(e))
         names = variables(best)
         declared = [i + 1 for i, s in enumerate(body) if isinstance(s, Declaration) and s.name in names]
         leading = next((i for i, s in enumerate(body) if not isinstance(s, Declaration) or s.value is not None), len(body))
@@ -269,7 +267,7 @@ class _Started(Rewriter):
         parts = [*within(expr)]
         if not any(map(is_axis, parts)) or any(isinstance(part, p.Subscript | VectorCall) for part in parts):
             return super().map_sum(expr)
-        total = linear(expr, NOTHING)
+        total = linear(expr, NOTHING_KNOWN)
         for name, start in self.starts.items():
             if all(total.terms.get(axis) == factor for axis, factor in start.terms.items()):
                 self.counts[name] += 1

@@ -18,7 +18,7 @@ from .expressions import is_whole_number, written
 
 WIDTH = 140
 """Longer lines of arguments are broken."""
-Memory = Literal["global", "local", "private"]
+VariableMemory = Literal["global", "local", "private"]
 
 
 def commented(text: str) -> str:
@@ -59,7 +59,7 @@ class Declaration(CStatement):
     name: str
     size: Expression | None = None
     value: Expression | None = None
-    memory: Memory = "private"
+    memory: VariableMemory = "private"
     alignment: int = 0
     """Bytes of a multiple of which it begins; 0: of its type's."""
 
@@ -190,7 +190,7 @@ class Variable:
 
     type: str
     kind: str
-    memory: Memory
+    memory: VariableMemory
 
 
 @dataclass(frozen=True)

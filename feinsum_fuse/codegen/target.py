@@ -69,14 +69,14 @@ from .statements import (
     Iterations,
     Kernel,
     Loop,
-    Memory,
     Parameter,
     Scope,
     Variable,
+    VariableMemory,
     flat,
 )
 
-_MEMORIES: dict[AddressSpace, Memory] = {
+_MEMORIES: dict[AddressSpace, VariableMemory] = {
     AddressSpace.GLOBAL: "global",
     AddressSpace.LOCAL: "local",
     AddressSpace.PRIVATE: "private",

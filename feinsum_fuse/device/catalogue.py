@@ -56,7 +56,7 @@ class DeviceInfo:
         """The description of a device."""
         platform = device.platform
         twins = [other for other in platform.get_devices() if other.name.strip() == device.name.strip()]
-        kind = next((name for name, bit in KINDS.items() if device.type & bit), "other")
+        kind = next((name for name, bit in DEVICE_KINDS.items() if device.type & bit), "other")
         units = units_of(device)
         return cls(
             platform=platform.name.strip(),
@@ -99,7 +99,7 @@ def units_of(device: cl.Device) -> int:
     return units
 
 
-KINDS = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU, "accelerator": cl.device_type.ACCELERATOR}
+DEVICE_KINDS = {"cpu": cl.device_type.CPU, "gpu": cl.device_type.GPU, "accelerator": cl.device_type.ACCELERATOR}
 
 
 def devices() -> tuple[cl.Device, ...]:

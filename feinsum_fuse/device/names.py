@@ -21,7 +21,7 @@ class DeviceNames:
     """How it stands in a list."""
 
 
-KINDS: dict[str, Callable[[DeviceNames], tuple[str, ...]]] = {
+NAME_KINDS: dict[str, Callable[[DeviceNames], tuple[str, ...]]] = {
     "platform": lambda names: (names.platform, names.platform_vendor),
     "vendor": lambda names: (names.vendor,),
     "name": lambda names: (names.name,),
@@ -33,7 +33,7 @@ FORMS = "Give part of a platform's or device's name, a number of this list, or p
 def position_of(text: str, listed: Sequence[DeviceNames]) -> int:
     """The position of the one device that a text names; case does not count.
 
-    ``KIND:PART`` looks in the names of one of :data:`KINDS`; a number is a place in the list, from 1 on. Any other text is part of a
+    ``KIND:PART`` looks in the names of one of :data:`NAME_KINDS`; a number is a place in the list, from 1 on. Any other text is part of a
     platform's name or its vendor's, and where no platform has it, of a device's own name. A maker's name alone names no device: on an Intel
     processor every platform has a device of Intel's. Where several have the text, the one that is called exactly so is meant. Raises
     :class:`~feinsum_fuse.errors.DeviceError` with the list for a text that names no device, or several.
@@ -42,7 +42,7 @@ def position_of(text: str, listed: Sequence[DeviceNames]) -> int:
     if wanted.isdecimal() and len(wanted) < 10 and 1 <= int(wanted) <= len(listed):
         return int(wanted) - 1
     kind, colon, rest = wanted.partition(":")
-    if colon and kind in KINDS:
+    if colon and kind in NAME_KINDS:
         return _only(text, _holding(rest.strip(), listed, kind), listed)
     platforms = _holding(wanted, listed, "platform")
     if platforms:
@@ -61,7 +61,7 @@ def hint(listed: Sequence[DeviceNames]) -> str:
 
 def _holding(text: str, listed: Sequence[DeviceNames], kind: str) -> list[int]:
     """The positions of the devices with this text in a name of this kind; only of those that are called exactly so, if there are any."""
-    names = [[name.strip().casefold() for name in KINDS[kind](one)] for one in listed]
+    names = [[name.strip().casefold() for name in NAME_KINDS[kind](one)] for one in listed]
     exactly = [position for position, own in enumerate(names) if text in own]
     return exactly or [position for position, own in enumerate(names) if any(text in name for name in own)]
 

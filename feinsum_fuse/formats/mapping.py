@@ -113,7 +113,7 @@ class TextBox(_Node):
     """A remark."""
 
 
-Loop = Temporal | Spatial
+LoopNode = Temporal | Spatial
 Node = Storage | Toll | Temporal | Spatial | Compute | Sequential | Pipeline | Split | Nested | TextBox
 PathNode = Storage | Toll | Temporal | Spatial | Compute
 

@@ -25,7 +25,7 @@ from ..schedule.steps.loop_steps import Split
 from ..schedule.tree.nest import LoopRef
 from .binding import Bindings
 
-Path = tuple[Placed, ...]
+BranchPath = tuple[Placed, ...]
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,13 @@ def parts_of(cascade: Cascade, name: str) -> Iterator[str]:
     yield from (part for part in names if part.startswith(f"{name}."))
 
 
-def paths_of(mapping: Mapping, cascade: Cascade) -> dict[str, Path]:
+def paths_of(mapping: Mapping, cascade: Cascade) -> dict[str, BranchPath]:
     """Einsum -> its path, in order of execution.
 
     Parts of an Einsum that the mapping does not name run just before it, each under a copy of the nodes that are its own.
     """
     paths = {compute.einsum: mapping.path(compute.einsum) for compute in mapping.computes}
-    result: dict[str, Path] = {}
+    result: dict[str, BranchPath] = {}
     for name, path in paths.items():
         others = {placed.position for other, p in paths.items() if other != name for placed in p}
         missing = [e.name for e in cascade.einsums if e.name not in paths and e.name.startswith(f"{name}.")]

@@ -31,7 +31,7 @@ from ..schedule.steps.rolling_steps import RollingUpdate
 from ..schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
 from ..schedule.steps.vector_steps import Vectorize
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
-from ..schedule.tree.nest import LoopRef, Nest, Node, statements
+from ..schedule.tree.nest import LoopRef, Nest, NestItem, statements
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
@@ -91,14 +91,14 @@ class _Steps:
         self.stage.advance(len(steps))
 
 
-def _einsum_of(node: Node) -> str:
+def _einsum_of(node: NestItem) -> str:
     """The one Einsum that a node is of, before loops are shared."""
     (einsum,) = {statement.einsum for _, statement in statements((node,))}
     return einsum
 
 
 @lru_cache(CUTS)
-def _cut(whole: Same[Nest], einsum: str, steps: tuple[Step, ...]) -> tuple[Node, ...]:
+def _cut(whole: Same[Nest], einsum: str, steps: tuple[Step, ...]) -> tuple[NestItem, ...]:
     """An Einsum's own nodes after steps on it alone."""
     nest = whole.value.replace(body=tuple(node for node in whole.value.body if _einsum_of(node) == einsum))
     for step in steps:

@@ -29,18 +29,18 @@ from .errors import NoMappingError, UnsearchedError
 from .options import expect_among
 from .problem import ENDLESS
 
-Kind = Literal["unfused", "whole", "ffmr", "all"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+CurveKind = Literal["unfused", "whole", "ffmr", "all"]
+CURVE_KINDS: tuple[CurveKind, ...] = get_args(CurveKind)
 """Which mappings: intermediates in the outermost memory; whole in the one or the other; by the Fusion-Friendly Mapping Rule; any."""
-FUSED: dict[Kind, int | Literal["ffmr"] | None] = {"unfused": 0, "whole": 0, "ffmr": "ffmr", "all": None}
-"""Kind -> the limit on fused loops that :func:`~feinsum_fuse.search` takes."""
+FUSED: dict[CurveKind, int | Literal["ffmr"] | None] = {"unfused": 0, "whole": 0, "ffmr": "ffmr", "all": None}
+"""Kind of a curve -> the limit on fused loops that :func:`~feinsum_fuse.search` takes."""
 Against = Literal["traffic", "energy"]
 CLOSE = 1e-9
 """Sums of the same terms in another order differ by less than this fraction."""
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """One step of a curve: a mapping, and what it needs and moves."""
 
     size: float
@@ -80,13 +80,13 @@ class Curve:
     """The staircase of one kind of mappings, smallest memory first."""
 
     memory: str
-    kind: Kind
+    kind: CurveKind
     against: Against
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     capacity: float
     """Bits of the memory in the architecture that was given."""
 
-    def at(self, size: float) -> Point:
+    def at(self, size: float) -> CurvePoint:
         """The best step for a memory of so many bits; :class:`NoMappingError` where that is too small for any."""
         expect(size, NUMBER, "the size of a memory", SearchError)
         fitting = [point for point in self.points if point.size <= size]
@@ -96,9 +96,9 @@ class Curve:
             )
         return fitting[-1]
 
-    def height(self, point: Point) -> float:
+    def height(self, point: CurvePoint) -> float:
         """What the curve is drawn against: bits or J."""
-        expect(point, instance("a point of a curve", Point), "point", SearchError)
+        expect(point, instance("a point of a curve", CurvePoint), "point", SearchError)
         return point.traffic if self.against == "traffic" else point.energy
 
     def __repr__(self) -> str:
@@ -107,17 +107,17 @@ class Curve:
 
 
 @checked(UnsearchedError, memory=TEXT, kind=TEXT, against=TEXT, progress=HOOK)
-def curve(spec: Spec, memory: str, kind: Kind = "all", *, against: Against = "traffic", progress: Hook | None = None) -> Curve:
+def curve(spec: Spec, memory: str, kind: CurveKind = "all", *, against: Against = "traffic", progress: Hook | None = None) -> Curve:
     """The least traffic of the outermost memory, or the least energy, for every size of a memory (bits).
 
-    ``spec`` needs a workload and an architecture with ``memory`` below its outermost one. ``kind``: which mappings (:data:`KINDS`).
+    ``spec`` needs a workload and an architecture with ``memory`` below its outermost one. ``kind``: which mappings (:data:`CURVE_KINDS`).
     ``against="traffic"`` prices a bit that the outermost memory reads or writes, and nothing else, on an architecture of these two
     memories: what lies between and below does not matter. ``against="energy"`` takes the energy of the whole architecture. ``progress``:
     a hook.
 
     Raises :class:`UnsearchedError` for a memory or a kind that is not there.
     """
-    expect_among("kind", kind, KINDS)
+    expect_among("kind", kind, CURVE_KINDS)
     expect_among("against", against, get_args(Against))
     bare = expect_spec(spec).replace(mapping=None, opencl=None)
     outer, inner, unit = _levels(bare, memory)
@@ -128,12 +128,12 @@ def curve(spec: Spec, memory: str, kind: Kind = "all", *, against: Against = "tr
         searched = _changed(searched, outer.name, lambda leaf: dataclasses.replace(leaf, tensors=TensorRules(keep="All")))
     with Stage(f"curve of {kind} mappings", progress):
         found = search(bare.replace(arch=_sized(searched, memory, ENDLESS)), pareto=("energy", "usage"), fused=FUSED[kind])
-    steps: list[Point] = []
+    steps: list[CurvePoint] = []
     least = math.inf
     for one in sorted(found.front, key=lambda one: (one.peak[memory], one.energy)):
         if one.energy < least * (1 - CLOSE):
             size, least = one.peak[memory], one.energy
-            steps.append(Point(size, bare.replace(arch=_sized(given, memory, size), mapping=one.mapping), outer.name))
+            steps.append(CurvePoint(size, bare.replace(arch=_sized(given, memory, size), mapping=one.mapping), outer.name))
     return Curve(memory, kind, against, tuple(steps), inner.size)
 
 

@@ -22,7 +22,7 @@ from .problem import ENDLESS, Counted, Problem
 
 RULES = ("keep", "may_keep", "back", "tile_shape", "no_refetch_from_above", "no_resend_to_below", "tensor_order_options")
 """The constraints under ``tensors`` that a mapping may fail to keep."""
-SECONDS = 2.0
+PATIENCE_SECONDS = 2.0
 """What finding a reason may take, besides the search itself."""
 
 
@@ -93,7 +93,7 @@ def _least_peaks(problem: Problem) -> dict[str, float]:
     """Memory -> the least bits that any mapping of all Einsums needs of it; empty where that takes too long to find."""
 
     options = dataclasses.replace(problem.options, pareto=("usage",))
-    budget = Budget(problem.options.max_rows, time.perf_counter() + SECONDS)
+    budget = Budget(problem.options.max_rows, time.perf_counter() + PATIENCE_SECONDS)
     spec = dataclasses.replace(problem.spec, arch=problem.arch.resized(lambda memory: memory.size if math.isinf(memory.size) else ENDLESS))
     free = Problem.of(spec, options, Counted(energy=False, seconds=False), budget)
     try:
@@ -110,7 +110,7 @@ def _least_peaks(problem: Problem) -> dict[str, float]:
 
 def _needless(problem: Problem) -> Iterator[str]:
     """The constraints without each of which there would be mappings."""
-    end = time.perf_counter() + SECONDS
+    end = time.perf_counter() + PATIENCE_SECONDS
     for name, key in [(leaf.name, key) for leaf in problem.arch.components if isinstance(leaf, Memory | Toll) for key in RULES]:
         leaf = next(leaf for leaf in problem.arch.components if leaf.name == name)
         assert isinstance(leaf, Memory | Toll)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.quantity import Array
+from ..model.quantity import Floats
 from .einsum.space import EinsumSpace
 from .einsum.tile_table import EXHAUSTIVE
 from .enumeration.tables import Tables
@@ -55,7 +55,7 @@ class Omissions:
         return tuple(text for text, applies in found.items() if applies)
 
     @property
-    def floor(self) -> Array:
+    def floor(self) -> Floats:
         """Least energy and latency, each on its own, of any mapping, tiles that are left out among them."""
         if not self.tiles:
             return np.full(2, np.inf)
@@ -83,18 +83,18 @@ class Omissions:
         )
 
 
-def least_operations(problem: Problem) -> Array:
+def least_operations(problem: Problem) -> Floats:
     """Least energy and latency, each on its own, of what the operations of all Einsums cost alone."""
     least = [np.min([_of_operations(t) * t.n_instances for t in own], axis=0) for own in problem.tables if own]
     return np.asarray(np.sum(least, axis=0)) if least else np.zeros(2)
 
 
-def _of_fills(tables: Tables) -> Array:
+def _of_fills(tables: Tables) -> Floats:
     """The least of one instance of an Einsum if every holder is filled once, whatever its tiles."""
     return np.asarray(tables.space.chain.least.min(axis=0))
 
 
-def _of_operations(tables: Tables) -> Array:
+def _of_operations(tables: Tables) -> Floats:
     """The least of one instance of an Einsum that nothing but its operations costs, spread over all that there is."""
     terms = tables.space.terms
     figures = terms.compute(terms.alone)

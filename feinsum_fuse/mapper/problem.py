@@ -19,9 +19,9 @@ from ..formats.workload import WorkloadEinsum
 from ..model.accelforge.component import localised
 from ..model.accelforge.latency import component_latency
 from ..model.accelforge.terms import Terms
-from ..model.quantity import Array
+from ..model.quantity import Floats
 from .budget import Budget
-from .einsum.choices import Choices, Placed
+from .einsum.choices import Choices, HolderBits
 from .einsum.constraint_counts import constraint_counts
 from .einsum.space import EinsumSpace, homes
 from .einsum.spreads import first_spread, spreads
@@ -219,13 +219,13 @@ class Problem:
     @cached_property
     def floors(self) -> Floors:
         """Floors under each Einsum alone, with capacity, and under all; 0 where that rule is switched off."""
-        each: list[dict[NamedHomes, Array]] = []
+        each: list[dict[NamedHomes, Floats]] = []
         if "floor" in self.options.without:
             nothing = [{named(t.space, where): np.zeros(2) for t in own for where in t.by_homes} for own in self.tables]
             return Floors(self.cascade, nothing)
         make_floors(self._distinct, self.figures.floors, self.options.jobs)
         for own, stocks in zip(self.tables, self.stocks, strict=True):
-            merged: dict[NamedHomes, Array] = {}
+            merged: dict[NamedHomes, Floats] = {}
             for tables, stock in zip(own, stocks, strict=True):
                 found = stock.floors(self.figures.floors)
                 tables.witnesses |= stock.tables.witnesses
@@ -240,8 +240,7 @@ class Problem:
         return self._narrowed(_simplest)
 
     def at_once(self, figure: int) -> Problem:
-        """The problem with one storage choice for each Einsum, one way in space, few partial mappings, and no floors: it is soon solved.
-        """
+        """The problem with one storage choice for each Einsum, one way in space, few partial mappings, and no floors: it is soon solved."""
         options = dataclasses.replace(self.options, without=frozenset({"floor"}), jobs=1, cache=None)
         result = dataclasses.replace(self, options=options, budget=Budget(self.options.max_rows), quick=True)
         for tables in (t for own in result.tables for t in own):
@@ -269,12 +268,11 @@ class Problem:
         """Whether the space of an Einsum is so large that a quick bound from above is worth its time."""
         return any(tables.large for own in self.tables for tables in own)
 
-    def _narrowed(self, choose: Callable[[Tables], Sequence[Placed]]) -> Problem:
+    def _narrowed(self, choose: Callable[[Tables], Sequence[HolderBits]]) -> Problem:
         """The problem with some of its storage choices."""
         result = dataclasses.replace(self, options=dataclasses.replace(self.options, without=frozenset()))
         result.tables = [
-            [dataclasses.replace(t, space=t.space.only(choose(t)), options=result.options) for t in own]
-            for own in self.tables
+            [dataclasses.replace(t, space=t.space.only(choose(t)), options=result.options) for t in own] for own in self.tables
         ]
         return result
 
@@ -347,12 +345,12 @@ def _refuse_network(network: Network, terms: Terms) -> None:
         raise UnsearchedError(f"The search does not cover the network {network.name}, which takes time even if nothing hops.")
 
 
-def _simplest(tables: Tables) -> list[Placed]:
+def _simplest(tables: Tables) -> list[HolderBits]:
     """The storage choice that moves least from place to place."""
     return [min(tables.space.options, key=lambda placed: (homes(placed), sum(bits.bit_count() for bits in placed), placed))]
 
 
-def _promising(tables: Tables, figure: int) -> list[Placed]:
+def _promising(tables: Tables, figure: int) -> list[HolderBits]:
     """Of each homes the storage choices that cost least if each holder is filled once."""
     least = tables.space.chain.least[:, figure]
     ranked = (sorted(numbers, key=lambda n: float(least[n]))[:PROMISING] for numbers in tables.by_homes.values())

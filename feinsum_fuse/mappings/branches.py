@@ -16,7 +16,7 @@ from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
 from .lanes import SCATTERED, is_contiguous, is_read_across, lanes_of, possible_lanes
-from .segments import GROUP_POINTS, Rows, Segment
+from .segments import GROUP_POINTS, RowVariables, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
@@ -83,7 +83,7 @@ class Branch:
         read = [a for a in einsum.operands if a.tensor not in self.segment.written]
         return [a.tensor for a in read if lane in a.variables and not is_contiguous(a, lane)]
 
-    def _rows(self) -> Rows:
+    def _rows(self) -> RowVariables:
         found = list(self.segment.rows)
         if not found or not self.plan.groups:
             return {}
@@ -110,7 +110,7 @@ class Branch:
             found.sort(key=lambda rows: any(is_contiguous(e.output, rows[e.name]) for e in self.segment.einsums if e.output.indices))
         return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
 
-    def _in_pieces(self, rows: Rows) -> tuple[bool, int, int]:
+    def _in_pieces(self, rows: RowVariables) -> tuple[bool, int, int]:
         """Whether there are few of these rows; how much groups of them read and write in pieces of lines, in powers of four; how far inside
         they lie in what is written.
 
@@ -126,11 +126,11 @@ class Branch:
         last = self.segment.einsums[-1]
         return few, size.bit_length() // 2, [row == rows[last.name] for row in last.output_variables].index(True)
 
-    def _cheapest_lanes(self, rows: Rows) -> float:
+    def _cheapest_lanes(self, rows: RowVariables) -> float:
         """The cost of the vectors that go best with groups of these rows."""
         return lanes_of(self.segment, rows, self._usual_tile(rows), self.plan.width, sums=self.plan.sums).cost
 
-    def _read_again(self, rows: Rows, cache: int) -> int:
+    def _read_again(self, rows: RowVariables, cache: int) -> int:
         """In powers of two, how many times a cache of so many bytes is filled by what every group of these rows reads of large operands."""
         every = {a.tensor for e in self.segment.einsums for a in e.operands if a.tensor not in self.segment.written}
         own = {a.tensor for e in self.segment.einsums for a in e.operands if rows[e.name] in a.variables}
@@ -144,7 +144,7 @@ class Branch:
         # Of problems that share nothing each may be a group's, which reads its rows from end to end.
         return Choice.of("tile", self.name, usual, [*tiles, *([extent] if self.segment.batches else [])])
 
-    def _usual_tile(self, rows: Rows) -> int:
+    def _usual_tile(self, rows: RowVariables) -> int:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
         extent, groups, least = self.segment.extent(rows), self.plan.target.groups, self._least_rows(rows)
         wanted = max(self._common_tile(rows), GROUP_POINTS * extent // max(1, self.segment.points))
@@ -161,14 +161,14 @@ class Branch:
             return extent
         return self._shared(rows, min(extent, usual), problems)
 
-    def _common_tile(self, rows: Rows) -> int:
+    def _common_tile(self, rows: RowVariables) -> int:
         """Rows of a group of large problems."""
         if self.plan.components.on_items:
             return COMMON_TILE
         near = self.plan.target.nearest_cache_bytes // max(1, self.segment.row_bytes(rows))
         return min(LARGE_TILE, max(COMMON_TILE, near))
 
-    def _shared(self, rows: Rows, tile: int, problems: int) -> int:
+    def _shared(self, rows: RowVariables, tile: int, problems: int) -> int:
         """So many rows, or up to half as many, if the cores' shares of whole groups are more nearly equal then."""
         extent, units = self.segment.extent(rows), self.plan.target.units
         if self.plan.components.on_items or tile < PARTS or problems * extent > 2 * self.plan.target.groups * tile:
@@ -189,11 +189,11 @@ class Branch:
         """Whether a group should read rows of this Einsum alone from end to end."""
         return self._is_read_across(einsum, self.rows)
 
-    def _is_read_across(self, einsum: Einsum, rows: Rows) -> bool:
+    def _is_read_across(self, einsum: Einsum, rows: RowVariables) -> bool:
         row = rows.get(einsum.name)
         return len(self.segment.einsums) == 1 and row is not None and is_read_across(self.segment.cascade, einsum, row, self.plan.target)
 
-    def _least_rows(self, rows: Rows) -> int:
+    def _least_rows(self, rows: RowVariables) -> int:
         """Rows of a group at least."""
         if not self.plan.components.on_items:
             return self.segment.least_rows(rows)
@@ -258,7 +258,7 @@ class Branch:
             return []
         return [*batches[:-1], *self._grouped(self.segment.batches[-1], 1)]
 
-    def _grouped(self, rows: Rows, tile: int) -> list[Node]:
+    def _grouped(self, rows: RowVariables, tile: int) -> list[Node]:
         """A loop over tiles of rows, on groups if there are any."""
         variables, group = _variables(rows), self.plan.components.group
         if group is None:
@@ -266,7 +266,7 @@ class Branch:
         above = [Temporal(variables, group.size * tile)] if self.segment.extent(rows) > group.size * tile else []
         return [*above, Spatial(variables, tile, name=group.name, component=group.component)]
 
-    def _advance(self, rows: Rows, tile: int) -> None:
+    def _advance(self, rows: RowVariables, tile: int) -> None:
         for einsum, variable in rows.items():
             self.tiles[einsum][variable] = tile
 
@@ -289,6 +289,6 @@ class Branch:
         return result
 
 
-def _variables(rows: Rows) -> str | constantdict[str, str]:
+def _variables(rows: RowVariables) -> str | constantdict[str, str]:
     names = set(rows.values())
     return names.pop() if len(names) == 1 else constantdict(rows)

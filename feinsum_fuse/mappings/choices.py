@@ -17,7 +17,7 @@ class Choice(Generic[T]):
     """One decision. Its options are those that are possible after the decisions before it; the first is what the rules suggest."""
 
     kind: str
-    """What is decided: one of :data:`~feinsum_fuse.mappings.family.KINDS`."""
+    """What is decided: one of :data:`~feinsum_fuse.mappings.family.CHOICE_KINDS`."""
     about: str
     """The Einsums it concerns, joined by ``+``; empty for the whole cascade."""
     options: tuple[T, ...]
@@ -87,9 +87,7 @@ class Given:
         for option in choice.options:
             if option == self.values[key]:
                 return option
-        raise LoweringError(
-            f"{self.values[key]} is no option for {choice.name}", hint=f"There are {', '.join(map(str, choice.options))}."
-        )
+        raise LoweringError(f"{self.values[key]} is no option for {choice.name}", hint=f"There are {', '.join(map(str, choice.options))}.")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from ..cascades.terms import Einsum
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.spec import Spec
 from ..number_types import BFLOAT16, computed_in, kind_of
-from ..schedule.intrinsics.intrinsic import BYTES
+from ..schedule.intrinsics.intrinsic import BYTE_TYPES
 from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
@@ -25,7 +25,7 @@ from .lanes import possible_lanes
 from .own_loops import nodes_of
 from .segments import may_run_beside, segments
 
-KINDS = constantdict(
+CHOICE_KINDS = constantdict(
     {
         "width": "lanes of a vector, or work-items of a group where lanes are work-items",
         "budget": "bytes of intermediates that a group may hold: which Einsums are fused",
@@ -141,7 +141,7 @@ class Family:
         if dtype is None:
             return 1
         width = min(lane.size, self.target.lanes(dtype))
-        if kind_of(dtype) == "f" and any(tensor.dtype in BYTES for tensor in self.cascade.tensors.values()):
+        if kind_of(dtype) == "f" and any(tensor.dtype in BYTE_TYPES for tensor in self.cascade.tensors.values()):
             # As many bytes as a vector has numbers are a quarter of a vector: loads and loops are for twice as many.
             width = min(lane.size, self.target.widest_vector, 2 * width)
         possible = [(e, v) for e in self.cascade.einsums for v in possible_lanes(e)]
@@ -172,8 +172,8 @@ def sums_of_bytes(cascade: Cascade) -> str | None:
         stored = cascade.tensors[einsum.output.tensor].dtype
         read = {cascade.tensors[access.tensor].dtype for access in einsum.operands}
         if {stored, einsum.accumulate} == {"int32"}:
-            return read <= {"int32", *BYTES}
-        return einsum.is_copy and stored in BYTES and read == {stored}
+            return read <= {"int32", *BYTE_TYPES}
+        return einsum.is_copy and stored in BYTE_TYPES and read == {stored}
 
     return "int32" if "int32" in {e.accumulate for e in cascade.einsums} and all(map(is_known, cascade.einsums)) else None
 

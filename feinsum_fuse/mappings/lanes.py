@@ -10,7 +10,7 @@ import numpy as np
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Access, Einsum
 from ..schedule.target import Target
-from .segments import Rows, Segment
+from .segments import RowVariables, Segment
 
 MOVED = 2.0
 """What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
@@ -30,7 +30,7 @@ class Lanes:
     cost: float
 
 
-def lanes_of(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool, scattered: float = SCATTERED) -> Lanes:
+def lanes_of(segment: Segment, rows: RowVariables, tile: int, width: int, *, sums: bool, scattered: float = SCATTERED) -> Lanes:
     """The cheapest of these ways: the first Einsums along the rows that they share, none or all of them or some, so that what they
     exchange is stored that way; each of the others along its own best variable.
 
@@ -41,7 +41,7 @@ def lanes_of(segment: Segment, rows: Rows, tile: int, width: int, *, sums: bool,
     return min(ways, key=lambda way: way.cost)
 
 
-def _own(segment: Segment, along: int, rows: Rows, tile: int, width: int, *, sums: bool, scattered: float) -> Lanes:
+def _own(segment: Segment, along: int, rows: RowVariables, tile: int, width: int, *, sums: bool, scattered: float) -> Lanes:
     """The first ``along`` Einsums along the rows, the others along the best variable of each."""
     first = segment.einsums[:along]
     turned = segment.keeps & {einsum.output.tensor for einsum in first}
@@ -61,7 +61,7 @@ def _own(segment: Segment, along: int, rows: Rows, tile: int, width: int, *, sum
 
 
 def cost_of(
-    segment: Segment, einsum: Einsum, lane: str, rows: Rows, tile: int, width: int, scattered: float, *, turned: frozenset[str]
+    segment: Segment, einsum: Einsum, lane: str, rows: RowVariables, tile: int, width: int, scattered: float, *, turned: frozenset[str]
 ) -> float:
     """Vector operations, with whole vectors where the length does not divide, and the elements that are moved one by one.
 
@@ -105,7 +105,7 @@ def _outputs(einsum: Einsum) -> int:
     return prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
 
 
-def fetched(einsum: Einsum, access: Access, rows: Rows, tile: int) -> int:
+def fetched(einsum: Einsum, access: Access, rows: RowVariables, tile: int) -> int:
     """How many elements a copy made once for each tile of rows moves in all."""
     elements = prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
     row = rows.get(einsum.name)

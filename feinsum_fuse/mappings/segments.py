@@ -66,7 +66,7 @@ def _moving(einsum: WorkloadEinsum, index: Affine) -> str:
     return max(index.terms, key=lambda term: (term[0] in kept, abs(term[1])))[0]
 
 
-Rows = dict[str, str]
+RowVariables = dict[str, str]
 """Einsum -> the rank variable that a common loop runs over."""
 BATCH_POINTS = 4096
 """A problem of fewer points is no group of its own."""
@@ -106,7 +106,7 @@ class Surroundings:
 class Shared:
     """A loop that Einsums can share whose iterations are independent in all of them and need nothing of one another."""
 
-    rows: Rows
+    rows: RowVariables
     axes: Mapping[str, int | None]
     """Tensor that one of the Einsums writes -> the axis along which the loop advances."""
     extent: int
@@ -244,34 +244,34 @@ class Segment:
         return tuple(sorted(self.shared, key=lambda loop: (-loop.reused, -loop.extent)))
 
     @cached_property
-    def batches(self) -> tuple[Rows, ...]:
+    def batches(self) -> tuple[RowVariables, ...]:
         """Rows along which nothing is used again and nothing lies next to one another, if the problems are large enough for groups."""
         found = [loop for loop in self.loops if loop.is_batch]
         alone = self.points // max(1, prod(loop.extent for loop in found))
         return tuple(loop.rows for loop in found) if len(found) < len(self.loops) and alone >= BATCH_POINTS else ()
 
     @cached_property
-    def rows(self) -> tuple[Rows, ...]:
+    def rows(self) -> tuple[RowVariables, ...]:
         """The rows of which a group may take a tile, best first."""
         return tuple(loop.rows for loop in self.loops if not self.batches or not loop.is_batch)
 
-    def extent(self, rows: Rows) -> int:
+    def extent(self, rows: RowVariables) -> int:
         """The number of iterations."""
         size = self.einsums[0].sizes[rows[self.names[0]]]
         assert isinstance(size, int)
         return size
 
-    def least_rows(self, rows: Rows) -> int:
+    def least_rows(self, rows: RowVariables) -> int:
         """Rows of a group at least: what is used again in the next row, a group should use so many times."""
         reused = any(loop.reused for loop in self.loops if loop.rows == rows)
         enough = -(-GROUP_POINTS * self.extent(rows) // max(1, self.points))
         return LEAST_ROWS if reused else max(1, min(LEAST_ROWS, enough))
 
-    def fits(self, rows: Rows, budget: int) -> bool:
+    def fits(self, rows: RowVariables, budget: int) -> bool:
         """Whether as many rows as a group needs hold intermediates of no more than ``budget`` bytes."""
         return self.row_bytes(rows) * min(self.least_rows(rows), self.extent(rows)) <= budget
 
-    def row_bytes(self, rows: Rows) -> int:
+    def row_bytes(self, rows: RowVariables) -> int:
         """What one iteration's share of the kept intermediates occupies, and of what Einsums go through one after another."""
         parts = self.extent(rows) * prod(map(self.extent, self.batches))
         through = {tensor for one, other in combinations(self.einsums, 2) for tensor in _gone_through(one, other)}

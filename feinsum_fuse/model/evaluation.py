@@ -25,7 +25,7 @@ from .hardware.launches import launch_seconds
 from .hardware.placement import place_caches
 from .kernel.machine import Machine
 from .prediction import Figures, Key, Prediction
-from .quantity import Array, Number
+from .quantity import Floats, Number
 
 CHUNK = 4096
 """Assignments evaluated together: their arrays stay in a core's own cache."""
@@ -138,14 +138,14 @@ def _prediction(spec: Spec, result: Estimate) -> Prediction:
 class Predictions:
     """Figures of many assignments of tile shapes to the loops of one tree, one array element each; units J, s, bits."""
 
-    energy: Array
-    latency: Array
+    energy: Floats
+    latency: Floats
     legal: NDArray[np.bool_]
     """Whether the assignment is a mapping that fits; the figures of the others mean nothing."""
-    peak: Mapping[str, Array] = field(default_factory=dict)
+    peak: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
-    def energy_delay_product(self) -> Array:
+    def energy_delay_product(self) -> Floats:
         """Energy times latency, J s."""
         return self.energy * self.latency
 
@@ -186,7 +186,7 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike], *
             parts.append(estimate(spec, {place: array[start : start + count] for place, array in arrays.items()}, core))
             predicting.advance(count)
 
-    def joined(figures: list[Number]) -> Array:
+    def joined(figures: list[Number]) -> Floats:
         spread = [np.broadcast_to(np.asarray(f, dtype=np.float64), (n,)) for f, n in zip(figures, lengths, strict=True)]
         return np.concatenate(spread) if spread else np.zeros(0)
 
@@ -198,7 +198,7 @@ def predict_many(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike], *
     )
 
 
-def _arrays(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -> dict[tuple[int, ...], Array]:
+def _arrays(spec: Spec, tile_shapes: Mapping[tuple[int, ...], ArrayLike]) -> dict[tuple[int, ...], Floats]:
     if spec.mapping is None:
         raise ModelError("A prediction needs an architecture and a mapping.", hint="Give files with the keys arch and mapping.")
     loops = {placed.position for path in spec.mapping.paths() for placed in path if isinstance(placed.node, Temporal)}

@@ -12,8 +12,8 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
-Number: TypeAlias = int | float | Array
+Floats: TypeAlias = NDArray[np.float64]
+Number: TypeAlias = int | float | Floats
 Ratio: TypeAlias = tuple[Number, Number]
 """Numerator and denominator."""
 

@@ -19,7 +19,7 @@ from ..device.timing.outcome import KernelError, Outcome
 from ..device.timing.turns import medians, turns
 from ..errors import LoweringError
 
-SEED = 0
+RACE_SEED = 0
 PATIENCE_S = 10.0
 PATIENCE = 30
 """A kernel may take :data:`PATIENCE_S` seconds and so many times as long as the fastest other one; then it is not waited for any longer."""
@@ -53,7 +53,7 @@ def times(
     """
     found = find_device(device.name)
     programs = [executable(at_sizes(unit, sizes), target=target_of(device)) for unit in (given, *candidates)]
-    trial = TrialData.of(at_sizes(given, sizes), programs[0], SEED)
+    trial = TrialData.of(at_sizes(given, sizes), programs[0], RACE_SEED)
     if not trial.is_bounded:
         raise LoweringError("an index holds integers from the arguments that random ones might lead out of its array: it is not timed")
     programs = [trial.program(program) for program in programs]

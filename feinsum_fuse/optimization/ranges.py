@@ -34,7 +34,7 @@ from ..cascades.sequence import Rewriting
 from ..cascades.terms import SizeParam
 from ..codegen.generation import Generated, executable, generated
 from ..device.catalogue import DeviceInfo, find_device, target_of
-from ..device.program.runner import Array, Runner
+from ..device.program.runner import AnyArray, Runner
 from ..device.timing.turns import least
 from ..errors import DeviceError, Error, LoweringError, MatchError
 from ..mappings.default_mapping import default_schedule
@@ -44,7 +44,7 @@ from ..schedule.schedule import Schedule
 from ..schedule.steps.explicate import Explicate
 from ..tuning.tuner import tune as tuned_program
 from .over_tiles import over_tiles
-from .race import SEED
+from .race import RACE_SEED
 
 Sizes = tuple[int, ...]
 """One for each symbolic length, in the order of the program's names."""
@@ -54,7 +54,7 @@ LONGEST = 1 << 62
 """Lengths are below that."""
 Ranges = Mapping[str, tuple[int, int]]
 """Symbolic length -> the least and the largest one."""
-Choice = tuple[tuple[Rewriting, ...], Schedule]
+RangeChoice = tuple[tuple[Rewriting, ...], Schedule]
 """What is done to a cascade, and the schedule for what that gives."""
 MOST_KEPT = 64
 """Lengths for which a program stands ready; others take its place, and cost a millisecond when they come again."""
@@ -105,7 +105,7 @@ class RangedProgram:
         self._first: dict[int, Runner] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, **arrays: Array) -> dict[str, Array]:
+    def __call__(self, **arrays: AnyArray) -> dict[str, AnyArray]:
         """What the kernel writes, by name; lengths are read off the arrays.
 
         Raises :class:`~feinsum_fuse.errors.DeviceError` for lengths outside the ranges, and as
@@ -114,7 +114,7 @@ class RangedProgram:
         runner = self.ready(self.lengths(arrays))
         return runner({name: array for name, array in arrays.items() if name not in self.ranges})
 
-    def lengths(self, arrays: Mapping[str, Array]) -> Sizes:
+    def lengths(self, arrays: Mapping[str, AnyArray]) -> Sizes:
         """The lengths that a call's arrays have; :class:`~feinsum_fuse.errors.DeviceError` where an array that tells one is missing."""
         try:
             return tuple([arrays[name].shape[axis] for name, axis in self._places])
@@ -139,7 +139,7 @@ class RangedProgram:
                 raise DeviceError(f"{name} is {size}, and the program is for {low} to {high}", hint="Make one for a wider range.")
         return min(self._nearest, key=lambda pair: _distance(pair[1], sizes))[0]
 
-    def _told(self, arrays: Mapping[str, Array]) -> Sizes:
+    def _told(self, arrays: Mapping[str, AnyArray]) -> Sizes:
         for (name, axis), length in zip(self._places, self.ranges, strict=True):
             if np.ndim(arrays.get(name, 0)) <= axis:
                 raise DeviceError(f"array {name}, by whose axis {axis} the length {length} is told, is missing or has fewer axes")
@@ -271,9 +271,7 @@ class _Range:
         lengths = [[n if isinstance(n, int) else known[n.name] for n in e.sizes.values()] for e in self.matched.cascade.einsums]
         return sum(math.prod(some) for some in lengths)
 
-    def parts(
-        self, places: Sequence[Sizes], seconds: float, progress: Hook | None
-    ) -> tuple[list[RangePart], list[Sizes], list[str]]:
+    def parts(self, places: Sequence[Sizes], seconds: float, progress: Hook | None) -> tuple[list[RangePart], list[Sizes], list[str]]:
         """What is chosen at the points, each once, as far as it serves other lengths; where that is to be timed; and why others do not."""
         parts: dict[str, RangePart] = {}
         reasons: list[str] = []
@@ -297,7 +295,7 @@ class _Range:
         highest = (high for _, high in self.ranges.values())
         return tuple(min(high, max(size + 1, round(size * CLOSER))) for size, high in zip(sizes, highest, strict=True))
 
-    def _add(self, choices: Iterable[Choice], parts: dict[str, RangePart], reasons: list[str], sizes: Sizes) -> bool:
+    def _add(self, choices: Iterable[RangeChoice], parts: dict[str, RangePart], reasons: list[str], sizes: Sizes) -> bool:
         """Generate what is chosen at these lengths and not among the parts already; whether some of it kept a whole axis as a tile."""
         is_whole = False
         for rewritings, schedule in choices:
@@ -327,10 +325,10 @@ class _Range:
             kernel = schedule.apply(matched.prepared, matched.names, target=self.target)
             parts[name] = RangePart(schedule, kernel, generated(kernel, target=self.target), rewritings=rewritings)
 
-    def _chosen(self, sizes: Sizes, seconds: float, progress: Hook | None) -> list[Choice]:
+    def _chosen(self, sizes: Sizes, seconds: float, progress: Hook | None) -> list[RangeChoice]:
         """What may be best at these lengths: what tuning finds, and default mappings of the cascade as it is and as it is rewritten."""
         cascade = match(self.fixed(sizes), self.matched.instructions).cascade
-        chosen: list[Choice] = []
+        chosen: list[RangeChoice] = []
         if seconds:
             found = tuned_program(cascade, find_device(self.device.name), seconds=seconds, progress=progress).program
             chosen.append((found.cascade.rewritings, found.schedule))
@@ -354,7 +352,7 @@ class _Range:
         if len(parts) == 1:
             return 0
         fixed = self.fixed(sizes)
-        trial = TrialData.of(fixed, executable(fixed, target=self.target), SEED)
+        trial = TrialData.of(fixed, executable(fixed, target=self.target), RACE_SEED)
         if not trial.is_bounded:
             raise LoweringError("an index holds integers from the arguments that random ones might lead out of its array")
         device = find_device(self.device.name)

@@ -11,12 +11,12 @@ from typing import Literal
 from ..formats.language.caps import shortened
 from ..formats.writing.amounts import amount
 
-Kind = Literal["points", "line", "steps", "bars", "spans"]
+ChartKind = Literal["points", "line", "steps", "bars", "spans"]
 """A span is a bar between the places of its ``x_range`` and the heights of its ``y_range``."""
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442")
 """Colours that people with any colour vision tell apart (Okabe and Ito, "Color Universal Design", 2008)."""
 GREY = "#555555"
-NAME = 36
+NAME_WIDTH = 36
 """Characters of a name that are shown; tables have all of them."""
 MOST_TICKS = 8
 MOST_TICKS_BESIDE = 6
@@ -89,7 +89,7 @@ class Series:
     """Positions of one kind and colour; a gap in a position (not a number, and what a logarithm has no place for) is left out."""
 
     name: str
-    kind: Kind
+    kind: ChartKind
     x: tuple[float, ...]
     y: tuple[float, ...]
     notes: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ def _axis(axis: ChartAxis, ends: tuple[float, float] | None, most: int) -> dict[
     title = {"text": escape(axis.label), "standoff": 12}
     found: dict[str, object] = {"title": title, "type": "log" if axis.log else "linear", "automargin": True, "zeroline": False}
     if axis.categories:
-        names, places = [escape(shortened(name, NAME)) for name in axis.categories], list(range(len(axis.categories)))
+        names, places = [escape(shortened(name, NAME_WIDTH)) for name in axis.categories], list(range(len(axis.categories)))
         return {**found, "tickmode": "array", "tickvals": places, "ticktext": names, "range": [-0.5, len(names) - 0.5]}
     if ends is not None:
         places, names = [list(each) for each in zip(*axis.ticks(*ends, most), strict=True)]
@@ -188,7 +188,7 @@ def _axis(axis: ChartAxis, ends: tuple[float, float] | None, most: int) -> dict[
 
 def _trace(chart: Chart, series: Series, colour: str) -> dict[str, object]:
     notes = [escape(chart.figures(series, place)).replace("\n", "<br>") for place in range(len(series.x))]
-    trace: dict[str, object] = {"name": escape(shortened(series.name, NAME)), "hovertext": notes, "hoverinfo": "text"}
+    trace: dict[str, object] = {"name": escape(shortened(series.name, NAME_WIDTH)), "hovertext": notes, "hoverinfo": "text"}
     trace |= {"x": _numbers(series.x), "y": _numbers(series.y)}
     if series.kind == "bars":
         return {**trace, "type": "bar", "marker": {"color": colour}}

@@ -20,7 +20,7 @@ from ..report.sweep import Sweep
 from .chart import GREY, PALETTE, Chart, ChartAxis, Series
 from .subject import Case, Course
 
-SECONDS = ChartAxis("time", "s")
+TIME_AXIS = ChartAxis("time", "s")
 NAMES = {"unfused": "unfused", "whole": "whole intermediates", "ffmr": "fused by FFMR", "all": "any LoopTree"}
 WIDTHS = {"unfused": 8.0, "whole": 5.5, "ffmr": 3.5, "all": 1.5}
 """Of the curves' lines."""
@@ -100,8 +100,7 @@ def roofline(cases: Sequence[Case], operations: int) -> Chart | None:
         if speed
     ]
     series += [
-        Series(name, "points", *_columns(found), colour=PALETTE[place % len(PALETTE)])
-        for place, (name, found) in enumerate(points.items())
+        Series(name, "points", *_columns(found), colour=PALETTE[place % len(PALETTE)]) for place, (name, found) in enumerate(points.items())
     ]
     caption = "Dashed: what the device's rates allow. Points: each mapping at the bytes that the model counts in each memory."
     x, y = ChartAxis("operations per byte", "op/B", log=True), ChartAxis("speed", "op/s", log=True)
@@ -161,7 +160,7 @@ def shares_of(prediction: Prediction, key: str, label: str) -> Iterator[Chart]:
     """What time and energy go into, by component and Einsum, and what the memories hold meanwhile."""
     busy = _stacked(((str(e), str(c), s) for (e, c), s in prediction.component_latency.entries.items()), 1.0)
     caption = "Components work side by side: the longest counts."
-    yield _bars(f"{key}-busy", f"{label}: how long each component is busy", SECONDS, *busy, caption)
+    yield _bars(f"{key}-busy", f"{label}: how long each component is busy", TIME_AXIS, *busy, caption)
     energies: dict[tuple[str, str], float] = {}
     for (einsum, component, *_), joules in (*prediction.action_energy.entries.items(), *prediction.leak_energy.entries.items()):
         energies[str(einsum), str(component)] = energies.get((str(einsum), str(component)), 0.0) + joules

@@ -14,7 +14,7 @@ from xml.dom import minidom
 
 from ..errors import Error
 from ..formats.language.caps import shortened
-from .chart import MOST_TICKS, MOST_TICKS_BESIDE, NAME, Chart, ChartAxis, Series
+from .chart import MOST_TICKS, MOST_TICKS_BESIDE, NAME_WIDTH, Chart, ChartAxis, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ def _draw(chart: Chart, figure: Figure) -> None:
     _ticks(axes.xaxis, chart.x, chart.ends(chart.x), MOST_TICKS_BESIDE)
     _ticks(axes.yaxis, chart.y, chart.ends(chart.y), MOST_TICKS)
     if len(chart.series) > 1:
-        names = [shortened(series.name, NAME) for series in chart.series]
+        names = [shortened(series.name, NAME_WIDTH) for series in chart.series]
         figure.legend(loc="outside lower center", ncols=_columns(names), fontsize=KEY, frameon=False)
 
 
@@ -132,7 +132,7 @@ def _bars(axes: Axes, chart: Chart, series: Series, colour: str, number: int, co
     shift = 0.0 if chart.stacked else (number - (count - 1) / 2) * width
     heights = [y if math.isfinite(y) else 0.0 for y in series.y]
     bottoms = [standing[round(x)] for x in series.x] if chart.stacked else [0.0] * len(heights)
-    drawn = axes.bar([x + shift for x in series.x], heights, width, bottom=bottoms, color=colour, label=shortened(series.name, NAME))
+    drawn = axes.bar([x + shift for x in series.x], heights, width, bottom=bottoms, color=colour, label=shortened(series.name, NAME_WIDTH))
     if chart.stacked:
         for x, height in zip(series.x, heights, strict=True):
             standing[round(x)] += height
@@ -143,14 +143,14 @@ def _spans(axes: Axes, series: Series, colour: str) -> BarContainer:
     """Bars between the sides of their ranges; their white edges tell one from the next."""
     left, widths = [a for a, _ in series.x_range], [b - a for a, b in series.x_range]
     low = [a for a, _ in series.y_range]
-    name = shortened(series.name, NAME)
+    name = shortened(series.name, NAME_WIDTH)
     return axes.bar(left, series.y, widths, bottom=low, align="edge", color=colour, edgecolor="white", linewidth=0.5, label=name)
 
 
 def _marks(axes: Axes, series: Series, colour: str, name_in_file: str) -> None:
     if series.kind == "points":
         x, y = _arms(series.x, series.x_range), _arms(series.y, series.y_range)
-        name = shortened(series.name, NAME)
+        name = shortened(series.name, NAME_WIDTH)
         drawn = axes.errorbar(series.x, series.y, y, x, fmt="o", markersize=5, color=colour, capsize=2, elinewidth=0.9, label=name)
         drawn[0].set_gid(name_in_file)
         return
@@ -165,7 +165,7 @@ def _marks(axes: Axes, series: Series, colour: str, name_in_file: str) -> None:
         linewidth=series.width,
         marker="o" if series.marked else None,
         markersize=series.width + 1.5,
-        label=shortened(series.name, NAME),
+        label=shortened(series.name, NAME_WIDTH),
     )
     line.set_gid(name_in_file)
 
@@ -183,7 +183,7 @@ def _ticks(axis: Axis, what: ChartAxis, ends: tuple[float, float] | None, most: 
     from matplotlib.ticker import EngFormatter, NullLocator
 
     if what.categories:
-        names = [shortened(name, NAME) for name in what.categories]
+        names = [shortened(name, NAME_WIDTH) for name in what.categories]
         aslant, many = max(map(len, names)) * len(names) > 5 * LONG, len(names) > MANY
         alignment = "right" if aslant and not many else "center"
         axis.set_ticks(range(len(names)), names, rotation=90 if many else 30 if aslant else 0, ha=alignment, fontsize=6 if many else 9)

@@ -21,7 +21,7 @@ POINTS = 72
 """In an inch: one of them is a pixel of the SVG here."""
 PART = 0.92
 """Of the SVG's letters: those that Matplotlib brings are wider than most browsers'."""
-HEAD = 18
+ARROW_HEAD = 18
 """Of arrows, in Matplotlib's measure: as long as that of the SVG."""
 CODES = {"M": 1, "L": 2, "C": 4}
 """Matplotlib's codes for the commands of paths."""
@@ -79,7 +79,7 @@ def _add_line(axes: Axes, shape: ElementTree.Element, order: int) -> None:
     style = "--" if "stroke-dasharray" in at else "-"
     axes.plot(*zip(*points, strict=True), style, color="black", linewidth=1, zorder=order)
     if "marker-end" in at:
-        head = {"arrowstyle": "-|>", "color": "black", "linewidth": 0, "shrinkA": 0, "shrinkB": 0, "mutation_scale": HEAD}
+        head = {"arrowstyle": "-|>", "color": "black", "linewidth": 0, "shrinkA": 0, "shrinkB": 0, "mutation_scale": ARROW_HEAD}
         axes.annotate("", points[-1], points[-2], arrowprops=head, zorder=order)
 
 

@@ -7,14 +7,14 @@ from typing import Protocol
 
 from .roles import Roles
 
-Value = int | bool | str
+ParameterValue = int | bool | str
 """Of a parameter."""
 
 
 class Domain(Protocol):
     """The values that a parameter of a transform can have."""
 
-    def values(self, matched: tuple[Roles, ...]) -> tuple[Value, ...]:
+    def values(self, matched: tuple[Roles, ...]) -> tuple[ParameterValue, ...]:
         """Its values for the Einsums that were matched, the usual one first; never empty."""
         ...
 
@@ -28,7 +28,7 @@ class Powers:
     usual: int
     role: str = ""
 
-    def values(self, matched: tuple[Roles, ...]) -> tuple[Value, ...]:
+    def values(self, matched: tuple[Roles, ...]) -> tuple[ParameterValue, ...]:
         """The usual one, or the nearest to it that there is, and the others."""
         most = self.high
         if self.role:
@@ -49,7 +49,7 @@ class Divisors:
     high: int
     usual: int
 
-    def values(self, matched: tuple[Roles, ...]) -> tuple[Value, ...]:
+    def values(self, matched: tuple[Roles, ...]) -> tuple[ParameterValue, ...]:
         """The usual one and the others."""
         length = max((n for roles in matched for n in getattr(roles.extents, self.role)), default=1)
         found = [n for n in range(1, min(self.high, length) + 1) if length % n == 0]
@@ -63,9 +63,9 @@ class Divisors:
 class OneOf:
     """One of several values, the usual one first."""
 
-    options: tuple[Value, ...]
+    options: tuple[ParameterValue, ...]
 
-    def values(self, matched: tuple[Roles, ...]) -> tuple[Value, ...]:
+    def values(self, matched: tuple[Roles, ...]) -> tuple[ParameterValue, ...]:
         """All of them."""
         return self.options
 

@@ -20,7 +20,7 @@ ROLES = ("batch", "left", "right", "contracted", "summed", "window")
 * ``summed``: is reduced, and indexes one operand, or none;
 * ``window``: is reduced, and stands beside another variable in an index, as in a convolution.
 """
-Count = int | tuple[int, int | None] | None
+IndexCount = int | tuple[int, int | None] | None
 """How many indices have a role: exactly so many, from one number to another (``None``: any), or any."""
 
 
@@ -120,13 +120,13 @@ def _columns(einsum: Einsum, indexed: list[Access]) -> list[Access]:
 class Pattern:
     """Which Einsums: how many operands, how many indices of each role, and how the sizes relate. No field knows a name or a map."""
 
-    operands: Count = None
-    batch: Count = None
-    left: Count = None
-    right: Count = None
-    contracted: Count = None
-    summed: Count = None
-    window: Count = None
+    operands: IndexCount = None
+    batch: IndexCount = None
+    left: IndexCount = None
+    right: IndexCount = None
+    contracted: IndexCount = None
+    summed: IndexCount = None
+    window: IndexCount = None
     where: Callable[[Extents], bool] | None = None
     """A relation of sizes."""
 
@@ -140,14 +140,14 @@ class Pattern:
         return ", ".join([*parts, *(["a relation of sizes"] if self.where is not None else [])]) or "any Einsum"
 
 
-def _counts(wanted: Count, count: int) -> bool:
+def _counts(wanted: IndexCount, count: int) -> bool:
     if wanted is None:
         return True
     low, high = wanted if isinstance(wanted, tuple) else (wanted, wanted)
     return low <= count and (high is None or count <= high)
 
 
-def _text(count: Count) -> str:
+def _text(count: IndexCount) -> str:
     if not isinstance(count, tuple):
         return str(count)
     low, high = count

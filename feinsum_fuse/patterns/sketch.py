@@ -13,7 +13,7 @@ from ..cascades.cascade import Cascade
 from ..cascades.sequence import Rewriting
 from ..errors import TransformError
 from ..mappings.choices import Choice, Chooser, Rules
-from ..mappings.family import KINDS
+from ..mappings.family import CHOICE_KINDS
 from ..schedule.target import Target
 from .roles import Roles
 
@@ -40,14 +40,14 @@ class Sketch:
         return dataclasses.replace(self, cascade=cascade, matched=tuple(roles for roles in now if roles is not None))
 
     def decided(self, einsum: str | None = None, **decisions: object) -> Sketch:
-        """With decisions by their kinds (:data:`~feinsum_fuse.mappings.family.KINDS`), for one Einsum or for all.
+        """With decisions by their kinds (:data:`~feinsum_fuse.mappings.family.CHOICE_KINDS`), for one Einsum or for all.
 
         Numbers are taken as they are between the least and the greatest that the family offers. ``rows`` is one Einsum's variable, or
         (Einsum, variable).
         """
-        unknown = decisions.keys() - KINDS.keys()
+        unknown = decisions.keys() - CHOICE_KINDS.keys()
         if unknown:
-            raise TransformError(f"a mapping has no decision {', '.join(sorted(unknown))}", hint=f"There are {', '.join(KINDS)}.")
+            raise TransformError(f"a mapping has no decision {', '.join(sorted(unknown))}", hint=f"There are {', '.join(CHOICE_KINDS)}.")
         named = {f"{kind} of {einsum}" if einsum is not None else kind: value for kind, value in decisions.items()}
         return dataclasses.replace(self, decisions=constantdict({**self.decisions, **named}))
 

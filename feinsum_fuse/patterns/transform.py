@@ -17,12 +17,12 @@ from ..formats.spec import Spec
 from ..mappings.default_mapping import default_space
 from ..mappings.family import Family
 from ..schedule.target import ANY_DEVICE, Target
-from .parameters import Domain, Value
+from .parameters import Domain, ParameterValue
 from .roles import Pattern, Roles
 from .sketch import Sketch
 
-Function = Callable[..., Sketch]
-Condition = Callable[[Mapping[str, Value], Target], bool]
+SketchFunction = Callable[..., Sketch]
+ParameterCondition = Callable[[Mapping[str, ParameterValue], Target], bool]
 _CASCADE, _TARGET = instance("a Cascade", Cascade), instance("a Target", Target)
 
 
@@ -34,9 +34,9 @@ class Transform:
     """Module and function, such as ``products.register_tiles``."""
     patterns: tuple[Pattern, ...]
     """One: for all Einsums like it. Several: for a run of Einsums, each like its pattern, that reads what the run wrote before."""
-    function: Function = field(repr=False)
+    function: SketchFunction = field(repr=False)
     parameters: constantdict[str, Domain] = field(default_factory=constantdict)
-    conditions: constantdict[str, Condition] = field(default_factory=constantdict, repr=False)
+    conditions: constantdict[str, ParameterCondition] = field(default_factory=constantdict, repr=False)
     """What it asks of the parameters together, in words -> whether they fulfil it on a target."""
     source: str = ""
     """Where the idea is from."""
@@ -78,13 +78,13 @@ class Transform:
         return True
 
     @checked(TransformError, cascade=_CASCADE)
-    def values(self, cascade: Cascade) -> dict[str, tuple[Value, ...]]:
+    def values(self, cascade: Cascade) -> dict[str, tuple[ParameterValue, ...]]:
         """Domain -> its values for this cascade, the usual one first."""
         matched = self.matched(cascade)
         return {name: parameter.values(matched) for name, parameter in self.parameters.items()}
 
     @checked(TransformError, cascade=_CASCADE, target=_TARGET)
-    def points(self, cascade: Cascade, target: Target = ANY_DEVICE) -> Iterator[dict[str, Value]]:
+    def points(self, cascade: Cascade, target: Target = ANY_DEVICE) -> Iterator[dict[str, ParameterValue]]:
         """All combinations of the parameters' values that fulfil the conditions, the usual ones first."""
         domains = self.values(cascade)
         for taken in itertools.product(*domains.values()):
@@ -92,12 +92,12 @@ class Transform:
             if not self._broken(point, target):
                 yield point
 
-    def _broken(self, point: Mapping[str, Value], target: Target) -> str:
+    def _broken(self, point: Mapping[str, ParameterValue], target: Target) -> str:
         """The first condition that these parameters do not fulfil; empty if they fulfil all."""
         return next((text for text, holds in self.conditions.items() if not holds(point, target)), "")
 
     @checked(TransformError, cascade=_CASCADE, target=_TARGET)
-    def sketch(self, cascade: Cascade, target: Target = ANY_DEVICE, **parameters: Value) -> Sketch:
+    def sketch(self, cascade: Cascade, target: Target = ANY_DEVICE, **parameters: ParameterValue) -> Sketch:
         """What it makes of a cascade; parameters that are not given have their usual values.
 
         Raises :class:`~feinsum_fuse.errors.TransformError` for a cascade that it is not for, for parameters that it does not have and for
@@ -109,7 +109,7 @@ class Transform:
             raise TransformError(f"the transform {self.name} is for other Einsums: {pattern}", hint="ff.transforms_for lists what applies.")
         return self.function(Sketch(cascade, target, matched), **self._point(cascade, target, parameters))
 
-    def _point(self, cascade: Cascade, target: Target, given: Mapping[str, Value]) -> dict[str, Value]:
+    def _point(self, cascade: Cascade, target: Target, given: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
         """The values of all parameters."""
         domains = self.values(cascade)
         for name, value in given.items():
@@ -131,7 +131,7 @@ class Transform:
         return point
 
     @checked(TransformError, cascade=_CASCADE, target=_TARGET)
-    def apply(self, cascade: Cascade, target: Target = ANY_DEVICE, *, opencl: OpenCL | None = None, **parameters: Value) -> Spec:
+    def apply(self, cascade: Cascade, target: Target = ANY_DEVICE, *, opencl: OpenCL | None = None, **parameters: ParameterValue) -> Spec:
         """The workload, rewritten, with its mapping, on the architecture of default mappings: for ``ff.compile`` and ``ff.measure``.
 
         ``opencl`` says what lanes are, as for ``ff.default_mapping``. Raises as :meth:`sketch`, and
@@ -155,9 +155,9 @@ def _is_chain(run: tuple[Roles, ...]) -> bool:
 def transform(
     *patterns: Pattern,
     parameters: Mapping[str, Domain] | None = None,
-    conditions: Mapping[str, Condition] | None = None,
+    conditions: Mapping[str, ParameterCondition] | None = None,
     source: str = "",
-) -> Callable[[Function], Transform]:
+) -> Callable[[SketchFunction], Transform]:
     """Make a transform of a function from a sketch and parameters to a sketch.
 
     ``patterns``: the Einsums it is for. ``parameters``: keyword -> its values. ``conditions``: words -> a function of the parameters and
@@ -165,7 +165,7 @@ def transform(
     has no docstring, or does not take the parameters.
     """
 
-    def decorate(function: Function) -> Transform:
+    def decorate(function: SketchFunction) -> Transform:
         name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
         wanted = list(inspect.signature(function).parameters)[1:]
         if not patterns or not inspect.getdoc(function) or wanted != list(parameters or {}):

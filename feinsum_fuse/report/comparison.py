@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..device.timing.measurement import BUSY, Measurement, time_text
+from ..device.timing.measurement import BUSY_SHARE, Measurement, time_text
 from ..device.timing.outcome import Outcome
 from ..presentation import InNotebooks, table
 from .agreement import Agreement
@@ -133,7 +133,7 @@ class Comparison(InNotebooks):
             worst = self.worst if len(self.judged) > WORST else self.worst[:-1]
             lines += ["", "largest residuals", table(HEAD, [one.row() for one in worst], numbers=6)]
         others = max((t.measurement.interference or 0.0 for t in self.trials.trials), default=0.0)
-        if others > BUSY:
+        if others > BUSY_SHARE:
             lines += ["", f"This machine was busy: other processes had {others:.0%} of its processors."]
         given = [t.measurement.provenance.cores for t in self.trials.trials if t.missing_cores]
         if given:

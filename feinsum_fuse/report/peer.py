@@ -7,22 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 from ..cascades.cascade import Cascade
 from ..cascades.maps import primitive
 from ..cascades.reference.boxes import Box
-from ..cascades.reference.contraction import contracted
+from ..cascades.reference.contraction import NumpyArray, contracted
 from ..cascades.reference.evaluation import evaluated
 from ..cascades.terms import Einsum
 from ..formats.affine import Affine
 from ..formats.language.reductions import REDUCTIONS
 from ..formats.workload import operand_name
 
-Array = NDArray[Any]
-Step = Callable[[dict[str, Array]], Array]
+PeerStep = Callable[[dict[str, NumpyArray]], NumpyArray]
 
 _LARGEST_BOX = 2**26
 """Points of an Einsum that NumPy may hold as one array."""
@@ -35,10 +33,10 @@ class NumpyPeer:
     then the cascade's reference in float64 is what runs. The arrays of a call are kept out of the cascade's own memory.
     """
 
-    def __init__(self, cascade: Cascade, inputs: Mapping[str, Array]) -> None:
+    def __init__(self, cascade: Cascade, inputs: Mapping[str, NumpyArray]) -> None:
         self.cascade = cascade
         self.inputs = dict(inputs)
-        self.steps: list[tuple[str, Step]] = []
+        self.steps: list[tuple[str, PeerStep]] = []
         self.note = ""
         for einsum in cascade.einsums:
             step = _step(cascade, einsum)
@@ -47,7 +45,7 @@ class NumpyPeer:
                 break
             self.steps.append((einsum.output.tensor, step))
 
-    def __call__(self) -> dict[str, Array]:
+    def __call__(self) -> dict[str, NumpyArray]:
         """The outputs."""
         if self.note:
             return self.cascade.reference(**self.inputs)
@@ -57,7 +55,7 @@ class NumpyPeer:
         return {tensor: arrays[tensor] for tensor in self.cascade.outputs}
 
 
-def _step(cascade: Cascade, einsum: Einsum) -> Step | None:
+def _step(cascade: Cascade, einsum: Einsum) -> PeerStep | None:
     """One Einsum as a function of all arrays; ``None`` if there is no plain form."""
     sizes = {v: size for v, size in einsum.sizes.items() if isinstance(size, int)}
     box = Box({v: (0, size) for v, size in sizes.items()})
@@ -95,11 +93,11 @@ def scaled_product(expression: Expression, count: int) -> float | None:
     return scale if sorted(found) == sorted(operand_name(k) for k in range(count)) else None
 
 
-def _contraction(einsum: Einsum, box: Box, dtype: np.dtype[Any], scale: float) -> Step:
+def _contraction(einsum: Einsum, box: Box, dtype: np.dtype[Any], scale: float) -> PeerStep:
     parts = [(access, box.only(access.variables)) for access in einsum.operands]
     order = tuple(index.bare or "" for index in einsum.output.indices)
 
-    def step(arrays: dict[str, Array]) -> Array:
+    def step(arrays: dict[str, NumpyArray]) -> NumpyArray:
         views = [(part.view(access, arrays[access.tensor]), part.variables) for access, part in parts]
         result = contracted(views, order).astype(dtype, copy=False)
         if scale != 1:
@@ -109,14 +107,14 @@ def _contraction(einsum: Einsum, box: Box, dtype: np.dtype[Any], scale: float) -
     return step
 
 
-def _elementwise(einsum: Einsum, box: Box, dtype: np.dtype[Any]) -> Step:
+def _elementwise(einsum: Einsum, box: Box, dtype: np.dtype[Any]) -> PeerStep:
     expression = primitive(einsum.map)
     points = {v: box.values(Affine.variable(v)) for v in box.variables}
     reduced = tuple(axis for axis, v in enumerate(box.variables) if v not in einsum.output_variables)
     kept = [v for v in box.variables if v in einsum.output_variables]
     order = [kept.index(index.bare or "") for index in einsum.output.indices]
 
-    def step(arrays: dict[str, Array]) -> Array:
+    def step(arrays: dict[str, NumpyArray]) -> NumpyArray:
         values = {operand_name(k): box.view(access, arrays[access.tensor]) for k, access in enumerate(einsum.operands)}
         value = np.broadcast_to(evaluated(expression, {**points, **values}), box.shape)
         total = REDUCTIONS[einsum.reduce].ufunc.reduce(value, axis=reduced) if reduced else value

@@ -10,7 +10,7 @@ from ..model.floor import Bounds
 from ..model.prediction import Prediction
 from ..presentation import table
 
-Value = int | float | str | bool
+VariableValue = int | float | str | bool
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class SweptPoint:
     """One mapping at one combination of values; times in seconds, energy in joules, all instances together."""
 
     label: str
-    values: Mapping[str, Value]
+    values: Mapping[str, VariableValue]
     latency: float
     energy: float
     floor: float
@@ -28,7 +28,7 @@ class SweptPoint:
     """Einsum -> the component that bounds it."""
 
     @classmethod
-    def of(cls, label: str, values: Mapping[str, Value], found: Prediction, floor: Bounds) -> SweptPoint:
+    def of(cls, label: str, values: Mapping[str, VariableValue], found: Prediction, floor: Bounds) -> SweptPoint:
         """What was predicted."""
         slow = {str(einsum): str(component) for einsum, component in found.bottleneck.items()}
         return cls(label, values, found.latency, found.energy, floor.latency, floor.bottleneck, slow)

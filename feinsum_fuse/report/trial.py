@@ -27,7 +27,7 @@ from ..device.checking.array_traffic import intermediate_bytes
 from ..device.checking.example import example
 from ..device.checking.room import check_room
 from ..device.timing.harness import HostFunction, measure_together
-from ..device.timing.measurement import BUSY, LEAST_CORES, Measurement, fewer_cores, time_text
+from ..device.timing.measurement import BUSY_SHARE, LEAST_CORES, Measurement, fewer_cores, time_text
 from ..device.timing.outcome import Outcome
 from ..errors import CascadeError, Error, LoweringError, ModelError
 from ..formats.spec import Spec
@@ -359,7 +359,7 @@ def remarks(trials: Trials) -> list[str]:
         if trial.beaten_floor:
             lines += ["", f"{trial.label}: {trial.beaten_floor}"]
     others = max((trial.measurement.interference or 0.0 for trial in trials.trials), default=0.0)
-    if others > BUSY:
+    if others > BUSY_SHARE:
         lines += ["", f"This machine was busy: other processes had {others:.0%} of its processors."]
     lines += [line for trial in trials.trials for line in ("", f"{trial.label}: {trial.missing_cores}") if trial.missing_cores]
     if trials.peer.note:

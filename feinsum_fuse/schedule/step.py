@@ -133,19 +133,19 @@ def _holds(hint: object) -> Callable[[object], bool]:
     return lambda value: isinstance(value, kind)  # type: ignore[arg-type]
 
 
-Change = Callable[[Any, NewNames], object]
+FieldChange = Callable[[Any, NewNames], object]
 """From a field's value to its value on other names."""
 
 
 @cache
-def renaming(kind: type[Step]) -> dict[str, Change]:
+def renaming(kind: type[Step]) -> dict[str, FieldChange]:
     """Field -> how it is renamed, for those that hold names; ``TypeError`` for a field whose type does not say what it names."""
     hints = get_type_hints(kind, include_extras=True)
     changes = {field.name: _change(hints[field.name], f"{kind.__name__}.{field.name}") for field in dataclasses.fields(kind)}
     return {name: change for name, change in changes.items() if change is not None}
 
 
-def _change(hint: object, where: str) -> Change | None:
+def _change(hint: object, where: str) -> FieldChange | None:
     parts = get_args(hint)
     if get_origin(hint) is Annotated and parts[0] is str:
         match next((part for part in parts if isinstance(part, Named)), None):

@@ -16,8 +16,8 @@ from ..cascades.reading.reader import cascade
 from ..errors import SearchError
 from ..formats.language.expressions import nearest
 
-DTYPES = ("float64", "float32")
-ORDERS = (1, 2, 3, 4)
+STANDARD_DTYPES = ("float64", "float32")
+ELEMENT_ORDERS = (1, 2, 3, 4)
 """Of polynomials on an element."""
 DIMENSIONS = 3
 VALUES = 1 << 20
@@ -42,7 +42,7 @@ class StandardWorkload:
 def workloads() -> tuple[StandardWorkload, ...]:
     """All of them, the operators first."""
     known = (*_operators(), *_algebra())
-    return tuple(StandardWorkload(f"{name} {dtype}", einsums, sizes, dtype) for dtype in DTYPES for name, einsums, sizes in known)
+    return tuple(StandardWorkload(f"{name} {dtype}", einsums, sizes, dtype) for dtype in STANDARD_DTYPES for name, einsums, sizes in known)
 
 
 def chosen(patterns: tuple[str, ...]) -> tuple[StandardWorkload, ...]:
@@ -63,7 +63,7 @@ def _fits(one: StandardWorkload, pattern: str) -> bool:
 
 
 def _operators() -> Iterator[tuple[str, tuple[str, ...], dict[str, int]]]:
-    for order in ORDERS:
+    for order in ELEMENT_ORDERS:
         nodes, on_face = comb(order + DIMENSIONS, DIMENSIONS), comb(order + DIMENSIONS - 1, DIMENSIONS - 1)
         volume = {"X": DIMENSIONS, "R": DIMENSIONS, "E": VALUES // nodes, "I": nodes, "J": nodes}
         plain = {name: volume[name] for name in ("E", "I", "J")}
@@ -77,9 +77,7 @@ def _operators() -> Iterator[tuple[str, tuple[str, ...], dict[str, int]]]:
 
 def _curl() -> tuple[str, ...]:
     """Its three components, each of two derivatives."""
-    return tuple(
-        f"Z{a}[e,i] = D[r,i,j] * (J{b}[r,e]*u{c}[e,j] - J{c}[r,e]*u{b}[e,j])" for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1))
-    )
+    return tuple(f"Z{a}[e,i] = D[r,i,j] * (J{b}[r,e]*u{c}[e,j] - J{c}[r,e]*u{b}[e,j])" for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)))
 
 
 def _algebra() -> Iterator[tuple[str, tuple[str, ...], dict[str, int]]]:

@@ -29,13 +29,13 @@ REPEATS = 7
 """Samples of each kernel: what is measured here is whether it is right."""
 PROCESSES = 4
 """That verify trees at the same time, at most; each has a process that runs its kernel."""
-LONGEST = 30.0
+LONGEST_KERNEL_S = 30.0
 """Seconds after which a kernel counts as hanging; less where the step has less."""
 ARCHITECTURE = "gpu.yaml"
 """What the examples' mappings are bound to on a device whose lanes are work-items."""
 SMALLER: tuple[dict[str, int], ...] = ({}, *({"ROWS": rows, "FT": 2 * rows, "PT": rows} for rows in (64, 32, 16, 8, 4)))
 """What the examples' mappings are told of their tiles, until these fit the local memory."""
-LANES = (64, 32, 16, 8, 4)
+GROUP_ITEMS = (64, 32, 16, 8, 4)
 """Work-items of a group, of which the most are taken with which a mapping has tiles that fit."""
 
 
@@ -95,7 +95,7 @@ def _examples(session: SurveySession) -> Iterator[tuple[str, list[Attempt]]]:
 
 def tilings(device: Target) -> Iterator[dict[str, int]]:
     """Template variables of the examples' mappings for a device, in the order in which they are tried."""
-    for lanes in LANES if device.lanes_are_items else ():
+    for lanes in GROUP_ITEMS if device.lanes_are_items else ():
         yield from ({"LANES": lanes, **tiles} for tiles in SMALLER)
     yield from SMALLER
 
@@ -145,7 +145,7 @@ def _built(session: SurveySession, label: str, spec: Spec, *, failures_only: boo
     mapped, schedule = lowered(spec, session.device)
     subject, info = Subject(cascade(mapped), schedule, mapped), DeviceInfo.of(session.device)
     try:
-        program = build(subject.cascade, schedule, session.device, spec=mapped, timeout_s=max(1.0, min(LONGEST, session.left)))
+        program = build(subject.cascade, schedule, session.device, spec=mapped, timeout_s=max(1.0, min(LONGEST_KERNEL_S, session.left)))
     except KernelError as error:
         origin = Provenance.now(info, error.executable.source_hash, error.executable.options)
         failed = Measurement(error.outcome, error.stage, error.reason, origin, label=label, subject=subject)

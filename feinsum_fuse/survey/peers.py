@@ -15,16 +15,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..cascades.reading.reader import cascade
-from ..device.catalogue import KINDS
+from ..device.catalogue import DEVICE_KINDS
 from ..device.program.building import build, lowered
 from ..device.program.program import Program
 from ..device.timing.harness import HostFunction, measure_together
 from ..formats.reading.load import load
-from .kernels import LONGEST
+from .kernels import LONGEST_KERNEL_S
 from .session import SurveySession, figures
 from .tuning import workloads
 
-Arrays = Mapping[str, Any]
+PeerArrays = Mapping[str, Any]
 CLOSE = 1e-3
 """The relative error up to which a peer computes the same, in float32."""
 
@@ -46,11 +46,11 @@ class Library(Protocol):
         """The result in the host's memory."""
         ...
 
-    def prepared(self, function: Callable[[Any, Arrays], Any]) -> Callable[[Arrays], Any]:
+    def prepared(self, function: Callable[[Any, PeerArrays], Any]) -> Callable[[PeerArrays], Any]:
         """What is called again and again."""
         ...
 
-    def attention(self, arrays: Arrays) -> Any:
+    def attention(self, arrays: PeerArrays) -> Any:
         """The library's own attention of Q, K and V, scaled by 1/8."""
         ...
 
@@ -85,11 +85,11 @@ class Torch:
         """The result in the host's memory."""
         return np.asarray(result.cpu().numpy())
 
-    def prepared(self, function: Callable[[Any, Arrays], Any]) -> Callable[[Arrays], Any]:
+    def prepared(self, function: Callable[[Any, PeerArrays], Any]) -> Callable[[PeerArrays], Any]:
         """The function as it is: its calls are the library's kernels."""
         return lambda arrays: function(self, arrays)
 
-    def attention(self, arrays: Arrays) -> Any:
+    def attention(self, arrays: PeerArrays) -> Any:
         """PyTorch's fused attention."""
         return self.functions.nn.functional.scaled_dot_product_attention(arrays["Q"], arrays["K"], arrays["V"], scale=0.125)
 
@@ -119,26 +119,26 @@ class Jax:
         """The result in the host's memory."""
         return np.asarray(result)
 
-    def prepared(self, function: Callable[[Any, Arrays], Any]) -> Callable[[Arrays], Any]:
+    def prepared(self, function: Callable[[Any, PeerArrays], Any]) -> Callable[[PeerArrays], Any]:
         """The function compiled as a whole."""
-        compiled: Callable[[Arrays], Any] = self.jax.jit(lambda arrays: function(self, arrays))
+        compiled: Callable[[PeerArrays], Any] = self.jax.jit(lambda arrays: function(self, arrays))
         return compiled
 
-    def attention(self, arrays: Arrays) -> Any:
+    def attention(self, arrays: PeerArrays) -> Any:
         """Attention as XLA fuses it."""
         np_ = self.functions
         weights = self.jax.nn.softmax(0.125 * np_.einsum("hme,hpe->hmp", arrays["Q"], arrays["K"]), axis=-1)
         return np_.einsum("hmp,hpf->hmf", weights, arrays["V"])
 
 
-def _softmax(lib: Library, arrays: Arrays) -> Any:
+def _softmax(lib: Library, arrays: PeerArrays) -> Any:
     np_ = lib.functions
     if lib.name == "torch":
         return np_.softmax(arrays["X"], -1)
     return lib.jax.nn.softmax(arrays["X"], axis=-1)  # type: ignore[attr-defined]
 
 
-FUNCTIONS: dict[str, Callable[[Library, Arrays], Any]] = {
+PEER_FUNCTIONS: dict[str, Callable[[Library, PeerArrays], Any]] = {
     "product": lambda lib, a: lib.functions.matmul(a["A"], a["B"]),
     "three_products": lambda lib, a: lib.functions.matmul(lib.functions.matmul(lib.functions.matmul(a["X"], a["A"]), a["B"]), a["C"]),
     "attention": lambda lib, a: lib.attention(a),
@@ -165,7 +165,7 @@ def peers(session: SurveySession) -> None:
 
     None is begun that would not end in time if it took as long as the longest before it.
     """
-    kind = next((name for name, bit in KINDS.items() if session.device.type & bit), "gpu")
+    kind = next((name for name, bit in DEVICE_KINDS.items() if session.device.type & bit), "gpu")
     found: list[Library] = []
     for one in libraries(kind):
         if isinstance(one, str):
@@ -176,7 +176,7 @@ def peers(session: SurveySession) -> None:
     done = session.journal.done(session.step)
     longest = 0.0
     for label, spec in workloads(session) if found else ():
-        if label not in FUNCTIONS or label in done:
+        if label not in PEER_FUNCTIONS or label in done:
             continue
         if session.left <= longest:
             session.write(outcome="left out", message=f"{label}: no time was left")
@@ -198,16 +198,16 @@ def _compare(session: SurveySession, label: str, program: Program, found: list[L
     expected = program.example.expected[output]
     errors = {}
     for lib in found:
-        function, arrays = lib.prepared(FUNCTIONS[label]), {name: lib.put(array) for name, array in program.example.inputs.items()}
+        function, arrays = lib.prepared(PEER_FUNCTIONS[label]), {name: lib.put(array) for name, array in program.example.inputs.items()}
 
-        def run(lib: Library = lib, function: Callable[[Arrays], Any] = function, arrays: Arrays = arrays) -> Any:
+        def run(lib: Library = lib, function: Callable[[PeerArrays], Any] = function, arrays: PeerArrays = arrays) -> Any:
             result = function(arrays)
             lib.finish(result)
             return result
 
         errors[lib.name] = float(np.max(np.abs(lib.get(run()) - expected)) / np.max(np.abs(expected)))
         items.append(HostFunction(lib.name, run))
-    ours, *theirs = measure_together(items, device=program.device, timeout_s=max(1.0, min(LONGEST, session.left)))
+    ours, *theirs = measure_together(items, device=program.device, timeout_s=max(1.0, min(LONGEST_KERNEL_S, session.left)))
     for lib, one in zip(found, theirs, strict=True):
         same = errors[lib.name] <= CLOSE
         ratio = one.median / ours.median if ours.samples_ns else None

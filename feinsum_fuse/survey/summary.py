@@ -12,7 +12,7 @@ from .journal import SurveyJournal
 
 _RATES = ("multiply_adds_float32", "multiply_adds_float64", "launch_seconds", "group_seconds", "multiply_add_latency_seconds")
 _LONGEST_MESSAGE = 160
-Line = Mapping[str, object]
+SurveyLine = Mapping[str, object]
 
 
 def summary(journal: SurveyJournal) -> str:
@@ -57,7 +57,7 @@ def _kernels(journal: SurveyJournal) -> str:
     return "\n\n".join(filter(None, (text, f"random trees with work-items: {trees}" if trees else "")))
 
 
-def _kernel(step: str, line: Line) -> list[str]:
+def _kernel(step: str, line: SurveyLine) -> list[str]:
     error = line.get("error")
     shown = f"{error:.1e}" if isinstance(error, float) else ""
     return [f"{step}: {line.get('label')}", str(line.get("outcome")), _time(line, "median_s"), shown]
@@ -72,7 +72,7 @@ def _tuned(journal: SurveyJournal) -> str:
     return table(["tuned", "outcome", "best", "default", "floor", "candidates"], rows, numbers=0) if rows else ""
 
 
-def _more(line: Line) -> list[str]:
+def _more(line: SurveyLine) -> list[str]:
     return [_time(line, "default_median_s"), _time(line, "floor_s")]
 
 
@@ -112,11 +112,11 @@ def _failures(journal: SurveyJournal) -> Iterator[str]:
                 yield f"{step} {line.get('name', line.get('label'))}: {line['outcome']}: {text}"
 
 
-def _number(line: Line, name: str) -> float:
+def _number(line: SurveyLine, name: str) -> float:
     value = line.get(name)
     return float(value) if isinstance(value, int | float) else float("nan")
 
 
-def _time(line: Line, name: str) -> str:
+def _time(line: SurveyLine, name: str) -> str:
     value = line.get(name)
     return time_text(value) if isinstance(value, float) else ""

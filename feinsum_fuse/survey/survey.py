@@ -100,7 +100,7 @@ def close(journal: SurveyJournal, archive: Path) -> None:
                     tar.add(path, os.path.join(folder.name, path.relative_to(folder)))
 
 
-SECONDS = 540.0
+SURVEY_SECONDS = 540.0
 """Of a whole survey."""
 CLOSING_PART = 0.03
 """Of that is kept for the summary and the archive."""

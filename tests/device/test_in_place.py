@@ -17,7 +17,7 @@ from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.catalogue import devices, find_device, target
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.program.runner import Runner
-from feinsum_fuse.device.runtime.host_memory import ALIKE, LARGE, SMALL, ResultMemory, put_on_large_pages
+from feinsum_fuse.device.runtime.host_memory import ALIKE, LARGE_BYTES, SMALL, ResultMemory, put_on_large_pages
 from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.device.runtime.loaded import queue_of
 from feinsum_fuse.device.timing.outcome import Outcome
@@ -149,7 +149,7 @@ def asks_for_large_pages(address: int) -> bool:
 @pytest.fixture(scope="module")
 def large_pages() -> None:
     """Skips where the system has no large pages on request."""
-    pages = mmap.mmap(-1, 8 * LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages = mmap.mmap(-1, 8 * LARGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     address = np.frombuffer(pages, np.uint8).ctypes.data
     try:
         before = asks_for_large_pages(address)
@@ -161,7 +161,7 @@ def large_pages() -> None:
 
 
 def test_large_results_lie_on_large_pages(large_pages: None) -> None:
-    assert asks_for_large_pages(empty(ResultMemory(), 8 * LARGE).ctypes.data + 4 * LARGE)
+    assert asks_for_large_pages(empty(ResultMemory(), 8 * LARGE_BYTES).ctypes.data + 4 * LARGE_BYTES)
 
 
 @every_device
@@ -169,11 +169,11 @@ def test_large_buffers_lie_on_large_pages(device: cl.Device, large_pages: None) 
     if not target(device).shares_host_memory:
         pytest.skip("the device has memory of its own")
     queue = queue_of(device)
-    buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8 * LARGE)
+    buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8 * LARGE_BYTES)
     put_on_large_pages(queue, buffer)
-    where, _ = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.READ, 0, (8 * LARGE,), np.uint8)
+    where, _ = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.READ, 0, (8 * LARGE_BYTES,), np.uint8)
     try:
-        assert asks_for_large_pages(where.ctypes.data + 4 * LARGE)
+        assert asks_for_large_pages(where.ctypes.data + 4 * LARGE_BYTES)
     finally:
         where.base.release(queue)
 
@@ -285,18 +285,18 @@ def empty(memory: ResultMemory, size: int) -> np.ndarray:
 
 def test_memory_of_results_is_used_again_when_nobody_holds_it() -> None:
     memory = ResultMemory()
-    first = empty(memory, LARGE)
+    first = empty(memory, LARGE_BYTES)
     part = first[5:]
     where = address(first)
     del first
     gc.collect()
-    assert address(empty(memory, LARGE)) != where
+    assert address(empty(memory, LARGE_BYTES)) != where
     part[:] = 7
     del part
     gc.collect()
-    again = empty(memory, LARGE)
+    again = empty(memory, LARGE_BYTES)
     assert address(again) == where
-    assert not np.shares_memory(again, empty(memory, LARGE))
+    assert not np.shares_memory(again, empty(memory, LARGE_BYTES))
 
 
 def test_little_memory_is_kept() -> None:

@@ -16,7 +16,7 @@ from feinsum_fuse.device.checking.example import Example
 from feinsum_fuse.device.runtime.loaded import Loaded, queue_of
 from feinsum_fuse.device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError
 from feinsum_fuse.device.timing.outcome import Outcome
-from feinsum_fuse.device.timing.resident import Resident, Shared
+from feinsum_fuse.device.timing.resident import Resident, SharedBuffers
 
 from .programs import program
 
@@ -95,7 +95,7 @@ def test_programs_share_their_arrays_as_long_as_one_of_them_is_held(processes: M
 def test_a_resident_takes_the_buffers_of_another() -> None:
     device = find_device("pocl")
     queue = queue_of(device)
-    shared: Shared = {}
+    shared: SharedBuffers = {}
     first, second = (Resident(Loaded(GOOD, queue.context), queue, {"A": A}, shared) for _ in range(2))
     own = Resident(Loaded(GOOD, queue.context), queue, {"A": A})
     assert len(shared) == 2 and all(first.values[name] is second.values[name] for name in "AC")

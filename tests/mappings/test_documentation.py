@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 
-from feinsum_fuse.mappings.family import KINDS
+from feinsum_fuse.mappings.family import CHOICE_KINDS
 from tests.conftest import ROOT
 
 PAGE = ROOT / "doc" / "mappings.rst"
@@ -18,6 +18,6 @@ def test_the_page_shows_what_happens() -> None:
 
 def test_every_kind_of_decision_is_on_the_page() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("``")]
-    assert [line.split("``")[1] for line in rows if line.split("``")[1] in KINDS] == list(KINDS)
-    for line in rows[: len(KINDS)]:
-        assert " ".join(line.split()) == f"``{line.split('``')[1]}`` {KINDS[line.split('``')[1]]}"
+    assert [line.split("``")[1] for line in rows if line.split("``")[1] in CHOICE_KINDS] == list(CHOICE_KINDS)
+    for line in rows[: len(CHOICE_KINDS)]:
+        assert " ".join(line.split()) == f"``{line.split('``')[1]}`` {CHOICE_KINDS[line.split('``')[1]]}"

@@ -16,11 +16,11 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.choices import Drawn, Given, Noted, sweep
 from feinsum_fuse.mappings.components import fitted
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
-from feinsum_fuse.mappings.family import KINDS, Family
+from feinsum_fuse.mappings.family import CHOICE_KINDS, Family
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, DeviceLimits
-from tests.generators.workloads import KINDS as WORKLOADS
+from tests.generators.workloads import CHOICE_KINDS as WORKLOADS
 
 WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
 """Vectors of 64 bytes, as in AVX-512."""
@@ -48,7 +48,7 @@ def test_decisions_have_names_and_known_kinds(kind: object) -> None:
         mapping = found.mapping(noted)
         names = [choice.name for choice in noted.choices]
         assert len(names) == len(set(names))
-        assert {choice.kind for choice in noted.choices} <= set(KINDS)
+        assert {choice.kind for choice in noted.choices} <= set(CHOICE_KINDS)
         assert found.mapping(Given(noted.taken)) == mapping
 
 
@@ -62,7 +62,7 @@ def test_every_kind_is_met() -> None:
     items = Family(default_space(few, target=ANY_GPU), ANY_GPU)
     families = (Family(lanes), Family(none), Family(turned), family(), family(GATED), items)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
-    assert {choice.kind for choice in drawn} == set(KINDS)
+    assert {choice.kind for choice in drawn} == set(CHOICE_KINDS)
 
 
 def test_a_sweep_of_widths_and_tiles() -> None:

@@ -15,7 +15,7 @@ from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, ShareLoop
 from feinsum_fuse.schedule.steps.tile_steps import ComputeAt
 from feinsum_fuse.schedule.tree.blocks import Block, BlockIterator, BlockLoop, blocks, check_flow
-from feinsum_fuse.schedule.tree.nest import For, Node, rebuilt
+from feinsum_fuse.schedule.tree.nest import For, NestItem, rebuilt
 
 from .scripts import SCRIPTS, Script, Sizes, chain, ref, refs
 
@@ -67,7 +67,7 @@ def test_a_read_that_no_write_covers_is_refused() -> None:
     cascade = chain((6, 5, 4, 3))
     nest = Schedule((Explicate(),)).nest(cascade.kernel())
 
-    def shorter(node: Node) -> tuple[Node, ...]:
+    def shorter(node: NestItem) -> tuple[NestItem, ...]:
         return (dataclasses.replace(node, extent=5),) if isinstance(node, For) and node.name == "m_T" else (node,)
 
     check_flow(nest)

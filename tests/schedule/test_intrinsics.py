@@ -13,7 +13,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.errors import ScheduleError
 from feinsum_fuse.schedule.errors import BindingConflictError, IntrinsicError, NestOrderError
 from feinsum_fuse.schedule.intrinsics import product_text
-from feinsum_fuse.schedule.intrinsics.intrinsic import BYTES, INTRINSICS
+from feinsum_fuse.schedule.intrinsics.intrinsic import BYTE_TYPES, INTRINSICS
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.block_steps import Blockize, Tensorize
@@ -33,7 +33,7 @@ TEXT = "Z[m,n] = A[m,k] * B[k,n]"
 def cascade_of(sizes: Sizes, left: str, right: str, text: str = TEXT) -> Cascade:
     """A product of these types; of bytes to whole numbers of 32 bits."""
     m, n, k = sizes
-    result = "int32" if left in BYTES else left
+    result = "int32" if left in BYTE_TYPES else left
     return ff.cascade([text], sizes={"M": m, "N": n, "K": k}, dtypes={"A": left, "B": right, "Z": result})
 
 
@@ -53,7 +53,7 @@ def extremes(cascade: Cascade, seed: int = 0) -> dict[str, np.ndarray]:
     found = {}
     for tensor in cascade.inputs:
         dtype = np.dtype(cascade.tensors[tensor].dtype)
-        low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if str(dtype) in BYTES else (-3, 3)
+        low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if str(dtype) in BYTE_TYPES else (-3, 3)
         drawn = generator.integers(low, high + 1, cascade.fixed_shape(tensor))
         at_ends = generator.integers(0, 3, drawn.shape)
         found[tensor] = np.choose(at_ends, [drawn, np.full_like(drawn, low), np.full_like(drawn, high)]).astype(dtype)
@@ -61,7 +61,7 @@ def extremes(cascade: Cascade, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("copied", [False, True])
-@pytest.mark.parametrize(("left", "right"), list(itertools.product(BYTES, BYTES)))
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(BYTE_TYPES, BYTE_TYPES)))
 def test_dot_products_are_exact(left: str, right: str, copied: bool) -> None:
     """At sizes that no tile and no four divides: products of -128 and 255 by all else, and sums of them."""
     sizes = (7, 21, 13)
@@ -80,7 +80,7 @@ DOT4(dot_4x8packed_us_int, int, uchar, char) DOT4(dot_4x8packed_uu_uint, uint, u
 """What ``cl_khr_integer_dot_product`` says of its functions, for a compiler that lacks them."""
 
 
-@pytest.mark.parametrize(("left", "right"), list(itertools.product(BYTES, BYTES)))
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(BYTE_TYPES, BYTE_TYPES)))
 def test_dot_products_by_the_extension(left: str, right: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler without builtins that has the extension calls its functions, of the operands' signs."""
     monkeypatch.setattr(product_text, "_VNNI", {})

@@ -29,7 +29,7 @@ from ...schedule.schedule import Schedule
 MOST_SYMMETRIES = 100
 """How many symmetries are looked through one by one, for the least schedule or the nearest sizes."""
 
-Layout = Mapping[str, tuple[int, ...]]
+TensorStrides = Mapping[str, tuple[int, ...]]
 """Tensor -> strides in elements; tensors that are missing, and empty tuples, are row-major."""
 
 
@@ -109,7 +109,7 @@ class Identity:
         return dataclasses.replace(self, shape=shape, labels=labels, parameters=own, renaming=self.renaming.then(symmetry))
 
 
-def identify(cascade: Cascade, layout: Layout | None = None) -> Identity:
+def identify(cascade: Cascade, layout: TensorStrides | None = None) -> Identity:
     """The identity of a cascade whose tensors lie in memory as ``layout`` says."""
     return _identify(cascade, constantdict({tensor: tuple(strides) for tensor, strides in (layout or {}).items() if strides}))
 

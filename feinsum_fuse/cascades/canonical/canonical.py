@@ -27,7 +27,7 @@ from ..maps import is_fractional, primitive, product_of
 from ..sequence import AnyCascade, EinsumSequence
 from ..terms import Access, Einsum, Size, SizeParam, Tensor
 from .coloured_graph import ColouredGraph, Permutation
-from .normal_map import Node, normal_map
+from .normal_map import MapNode, normal_map
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _CascadeGraph(Generic[AnyCascade]):
         self.einsums: dict[str, int] = {}
         self.variables: dict[tuple[str, str], int] = {}
         self.operands: dict[tuple[str, int], int] = {}
-        self.maps: dict[str, Node | None] = {}
+        self.maps: dict[str, MapNode | None] = {}
         self.nodes: dict[tuple[str, tuple[int, ...]], int] = {}
         self.texts: dict[str, str] = {}
         """Canonical Einsum -> its map written out."""
@@ -191,7 +191,7 @@ class _CascadeGraph(Generic[AnyCascade]):
         for name, factor in index.terms:
             self.graph.edge(vertex, self.variables[einsum.name, name], f"{label} * {factor}")
 
-    def node(self, einsum: Einsum, node: Node, path: tuple[int, ...]) -> int:
+    def node(self, einsum: Einsum, node: MapNode, path: tuple[int, ...]) -> int:
         """The vertex of a map's node: an operand's access or a variable's vertex for leaves that name one."""
         if node.name is not None:
             if (einsum.name, node.name) in self.variables:
@@ -299,16 +299,16 @@ class _CascadeGraph(Generic[AnyCascade]):
             self.texts[einsum.name] = ""
             return product_of(len(einsum.operands))
 
-        def rank_of(node: Node, path: tuple[int, ...]) -> int:
+        def rank_of(node: MapNode, path: tuple[int, ...]) -> int:
             if node.name is None:
                 return rank[self.nodes[einsum.name, path]]
             if (einsum.name, node.name) in self.variables:
                 return rank[self.variables[einsum.name, node.name]]
             return rank[self.operands[einsum.name, int(node.name.removeprefix("%"))]]
 
-        def rebuilt(node: Node, path: tuple[int, ...]) -> Node:
+        def rebuilt(node: MapNode, path: tuple[int, ...]) -> MapNode:
             if node.name is not None:
-                return Node("name", name=names[node.name])
+                return MapNode("name", name=names[node.name])
             places = [((*path, position), child) for position, child in enumerate(node.children)]
             if node.commutes:
                 places.sort(key=lambda place: rank_of(place[1], place[0]))

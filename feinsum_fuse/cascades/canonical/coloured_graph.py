@@ -16,7 +16,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+Colours = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 Permutation = dict[int, int]
 """Vertex -> vertex, for those that move."""
@@ -75,15 +75,15 @@ class Labelling:
 class _Part:
     """A subgraph: its edges (sorted by source, a loop at every vertex) between positions in ``names``."""
 
-    sources: Integers
-    targets: Integers
+    sources: Colours
+    targets: Colours
     labels: Hashes
-    names: Integers
+    names: Colours
 
-    def starts(self) -> Integers:
+    def starts(self) -> Colours:
         return np.searchsorted(self.sources, np.arange(len(self.names)))
 
-    def restricted(self, chosen: Integers) -> _Part:
+    def restricted(self, chosen: Colours) -> _Part:
         """The subgraph of some positions, given in ascending order."""
         new = np.full(len(self.names), -1, dtype=np.int64)
         new[chosen] = np.arange(len(chosen))
@@ -118,7 +118,7 @@ def _refined(part: _Part, colours: Hashes) -> Hashes:
         cells = split
 
 
-def _components(part: _Part, alone: NDArray[np.bool_]) -> list[Integers]:
+def _components(part: _Part, alone: NDArray[np.bool_]) -> list[Colours]:
     """The connected components of what is not alone, as ascending positions."""
     kept = ~(alone[part.sources] | alone[part.targets])
     rest = np.flatnonzero(~alone)
@@ -171,7 +171,7 @@ def _labelled(part: _Part, colours: Hashes, exhaustive: bool = True) -> _Found:
     return found
 
 
-def _searched(part: _Part, colours: Hashes, cell_sizes: Integers, exhaustive: bool) -> _Found:
+def _searched(part: _Part, colours: Hashes, cell_sizes: Colours, exhaustive: bool) -> _Found:
     """Label a connected part in which no vertex is alone: give each vertex of the smallest cell its own colour; the least result counts.
 
     Before a vertex is searched, one way down from it is compared with one way down from the first: if they end alike, an automorphism

@@ -18,11 +18,11 @@ from ..maps import primitive
 
 
 @dataclass(frozen=True)
-class Node:
+class MapNode:
     """An operation on nodes, or a leaf: a ``number`` or the ``name`` of an operand or rank variable."""
 
     operation: str
-    children: tuple[Node, ...] = ()
+    children: tuple[MapNode, ...] = ()
     number: float | None = None
     name: str | None = None
 
@@ -92,15 +92,15 @@ _LONGEST_PRODUCT = 1024
 """Operations and operands of a power that is taken for a product: nested powers would grow without limit."""
 
 
-def _number(value: float) -> Node:
+def _number(value: float) -> MapNode:
     """A leaf. 2 and 2.0 are the same; an integer of 64 bits that is no float stays one."""
     try:
         rounded = float(value)
     except OverflowError:
         raise CascadeError("a number in a map is too large", hint="Write it as a float.") from None
     if isinstance(value, float) or int(value) == rounded or abs(value) >= _LARGEST:
-        return Node("number", number=rounded)
-    return Node("number", number=int(value))
+        return MapNode("number", number=rounded)
+    return MapNode("number", number=int(value))
 
 
 def _combined(numbers: list[float], exact: Callable[[list[int]], int], rounded: Callable[[list[float]], float]) -> float:
@@ -127,92 +127,92 @@ class _Normal(Mapper):  # type: ignore[misc]
     def __init__(self, of_integers: bool) -> None:
         self.of_integers = of_integers
 
-    def map_constant(self, expr: float) -> Node:
+    def map_constant(self, expr: float) -> MapNode:
         return _number(expr)
 
-    def map_variable(self, expr: p.Variable) -> Node:
-        return _number(math.inf) if expr.name == "inf" else Node("name", name=expr.name)
+    def map_variable(self, expr: p.Variable) -> MapNode:
+        return _number(math.inf) if expr.name == "inf" else MapNode("name", name=expr.name)
 
-    def gathered(self, operation: str, arguments: Iterable[Expression]) -> list[Node]:
+    def gathered(self, operation: str, arguments: Iterable[Expression]) -> list[MapNode]:
         """The arguments of an associative operation, those of the same operation inside it taken out."""
-        children: list[Node] = []
+        children: list[MapNode] = []
         for argument in arguments:
             child = self.rec(argument)
             children += child.children if child.operation == operation else (child,)
         return children
 
-    def folded(self, operation: str, arguments: Iterable[Expression], neutral: float, fold: Callable[[list[float]], float]) -> Node:
+    def folded(self, operation: str, arguments: Iterable[Expression], neutral: float, fold: Callable[[list[float]], float]) -> MapNode:
         """A sum or product with its numbers combined; the neutral one is left out."""
         children = self.gathered(operation, arguments)
         number = fold(sorted(child.number for child in children if child.number is not None))
         rest = [child for child in children if child.number is None]
         if number != neutral or not rest:
             rest.append(_number(number))
-        return rest[0] if len(rest) == 1 else Node(operation, tuple(rest))
+        return rest[0] if len(rest) == 1 else MapNode(operation, tuple(rest))
 
-    def map_sum(self, expr: p.Sum) -> Node:
+    def map_sum(self, expr: p.Sum) -> MapNode:
         return self.folded("sum", expr.children, 0.0, _sum)
 
-    def map_product(self, expr: p.Product) -> Node:
+    def map_product(self, expr: p.Product) -> MapNode:
         return self.folded("product", expr.children, 1.0, _product)
 
-    def map_quotient(self, expr: p.Quotient) -> Node:
-        return Node("quotient", (self.rec(expr.numerator), self.rec(expr.denominator)))
+    def map_quotient(self, expr: p.Quotient) -> MapNode:
+        return MapNode("quotient", (self.rec(expr.numerator), self.rec(expr.denominator)))
 
-    def map_floor_div(self, expr: p.FloorDiv) -> Node:
-        return Node("floordiv", (self.rec(expr.numerator), self.rec(expr.denominator)))
+    def map_floor_div(self, expr: p.FloorDiv) -> MapNode:
+        return MapNode("floordiv", (self.rec(expr.numerator), self.rec(expr.denominator)))
 
-    def map_remainder(self, expr: p.Remainder) -> Node:
-        return Node("remainder", (self.rec(expr.numerator), self.rec(expr.denominator)))
+    def map_remainder(self, expr: p.Remainder) -> MapNode:
+        return MapNode("remainder", (self.rec(expr.numerator), self.rec(expr.denominator)))
 
-    def map_power(self, expr: p.Power) -> Node:
+    def map_power(self, expr: p.Power) -> MapNode:
         base, exponent = self.rec(expr.base), self.rec(expr.exponent)
         if exponent.number in (2.0, 3.0, 4.0) and base.length * exponent.number <= _LONGEST_PRODUCT:
             factors = base.children if base.operation == "product" else (base,)
-            return Node("product", factors * int(exponent.number))
-        return Node("power", (base, exponent))
+            return MapNode("product", factors * int(exponent.number))
+        return MapNode("power", (base, exponent))
 
-    def map_call(self, expr: p.Call) -> Node:
+    def map_call(self, expr: p.Call) -> MapNode:
         name = expr.function.name
         if self.of_integers and FUNCTIONS[name].of_integers == "same":
-            return cast(Node, self.rec(expr.parameters[0]))
+            return cast(MapNode, self.rec(expr.parameters[0]))
         if FUNCTIONS[name].is_associative:
-            return Node(name, tuple(self.gathered(name, expr.parameters)))
-        return Node(name, tuple(self.rec(argument) for argument in expr.parameters))
+            return MapNode(name, tuple(self.gathered(name, expr.parameters)))
+        return MapNode(name, tuple(self.rec(argument) for argument in expr.parameters))
 
-    def map_if(self, expr: p.If) -> Node:
-        condition: Node = self.rec(expr.condition)
+    def map_if(self, expr: p.If) -> MapNode:
+        condition: MapNode = self.rec(expr.condition)
         then, otherwise = self.rec(expr.then), self.rec(expr.else_)
         if condition.operation not in _TRUTHS:
-            condition = Node("!=", (condition, _number(0)))
+            condition = MapNode("!=", (condition, _number(0)))
         if (then.number, otherwise.number) == (1.0, 0.0):
             return condition
-        return Node("if", (condition, then, otherwise))
+        return MapNode("if", (condition, then, otherwise))
 
-    def map_comparison(self, expr: p.Comparison) -> Node:
+    def map_comparison(self, expr: p.Comparison) -> MapNode:
         left, right = self.rec(expr.left), self.rec(expr.right)
         if expr.operator in (">", ">="):
-            return Node(expr.operator.replace(">", "<"), (right, left))
-        return Node(expr.operator, (left, right))
+            return MapNode(expr.operator.replace(">", "<"), (right, left))
+        return MapNode(expr.operator, (left, right))
 
-    def map_logical_and(self, expr: p.LogicalAnd) -> Node:
-        return Node("and", tuple(self.gathered("and", expr.children)))
+    def map_logical_and(self, expr: p.LogicalAnd) -> MapNode:
+        return MapNode("and", tuple(self.gathered("and", expr.children)))
 
-    def map_logical_or(self, expr: p.LogicalOr) -> Node:
-        return Node("or", tuple(self.gathered("or", expr.children)))
+    def map_logical_or(self, expr: p.LogicalOr) -> MapNode:
+        return MapNode("or", tuple(self.gathered("or", expr.children)))
 
-    def map_logical_not(self, expr: p.LogicalNot) -> Node:
-        return Node("not", (self.rec(expr.child),))
+    def map_logical_not(self, expr: p.LogicalNot) -> MapNode:
+        return MapNode("not", (self.rec(expr.child),))
 
-    def handle_unsupported_expression(self, expr: object, *args: object, **kwargs: object) -> Node:
+    def handle_unsupported_expression(self, expr: object, *args: object, **kwargs: object) -> MapNode:
         raise CascadeError(f"{expr} cannot stand in a map")
 
 
-def normal_map(expression: Expression, *, of_integers: bool = False) -> Node:
+def normal_map(expression: Expression, *, of_integers: bool = False) -> MapNode:
     """A map in terms of primitive functions, sums and products flat and with their numbers combined, comparisons pointing one way.
 
     ``of_integers``: it is computed in integers, which ``floor`` and ``round`` leave as they are, and kernels do not mention them.
     Raises :class:`CascadeError` for what cannot stand in a map.
     """
-    node: Node = _Normal(of_integers)(primitive(expression))
+    node: MapNode = _Normal(of_integers)(primitive(expression))
     return node

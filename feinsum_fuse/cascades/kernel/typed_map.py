@@ -57,7 +57,7 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
         self.dtype = dtype
         self.reads = reads
         self.einsum = einsum
-        self.integers = Integers(reads.variables)
+        self.integers = IntegerArithmetic(reads.variables)
 
     def map_variable(self, expr: p.Variable) -> Expression:
         if expr.name in self.reads.operands:
@@ -144,7 +144,7 @@ class _Length(CombineMapper):  # type: ignore[misc]
     map_variable = map_resolved_function = map_tagged_variable = map_literal = map_nan = map_constant
 
 
-class Integers(IdentityMapper):  # type: ignore[misc]
+class IntegerArithmetic(IdentityMapper):  # type: ignore[misc]
     """Integer arithmetic on rank variables, which is exact in C as it is here."""
 
     def __init__(self, variables: Mapping[str, Expression]) -> None:

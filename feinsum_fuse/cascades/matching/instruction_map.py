@@ -18,7 +18,7 @@ from ...formats.affine import Affine
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.workload import operand_name
 from ...number_types import WIDENED
-from ..kernel.typed_map import Integers
+from ..kernel.typed_map import IntegerArithmetic
 from .array_types import Refusal, Types
 from .rule import Computed, Element, affine, arrays_in, called_rule, element
 
@@ -193,7 +193,7 @@ class MapReader(Mapper):  # type: ignore[misc]
 
     def of_loops(self, division: p.FloorDiv | p.Remainder, given: Expression) -> Expression:
         """A division with remainder, if nothing but loops and integers is divided: signs and overflows of elements differ by type."""
-        if not Integers(dict.fromkeys(self.inames)).covers(division):
+        if not IntegerArithmetic(dict.fromkeys(self.inames)).covers(division):
             what = SubstitutionRuleExpander(self.kernel.substitutions)(given)
             hint = "What is fractional is divided by /, and rounded by floor(...); whole numbers may be divided in a kernel before."
             raise Refusal(f"it divides elements with remainder, {what}; only loops may be divided so, since signs differ by type", hint)

@@ -28,7 +28,7 @@ from ..terms import SizeParam
 from .preparation.draft import dependencies
 from .rule import computed_values, value_at
 
-Arrays = Mapping[str, ArrayLike]
+KernelArrays = Mapping[str, ArrayLike]
 _Stage = tuple[Cascade, tuple[lp.Assignment, ...]]
 
 
@@ -46,7 +46,7 @@ class KernelReference:
     computed: Mapping[str, Expression]
     """Tensors that no array holds -> the body of their rule."""
 
-    def values(self, arguments: Arrays) -> dict[str, NDArray[Any]]:
+    def values(self, arguments: KernelArrays) -> dict[str, NDArray[Any]]:
         """Array -> what it holds afterwards; arrays that are written in part, and not given, hold zeros before."""
         sizes = self.sizes(arguments)
         if not self._writes:
@@ -63,7 +63,7 @@ class KernelReference:
                 results[array] = np.asarray(held[array])
         return results
 
-    def alternatives(self, arguments: Arrays) -> tuple[dict[str, NDArray[Any]], ...]:
+    def alternatives(self, arguments: KernelArrays) -> tuple[dict[str, NDArray[Any]], ...]:
         """As :meth:`~.match.Match.alternatives`; none of what instructions write from boxes."""
         if not has_jumps(self.cascade):
             return ()
@@ -73,7 +73,7 @@ class KernelReference:
         found = leanings(self.cascade, self._operands(self.cascade, arguments, sizes), sizes)
         return tuple(map(self._by_array, found)) + ((self.values(arguments),) if found else ())
 
-    def sizes(self, arguments: Arrays) -> dict[str, int]:
+    def sizes(self, arguments: KernelArrays) -> dict[str, int]:
         """Symbolic lengths, from arguments of these names or from the shapes of arrays; :class:`CascadeError` for missing arrays."""
         sizes = {name: int(np.asarray(arguments[name])) for name in self.cascade.size_parameters if name in arguments}
         for tensor in self.cascade.inputs:
@@ -95,7 +95,7 @@ class KernelReference:
     def _by_array(self, values: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         return {self.names.arrays[tensor]: value for tensor, value in values.items()}
 
-    def _operands(self, part: Cascade, arguments: Arrays, sizes: Mapping[str, int]) -> dict[str, ArrayLike]:
+    def _operands(self, part: Cascade, arguments: KernelArrays, sizes: Mapping[str, int]) -> dict[str, ArrayLike]:
         """The inputs of the cascade or of a part of it, from the kernel's arrays."""
         values: dict[str, ArrayLike] = {}
         for tensor in part.inputs:
@@ -183,7 +183,7 @@ class KernelReference:
         array[tuple(indices)] = box[inside]
         held[name] = array
 
-    def _before(self, name: str, held: Arrays, sizes: Mapping[str, int]) -> NDArray[Any]:
+    def _before(self, name: str, held: KernelArrays, sizes: Mapping[str, int]) -> NDArray[Any]:
         """A copy of what an array holds, as wide as references are."""
         described = self._kernel.get_var_descriptor(name)
         dtype = wide_type(described.dtype.numpy_dtype.name)

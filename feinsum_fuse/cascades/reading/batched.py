@@ -40,8 +40,8 @@ class ArrayLike(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
 
 
-Argument = Tensor | str | ArrayLike
-Entry = Argument | tuple[Argument, ...] | list[Argument]
+OperandArgument = Tensor | str | ArrayLike
+Entry = OperandArgument | tuple[OperandArgument, ...] | list[OperandArgument]
 
 
 def array(name: str, shape: Sequence[Length], dtype: str = "float64") -> Tensor:
@@ -164,7 +164,7 @@ class _Arguments:
             raise CascadeError(f"an operand with the indices {indices!r} has no array")
         return tuple(self.tensor(one, indices) for one in (entry if isinstance(entry, tuple | list) else (entry,)))
 
-    def tensor(self, given: Argument, indices: str) -> Tensor:
+    def tensor(self, given: OperandArgument, indices: str) -> Tensor:
         if isinstance(given, Tensor):
             return given
         if isinstance(given, str):

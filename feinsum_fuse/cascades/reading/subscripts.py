@@ -15,10 +15,10 @@ from ...errors import CascadeError
 LABELS = 52
 """How many labels NumPy has: letters of either case, or the numbers below this."""
 LETTERS = "".join(map(get_symbol, range(LABELS)))
-EXHAUSTIVE = 5
+EXHAUSTIVE_OPERANDS = 5
 """Up to so many operands the best order of contraction is searched for; beyond that it is chosen greedily."""
 
-ContractionOrder = str | tuple[tuple[int, ...], ...] | None
+OrderArgument = str | tuple[tuple[int, ...], ...] | None
 """The operands multiplied next, one pair after the other, or how opt_einsum chooses them; ``None`` leaves that to :func:`products`."""
 
 
@@ -114,7 +114,7 @@ class Product:
     factors: tuple[LabelledTensor, ...]
 
 
-def products(subscripts: Subscripts, sizes: Mapping[str, int], is_complex: Sequence[bool], order: ContractionOrder = None) -> list[Product]:
+def products(subscripts: Subscripts, sizes: Mapping[str, int], is_complex: Sequence[bool], order: OrderArgument = None) -> list[Product]:
     """The einsum as products in a given order, or of at most two factors in the best order by operations.
 
     Raises :class:`CascadeError` for an order that does not fit the operands.
@@ -134,14 +134,14 @@ def products(subscripts: Subscripts, sizes: Mapping[str, int], is_complex: Seque
     return result
 
 
-def _path(factors: Sequence[LabelledTensor], output: str, sizes: Mapping[str, int], order: ContractionOrder) -> list[tuple[int, ...]]:
+def _path(factors: Sequence[LabelledTensor], output: str, sizes: Mapping[str, int], order: OrderArgument) -> list[tuple[int, ...]]:
     if isinstance(order, tuple):
         return _checked(order, len(factors))
     if len(factors) <= 2:
         return [tuple(range(len(factors)))]
     text = f"{','.join(factor.labels for factor in factors)}->{output}"
     shapes = [tuple(sizes[label] for label in factor.labels) for factor in factors]
-    best = "optimal" if len(factors) <= EXHAUSTIVE else "greedy"
+    best = "optimal" if len(factors) <= EXHAUSTIVE_OPERANDS else "greedy"
     found, _ = opt_einsum.contract_path(text, *shapes, shapes=True, optimize=order or best)
     return [tuple(step) for step in cast("Sequence[Sequence[int]]", found)]
 

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ...formats.affine import Affine
 from ..terms import Access
-from .contraction import Array
+from .contraction import NumpyArray
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Box:
             high += max(factor * first, factor * last)
         return low, high
 
-    def values(self, index: Affine) -> Array:
+    def values(self, index: Affine) -> NumpyArray:
         """An index expression at all points; axes that it does not depend on have length 1."""
-        total: Array = np.full((1,) * len(self.ranges), index.constant, dtype=np.int64)
+        total: NumpyArray = np.full((1,) * len(self.ranges), index.constant, dtype=np.int64)
         for axis, (name, (low, high)) in enumerate(self.ranges.items()):
             factor = index.coefficients.get(name, 0)
             if factor:
@@ -56,7 +56,7 @@ class Box:
         extremes = [self.extremes(index) for index in access.indices]
         return all(low >= 0 and high < size for (low, high), size in zip(extremes, shape, strict=True))
 
-    def view(self, access: Access, array: Array) -> Array:
+    def view(self, access: Access, array: NumpyArray) -> NumpyArray:
         """The elements of an array that are accessed, one axis per variable (1 long if the access lacks it); all inside."""
         first = [index.constant + sum(factor * self.ranges[name][0] for name, factor in index.terms) for index in access.indices]
         strides, shape = [], []
@@ -65,14 +65,16 @@ class Box:
             strides.append(sum(stride * factor for factor, stride in zip(factors, array.strides, strict=True)))
             shape.append(high - low if name in access.variables else 1)
         corner = tuple(slice(start, None) for start in first)
-        view: Array = as_strided(array[corner] if corner else array, shape, strides)
+        view: NumpyArray = as_strided(array[corner] if corner else array, shape, strides)
         return view
 
-    def gathered(self, access: Access, array: Array) -> Array:
+    def gathered(self, access: Access, array: NumpyArray) -> NumpyArray:
         """As :meth:`view`, a copy; points outside read the nearest element, for the caller to mask."""
         if not access.indices:
             return array.reshape((1,) * len(self.ranges))
-        elements: Array = array[tuple(np.clip(self.values(i), 0, size - 1) for i, size in zip(access.indices, array.shape, strict=True))]
+        elements: NumpyArray = array[
+            tuple(np.clip(self.values(i), 0, size - 1) for i, size in zip(access.indices, array.shape, strict=True))
+        ]
         return elements
 
     def blocks(self, limit: int) -> Iterator[Box]:

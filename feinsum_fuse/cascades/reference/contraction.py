@@ -10,12 +10,12 @@ import numpy as np
 import opt_einsum
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+NumpyArray = NDArray[Any]
 """What a reference is computed with."""
-Labelled = tuple[Array, tuple[str, ...]]
+Labelled = tuple[NumpyArray, tuple[str, ...]]
 
 
-def contracted(factors: Sequence[Labelled], output: tuple[str, ...]) -> Array:
+def contracted(factors: Sequence[Labelled], output: tuple[str, ...]) -> NumpyArray:
     """``sum`` of the product of all factors over the axes that are not in ``output``, whose order the result has.
 
     Pairwise, in opt_einsum's greedy order, each pair as a batched matrix product. Every label of ``output`` must label a factor.
@@ -56,7 +56,7 @@ def _pair(left: Labelled, right: Labelled, wanted: set[str]) -> Labelled:
     columns = [v for v in b_labels if v not in a_labels]
     length = {**dict(zip(a_labels, a.shape, strict=True)), **dict(zip(b_labels, b.shape, strict=True))}
 
-    def matrix(array: Array, labels: tuple[str, ...], first: list[str], second: list[str]) -> Array:
+    def matrix(array: NumpyArray, labels: tuple[str, ...], first: list[str], second: list[str]) -> NumpyArray:
         shape = [length[v] for v in batch] + [math.prod(length[v] for v in part) for part in (first, second)]
         return array.transpose([labels.index(v) for v in (*batch, *first, *second)]).reshape(shape)
 

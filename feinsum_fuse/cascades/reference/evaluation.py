@@ -13,7 +13,7 @@ from pymbolic.typing import Expression
 
 from ...errors import CascadeError
 from ...formats.language.functions import FUNCTIONS
-from .contraction import Array
+from .contraction import NumpyArray
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
@@ -71,6 +71,6 @@ class Evaluation(EvaluationMapper):  # type: ignore[misc]
         return np.logical_not(self.rec(expr.child))
 
 
-def evaluated(expression: Expression, values: Mapping[str, Array]) -> Array:
+def evaluated(expression: Expression, values: Mapping[str, NumpyArray]) -> NumpyArray:
     """The value of a primitive map (see :func:`feinsum_fuse.cascades.maps.primitive`) where its variables have these values."""
     return np.asarray(Evaluation(values)(expression))

@@ -23,13 +23,13 @@ from pymbolic.typing import Expression
 from ...formats.language.functions import FUNCTIONS
 from ..maps import primitive
 from ..sequence import EinsumSequence
-from .contraction import Array
+from .contraction import NumpyArray
 from .evaluation import COMPARISONS, Evaluation
 from .reference import reference
 from .tolerance import SAFETY, error_of_maps
 
 _Error = Callable[[Expression], float]
-DIRECTIONS: tuple[Literal[1, -1], ...] = (1, -1)
+LEAN_DIRECTIONS: tuple[Literal[1, -1], ...] = (1, -1)
 """To which reference lean: up, and down."""
 _Argument = tuple[str, int]
 """An Einsum, and which of the arguments of jumps in its map."""
@@ -38,7 +38,7 @@ _EQUALITY = frozenset({"==", "!="})
 
 def leanings(
     cascade: EinsumSequence, arrays: Mapping[str, ArrayLike], sizes: Mapping[str, int] | None = None, *, inexact: float = 0.0
-) -> tuple[dict[str, Array], ...]:
+) -> tuple[dict[str, NumpyArray], ...]:
     """The outputs with all jumps' arguments moved up, and with all moved down; none where no argument lies near a jump.
 
     ``inexact``: the relative error of floating-point inputs. An element that depends on several jumps, of which rounding
@@ -48,7 +48,7 @@ def leanings(
     if not has_jumps(cascade, errors):
         return ()
     found = []
-    for lean in map(Lean, DIRECTIONS):
+    for lean in map(Lean, LEAN_DIRECTIONS):
         found.append(reference(cascade, arrays, evaluations=[lean.evaluation(error, _magnitude) for error in errors]))
         if not lean.is_near:
             return ()
@@ -74,17 +74,17 @@ class JumpsInParts:
         """The same where floating-point inputs have this relative error."""
         return JumpsInParts(_by_name(cascade, error_of_maps(cascade, inexact=inexact)), self.largest)
 
-    def noted(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    def noted(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[str, NumpyArray]:
         """The reference of a part, of which magnitudes are noted."""
         lean = Lean(1)
 
-        def note(argument: _Argument, values: Array) -> float:
+        def note(argument: _Argument, values: NumpyArray) -> float:
             self.largest[argument] = max(self.largest.get(argument, 0.0), _magnitude(values))
             return 0.0  # and nothing is moved
 
         return reference(part, arrays, evaluations=[lean.evaluation(self.errors[e.name], _Numbered(e.name, note)) for e in part.einsums])
 
-    def leaning(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike], lean: Lean) -> dict[str, Array]:
+    def leaning(self, part: EinsumSequence, arrays: Mapping[str, ArrayLike], lean: Lean) -> dict[str, NumpyArray]:
         """The reference of a part that leans to one side, once all parts are noted."""
         sizes = {e.name: _Numbered(e.name, lambda argument, values: self.largest.get(argument, 0.0)) for e in part.einsums}
         return reference(part, arrays, evaluations=[lean.evaluation(self.errors[name], size) for name, size in sizes.items()])
@@ -97,16 +97,16 @@ def _by_name(cascade: EinsumSequence, errors: Sequence[_Error]) -> dict[str, _Er
 class _Numbered:
     """Numbers an Einsum's arguments in the order in which they are met: a part's map names other points by other expressions."""
 
-    def __init__(self, einsum: str, size: Callable[[_Argument, Array], float]) -> None:
+    def __init__(self, einsum: str, size: Callable[[_Argument, NumpyArray], float]) -> None:
         self.einsum = einsum
         self.size = size
         self.numbers: dict[Expression, int] = {}
 
-    def __call__(self, values: Array, expression: Expression) -> float:
+    def __call__(self, values: NumpyArray, expression: Expression) -> float:
         return self.size((self.einsum, self.numbers.setdefault(expression, len(self.numbers))), values)
 
 
-def _magnitude(values: Array, _: Expression = None) -> float:
+def _magnitude(values: NumpyArray, _: Expression = None) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
@@ -117,11 +117,13 @@ class Lean:
     direction: Literal[1, -1]
     is_near: bool = False
 
-    def evaluation(self, error: _Error, size: Callable[[Array, Expression], float]) -> Callable[[Expression, Mapping[str, Array]], Array]:
+    def evaluation(
+        self, error: _Error, size: Callable[[NumpyArray, Expression], float]
+    ) -> Callable[[Expression, Mapping[str, NumpyArray]], NumpyArray]:
         """What evaluates an Einsum's map; the relative errors of its parts are given, and what they are relative to."""
         return lambda expression, values: np.asarray(_Leaning(values, error, size, self)(expression))
 
-    def choice(self, plain: Array, up: Array, down: Array) -> Array:
+    def choice(self, plain: NumpyArray, up: NumpyArray, down: NumpyArray) -> NumpyArray:
         """The values on the side that is leaned to."""
         same = (up == plain) & (down == plain) | (plain != plain)
         self.is_near = self.is_near or not bool(np.all(same))
@@ -129,13 +131,15 @@ class Lean:
 
 
 class _Leaning(Evaluation):
-    def __init__(self, values: Mapping[str, Array], error: _Error, size: Callable[[Array, Expression], float], lean: Lean) -> None:
+    def __init__(
+        self, values: Mapping[str, NumpyArray], error: _Error, size: Callable[[NumpyArray, Expression], float], lean: Lean
+    ) -> None:
         super().__init__(values)
         self.error = error
         self.size = size
         self.lean = lean
 
-    def margin(self, expression: Expression, values: Array) -> float:
+    def margin(self, expression: Expression, values: NumpyArray) -> float:
         """How far off the kernel's values of an expression may be."""
         error = self.error(expression) if values.dtype.kind in "fc" else 0.0
         return SAFETY * error * self.size(values, expression) if error else 0.0

@@ -16,8 +16,8 @@ import numpy as np
 from constantdict import constantdict
 
 from ..sequence import EinsumSequence
-from .contraction import Array
-from .jumps import DIRECTIONS, JumpsInParts, Lean, has_jumps
+from .contraction import NumpyArray
+from .jumps import LEAN_DIRECTIONS, JumpsInParts, Lean, has_jumps
 from .reference import wide_type
 from .slabs import NotSlicedError, Slab, Slabs, tiling
 
@@ -29,17 +29,19 @@ class Parts:
     kept: tuple[Slabs, ...]
     outputs: tuple[Slabs, ...]
 
-    def known(self, arrays: Mapping[str, Array], jumps: JumpsInParts | None = None) -> dict[str, Array]:
+    def known(self, arrays: Mapping[str, NumpyArray], jumps: JumpsInParts | None = None) -> dict[str, NumpyArray]:
         """The inputs, and the intermediates that are kept; what is to be known of jumps is noted."""
         return self._with_kept(arrays, lambda slab, found: slab.elements(found, jumps))
 
-    def sides(self, arrays: Mapping[str, Array], jumps: JumpsInParts | None) -> tuple[Mapping[str, Array], ...]:
+    def sides(self, arrays: Mapping[str, NumpyArray], jumps: JumpsInParts | None) -> tuple[Mapping[str, NumpyArray], ...]:
         """The inputs, and the kept intermediates that lean to each side of all jumps; the same twice where nothing is kept."""
         if jumps is None or not self.kept:
-            return (arrays,) * len(DIRECTIONS)
-        return tuple(self._with_kept(arrays, partial(Slab.leaning, jumps=jumps, lean=Lean(direction))) for direction in DIRECTIONS)
+            return (arrays,) * len(LEAN_DIRECTIONS)
+        return tuple(self._with_kept(arrays, partial(Slab.leaning, jumps=jumps, lean=Lean(direction))) for direction in LEAN_DIRECTIONS)
 
-    def _with_kept(self, arrays: Mapping[str, Array], compute: Callable[[Slab, Mapping[str, Array]], Array]) -> dict[str, Array]:
+    def _with_kept(
+        self, arrays: Mapping[str, NumpyArray], compute: Callable[[Slab, Mapping[str, NumpyArray]], NumpyArray]
+    ) -> dict[str, NumpyArray]:
         found = dict(arrays)
         for slabs in self.kept:
             tensor = slabs.cascade.tensors[slabs.output]
@@ -55,7 +57,7 @@ def parts(cascade: EinsumSequence, budget: int) -> Parts:
 
     Raises :class:`~.slabs.NotSlicedError` with the reason where there are none. Every size must be a number.
     """
-    results = 1 + len(DIRECTIONS) * has_jumps(cascade)
+    results = 1 + len(LEAN_DIRECTIONS) * has_jumps(cascade)
     kept: tuple[Slabs, ...] = ()
     reason: NotSlicedError | None = None
     while True:

@@ -26,10 +26,10 @@ from ..sequence import EinsumSequence
 from ..terms import Einsum, SizeParam, Tensor
 from ..validation import validate
 from .boxes import Box
-from .contraction import Array, Labelled, contracted
+from .contraction import Labelled, NumpyArray, contracted
 from .evaluation import evaluated
 
-Evaluate = Callable[[Expression, Mapping[str, Array]], Array]
+Evaluate = Callable[[Expression, Mapping[str, NumpyArray]], NumpyArray]
 """A primitive map and the values of its variables -> its values."""
 _BLOCK = 2**20
 """Points evaluated at once."""
@@ -43,7 +43,7 @@ def reference(
     outputs: Iterable[str] | None = None,
     *,
     evaluations: Sequence[Evaluate] | None = None,
-) -> dict[str, Array]:
+) -> dict[str, NumpyArray]:
     """The outputs (or the named tensors) in float64 or complex128; integers are exact, and wrap as the tensor's type does.
 
     ``arrays`` holds every input; each is converted to its tensor's element type first. Symbolic sizes are taken from the arrays.
@@ -99,7 +99,7 @@ def wide_type(dtype: str) -> np.dtype[Any]:
     return np.dtype({"f": np.float64, "c": np.complex128}.get(kind, np.int64))
 
 
-def _inputs(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
+def _inputs(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[str, NumpyArray]:
     missing = [tensor for tensor in cascade.inputs if tensor not in arrays]
     if missing:
         raise CascadeError(f"the inputs {', '.join(missing)} are missing", hint=f"The cascade reads {', '.join(cascade.inputs)}.")
@@ -120,7 +120,7 @@ def _inputs(cascade: EinsumSequence, arrays: Mapping[str, ArrayLike]) -> dict[st
     return result
 
 
-def _sizes(cascade: EinsumSequence, arrays: Mapping[str, Array]) -> dict[str, int]:
+def _sizes(cascade: EinsumSequence, arrays: Mapping[str, NumpyArray]) -> dict[str, int]:
     """The values of symbolic sizes; all shapes are checked."""
     sizes: dict[str, int] = {}
     for tensor, array in arrays.items():
@@ -170,7 +170,7 @@ class _Evaluated:
         einsum: Einsum,
         sizes: Mapping[str, int],
         tensors: Mapping[str, Tensor],
-        arrays: Mapping[str, Array],
+        arrays: Mapping[str, NumpyArray],
         shape: tuple[int, ...],
         evaluate: Evaluate,
     ) -> None:
@@ -201,7 +201,7 @@ class _Evaluated:
                 self.guards += [Affine.of({v: -c for v, c in index.terms}, size - 1 - index.constant)] if high >= size else []
         self.guards = list(dict.fromkeys(self.guards))
 
-    def result(self) -> Array:
+    def result(self) -> NumpyArray:
         """The whole output."""
         with np.errstate(all="ignore"):
             if self.einsum.is_recurrence:
@@ -222,7 +222,7 @@ class _Evaluated:
         over = box.only(self.einsum.output_variables)
         target = over.view(self.einsum.output, self.out)
         total = self.contraction(box, over)
-        reached: Array = np.asarray(True)
+        reached: NumpyArray = np.asarray(True)
         if total is None:
             total, reached = self.blocked(box, over)
         elif self.guards and not self.einsum.combines_populate and self.einsum.populate is not None:
@@ -238,9 +238,9 @@ class _Evaluated:
         others = [index for index in indices if len(index.variables) > 1]
         return not others and len(set(single)) == len(single) and box.is_inside(self.einsum.output, self.out.shape)
 
-    def values(self, expression: Expression, box: Box) -> Array:
+    def values(self, expression: Expression, box: Box) -> NumpyArray:
         """An expression at all points of a box, whose variables are at least the expression's."""
-        values: dict[str, Array] = {}
+        values: dict[str, NumpyArray] = {}
         for name in variables_in(expression):
             if name in self.operands:
                 access, array = self.operands[name], self.arrays[self.operands[name].tensor]
@@ -257,14 +257,14 @@ class _Evaluated:
         result = self.evaluate(expression, values)
         return result.astype(self.computing, copy=False).reshape((1,) * (len(box.ranges) - result.ndim) + result.shape)
 
-    def mask(self, box: Box, guards: Iterable[Affine]) -> Array:
+    def mask(self, box: Box, guards: Iterable[Affine]) -> NumpyArray:
         """Where all guards hold."""
         result = np.ones((1,) * len(box.ranges), dtype=bool)
         for guard in guards:
             result = result & (box.values(guard) >= 0)
         return result
 
-    def reached(self, box: Box, over: Box) -> Array:
+    def reached(self, box: Box, over: Box) -> NumpyArray:
         """Which elements over the output's variables some point reaches."""
         result = np.zeros(over.shape, dtype=bool)
         for block in box.blocks(16 * _BLOCK):
@@ -272,7 +272,7 @@ class _Evaluated:
             result[_part(block, over)] |= mask.any(axis=_reduced(block, over))
         return result
 
-    def blocked(self, box: Box, over: Box) -> tuple[Array, Array]:
+    def blocked(self, box: Box, over: Box) -> tuple[NumpyArray, NumpyArray]:
         """The reduction over all points, block by block, and which elements were reached."""
         total = np.full(over.shape, self.neutral, dtype=self.out.dtype)
         reached = np.zeros(over.shape, dtype=bool)
@@ -306,7 +306,7 @@ class _Evaluated:
             total = self.reduction.ufunc(total, self.einsum.populate)
         self.out[reached] = total[reached]
 
-    def contraction(self, box: Box, over: Box) -> Array | None:
+    def contraction(self, box: Box, over: Box) -> NumpyArray | None:
         """The sum of a product by matrix products; ``None`` if the Einsum is none, or its factors are too large or not finite."""
         if not self.reduction.is_sum or self.computing.kind not in "fc" or wide_type(self.storing) != self.computing:
             return None

@@ -25,13 +25,13 @@ from ...formats.language.reductions import REDUCTIONS
 from ..sequence import EinsumSequence
 from ..terms import Access, Einsum, Tensor
 from .boxes import Box
-from .contraction import Array
-from .jumps import DIRECTIONS, JumpsInParts, Lean
+from .contraction import NumpyArray
+from .jumps import LEAN_DIRECTIONS, JumpsInParts, Lean
 from .reference import held_bytes, reference, wide_type
 
-Span = tuple[int, int]
+IndexSpan = tuple[int, int]
 """The first value, and the one after the last."""
-Spans = tuple[Span, ...]
+IndexSpans = tuple[IndexSpan, ...]
 """A range for each axis of a tensor."""
 MOST_SLABS = 100_000
 """Of one output; each costs about a millisecond besides its elements."""
@@ -46,17 +46,17 @@ class SlabPiece:
     """Some of the points that reach a slab, and what computes their share of its elements."""
 
     cascade: EinsumSequence
-    read: Mapping[str, Spans]
+    read: Mapping[str, IndexSpans]
     """Input -> the part that is read."""
-    written: Spans
+    written: IndexSpans
     """The elements of the output that the cascade computes, those of the slab among them."""
 
-    def given(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def given(self, arrays: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
         """Its inputs, cut out of the whole ones."""
         return {tensor: arrays[tensor][_slices(region)] for tensor, region in self.read.items()}
 
 
-_Compute = Callable[[SlabPiece], Mapping[str, Array]]
+_Compute = Callable[[SlabPiece], Mapping[str, NumpyArray]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Slab:
     """Some elements of one output, and what computes them."""
 
     whole: Slabs
-    region: Spans
+    region: IndexSpans
 
     @property
     def place(self) -> tuple[slice, ...]:
@@ -96,28 +96,28 @@ class Slab:
         box = _narrowed(einsum, _from_the_start(einsum, self.region), given)
         return None if box is None else _piece(self.whole, self.region, box)
 
-    def elements(self, arrays: Mapping[str, Array], jumps: JumpsInParts | None = None) -> Array:
+    def elements(self, arrays: Mapping[str, NumpyArray], jumps: JumpsInParts | None = None) -> NumpyArray:
         """The elements, from the whole inputs; what is to be known of jumps is noted."""
         compute = reference if jumps is None else jumps.noted
         return self._combined(lambda piece: compute(piece.cascade, piece.given(arrays)))
 
-    def alternatives(self, sides: Sequence[Mapping[str, Array]], jumps: JumpsInParts | None) -> list[Array]:
+    def alternatives(self, sides: Sequence[Mapping[str, NumpyArray]], jumps: JumpsInParts | None) -> list[NumpyArray]:
         """Elements that are as right (:mod:`.jumps`), once those of all slabs are noted; ``sides``: what is given on either side."""
         if jumps is None:
             return []
         found = []
-        for direction, arrays in zip(DIRECTIONS, sides, strict=True):
+        for direction, arrays in zip(LEAN_DIRECTIONS, sides, strict=True):
             lean = Lean(direction)
             found.append(self.leaning(arrays, jumps, lean))
             if not lean.is_near and sides[0] is sides[-1]:
                 return []
         return found
 
-    def leaning(self, arrays: Mapping[str, Array], jumps: JumpsInParts, lean: Lean) -> Array:
+    def leaning(self, arrays: Mapping[str, NumpyArray], jumps: JumpsInParts, lean: Lean) -> NumpyArray:
         """The elements on one side of all jumps."""
         return self._combined(lambda piece: jumps.leaning(piece.cascade, piece.given(arrays), lean))
 
-    def _combined(self, compute: _Compute) -> Array:
+    def _combined(self, compute: _Compute) -> NumpyArray:
         """What the pieces give together, in the type of the output."""
         if not self.whole.lengths:
             (piece,) = self.pieces()
@@ -125,7 +125,7 @@ class Slab:
             return compute(piece)[self.whole.output][_slices(tuple(kept))]
         einsum, stored = self.whole.einsum, self.whole.cascade.tensors[self.whole.output].dtype
         combine = REDUCTIONS[einsum.reduce].ufunc
-        total: Array | None = None
+        total: NumpyArray | None = None
         with np.errstate(all="ignore"):
             for piece in self.pieces():
                 share = compute(piece)[self.whole.output]
@@ -252,10 +252,10 @@ def _elements(tensor: Tensor) -> int:
     return prod(size for size in tensor.shape if isinstance(size, int))
 
 
-def _piece(whole: Slabs, region: Spans, box: Box) -> SlabPiece:
+def _piece(whole: Slabs, region: IndexSpans, box: Box) -> SlabPiece:
     """What computes the share of these points in the elements, from inputs and known intermediates. Every size must be a number."""
     cascade, output = whole.cascade, whole.output
-    regions: dict[str, Spans] = {output: _from_the_start(whole.einsum, region)}
+    regions: dict[str, IndexSpans] = {output: _from_the_start(whole.einsum, region)}
     parts: list[tuple[Einsum, Box]] = []
     for einsum in reversed(cascade.einsums):
         if einsum.output.tensor not in regions or einsum.output.tensor in whole.known:
@@ -281,15 +281,15 @@ def _piece(whole: Slabs, region: Spans, box: Box) -> SlabPiece:
     return SlabPiece(own, {tensor: regions[tensor] for tensor in own.inputs}, regions[output])
 
 
-def _slices(region: Spans) -> tuple[slice, ...]:
+def _slices(region: IndexSpans) -> tuple[slice, ...]:
     return tuple(slice(low, high) for low, high in region)
 
 
-def _joined(one: Spans, other: Spans) -> Spans:
+def _joined(one: IndexSpans, other: IndexSpans) -> IndexSpans:
     return tuple((min(low, least), max(high, most)) for (low, high), (least, most) in zip(one, other, strict=True))
 
 
-def _from_the_start(einsum: Einsum, region: Spans) -> Spans:
+def _from_the_start(einsum: Einsum, region: IndexSpans) -> IndexSpans:
     """The elements with all that a recurrence computes before them."""
     if not einsum.is_recurrence:
         return region
@@ -308,13 +308,13 @@ def _corner(box: Box) -> Box:
     return Box({v: (low, low + 1) for v, (low, _) in box.ranges.items()})
 
 
-def _reaching(einsum: Einsum, region: Spans) -> Box:
+def _reaching(einsum: Einsum, region: IndexSpans) -> Box:
     """A box of the points that write a region; others may lie in it. One point where none does."""
     box = _box(einsum)
     return _narrowed(einsum, region, box) or _corner(box)
 
 
-def _narrowed(einsum: Einsum, region: Spans, box: Box) -> Box | None:
+def _narrowed(einsum: Einsum, region: IndexSpans, box: Box) -> Box | None:
     """A box with all those points of a box that write a region; ``None`` where none is seen to."""
     ranges = dict(box.ranges)
     for index, (low, high) in zip(einsum.output.indices, region, strict=True):
@@ -331,7 +331,7 @@ def _narrowed(einsum: Einsum, region: Spans, box: Box) -> Box | None:
     return Box(ranges)
 
 
-def _read(access: Access, box: Box, shape: tuple[int, ...]) -> Spans:
+def _read(access: Access, box: Box, shape: tuple[int, ...]) -> IndexSpans:
     """The elements of a tensor that the points of a box read; one at least."""
     extremes = [box.extremes(index) for index in access.indices]
     return tuple(
@@ -340,7 +340,7 @@ def _read(access: Access, box: Box, shape: tuple[int, ...]) -> Spans:
     )
 
 
-def _restricted(einsum: Einsum, box: Box, regions: Mapping[str, Spans]) -> Einsum:
+def _restricted(einsum: Einsum, box: Box, regions: Mapping[str, IndexSpans]) -> Einsum:
     """The Einsum over a box of its points, each variable from 0 on, with tensors cut to their regions.
 
     Before: ``Z[i] = A[i + k]`` for ``8 <= i < 16``. After: ``Z'[i'] = A'[i' + k]``, where ``Z'[j] = Z[8 + j]`` and ``A'[j] = A[8 + j]``.

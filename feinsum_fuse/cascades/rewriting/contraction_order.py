@@ -25,7 +25,7 @@ from ..terms import Access, Einsum, SizeParam, Tensor
 _LONG = 10_000
 """What a symbolic size is taken for when a path is sought."""
 
-Path = tuple[tuple[int, ...], ...]
+ContractionPath = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, order=True)
@@ -39,7 +39,7 @@ class ContractionOrder:
     """
 
     einsum: str
-    path: Path
+    path: ContractionPath
 
     def apply(self, cascade: AnyCascade) -> AnyCascade:
         """The cascade with this Einsum in parts; :class:`CascadeError` unless it is a sum of a product, and the path fits its factors."""

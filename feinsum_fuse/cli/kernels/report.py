@@ -146,6 +146,6 @@ def _cases(inputs: Inputs, trials: Trials | None, cold: bool) -> tuple[Case, ...
 
 
 def _curves(spec: Spec, memory: str | None) -> list[Curve]:
-    from ...mapper.curves import KINDS, curve
+    from ...mapper.curves import CURVE_KINDS, curve
 
-    return [curve(spec, memory, kind, progress=progress) for kind in KINDS] if memory is not None else []
+    return [curve(spec, memory, kind, progress=progress) for kind in CURVE_KINDS] if memory is not None else []

@@ -10,14 +10,14 @@ from ..console import draw, emit, emit_json, progress
 
 if TYPE_CHECKING:
     from ...formats.spec import Spec
-    from ...mapper.curves import Curve, Point
+    from ...mapper.curves import Curve, CurvePoint
 
 
 def show_curves(spec: Spec, memory: str, against: str, svg: Path | None, output: Path | None, as_json: bool) -> None:
     """Print curves of all kinds, draw them, and write the mapping that fits the memory as it is."""
-    from ...mapper.curves import KINDS, curve
+    from ...mapper.curves import CURVE_KINDS, curve
 
-    curves = [curve(spec, memory, kind, against=against, progress=progress) for kind in KINDS]  # type: ignore[arg-type]
+    curves = [curve(spec, memory, kind, against=against, progress=progress) for kind in CURVE_KINDS]  # type: ignore[arg-type]
     emit_json(_data(curves)) if as_json else emit("\n\n".join(map(repr, curves)))
     if output is not None:
         widest = curves[-1]
@@ -33,13 +33,13 @@ def _data(curves: Sequence[Curve]) -> dict[str, object]:
     return {"memory": curves[0].memory, "capacity": curves[0].capacity, "curves": {c.kind: [_point(p) for p in c.points] for c in curves}}
 
 
-def _point(point: Point) -> dict[str, object]:
+def _point(point: CurvePoint) -> dict[str, object]:
     from ...presentation import yaml
 
     return {"size": point.size, "traffic": point.traffic, "energy": point.energy, "mapping": yaml(point.mapping)}
 
 
-def _mapping_file(curve: Curve, point: Point) -> str:
+def _mapping_file(curve: Curve, point: CurvePoint) -> str:
     """A step's mapping as YAML, under a remark on what it is."""
     from ...presentation import yaml
 

@@ -19,64 +19,68 @@ from .curves import show_curves
 if TYPE_CHECKING:
     from ...formats.spec import Spec
 
-Objective = Annotated[
+ObjectiveOption = Annotated[
     str | None,
     typer.Option("--objective", metavar="NAME", help="energy, latency or edp (their product); else as a mapper key says, or energy."),
 ]
-Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="The K best mappings instead of one.")]
-Pareto = Annotated[
+TopOption = Annotated[int, typer.Option("--top", metavar="K", min=1, help="The K best mappings instead of one.")]
+ParetoOption = Annotated[
     str | None, typer.Option("--pareto", metavar="AXES", help="A front over some of energy,latency,usage instead of one mapping.")
 ]
-Fused = Annotated[str | None, typer.Option("--fused", metavar="N", help="At most N fused loops, or ffmr for that rule.")]
-Imperfect = Annotated[bool, typer.Option("--imperfect", help="Tiles need not divide.")]
-Even = Annotated[bool, typer.Option("--even", help="What a memory holds for an Einsum stands in two places among its loops.")]
-Flip = Annotated[bool, typer.Option("--flip/--no-flip", help="Operands may change the roles input and weight.")]
-HeadFirst = Annotated[bool, typer.Option("--head-first", help="Fused loops begin with a rank called head, then batch.")]
-Footprint = Annotated[
+FusedOption = Annotated[str | None, typer.Option("--fused", metavar="N", help="At most N fused loops, or ffmr for that rule.")]
+ImperfectOption = Annotated[bool, typer.Option("--imperfect", help="Tiles need not divide.")]
+EvenOption = Annotated[bool, typer.Option("--even", help="What a memory holds for an Einsum stands in two places among its loops.")]
+FlipOption = Annotated[bool, typer.Option("--flip/--no-flip", help="Operands may change the roles input and weight.")]
+HeadFirstOption = Annotated[bool, typer.Option("--head-first", help="Fused loops begin with a rank called head, then batch.")]
+FootprintOption = Annotated[
     str, typer.Option("--footprint", metavar="HOW", help="exact, or sum: working sets of Einsums that share loops add up.")
 ]
-HeadsFuse = Annotated[
+HeadsFuseOption = Annotated[
     bool,
     typer.Option(
         "--head-is-tiled-fusion/--no-head-is-tiled-fusion", help="With --footprint sum: loops over heads alone add up, too, or not."
     ),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Processes that search; the result is the same.")]
-Cache = Annotated[Path | None, typer.Option("--cache", metavar="FOLDER", help="Keep tables there for later searches.")]
-Resume = Annotated[
+JobsOption = Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Processes that search; the result is the same.")]
+CacheOption = Annotated[Path | None, typer.Option("--cache", metavar="FOLDER", help="Keep tables there for later searches.")]
+ResumeOption = Annotated[
     Path | None, typer.Option("--resume", metavar="FILE", help="Keep there what each stage finds; go on from what FILE already has.")
 ]
-Tolerance = Annotated[float, typer.Option("--tolerance", metavar="E", min=0.0, help="Stop within this fraction of the optimum.")]
-Seconds = Annotated[float | None, typer.Option("--seconds", metavar="S", help="Stop then, with the best so far and its gap.")]
-Rows = Annotated[int | None, typer.Option("--max-rows", metavar="N", min=1, help="Hold so many partial mappings at once (20 million).")]
-CurveOf = Annotated[str | None, typer.Option("--curve", metavar="MEMORY", help="Instead: least traffic against the size of this memory.")]
-Against = Annotated[str, typer.Option("--against", metavar="WHAT", help="With --curve: traffic or energy.")]
-Svg = Annotated[Path | None, picture_option("Draw the curves, or the best LoopTree")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best mapping as YAML, for run.")]
+ToleranceOption = Annotated[float, typer.Option("--tolerance", metavar="E", min=0.0, help="Stop within this fraction of the optimum.")]
+SecondsOption = Annotated[float | None, typer.Option("--seconds", metavar="S", help="Stop then, with the best so far and its gap.")]
+RowsOption = Annotated[
+    int | None, typer.Option("--max-rows", metavar="N", min=1, help="Hold so many partial mappings at once (20 million).")
+]
+CurveOption = Annotated[
+    str | None, typer.Option("--curve", metavar="MEMORY", help="Instead: least traffic against the size of this memory.")
+]
+AgainstOption = Annotated[str, typer.Option("--against", metavar="WHAT", help="With --curve: traffic or energy.")]
+SvgOption = Annotated[Path | None, picture_option("Draw the curves, or the best LoopTree")]
+OutputOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the best mapping as YAML, for run.")]
 
 
 def command(
     files: FilesArgument,
-    objective: Objective = None,
-    top: Top = 1,
-    pareto: Pareto = None,
-    fused: Fused = None,
-    imperfect: Imperfect = False,
-    even: Even = False,
-    flip: Flip = True,
-    head_first: HeadFirst = False,
-    footprint: Footprint = "exact",
-    head_is_tiled_fusion: HeadsFuse = True,
-    jobs: Jobs = 1,
-    cache: Cache = None,
-    resume: Resume = None,
-    tolerance: Tolerance = 0.0,
-    seconds: Seconds = None,
-    max_rows: Rows = None,
-    curve: CurveOf = None,
-    against: Against = "traffic",
-    svg: Svg = None,
-    output: Output = None,
+    objective: ObjectiveOption = None,
+    top: TopOption = 1,
+    pareto: ParetoOption = None,
+    fused: FusedOption = None,
+    imperfect: ImperfectOption = False,
+    even: EvenOption = False,
+    flip: FlipOption = True,
+    head_first: HeadFirstOption = False,
+    footprint: FootprintOption = "exact",
+    head_is_tiled_fusion: HeadsFuseOption = True,
+    jobs: JobsOption = 1,
+    cache: CacheOption = None,
+    resume: ResumeOption = None,
+    tolerance: ToleranceOption = 0.0,
+    seconds: SecondsOption = None,
+    max_rows: RowsOption = None,
+    curve: CurveOption = None,
+    against: AgainstOption = "traffic",
+    svg: SvgOption = None,
+    output: OutputOption = None,
     set_: SetOption = None,
     include_dir: IncludeDirOption = None,
     top_key: TopKeyOption = None,
@@ -90,9 +94,22 @@ def command(
     Ctrl-C ends the search with the best mapping so far. Exit code 1 says that no mapping is legal, and why.
     """
     asked = _chosen(
-        objective=objective, pareto=_axes(pareto), fused=_fused(fused), top=top, imperfect=imperfect, even=even,
-        flip=flip, head_first=head_first, footprint=footprint, head_is_tiled_fusion=head_is_tiled_fusion, jobs=jobs,
-        cache=_text(cache), resume=_text(resume), tolerance=tolerance, seconds=seconds, max_rows=max_rows,
+        objective=objective,
+        pareto=_axes(pareto),
+        fused=_fused(fused),
+        top=top,
+        imperfect=imperfect,
+        even=even,
+        flip=flip,
+        head_first=head_first,
+        footprint=footprint,
+        head_is_tiled_fusion=head_is_tiled_fusion,
+        jobs=jobs,
+        cache=_text(cache),
+        resume=_text(resume),
+        tolerance=tolerance,
+        seconds=seconds,
+        max_rows=max_rows,
     )
     check_places(cache, svg, output, resume)
     if curve is not None and asked:

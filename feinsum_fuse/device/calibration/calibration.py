@@ -40,7 +40,7 @@ takes turns between groups, as those of GPUs do, has several. On PoCL (two cores
 with 1, 2, 4 and 64 of them, within 1 %."""
 TIMES_WITHIN = 2
 """Times what the caches within hold that the groups of all units go through at once, where a memory beyond them is measured."""
-KINDS = ("read", "write", "copy")
+PROBE_KINDS = ("read", "write", "copy")
 ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
 """Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
 
@@ -150,7 +150,7 @@ class _Session:
         """Probes of each level, on a working set that fits into it and not into what is nearer to the units."""
         outside = self._outside()
         apart = self._apart(outside, beyond=max([0, *(self._all(cache) for cache in self.levels)]))
-        for kind in KINDS:
+        for kind in PROBE_KINDS:
             yield f"{kind} MainMemory together", self.bench.bandwidth(kind, outside // apart, apart)
             if not self.quick:
                 yield f"{kind} MainMemory alone", self.bench.bandwidth(kind, outside, 1)
@@ -200,7 +200,7 @@ class _Session:
     def memory(self, name: str, bits: float, *, shared: bool) -> Memory:
         """A memory as measured: reads and writes in bits a second, which overlap or add up as a copy tells."""
         read, write, copy = (
-            self.rate(f"{kind} {name} together").value if shared else self.of_one_unit(f"{kind} {name}") for kind in KINDS
+            self.rate(f"{kind} {name} together").value if shared else self.of_one_unit(f"{kind} {name}") for kind in PROBE_KINDS
         )
         apart, together = 2 / (1 / read + 1 / write), 2 * min(read, write)
         latency = OVERLAP if abs(copy - together) < abs(copy - apart) else DEFAULT_TOTAL_LATENCY
@@ -286,7 +286,7 @@ class _Session:
             result["spilled_passes"] = max(1.0, self.spilled_passes())
         result |= dict(self.together())
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
-            if name.partition(" ")[0] not in KINDS:
+            if name.partition(" ")[0] not in PROBE_KINDS:
                 result[name] = self.of_one_unit(name)
             elif not self.quick:
                 result[f"one_core_{name.replace(' ', '_')}_bytes"] = self.rate(f"{name} alone").value

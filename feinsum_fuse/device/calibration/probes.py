@@ -13,7 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...codegen.executable import Executable
-from ..runtime.host_memory import LARGE, put_on_large_pages
+from ..runtime.host_memory import LARGE_BYTES, put_on_large_pages
 from ..runtime.loaded import Loaded, queue_of
 from .caches import line_bytes
 
@@ -187,9 +187,7 @@ def _fastest(seconds: list[float]) -> float:
     return statistics.fmean(times[: max(1, len(times) // 10)])
 
 
-def sample_in_turns(
-    probes: Iterable[Probe], seconds: float, least: int = 5, *, after_round: Callable[[], object] = lambda: None
-) -> None:
+def sample_in_turns(probes: Iterable[Probe], seconds: float, least: int = 5, *, after_round: Callable[[], object] = lambda: None) -> None:
     """Sample all probes again and again for this long, so that each meets the quiet moments of a busy machine.
 
     Those whose samples turn out too short are lengthened and sampled again, in half of the time that is left.
@@ -242,8 +240,8 @@ class Bench:
         Small ones are of a size of their own, since they lie on small pages; of large ones, whose filling takes time, any that is there
         will do.
         """
-        rounded = size if size >= LARGE else 1 << max(16, math.ceil(math.log2(max(1, size))))
-        rounded = min((known for known in self._buffers if known >= rounded >= LARGE), default=rounded)
+        rounded = size if size >= LARGE_BYTES else 1 << max(16, math.ceil(math.log2(max(1, size))))
+        rounded = min((known for known in self._buffers if known >= rounded >= LARGE_BYTES), default=rounded)
         if rounded not in self._buffers:
             queue = queue_of(self.device)
             made = tuple(cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, rounded) for _ in range(2))

@@ -27,7 +27,7 @@ from pymbolic.typing import Expression
 
 from ...cascades.kernel.tags import TensorTag
 from ...errors import LoweringError
-from ...schedule.kernel.operations import BLOCK, PRODUCT, parts
+from ...schedule.kernel.operations import BLOCK_STORE, PRODUCT_FUNCTION, parts
 
 _LARGEST = 1 << 22
 """Points of the other variables that are looked at in one go."""
@@ -285,7 +285,7 @@ class _Reads(WalkMapper):  # type: ignore[misc]
         self.rec(expr.child)
 
     def map_call(self, expr: Call) -> None:
-        if _function(expr).startswith(PRODUCT):
+        if _function(expr).startswith(PRODUCT_FUNCTION):
             self._product(expr)
             return
         axes, rest = _vector_access(expr)
@@ -294,9 +294,9 @@ class _Reads(WalkMapper):  # type: ignore[misc]
                 self.rec(parameter)
             return
         function = _function(expr)
-        address = expr.parameters[1 if function.startswith(BLOCK) else 0]
+        address = expr.parameters[1 if function.startswith(BLOCK_STORE) else 0]
         assert isinstance(address, Subscript)
-        if function.startswith(("vload", BLOCK)):
+        if function.startswith(("vload", BLOCK_STORE)):
             self.note(address.aggregate.name, axes)
         for parameter in rest:
             self.rec(parameter)
@@ -327,7 +327,7 @@ def _vector_access(call: Call) -> tuple[tuple[_Lanes, ...] | None, tuple[Express
     if not name.startswith(("vload", "vstore")):
         return None, call.parameters
     what, _, lanes = parts(name)
-    if what.startswith(BLOCK):
+    if what.startswith(BLOCK_STORE):
         return tuple(_Lanes(lanes, _minima(count)) for count in call.parameters[-2:]), ()
     upto = _minima(call.parameters[-1]) if "upto" in what else ()
     return (_Lanes(lanes, upto),), call.parameters[1 : len(call.parameters) - bool(upto)]

@@ -14,14 +14,14 @@ from ...codegen.executable import Argument
 from ...errors import DeviceError
 from ...number_types import BFLOAT16
 
-Array: TypeAlias = "np.ndarray | cla.Array"
+AnyArray: TypeAlias = "np.ndarray | cla.Array"
 _ARRAYS = (np.ndarray, cla.Array)
 _SEEN = (*_ARRAYS, np.generic)
 HOST = 1
 """DLPack's number for memory of the host (``kDLCPU``)."""
 
 
-def joined(arrays: Mapping[str, Array] | None, named: Mapping[str, Array]) -> Mapping[str, Array]:
+def joined(arrays: Mapping[str, AnyArray] | None, named: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
     """Arrays that were given by a mapping from names, or under their names; :class:`~feinsum_fuse.errors.DeviceError` for other things."""
     if arrays is None:
         return named
@@ -30,7 +30,7 @@ def joined(arrays: Mapping[str, Array] | None, named: Mapping[str, Array]) -> Ma
     return {**arrays, **named} if named else arrays
 
 
-def as_arrays(given: Mapping[str, object]) -> dict[str, Array]:
+def as_arrays(given: Mapping[str, object]) -> dict[str, AnyArray]:
     """Each value as a NumPy or pyopencl array, without a copy; what is neither, and cannot be seen as one, as it is."""
     return {name: as_array(name, value) for name, value in given.items()}
 

@@ -13,7 +13,7 @@ from ...arguments import described
 from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
 from ...whole_file import replacing
-from .export_texts import HOST, PYTHON, README
+from .export_texts import HOST_C, PYTHON, README
 
 _C_TYPES = {
     "bfloat16": "uint16_t",
@@ -37,7 +37,7 @@ def export(executable: Executable, folder: Path, name: str = "program") -> tuple
     texts = {
         f"{name}.cl": executable.source,
         f"{name}.h": header(executable, name),
-        f"{name}.c": HOST.replace("@NAME@", name),
+        f"{name}.c": HOST_C.replace("@NAME@", name),
         f"{name}.py": PYTHON.replace("@NAME@", name).replace("@PROGRAM@", _described(executable)),
         "README.rst": README.replace("@NAME@", name).replace("@ARGUMENTS@", "\n".join(map(_listed, _arrays(executable)))),
     }

@@ -67,7 +67,7 @@ if __name__ == "__main__":
         print(name, value.shape, value.dtype, "sum", value.sum())
 '''
 
-HOST = r"""/* Runs @NAME@.cl: reads <input>.bin, writes <output>.bin. The few functions of OpenCL 1.2 that it needs are declared here. */
+HOST_C = r"""/* Runs @NAME@.cl: reads <input>.bin, writes <output>.bin. The few functions of OpenCL 1.2 that it needs are declared here. */
 #include "@NAME@.h"
 #include <dlfcn.h>
 #include <stdio.h>

@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 import pyopencl.array as cla
 
-from ...codegen.executable import Executable, Launch, Role
+from ...codegen.executable import ArgumentRole, Executable, Launch
 from ...errors import DeviceError
 from .arguments import as_arrays, joined
-from .runner import Array, Runner
+from .runner import AnyArray, Runner
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _is_early(
     return all(roles[name] == "temporary" for name in launch.writes)
 
 
-def _of_launches(executable: Executable, launches: list[Launch], role: Role, exchanged: Collection[str]) -> Executable:
+def _of_launches(executable: Executable, launches: list[Launch], role: ArgumentRole, exchanged: Collection[str]) -> Executable:
     """The same source with some of the launches; what is exchanged plays this role among their arguments."""
     passed = {name for launch in launches for name in launch.arguments}
     arguments = [dataclasses.replace(a, role=role) if a.name in exchanged else a for a in executable.arguments if a.name in passed]
@@ -76,15 +76,15 @@ class PackedProgram:
     """
 
     halves: Halves
-    constants: dict[str, Array]
+    constants: dict[str, AnyArray]
     """What was given, copied."""
     seconds: float = 0.0
-    results: dict[str, Array] = field(default_factory=dict)
+    results: dict[str, AnyArray] = field(default_factory=dict)
     """What depends on the constants alone, as far as calls use it."""
-    _placed: dict[int, dict[str, Array]] = field(default_factory=dict)
+    _placed: dict[int, dict[str, AnyArray]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, parts: Halves, given: Mapping[str, Array]) -> PackedProgram:
+    def of(cls, parts: Halves, given: Mapping[str, AnyArray]) -> PackedProgram:
         """Compute what depends on the given inputs alone; raises :class:`~feinsum_fuse.errors.DeviceError` for arrays that do not fit."""
         constants = {name: array.copy() if isinstance(array, np.ndarray | cla.Array) else array for name, array in as_arrays(given).items()}
         packed = cls(parts, constants)
@@ -101,7 +101,7 @@ class PackedProgram:
         return packed
 
     @cached_property
-    def _kept(self) -> dict[str, Array]:
+    def _kept(self) -> dict[str, AnyArray]:
         """What each call takes besides its own arguments."""
         known = {**self.constants, **self.results}
         return {name: known[name] for name in self.halves.rest.input_names if name in known}
@@ -117,8 +117,8 @@ class PackedProgram:
         return {a.name: a.shape for a in self.halves.rest.executable.outputs}
 
     def __call__(
-        self, arrays: Mapping[str, Array] | None = None, /, *, out: Mapping[str, Array] | None = None, **named: Array
-    ) -> dict[str, Array]:
+        self, arrays: Mapping[str, AnyArray] | None = None, /, *, out: Mapping[str, AnyArray] | None = None, **named: AnyArray
+    ) -> dict[str, AnyArray]:
         """Run once, with the inputs that were not packed; ``out`` gives memory for results.
 
         Raises :class:`~feinsum_fuse.errors.DeviceError` that names the tensor for arguments that do not fit, or that were packed.
@@ -129,7 +129,7 @@ class PackedProgram:
                 raise DeviceError(f"{name} was packed and cannot be given again", hint=f"Pack the program anew with another {name}.")
         return self.halves.rest({**given, **self._beside([*given.values(), *(out or {}).values()])}, out)
 
-    def _beside(self, given: Collection[object]) -> dict[str, Array]:
+    def _beside(self, given: Collection[object]) -> dict[str, AnyArray]:
         """What is kept, where this call's arrays lie: copied there by the first call that needs it."""
         queue = next((array.queue for array in given if isinstance(array, cla.Array) and array.queue is not None), None)
         place = 0 if queue is None else queue.int_ptr
@@ -140,7 +140,7 @@ class PackedProgram:
             self._placed[place] = arrays
         return self._placed[place]
 
-    def _moved(self, name: str, array: Array, queue: object) -> Array:
+    def _moved(self, name: str, array: AnyArray, queue: object) -> AnyArray:
         """An array on a queue's device, if it lies there as it does here."""
         argument = self.halves.rest.executable.argument(name)
         return cla.to_device(queue, array) if isinstance(array, np.ndarray) and argument.row_major and not argument.by_value else array

@@ -22,7 +22,7 @@ from .arguments import joined
 from .export import export
 from .origin import Origin
 from .packed import Halves, PackedProgram, halves
-from .runner import Array, Runner
+from .runner import AnyArray, Runner
 
 if TYPE_CHECKING:
     from loopy import TranslationUnit
@@ -154,13 +154,13 @@ class Program(InNotebooks):
 
     def __call__(
         self,
-        arrays: Mapping[str, Array] | None = None,
+        arrays: Mapping[str, AnyArray] | None = None,
         /,
         *,
-        out: Mapping[str, Array] | None = None,
+        out: Mapping[str, AnyArray] | None = None,
         outputs: Collection[str] = (),
-        **named: Array,
-    ) -> dict[str, Array]:
+        **named: AnyArray,
+    ) -> dict[str, AnyArray]:
         """Run once: ``program(A=a, B=b)``, or ``program({"A": a, "B": b})`` for tensors whose names are no keywords.
 
         ``out`` gives memory for results; ``outputs`` names further tensors to return. Those that the schedule keeps in tiles inside the
@@ -175,7 +175,7 @@ class Program(InNotebooks):
             results |= {tensor: shown[tensor] for tensor in hidden}
         return results
 
-    def pack(self, arrays: Mapping[str, Array] | None = None, /, **named: Array) -> PackedProgram:
+    def pack(self, arrays: Mapping[str, AnyArray] | None = None, /, **named: AnyArray) -> PackedProgram:
         """Give some inputs once: ``packed = program.pack(W=w)``, then ``packed(X=x)`` as often as there are other arrays.
 
         What depends on these inputs alone is computed now: whole kernels where there are such, and Einsums out of kernels that they share

@@ -21,10 +21,10 @@ from ...number_types import BFLOAT16, as_held, as_numbers
 from ..catalogue import target
 from ..runtime import runtimes
 from ..runtime.host_memory import RESULTS, HostArguments, put_on_large_pages
-from ..runtime.loaded import Loaded, Value, context_of, queue_of
-from .arguments import Array, as_arrays, as_scalar, check_array, lies_as, share
+from ..runtime.loaded import KernelValue, Loaded, context_of, queue_of
+from .arguments import AnyArray, as_arrays, as_scalar, check_array, lies_as, share
 
-__all__ = ["Array", "Runner"]
+__all__ = ["AnyArray", "Runner"]
 NO_NUMBERS: Mapping[str, int] = constantdict()
 MOST_QUEUES = 8
 """For how many queues a program stays built."""
@@ -113,8 +113,8 @@ class Runner:
         return found
 
     def __call__(
-        self, arrays: Mapping[str, Array], out: Mapping[str, Array] | None = None, outputs: Collection[str] = ()
-    ) -> dict[str, Array]:
+        self, arrays: Mapping[str, AnyArray], out: Mapping[str, AnyArray] | None = None, outputs: Collection[str] = ()
+    ) -> dict[str, AnyArray]:
         """Run once; the outputs by name, and the written arrays named in ``outputs`` besides.
 
         NumPy arrays in give NumPy arrays out, after the end of the kernel; so do arrays of other libraries that lie in the host's memory
@@ -138,13 +138,13 @@ class Runner:
                 raise DeviceError(f"there is no memory for the results: {error}") from error
         return {name: as_numbers(array, self._written[name].dtype) for name, array in results.items()} | dict(out or {})
 
-    def check_some(self, arrays: Mapping[str, Array]) -> None:
+    def check_some(self, arrays: Mapping[str, AnyArray]) -> None:
         """Raise :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is no input, or of the wrong type or shape."""
         self._check_known(arrays)
         for name, array in self._held(arrays).items():
             check_array(self._inputs[name], array, self._strides[name])
 
-    def _held(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def _held(self, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
         """Arrays as memory holds their numbers; what is no array as it is."""
         seen = as_arrays(arrays)
         for name in self._bits.keys() & seen.keys():
@@ -159,7 +159,7 @@ class Runner:
                 hint = f"Did you mean {close[0]}?" if close else f"This program reads {', '.join(self._inputs)}."
                 raise DeviceError(f"this program has no input {name}", hint=hint)
 
-    def _check(self, arrays: Mapping[str, Array], out: Mapping[str, Array], outputs: Collection[str]) -> None:
+    def _check(self, arrays: Mapping[str, AnyArray], out: Mapping[str, AnyArray], outputs: Collection[str]) -> None:
         for name in self._inputs:
             if name not in arrays:
                 raise DeviceError(f"input {name} is missing", hint=f"This program reads {', '.join(self._inputs)}.")
@@ -179,11 +179,11 @@ class Runner:
                 if share(array, its):
                     raise DeviceError(f"output {name} shares memory with {other}", hint="Give it memory of its own.")
 
-    def _on_host(self, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]) -> dict[str, Array]:
+    def _on_host(self, arrays: Mapping[str, AnyArray], out: Mapping[str, AnyArray], wanted: list[str]) -> dict[str, AnyArray]:
         place = self.place(self._queue_at_home)
         if place.sharing is not None:
             return self._in_place(place, place.sharing, arrays, out, wanted)
-        values: dict[str, Value] = {**self._numbers, **{name: place.scratch_buffer(name) for name in self._written}}
+        values: dict[str, KernelValue] = {**self._numbers, **{name: place.scratch_buffer(name) for name in self._written}}
         for name, argument in self._inputs.items():
             if argument.by_value:
                 values[name] = as_scalar(name, arrays[name], self._dtypes[name])
@@ -195,10 +195,10 @@ class Runner:
         return {name: self._download(place.queue, values[name], self._written[name], out.get(name)) for name in wanted}
 
     def _in_place(
-        self, place: _Place, sharing: HostArguments, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str]
-    ) -> dict[str, Array]:
+        self, place: _Place, sharing: HostArguments, arrays: Mapping[str, AnyArray], out: Mapping[str, AnyArray], wanted: list[str]
+    ) -> dict[str, AnyArray]:
         """Run on the host's memory: nothing is copied that lies as the kernel expects it."""
-        values: dict[str, Value] = dict(self._numbers)
+        values: dict[str, KernelValue] = dict(self._numbers)
         for name, argument in self._inputs.items():
             array = np.asarray(arrays[name])
             if argument.by_value:
@@ -206,7 +206,7 @@ class Runner:
             else:
                 lying = array if lies_as(array, self._strides[name], self._alignments[name]) else self._laid_out(name, array)
                 values[name] = self._value(place, sharing, name, lying)
-        results: dict[str, Array] = {}
+        results: dict[str, AnyArray] = {}
         copied: list[tuple[np.ndarray, np.ndarray]] = []
         for name in self._written:
             if name not in wanted:
@@ -225,7 +225,7 @@ class Runner:
             result[...] = memory
         return results
 
-    def _value(self, place: _Place, sharing: HostArguments, name: str, array: np.ndarray) -> Value:
+    def _value(self, place: _Place, sharing: HostArguments, name: str, array: np.ndarray) -> KernelValue:
         return sharing.argument(array) if array.size else place.scratch_buffer(name)
 
     def _empty(self, name: str) -> np.ndarray:
@@ -238,7 +238,7 @@ class Runner:
         copy[...] = array
         return copy
 
-    def _upload(self, queue: cl.CommandQueue, buffer: Value, argument: Argument, array: np.ndarray) -> None:
+    def _upload(self, queue: cl.CommandQueue, buffer: KernelValue, argument: Argument, array: np.ndarray) -> None:
         if argument.row_major:
             flat = np.ascontiguousarray(array)
         else:
@@ -247,7 +247,7 @@ class Runner:
         if flat.size:
             cl.enqueue_copy(queue, buffer, flat)
 
-    def _download(self, queue: cl.CommandQueue, buffer: Value, argument: Argument, into: Array | None) -> np.ndarray:
+    def _download(self, queue: cl.CommandQueue, buffer: KernelValue, argument: Argument, into: AnyArray | None) -> np.ndarray:
         result = np.empty(argument.shape, argument.held) if into is None else into
         assert isinstance(result, np.ndarray)
         direct = argument.row_major and result.flags.c_contiguous
@@ -259,11 +259,11 @@ class Runner:
         return result
 
     def _on_device(
-        self, arrays: Mapping[str, Array], out: Mapping[str, Array], wanted: list[str], given: list[cla.Array]
-    ) -> dict[str, Array]:
+        self, arrays: Mapping[str, AnyArray], out: Mapping[str, AnyArray], wanted: list[str], given: list[cla.Array]
+    ) -> dict[str, AnyArray]:
         queue = self._queue(given)
         place = self.place(queue)
-        values: dict[str, Value] = dict(self._numbers)
+        values: dict[str, KernelValue] = dict(self._numbers)
         waits: list[cl.Event] = []
         for name, argument in self._inputs.items():
             array = arrays[name]
@@ -275,7 +275,7 @@ class Runner:
             else:
                 values[name] = place.scratch_buffer(name)
                 self._upload(queue, values[name], argument, np.asarray(array))
-        results: dict[str, Array] = {}
+        results: dict[str, AnyArray] = {}
         for name in self._written:
             if name not in wanted:
                 values[name] = place.scratch_buffer(name)

@@ -15,7 +15,7 @@ from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
 from ..timing.outcome import Outcome
 from .host_memory import HostArguments
-from .loaded import Loaded, Value
+from .loaded import KernelValue, Loaded
 
 FRONT_BYTES = 4096
 """Poison before every array (more than any device's alignment of sub-buffers): nobody may write there, and who reads there gets NaN."""
@@ -40,7 +40,7 @@ class _DeviceMemory:
 
     def __init__(self, queue: cl.CommandQueue, whole: cl.Buffer, front_bytes: int, size: int) -> None:
         self._queue, self._whole = queue, whole
-        self.value: Value = whole.get_sub_region(front_bytes, size)
+        self.value: KernelValue = whole.get_sub_region(front_bytes, size)
 
     def fill(self, content: np.ndarray) -> None:
         """Write all of it."""
@@ -59,7 +59,7 @@ class _HostMemory:
         room = np.empty((front + behind) * dtype.itemsize + 2 * LINE + alignment, np.uint8)
         start = -(room.__array_interface__["data"][0] + front * dtype.itemsize) % LINE + alignment
         self._whole = room[start : start + (front + behind) * dtype.itemsize].view(dtype)
-        self.value: Value = sharing.argument(self._whole[front:])
+        self.value: KernelValue = sharing.argument(self._whole[front:])
 
     def fill(self, content: np.ndarray) -> None:
         """Write all of it."""
@@ -110,9 +110,9 @@ class FirstRun:
         self.check(values)
         return self.loaded
 
-    def allocate(self) -> dict[str, Value]:
+    def allocate(self) -> dict[str, KernelValue]:
         """Device memory for every array, padded, and the scalars; inputs are uploaded."""
-        values: dict[str, Value] = {}
+        values: dict[str, KernelValue] = {}
         for argument in self.executable.arguments:
             if argument.by_value:
                 values[argument.name] = argument.held.type(self.arrays[argument.name][()])
@@ -146,7 +146,7 @@ class FirstRun:
         """An array's whole buffer, what stands before and behind it included, full of a pattern."""
         return poisoned(argument.held, self.front(argument) + argument.elements + BEHIND, which)
 
-    def launch(self, values: Mapping[str, Value], which: int) -> None:
+    def launch(self, values: Mapping[str, KernelValue], which: int) -> None:
         """Poison whatever the kernel is to write, outputs with pattern ``which``, and run it to its end.
 
         Temporaries hold another pattern, so that a result made from one that was never written is not taken for unwritten itself.
@@ -168,7 +168,7 @@ class FirstRun:
         """The array that an argument's buffer holds, C-contiguous."""
         return np.ascontiguousarray(argument.view(self.around(argument)[self.front(argument) :]))
 
-    def check(self, values: Mapping[str, Value]) -> None:
+    def check(self, values: Mapping[str, KernelValue]) -> None:
         """Refuse unwritten outputs, changed inputs, and writes before or behind an array.
 
         An element that holds the first pattern may do so by right, so such outputs are judged by a second run on the second pattern.

@@ -20,7 +20,7 @@ import pyopencl as cl
 
 from ..catalogue import target
 
-LARGE = 4 << 20
+LARGE_BYTES = 4 << 20
 """Bytes from which on memory lies on large pages, where the system gives them: as NumPy asks for them."""
 SMALL = 128 << 10
 """Bytes up to which the C library keeps memory by itself."""
@@ -75,7 +75,7 @@ def _writable(array: np.ndarray) -> np.ndarray:
 
 def ask_for_large_pages(address: int, size: int) -> None:
     """Let the system put memory that nobody has touched yet on large pages; where it has none, nothing changes."""
-    if size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+    if size < LARGE_BYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
         return
     page = mmap.PAGESIZE
     first, last = -(-address // page) * page, (address + size) // page * page
@@ -85,7 +85,7 @@ def ask_for_large_pages(address: int, size: int) -> None:
 def put_on_large_pages(queue: cl.CommandQueue, buffer: cl.Buffer) -> None:
     """The same for a new buffer, if it lies in memory that the device shares with the host."""
     size = int(buffer.size)
-    if size < LARGE or not target(queue.device).shares_host_memory:
+    if size < LARGE_BYTES or not target(queue.device).shares_host_memory:
         return
     with contextlib.suppress(cl.Error):
         where, _ = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.WRITE_INVALIDATE_REGION, 0, (size,), np.uint8)

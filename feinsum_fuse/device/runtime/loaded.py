@@ -23,7 +23,7 @@ from . import runtimes
 from .compiler_cache import shared_cache
 from .pocl_processor import name_processor
 
-Value: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
+KernelValue: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
 _PLAIN = "iuf"
 """Kinds of numbers that are packed as they are."""
 
@@ -73,7 +73,7 @@ class Loaded:
         """New device memory for an argument, with ``padding`` more bytes at its end."""
         return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(1, self.executable.argument(name).nbytes + padding))
 
-    def bind(self, values: Mapping[str, Value]) -> None:
+    def bind(self, values: Mapping[str, KernelValue]) -> None:
         """Set every kernel's arguments: buffers or pointers for arrays, NumPy scalars for arguments that are passed by value."""
         for kernel, _, _, names in self._launches:
             kernel.set_args(*[values[name] for name in names])
@@ -88,9 +88,7 @@ class Loaded:
         if events:
             events[-1].wait()
 
-    def enqueue(
-        self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = (), *, most_groups: int | None = None
-    ) -> list[cl.Event]:
+    def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = (), *, most_groups: int | None = None) -> list[cl.Event]:
         """Start all launches one after another, the first after ``wait_for``; one event for each.
 
         ``most_groups`` starts no more than the first so many work-groups of each, which is for whoever takes times of a part.

@@ -56,7 +56,7 @@ EVERY_SECONDS = 0.25
 """Between two looks at the cores while something is timed: a look takes some 5 ms."""
 LOOKS = 2
 """Looks before the first sample, and after the last."""
-LANES = 4
+SHOWN_LANES = 4
 """Of the vectors that show how cores work together: those of every processor."""
 GROUPS_A_CORE = 16
 """Work-groups for each core: the last to end keeps the others waiting for a sixteenth at the most."""
@@ -128,7 +128,7 @@ def _probes(device: cl.Device) -> tuple[Probe, Probe] | None:
     units = DeviceInfo.of(device).units
     if not device.type & cl.device_type.CPU or units < 2:
         return None
-    bench = Bench(device, "float32", LANES)
+    bench = Bench(device, "float32", SHOWN_LANES)
     try:
         return bench.sums(), bench.sums(GROUPS_A_CORE * units)
     except cl.Error:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HARNESS = 3
 """Raised with every change of how times are taken; times of different harnesses are not compared. 2: memory on large pages. 3: PoCL's
 threads stay on cores of their own."""
-BUSY = 0.1
+BUSY_SHARE = 0.1
 """The share of the processors from which on other processes are mentioned beside a time."""
 Versions = Annotated[
     constantdict[str, str],
@@ -178,7 +178,7 @@ class Measurement(InNotebooks):
         times = f"median {time_text(self.median)}, minimum {time_text(self.minimum)}, spread {time_text(self.spread)}"
         own = f", device's own median {time_text(self.event_median)}" if self.event_ns else ""
         verified = f"; relative error {self.error:.1e} of {self.tolerance:.1e} allowed" if self.error is not None else ""
-        busy = f"; other processes had {self.interference:.0%} of the processors" if (self.interference or 0) > BUSY else ""
+        busy = f"; other processes had {self.interference:.0%} of the processors" if (self.interference or 0) > BUSY_SHARE else ""
         fewer = f"; {self.provenance.missing_cores}" if self.provenance.missing_cores else ""
         return f"{head}{times}{own} ({self.cache_state}, {count}; {where}){verified}{busy}{fewer}"
 
@@ -194,7 +194,7 @@ LEAST_CORES = 0.1
 
 def fewer_cores(given: float | None, expected: float) -> str:
     """That a machine gave fewer cores than expected, in words; empty if it gave nearly as many, or if nobody looked."""
-    if given is None or given > (1 - BUSY) * expected:
+    if given is None or given > (1 - BUSY_SHARE) * expected:
         return ""
     return f"the machine gave {given:.1f} of {expected:.3g} cores while this was timed"
 

@@ -25,7 +25,7 @@ from ..checking.verification import verify
 from ..runtime.first_run import FirstRun, FirstRunFailure
 from ..runtime.worker import die_with_parent, opened
 from .outcome import Outcome
-from .resident import Resident, Shared
+from .resident import Resident, SharedBuffers
 
 SLICE_GROUPS = 16
 """Work-groups for each compute unit in a slice, so that all units are busy and the last groups weigh little."""
@@ -46,7 +46,7 @@ class _Worker:
         self.queue, self.sharing = opened(info)
         self.timing = cl.CommandQueue(self.queue.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.held: dict[int, Resident] = {}
-        self.shared: Shared = {}
+        self.shared: SharedBuffers = {}
         """One program runs at a time: its arrays are those of the others."""
 
     def answer(self, **fields: object) -> None:

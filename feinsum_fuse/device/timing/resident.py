@@ -10,22 +10,24 @@ import pyopencl as cl
 
 from ...number_types import held_as
 from ..runtime.host_memory import put_on_large_pages
-from ..runtime.loaded import Loaded, Value
+from ..runtime.loaded import KernelValue, Loaded
 
-Shared: TypeAlias = dict[tuple[str, str, str, int], cl.Buffer]
+SharedBuffers: TypeAlias = dict[tuple[str, str, str, int], cl.Buffer]
 """Role, name, element type and bytes of an array -> its buffer."""
 
 
 class Resident:
     """Device buffers of a program's own, the inputs filled; raises pyopencl's errors where there is no room for them."""
 
-    def __init__(self, loaded: Loaded, queue: cl.CommandQueue, inputs: Mapping[str, np.ndarray], shared: Shared | None = None) -> None:
+    def __init__(
+        self, loaded: Loaded, queue: cl.CommandQueue, inputs: Mapping[str, np.ndarray], shared: SharedBuffers | None = None
+    ) -> None:
         """``shared``: buffers of other programs on the same inputs, none of which runs at the same time; new ones are added."""
         self.loaded = loaded
         self.queue = queue
         executable = loaded.executable
-        known: Shared = {} if shared is None else shared
-        self.values: dict[str, Value] = {}
+        known: SharedBuffers = {} if shared is None else shared
+        self.values: dict[str, KernelValue] = {}
         for argument in executable.arguments:
             if argument.by_value:
                 self.values[argument.name] = argument.held.type(inputs[argument.name][()])

@@ -13,7 +13,7 @@ from ..language.expressions import nearest
 from ..mapping import Compute, Mapping, Nested, Node, Placed, Position, Sequential, Spatial, Storage, Temporal, TextBox, Toll
 from ..workload import Workload, WorkloadEinsum
 
-Locate = Callable[[Position, tuple[str | int, ...]], Location | None]
+LocateNode = Callable[[Position, tuple[str | int, ...]], Location | None]
 """The place of a field of the node at a position in the tree; an empty field means the node itself."""
 SOFTMAX_PARTS = ("max", "exp", "sum")
 
@@ -43,7 +43,7 @@ def taken_online(workload: Workload) -> frozenset[str]:
     return frozenset(a.name for e in workload.einsums if is_softmax(e) and e.operation.online for a in e.outputs)
 
 
-def check_mapping(mapping: Mapping, workload: Workload, arch: Arch | None, locate: Locate = nowhere) -> None:
+def check_mapping(mapping: Mapping, workload: Workload, arch: Arch | None, locate: LocateNode = nowhere) -> None:
     """:class:`MappingError` for the first thing that does not fit; ``locate`` gives the place of a node by its position in the tree.
 
     Without a workload only the tree itself is checked, and the components that it names.
@@ -52,7 +52,7 @@ def check_mapping(mapping: Mapping, workload: Workload, arch: Arch | None, locat
 
 
 class _Check:
-    def __init__(self, mapping: Mapping, workload: Workload, arch: Arch | None, locate: Locate) -> None:
+    def __init__(self, mapping: Mapping, workload: Workload, arch: Arch | None, locate: LocateNode) -> None:
         self.mapping = mapping
         self.workload = workload
         self.arch = arch

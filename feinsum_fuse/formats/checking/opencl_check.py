@@ -13,7 +13,7 @@ from ..opencl import DTYPES, FANOUT_KINDS, MEMORY_KINDS, OpenCL
 from ..sets import resolve
 from ..workload import Workload
 
-Tables = Mapping[str, Mapping[str, str]]
+OpenCLTables = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Misfit:
     key: bool = False
 
 
-def problems(tables: Tables, workload: Workload, arch: Arch | None) -> Iterator[Misfit]:
+def problems(tables: OpenCLTables, workload: Workload, arch: Arch | None) -> Iterator[Misfit]:
     """What is wrong with ``memories``, ``fanouts``, ``dtypes`` and ``accumulate``; names need an architecture to be checked."""
     yield from binding_problems(tables["memories"], tables["fanouts"], arch)
     for field in ("dtypes", "accumulate"):

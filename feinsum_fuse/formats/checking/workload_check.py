@@ -12,14 +12,14 @@ from ..language.extents import extents, rank_ranges
 from ..sets import tensor_set
 from ..workload import Workload, WorkloadEinsum
 
-Locate = Callable[[int], Location | None]
+LocateEinsum = Callable[[int], Location | None]
 
 
 def nowhere(index: int) -> None:
     """The location of Einsums that no file holds."""
 
 
-def check_ranks(workload: Workload, locate: Locate = nowhere) -> None:
+def check_ranks(workload: Workload, locate: LocateEinsum = nowhere) -> None:
     """:class:`SpecError` if a tensor's ranks differ between accesses, naming every such tensor."""
     first: dict[str, tuple[str, frozenset[str], str]] = {}
     conflicts: dict[str, list[str]] = {}
@@ -71,7 +71,7 @@ def einsum_bounds(workload: Workload, einsum: WorkloadEinsum) -> constantdict[st
     return constantdict({variable: high - low + 1 for variable, (low, high) in found.items()})
 
 
-def resolved_bounds(workload: Workload, locate: Locate) -> Workload:
+def resolved_bounds(workload: Workload, locate: LocateEinsum) -> Workload:
     """The workload with every Einsum's bounds; a rank variable has the same bound in all Einsums that use it."""
     known: dict[str, tuple[str, int]] = {}
     einsums = []

@@ -129,7 +129,7 @@ _MATH_NAMES = """
     acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh degrees dist erf erfc exp expm1 fabs floor fmod frexp fsum gamma gcd
     hypot isclose isfinite isinf isnan isqrt lcm ldexp lgamma log log10 log1p log2 modf radians remainder sin sinh sqrt tan tanh trunc
 """
-FUNCTIONS: dict[str, Callable[..., object]] = {
+BOUNDED_FUNCTIONS: dict[str, Callable[..., object]] = {
     **{name: getattr(math, name) for name in _MATH_NAMES.split()},
     "factorial": _bounded(math.factorial),
     "comb": _bounded(math.comb),

@@ -17,7 +17,7 @@ from ...errors import SpecError
 from ..affine import Affine, read_affine
 from ..workload import Operation, WorkloadEinsum, operand_name
 from .caps import MAX_BITS, shortened
-from .expressions import MAX_TEXT, nearest, parse_expression
+from .expressions import MAX_EXPRESSION, nearest, parse_expression
 from .functions import FUNCTIONS
 from .reductions import ADD, SYMBOLS
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pymbolic.typing import Expression
 
 SOFTMAX = "softmax"
-CONSTANTS = {"inf": math.inf, "pi": math.pi}
+MAP_CONSTANTS = {"inf": math.inf, "pi": math.pi}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 """A tensor's name; the parts that a softmax expands to have names such as ``SM.max``."""
 RANK_VARIABLE = re.compile(r"[a-z$@#][A-Za-z0-9_]*")
@@ -86,7 +86,7 @@ def _check_words(text: str) -> None:
 
 def parse_affine(text: str) -> Affine:
     """An index expression such as ``2*p + r - 1``; :class:`SpecError` if it is not affine in rank variables."""
-    for name in re.findall(r"[A-Za-z_]\w*", text[:MAX_TEXT]):
+    for name in re.findall(r"[A-Za-z_]\w*", text[:MAX_EXPRESSION]):
         if name in _WORDS:
             raise _taken(name, "a rank variable")
     return _affine(parse_expression(text), text)
@@ -171,8 +171,8 @@ def parse_einsum(text: str) -> ParsedEinsum:
     The right-hand side is arithmetic over accesses, rank variables, numbers and the functions of the table; around the whole of it the
     symbol of a reduction (``sum``, ``max``, ...) chooses that. Equal accesses are one access; different ones of one tensor are two.
     """
-    if len(text) > MAX_TEXT:
-        raise SpecError(f"The Einsum has {len(text)} characters; at most {MAX_TEXT} are read.")
+    if len(text) > MAX_EXPRESSION:
+        raise SpecError(f"The Einsum has {len(text)} characters; at most {MAX_EXPRESSION} are read.")
     equal = re.search(r"(?<![<>=!])=(?!=)", text)
     if equal is None or text[: equal.start()].rstrip().endswith(("+", "-", "*", "/", "%", "|", "&", "^", ":")):
         hint = "Write OUTPUT[indices] = expression, for example Z[m, n] = A[m, k] * B[k, n]."
@@ -298,8 +298,8 @@ class _Map:
             return self.names.operands[node.id]
         if node.id in self.names.rank_variables:
             return Variable(node.id)
-        if node.id in CONSTANTS:
-            return CONSTANTS[node.id]
+        if node.id in MAP_CONSTANTS:
+            return MAP_CONSTANTS[node.id]
         hint = nearest(node.id, [*self.names.operands, *self.names.rank_variables])
         raise SpecError(f"{node.id!r} is neither a tensor that the Einsum reads nor one of its rank variables.", hint=hint)
 

@@ -1,7 +1,7 @@
 """Expressions in users' files: a Python-like arithmetic, evaluated by walking a whitelisted syntax tree with caps on every result.
 
-Nothing here calls Python's own evaluator. What an expression can reach is what the caller names, the functions in :data:`FUNCTIONS`,
-and the public data attributes of objects that the caller passed in. Numbers in files are literals or such expressions.
+Nothing here calls Python's own evaluator. What an expression can reach is what the caller names, ``BOUNDED_FUNCTIONS``, and the
+public data attributes of objects that the caller passed in. Numbers in files are literals or such expressions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 
 from ...errors import Location, SpecError
-from .bounded_functions import CONSTANTS, FUNCTIONS, checked, modulo, multiply, power, shift_left
+from .bounded_functions import BOUNDED_FUNCTIONS, CONSTANTS, checked, modulo, multiply, power, shift_left
 from .caps import shortened, shown, spend_steps, weight
 
-MAX_TEXT = 4_000
+MAX_EXPRESSION = 4_000
 MAX_DEPTH = 60
 MAX_STEPS = 100_000
 _FAILED = "Cannot evaluate"
@@ -86,8 +86,8 @@ _COMPARE: dict[type[ast.cmpop], Operator] = {
 @lru_cache(maxsize=2048)
 def parse_expression(text: str) -> ast.expr:
     """The syntax tree of an expression; :class:`SpecError` if it is none, or is too long or too deep to be one in good faith."""
-    if len(text) > MAX_TEXT:
-        raise SpecError(f"The expression has {len(text)} characters; at most {MAX_TEXT} are read.")
+    if len(text) > MAX_EXPRESSION:
+        raise SpecError(f"The expression has {len(text)} characters; at most {MAX_EXPRESSION} are read.")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
@@ -146,10 +146,10 @@ class Evaluator:
         return checked(node.value)
 
     def _name(self, node: ast.Name, local: Mapping[str, object]) -> object:
-        for table in (local, self.names, CONSTANTS, FUNCTIONS):
+        for table in (local, self.names, CONSTANTS, BOUNDED_FUNCTIONS):
             if node.id in table:
                 return table[node.id]
-        known = [*local, *self.names, *CONSTANTS, *FUNCTIONS]
+        known = [*local, *self.names, *CONSTANTS, *BOUNDED_FUNCTIONS]
         raise UnknownNameError(f"The name {node.id!r} is not known.", hint=nearest(node.id, known), name=node.id)
 
     def _binary(self, node: ast.BinOp, local: Mapping[str, object]) -> object:
@@ -186,7 +186,7 @@ class Evaluator:
         try:
             function = self.evaluate(node.func, local)
         except UnknownNameError as error:
-            slip = error.name.startswith("_") or difflib.get_close_matches(error.name, FUNCTIONS, cutoff=0.7)
+            slip = error.name.startswith("_") or difflib.get_close_matches(error.name, BOUNDED_FUNCTIONS, cutoff=0.7)
             kind = UnknownNameError if slip or not isinstance(node.func, ast.Name) else UnknownFunctionError
             raise kind(error.message, hint=error.hint, name=error.name) from None
         if not callable(function):
@@ -282,7 +282,7 @@ _NODES: dict[type[ast.expr], Callable[..., object]] = {
 
 
 def evaluate(text: str, names: Mapping[str, object]) -> object:
-    """The value of an expression in which ``names`` are known beside :data:`FUNCTIONS` and :data:`CONSTANTS`.
+    """The value of an expression in which ``names`` are known beside ``BOUNDED_FUNCTIONS`` and ``CONSTANTS``.
 
     Arithmetic, comparisons, conditionals, list and generator comprehensions, calls of known functions, indexing, and public data
     attributes of the objects in ``names`` (``sum(a.n_calls / a.throughput for a in actions)``). Raises :class:`SpecError` for anything

@@ -15,7 +15,7 @@ from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
 from .error_function import erf
-from .vector_functions import COS, ERF, EXP, HIGH4, HIGH4_OF_BYTES, LOG, LOW4, LOW4_OF_BYTES, MAX, MIN, SIN, TANH
+from .vector_functions import COS, ERF, EXP, HIGH4, HIGH4_OF_BYTES, LOG, LOW4, LOW4_OF_BYTES, SIN, TANH, VECTOR_MAX, VECTOR_MIN
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -146,7 +146,7 @@ _ROWS = (
             probe="{call}({0}, w)",
             own=own,
         )
-        for name, numpy, own in (("min", np.minimum, MIN), ("max", np.maximum, MAX))
+        for name, numpy, own in (("min", np.minimum, VECTOR_MIN), ("max", np.maximum, VECTOR_MAX))
     ),
     _function("log1p", np.log1p, is_real=True, ulps=2, cost="log"),
     _function("expm1", np.expm1, is_finite=True, is_real=True, ulps=3, amplification=16.0, cost="exp"),

@@ -8,7 +8,7 @@ from constantdict import constantdict
 
 from ...errors import SpecError
 from ..reading.document import Document
-from ..validation.complaints import Path
+from ..validation.complaints import FieldPath
 from .expressions import scalar
 
 
@@ -44,7 +44,7 @@ class NameScope(Mapping[str, object]):
         return len({*self.outer, *self.own})
 
 
-def variable_table(document: Document, path: Path) -> tuple[dict[str, object], dict[str, object]]:
+def variable_table(document: Document, path: FieldPath) -> tuple[dict[str, object], dict[str, object]]:
     """The variables of a table: quoted texts and lists, which stand for themselves; and numbers and expressions."""
     table, found = document.value(path)
     if table is None or not found or table.content is None:
@@ -62,7 +62,7 @@ def variable_table(document: Document, path: Path) -> tuple[dict[str, object], d
     return literals, {name: value.content for name, value in table.content.items() if name not in literals}
 
 
-def read_variables(document: Document, path: Path, outer: Mapping[str, object]) -> dict[str, object]:
+def read_variables(document: Document, path: FieldPath, outer: Mapping[str, object]) -> dict[str, object]:
     """A table of variables: numbers, quoted texts, lists, and expressions over the others."""
     result, expressions = variable_table(document, path)
     scope = NameScope(expressions, {**outer, **result})

@@ -133,13 +133,13 @@ static inline VECTOR NAME(VECTOR x)
 }}"""
 """Within 4 units in the last place: the sine of x + pi/2, which is not added."""
 
-MAX = """
+VECTOR_MAX = """
 static inline VECTOR NAME(VECTOR x, VECTOR y)
 {
   return (y > x) | (x != x) ? y : x;
 }"""
 """Exact; of a number and what is none the number, as ``fmax``."""
-MIN = MAX.replace("y > x", "y < x")
+VECTOR_MIN = VECTOR_MAX.replace("y > x", "y < x")
 """Exact; of a number and what is none the number, as ``fmin``."""
 
 LOW4 = """

@@ -32,12 +32,12 @@ from ..arch import (
     Toll,
     Topology,
 )
-from ..language.bounded_functions import CONSTANTS, FUNCTIONS
+from ..language.bounded_functions import BOUNDED_FUNCTIONS, CONSTANTS
 from ..language.caps import shortened
 from ..language.expressions import at_least, names_in, nearest, number, parse_expression, whole
 from ..language.variables import numbers_of
 from ..sets import Symbols
-from ..validation.complaints import Path
+from ..validation.complaints import FieldPath
 from ..workload import Workload
 from .document import ARCH_TAGS, TYPE_KEYS, Document
 from .fields import (
@@ -98,12 +98,12 @@ class ArchReader:
         self.names = ArchNames(self.document, ("arch", "variables"), self.variables, self.workload)
         self.variables = {**self.variables, **self.names.known}
         self.components = self.names.components
-        self.paths: dict[str, Path] = {}
+        self.paths: dict[str, FieldPath] = {}
         self.ignored: dict[str, None] = {}
 
     def read(self) -> Arch:
         """The architecture; one warning names all that was read and is not modelled."""
-        path: Path = ("arch",)
+        path: FieldPath = ("arch",)
         data = self.document.root["arch"].plain()
         given = read_input(ArchInput, {} if data is None else data, self.document, path)
         nodes = self._nodes(given.nodes, (*path, "nodes"))
@@ -143,10 +143,10 @@ class ArchReader:
             text = "No prediction can be made with numbers that are missing, or that a workload or a function of others' Python would give:"
             warnings.warn("\n  ".join([text, *lines]), SpecWarning, stacklevel=2)
 
-    def _nodes(self, items: list[object], path: Path) -> tuple[ArchNode, ...]:
+    def _nodes(self, items: list[object], path: FieldPath) -> tuple[ArchNode, ...]:
         return tuple(self._node(item, (*path, index)) for index, item in enumerate(items))
 
-    def _node(self, item: object, path: Path) -> ArchNode:
+    def _node(self, item: object, path: FieldPath) -> ArchNode:
         if not isinstance(item, dict):
             raise self.document.error(path, "A node of the architecture is a tagged mapping, such as !Memory {name: ...}.")
         kind = next((str(item[key]) for key in TYPE_KEYS if key in item), "")
@@ -168,7 +168,7 @@ class ArchReader:
         self.paths[name] = path
         return leaf
 
-    def _branch(self, kind: str, given: BranchInput, path: Path) -> ArchNode:
+    def _branch(self, kind: str, given: BranchInput, path: FieldPath) -> ArchNode:
         if kind == "Array":
             self.paths[given.name] = path
             spatial = self._spatial(given.spatial, path, Numbers(self.names))
@@ -178,7 +178,7 @@ class ArchReader:
         nodes = self._nodes(given.nodes, (*path, "nodes"))
         return Fork(nodes) if kind == "Fork" else Hierarchical(nodes)
 
-    def _component(self, kind: str, given: ComponentInput, path: Path) -> Leaf:
+    def _component(self, kind: str, given: ComponentInput, path: FieldPath) -> Leaf:
         own = {name: getattr(given, name) for name in type(given).model_fields if name not in ("name", "type", "enabled", "total_latency")}
         numbers = Numbers(self.names, (own,))
 
@@ -212,7 +212,7 @@ class ArchReader:
         common |= {"expressions": constantdict(numbers.expressions), "by_einsum": constantdict(numbers.by_einsum)}
         return _KINDS[kind](**common)  # type: ignore[arg-type]
 
-    def _leak_power(self, kind: str, given: ComponentInput, path: Path, numbers: Numbers, value: ValueOf) -> float:
+    def _leak_power(self, kind: str, given: ComponentInput, path: FieldPath, numbers: Numbers, value: ValueOf) -> float:
         if given.leak_power is not None:
             return value("leak_power", default=0.0)
         if given.component_class == DUMMY or kind == "Container":
@@ -221,7 +221,7 @@ class ArchReader:
             return numbers.missing("leak_power", 0.0)
         raise self.document.error(path, f"{given.name} has no leak_power.", f"Give leak_power: 0, or component_class: {DUMMY}.")
 
-    def _note_models(self, given: ComponentInput, path: Path, *, missing: bool) -> None:
+    def _note_models(self, given: ComponentInput, path: FieldPath, *, missing: bool) -> None:
         """Refuse models that would run code, and name what has no effect; with figures ``missing`` it has one, which is told apart."""
         if isinstance(given.component_model, str) and given.component_model.endswith(".py"):
             message = f"component_model of {given.name} would run code; this is refused."
@@ -234,7 +234,7 @@ class ArchReader:
         if given.component_class not in (None, DUMMY):
             self.ignored[f"component_class {given.component_class} of {given.name}"] = None
 
-    def _throughput_scale(self, given: ComponentInput | ActionInput, path: Path, what: str, value: ValueOf) -> float:
+    def _throughput_scale(self, given: ComponentInput | ActionInput, path: FieldPath, what: str, value: ValueOf) -> float:
         """``throughput_scale``, or one over the deprecated ``latency_scale``."""
         if given.latency_scale is None:
             return value("throughput_scale")
@@ -246,19 +246,19 @@ class ArchReader:
         scale = value("latency_scale")
         return 1 / scale if scale else math.inf
 
-    def _holding(self, given: HolderInput, path: Path, numbers: Numbers) -> dict[str, object]:
+    def _holding(self, given: HolderInput, path: FieldPath, numbers: Numbers) -> dict[str, object]:
         counts = self._table(given.values_per_action, (*path, "values_per_action"), numbers, given.name, _positive)
         rules = read_rules(given.tensors, self.document, (*path, "tensors"), numbers.scope)
         return {**self._widths(given, path, numbers), "values_per_action": constantdict(counts), "tensors": rules}
 
-    def _widths(self, given: HolderInput | NetworkInput, path: Path, numbers: Numbers) -> dict[str, object]:
+    def _widths(self, given: HolderInput | NetworkInput, path: FieldPath, numbers: Numbers) -> dict[str, object]:
         with self.document.blame((*path, "bits_per_action")):
             what = f"bits_per_action of {given.name}"
             bits = None if given.bits_per_action is None else numbers.read("bits_per_action", given.bits_per_action, _positive, what, 1.0)
         widths = self._table(given.bits_per_value, (*path, "bits_per_value"), numbers, given.name, _NOT_NEGATIVE)
         return {"bits_per_value": constantdict(widths), "bits_per_action": bits}
 
-    def _table(self, given: Mapping[str, object], path: Path, numbers: Numbers, owner: str, read: NumberReader) -> dict[str, float]:
+    def _table(self, given: Mapping[str, object], path: FieldPath, numbers: Numbers, owner: str, read: NumberReader) -> dict[str, float]:
         result = {}
         for key, item in given.items():
             with self.document.blame((*path, key)):
@@ -266,13 +266,13 @@ class ArchReader:
                 result[key] = int(found) if found == int(found) else found
         return result
 
-    def _carrying(self, given: NetworkInput, path: Path, numbers: Numbers) -> dict[str, object]:
+    def _carrying(self, given: NetworkInput, path: FieldPath, numbers: Numbers) -> dict[str, object]:
         if given.topology not in TOPOLOGIES:
             hint = nearest(given.topology, TOPOLOGIES)
             raise self.document.error((*path, "topology"), f"{given.topology!r} is no topology of a network.", hint)
         return {**self._widths(given, path, numbers), "topology": given.topology}
 
-    def _direction(self, given: TollInput, path: Path) -> constantdict[str, str]:
+    def _direction(self, given: TollInput, path: FieldPath) -> constantdict[str, str]:
         table = {"All": given.direction} if isinstance(given.direction, str) else given.direction
         for key, direction in table.items():
             if direction not in DIRECTIONS:
@@ -280,13 +280,13 @@ class ArchReader:
                 raise self.document.error(where, f"{direction!r} is no direction.", f"Directions are {', '.join(DIRECTIONS)}.")
         return constantdict(table)
 
-    def _total_latency(self, kind: str, given: ComponentInput, path: Path) -> str:
+    def _total_latency(self, kind: str, given: ComponentInput, path: FieldPath) -> str:
         network = kind == "Network"
         if given.total_latency is None:
             return NETWORK_LATENCY if network else DEFAULT_TOTAL_LATENCY
         text = " ".join(given.total_latency.split())
         keywords = ("max_hops", "max_link_traffic") if network else ()
-        known = {"actions", *keywords, *LATENCY_FIELDS, *self.variables, *self.names.open, *FUNCTIONS, *CONSTANTS}
+        known = {"actions", *keywords, *LATENCY_FIELDS, *self.variables, *self.names.open, *BOUNDED_FUNCTIONS, *CONSTANTS}
         with self.document.blame((*path, "total_latency")):
             for name in names_in(text):
                 if name not in known:
@@ -294,7 +294,7 @@ class ArchReader:
                     raise SpecError(f"{name!r} is not known in total_latency.", hint=hint)
         return text
 
-    def _actions(self, kind: str, given: ComponentInput, path: Path, numbers: Numbers) -> tuple[Action, ...]:
+    def _actions(self, kind: str, given: ComponentInput, path: FieldPath, numbers: Numbers) -> tuple[Action, ...]:
         dummy, modelled = given.component_class == DUMMY, _has_model(given)
         expected = _ACTIONS.get(kind, ())
         result: dict[str, Action] = {}
@@ -314,7 +314,7 @@ class ArchReader:
                 raise self.document.error(path, f"{given.name} has no action {name!r}.", hint)
         return tuple(result.values()) or tuple(Action(name, latency=0.0 if kind == "Network" else None) for name in expected)
 
-    def _action(self, item: ActionInput, path: Path, outer: Numbers, owner: ComponentInput, *, hops: bool) -> Action:
+    def _action(self, item: ActionInput, path: FieldPath, outer: Numbers, owner: ComponentInput, *, hops: bool) -> Action:
         numbers = outer.within({name: getattr(item, name) for name in type(item).model_fields if name != "name"})
         what = f"{item.name} of {owner.name}"
         dummy, modelled = owner.component_class == DUMMY, _has_model(owner)
@@ -358,14 +358,14 @@ class ArchReader:
             (0.0 if latency is None and dummy else latency) if hops else None,
         )
 
-    def _spatial(self, given: list[FanoutInput], path: Path, outer: Numbers) -> tuple[Fanout, ...]:
+    def _spatial(self, given: list[FanoutInput], path: FieldPath, outer: Numbers) -> tuple[Fanout, ...]:
         result: dict[str, Fanout] = {}
         for index, item in enumerate(given):
             where = (*path, "spatial", index)
             numbers = outer.within({name: getattr(item, name) for name in ("fanout", "min_usage", "usage_scale")})
 
             def value(
-                name: str, read: NumberReader, what: str, item: FanoutInput = item, numbers: Numbers = numbers, where: Path = where
+                name: str, read: NumberReader, what: str, item: FanoutInput = item, numbers: Numbers = numbers, where: FieldPath = where
             ) -> float:
                 with self.document.blame((*where, name)):
                     return numbers.read(f"spatial.{item.name}.{name}", getattr(item, name), read, what, 1.0)
@@ -398,7 +398,7 @@ class ArchReader:
         """Names that look like a slip are refused; names that this workload merely lacks draw a warning, as no model reads them."""
         names = {*known, "Above", *self.components}
         for name in names_in(text):
-            if name in names or name in FUNCTIONS or name in CONSTANTS:
+            if name in names or name in BOUNDED_FUNCTIONS or name in CONSTANTS:
                 continue
             if (hint := nearest(name, names, cutoff=0.8)).startswith("Did"):
                 raise SpecError(f"{name!r} is neither a set nor a memory.", hint=hint)

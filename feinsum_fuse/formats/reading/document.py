@@ -17,7 +17,7 @@ from ...errors import Location, MappingError, SpecError
 from ..language.caps import MAX_BITS, clipped, shortened
 from ..language.expressions import nearest
 from ..templates.placed_text import PlacedText
-from ..validation.complaints import Path, path_text
+from ..validation.complaints import FieldPath, path_text
 from .quoting import quoting_hint
 
 Scalar = str | int | float | bool | None
@@ -70,7 +70,7 @@ class Document:
         self.file = file
         self.keys = keys
 
-    def value(self, path: Path) -> tuple[Value | None, bool]:
+    def value(self, path: FieldPath) -> tuple[Value | None, bool]:
         """The value at a path, or the nearest one above it; whether the path was found whole."""
         current: Value | None = self.root.get(str(path[0])) if path else None
         for step in path[1:] if current else ():
@@ -83,7 +83,7 @@ class Document:
                 return current, False
         return current, current is not None
 
-    def locate(self, path: Path, *, key: bool = False) -> Location:
+    def locate(self, path: FieldPath, *, key: bool = False) -> Location:
         """Where the value at a path stands (its key, if ``key``), or the nearest value above it."""
         above, _ = self.value(path[:-1])
         places = self.keys if len(path) == 1 else above.key_offsets if above else {}
@@ -93,14 +93,13 @@ class Document:
         found, _ = self.value(path)
         return found.location(path_text(path)) if found else Location(self.file, path=path_text(path))
 
-    def error(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> SpecError:
+    def error(self, path: FieldPath, message: str, hint: str = "", *, key: bool = False) -> SpecError:
         """An error about the value (or key) at a path; a :class:`MappingError` inside a mapping."""
         kind = MappingError if path[:1] == ("mapping",) else SpecError
         return kind(clipped(message), location=self.locate(path, key=key), hint=clipped(hint))
 
-
     @contextmanager
-    def blame(self, path: Path, *, key: bool = False) -> Iterator[None]:
+    def blame(self, path: FieldPath, *, key: bool = False) -> Iterator[None]:
         """Errors raised inside that have no place yet get the place of the value (or key) at this path."""
         try:
             yield

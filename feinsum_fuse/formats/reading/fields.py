@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from ..language.caps import shortened
 from ..language.expressions import nearest
 from ..language.reductions import ADD
-from ..validation.complaints import Path, complaint
+from ..validation.complaints import FieldPath, complaint
 from .document import Document
 
 
@@ -58,20 +58,20 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Number = Annotated[int | float | str, BeforeValidator(_number)]
+NumberField = Annotated[int | float | str, BeforeValidator(_number)]
 """A number or the text of an expression."""
-Text = Annotated[str, BeforeValidator(_text)]
+TextField = Annotated[str, BeforeValidator(_text)]
 Switch = Annotated[bool | str, BeforeValidator(_condition)]
-Texts = Annotated[list[str], BeforeValidator(_listed)]
+TextsField = Annotated[list[str], BeforeValidator(_listed)]
 
 
 class RenameInput(Input):
     name: str
-    source: Text
-    expected_count: Number | None = None
+    source: TextField
+    expected_count: NumberField | None = None
 
 
-Renames = dict[str, Text] | list[RenameInput]
+Renames = dict[str, TextField] | list[RenameInput]
 
 
 class AccessInput(Input):
@@ -79,14 +79,14 @@ class AccessInput(Input):
     projection: list[Any] | dict[str, Any] | None = None
     output: bool | None = None
     persistent: bool = False
-    backing_storage_size_scale: Number = 1.0
-    bits_per_value: Number | None = None
+    backing_storage_size_scale: NumberField = 1.0
+    bits_per_value: NumberField | None = None
 
 
 class OperationsInput(Input):
     map: str | int | float | None = None
     reduce: str | None = ADD.name
-    populate: Number | None = None
+    populate: NumberField | None = None
     online: bool = False
 
 
@@ -94,20 +94,20 @@ class EinsumInput(Input):
     name: str | None = None
     einsum: str | None = None
     tensor_accesses: list[AccessInput] = Field(default_factory=list)
-    iteration_space_shape: Texts = Field(default_factory=list)
-    rank_sizes: dict[str, Number] = Field(default_factory=dict)
+    iteration_space_shape: TextsField = Field(default_factory=list)
+    rank_sizes: dict[str, NumberField] = Field(default_factory=dict)
     is_copy_operation: bool = False
     renames: dict[str, Any] | list[Any] = Field(default_factory=dict)
-    n_instances: Number = 1
+    n_instances: NumberField = 1
     operations: OperationsInput | None = None
 
 
 class WorkloadInput(Input):
     einsums: list[Any] = Field(default_factory=list)
-    rank_sizes: dict[str, Number] = Field(default_factory=dict)
-    iteration_space_shape: dict[str, Text] = Field(default_factory=dict)
-    n_instances: Number = 1
-    bits_per_value: dict[str, Number] = Field(default_factory=dict)
+    rank_sizes: dict[str, NumberField] = Field(default_factory=dict)
+    iteration_space_shape: dict[str, TextField] = Field(default_factory=dict)
+    n_instances: NumberField = 1
+    bits_per_value: dict[str, NumberField] = Field(default_factory=dict)
     persistent_tensors: str | None = None
 
 
@@ -123,41 +123,41 @@ class RenamesInput(Input):
 
 class ActionInput(Input):
     name: str
-    energy: Number | None = None
-    throughput: Number | None = None
-    latency: Number | None = None
-    energy_scale: Number = 1.0
-    throughput_scale: Number = 1.0
-    latency_scale: Number | None = None
-    bits_per_action: Number | None = None
-    values_per_action: dict[str, Number] = Field(default_factory=dict)
+    energy: NumberField | None = None
+    throughput: NumberField | None = None
+    latency: NumberField | None = None
+    energy_scale: NumberField = 1.0
+    throughput_scale: NumberField = 1.0
+    latency_scale: NumberField | None = None
+    bits_per_action: NumberField | None = None
+    values_per_action: dict[str, NumberField] = Field(default_factory=dict)
     extra_attributes_for_component_model: dict[str, Any] = Field(default_factory=dict)
 
 
 class ComparisonInput(Input):
-    expression: Text
+    expression: TextField
     operator: str
-    value: Number
+    value: NumberField
 
 
 class TensorsInput(Input):
-    keep: Text | None = None
-    may_keep: Text | None = None
-    back: Text = "Nothing"
+    keep: TextField | None = None
+    may_keep: TextField | None = None
+    back: TextField = "Nothing"
     tile_shape: list[ComparisonInput] = Field(default_factory=list)
-    no_refetch_from_above: Text = "Nothing"
-    no_resend_to_below: Text = "Nothing"
-    tensor_order_options: list[list[Text]] = Field(default_factory=list)
+    no_refetch_from_above: TextField = "Nothing"
+    no_resend_to_below: TextField = "Nothing"
+    tensor_order_options: list[list[TextField]] = Field(default_factory=list)
     force_memory_hierarchy_order: bool = True
 
 
 class FanoutInput(Input):
     name: str
-    fanout: Number
-    may_reuse: Text | None = None
-    reuse: Text = "Nothing"
-    min_usage: Number = 0.0
-    usage_scale: Number = 1.0
+    fanout: NumberField
+    may_reuse: TextField | None = None
+    reuse: TextField = "Nothing"
+    min_usage: NumberField = 0.0
+    usage_scale: NumberField = 1.0
     power_gateable: bool = False
     loop_bounds: list[ComparisonInput] = Field(default_factory=list)
 
@@ -170,29 +170,29 @@ class ComponentInput(Input):
     actions: list[ActionInput] = Field(default_factory=list)
     spatial: list[FanoutInput] = Field(default_factory=list)
     enabled: Switch = True
-    area: Number | None = None
-    leak_power: Number | None = None
-    area_scale: Number = 1.0
-    energy_scale: Number = 1.0
-    leak_power_scale: Number = 1.0
-    throughput_scale: Number = 1.0
-    actions_scale: Number = 1.0
-    latency_scale: Number | None = None
-    n_parallel_instances: Number = 1.0
-    total_latency: Text | None = None
+    area: NumberField | None = None
+    leak_power: NumberField | None = None
+    area_scale: NumberField = 1.0
+    energy_scale: NumberField = 1.0
+    leak_power_scale: NumberField = 1.0
+    throughput_scale: NumberField = 1.0
+    actions_scale: NumberField = 1.0
+    latency_scale: NumberField | None = None
+    n_parallel_instances: NumberField = 1.0
+    total_latency: TextField | None = None
     support_concurrent_binding: Any = None
     extra_attributes_for_component_model: dict[str, Any] = Field(default_factory=dict)
 
 
 class HolderInput(ComponentInput):
-    bits_per_value: dict[str, Number] = Field(default_factory=dict)
-    bits_per_action: Number | None = None
-    values_per_action: dict[str, Number] = Field(default_factory=dict)
+    bits_per_value: dict[str, NumberField] = Field(default_factory=dict)
+    bits_per_action: NumberField | None = None
+    values_per_action: dict[str, NumberField] = Field(default_factory=dict)
     tensors: TensorsInput = TensorsInput()
 
 
 class MemoryInput(HolderInput):
-    size: Number
+    size: NumberField
     skip_initial_output_write: bool = True
 
 
@@ -210,8 +210,8 @@ class ContainerInput(ComponentInput):
 
 class NetworkInput(ComponentInput):
     topology: str = "mesh"
-    bits_per_value: dict[str, Number] = Field(default_factory=dict)
-    bits_per_action: Number | None = None
+    bits_per_value: dict[str, NumberField] = Field(default_factory=dict)
+    bits_per_action: NumberField | None = None
 
 
 class BranchInput(Input):
@@ -234,14 +234,14 @@ class NodeInput(Input):
 
 
 class StorageInput(NodeInput):
-    tensors: Texts
+    tensors: TextsField
     component: str
     persistent: bool = False
     binding: Any = None
 
 
 class TollNodeInput(NodeInput):
-    tensors: Texts
+    tensors: TextsField
     component: str
     persistent: bool = False
 
@@ -283,35 +283,35 @@ class OpenCLInput(Input):
 
 
 class MapperInput(Input):
-    metrics: int | Text | list[str] = Field(default_factory=list)
-    info_metrics: int | Text | list[str] = Field(default_factory=list)
+    metrics: int | TextField | list[str] = Field(default_factory=list)
+    info_metrics: int | TextField | list[str] = Field(default_factory=list)
     force_memory_hierarchy_order: bool = True
     out_of_order_hierarchy_explore_removing_spatials_for_more_temporals: bool = False
-    max_fused_loops_per_rank_variable: Number = 1
-    tiling_coarseness: Number = 1
-    max_fused_loops: Number = "inf"
-    max_loops_per_spatial_dimension: Number = "inf"
-    max_loops_minus_ranks: Number = "inf"
+    max_fused_loops_per_rank_variable: NumberField = 1
+    tiling_coarseness: NumberField = 1
+    max_fused_loops: NumberField = "inf"
+    max_loops_per_spatial_dimension: NumberField = "inf"
+    max_loops_minus_ranks: NumberField = "inf"
     explore_loop_orders: bool = True
-    memory_limit: Number = "inf"
-    memory_limit_per_process: Number = "inf"
-    time_limit: Number = "inf"
-    time_limit_per_pmapping_template: Number = "inf"
-    max_pmapping_templates_per_einsum: Number = "inf"
+    memory_limit: NumberField = "inf"
+    memory_limit_per_process: NumberField = "inf"
+    time_limit: NumberField = "inf"
+    time_limit_per_pmapping_template: NumberField = "inf"
+    max_pmapping_templates_per_einsum: NumberField = "inf"
     explore_imperfect_spatial_loops: bool = False
     explore_imperfect_temporal_loops: bool = False
     prioritize_reuse_of_unfused_tensors: bool = False
-    objective_tolerance: Number = 0
-    resource_usage_tolerance: Number = 0
+    objective_tolerance: NumberField = 0
+    resource_usage_tolerance: NumberField = 0
 
 
 M = TypeVar("M", bound=BaseModel)
 
 
-def read_input(model: type[M], data: object, document: Document, path: Path) -> M:
+def read_input(model: type[M], data: object, document: Document, path: FieldPath) -> M:
     """The data as a model; the first complaint becomes a :class:`SpecError` at its place in the file."""
 
-    def shown(steps: Path) -> str | None:
+    def shown(steps: FieldPath) -> str | None:
         value, is_there = document.value((*path, *steps))
         return repr(shortened(str(value.plain() if value else None), 60)) if is_there else None
 

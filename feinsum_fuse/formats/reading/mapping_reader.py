@@ -17,7 +17,7 @@ from ..language.expressions import nearest, number
 from ..mapper import METRICS, MapperSettings
 from ..mapping import Compute, Mapping, Nested, Node, Pipeline, Position, Sequential, Spatial, Split, Storage, Temporal, TextBox, Toll
 from ..opencl import FANOUT_KINDS, MEMORY_KINDS, OpenCL
-from ..validation.complaints import Path
+from ..validation.complaints import FieldPath
 from ..workload import Workload
 from .document import MAPPING_TAGS, TYPE_KEYS, Document
 from .fields import (
@@ -56,12 +56,12 @@ class MappingReader:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.places: dict[Position, Path] = {}
+        self.places: dict[Position, FieldPath] = {}
         self.reservations = 0
 
     def read(self) -> Mapping:
         """The LoopTree; Reservation nodes, which models insert, are left out with a note."""
-        path: Path = ("mapping",)
+        path: FieldPath = ("mapping",)
         data = self.document.root["mapping"].plain()
         if isinstance(data, dict):
             data = {key: value for key, value in data.items() if key not in TYPE_KEYS or value not in ("Mapping", "Nested")}
@@ -72,7 +72,7 @@ class MappingReader:
             warnings.warn(f"{self.reservations} Reservation nodes are ignored: the model inserts its own.", SpecWarning, stacklevel=2)
         return mapping
 
-    def _nodes(self, items: list[object], path: Path, position: Position, *, branches: bool = False) -> tuple[Node, ...]:
+    def _nodes(self, items: list[object], path: FieldPath, position: Position, *, branches: bool = False) -> tuple[Node, ...]:
         result: list[Node] = []
         for index, item in enumerate(items):
             node = self._node(item, (*path, index), (*position, len(result), 0) if branches else (*position, len(result)))
@@ -80,7 +80,7 @@ class MappingReader:
                 result.append(node)
         return tuple(result)
 
-    def _node(self, item: object, path: Path, position: Position) -> Node | None:
+    def _node(self, item: object, path: FieldPath, position: Position) -> Node | None:
         if not isinstance(item, dict):
             raise self.document.error(path, "A mapping node is a tagged mapping, such as !Temporal {rank_variable: m, tile_shape: 1}.")
         kind = next((str(item[key]) for key in TYPE_KEYS if key in item), "")
@@ -95,7 +95,7 @@ class MappingReader:
         self.places[position] = path
         return self._built(kind, given, path, position)
 
-    def _built(self, kind: str, given: Input, path: Path, position: Position) -> Node:
+    def _built(self, kind: str, given: Input, path: FieldPath, position: Position) -> Node:
         if isinstance(given, StorageInput | NodesInput) and given.binding is not None:
             warnings.warn(f"binding at {self.document.locate(path)} is read but not modelled.", SpecWarning, stacklevel=2)
         if isinstance(given, StorageInput):
@@ -122,7 +122,7 @@ K = TypeVar("K", bound=str)
 
 def read_opencl(document: Document, workload: Workload, arch: Arch | None) -> OpenCL:
     """The bindings, checked against the architecture and the workload."""
-    path: Path = ("opencl",)
+    path: FieldPath = ("opencl",)
     given = read_input(OpenCLInput, document.root["opencl"].plain() or {}, document, path)
     tables = {"memories": given.memories, "fanouts": given.fanouts, "dtypes": given.dtypes, "accumulate": given.accumulate}
     for problem in problems(tables, workload, arch):
@@ -137,7 +137,7 @@ def read_opencl(document: Document, workload: Workload, arch: Arch | None) -> Op
 
 def read_mapper(document: Document) -> MapperSettings:
     """What the ``mapper`` key asks of a search."""
-    path: Path = ("mapper",)
+    path: FieldPath = ("mapper",)
     given = read_input(MapperInput, document.root["mapper"].plain() or {}, document, path)
     values: dict[str, Any] = {}
     for name in given.model_fields_set:

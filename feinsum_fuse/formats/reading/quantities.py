@@ -17,7 +17,7 @@ from ..arch import Leaf
 from ..language.expressions import UnknownFunctionError, UnknownNameError, nearest, whole
 from ..language.variables import NameScope, variable_table
 from ..sets import Symbols
-from ..validation.complaints import Path
+from ..validation.complaints import FieldPath
 from ..workload import Workload, WorkloadEinsum
 from .document import Document
 
@@ -51,7 +51,7 @@ def _nodes_ahead(items: object) -> Iterator[tuple[str, tuple[object, ...]]]:
 class ArchNames:
     """What expressions in an architecture see besides the fields of their own component."""
 
-    def __init__(self, document: Document, path: Path, outer: Mapping[str, object], workload: Workload) -> None:
+    def __init__(self, document: Document, path: FieldPath, outer: Mapping[str, object], workload: Workload) -> None:
         self.outer = outer
         self.workload = workload
         self.components: dict[str, Leaf] = {}

@@ -13,7 +13,7 @@ from ..language.caps import shown
 from ..language.expressions import evaluate, nearest, scalar
 from ..sets import ElementSet, Symbols
 from ..spec import EinsumRename
-from ..validation.complaints import Path
+from ..validation.complaints import FieldPath
 from ..workload import Workload, WorkloadEinsum
 from .document import Document
 from .fields import RenameInput, Renames, RenamesInput, read_input
@@ -28,9 +28,7 @@ def read_renames(data: object) -> tuple[Rename, ...]:
     try:
         given = _RENAMES.validate_python(data)
     except ValidationError:
-        raise SpecError(
-            "Renames are {new name: set expression}, or a list of {name: ..., source: ..., expected_count: ...}."
-        ) from None
+        raise SpecError("Renames are {new name: set expression}, or a list of {name: ..., source: ..., expected_count: ...}.") from None
     if isinstance(given, dict):
         return tuple((name, source, None) for name, source in given.items())
     return tuple((item.name, item.source, _count(item)) for item in given)
@@ -47,7 +45,7 @@ def read_top_level(document: Document) -> tuple[EinsumRename, ...]:
     """The ``renames`` key."""
     if "renames" not in document.root:
         return ()
-    path: Path = ("renames",)
+    path: FieldPath = ("renames",)
     given = read_input(RenamesInput, document.root["renames"].plain() or {}, document, path)
     result: list[EinsumRename] = []
     for index, item in enumerate(given.einsums):

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from ..arch import SizeConstraint, TensorRules
 from ..language.expressions import nearest, parse_expression, whole
-from ..validation.complaints import Path
+from ..validation.complaints import FieldPath
 from .document import Document
 from .fields import ComparisonInput, TensorsInput
 
 RELATIONS = ("==", "<=", ">=", "<", ">")
-OPERATORS = (*RELATIONS, *(f"product{relation}" for relation in RELATIONS))
+RULE_OPERATORS = (*RELATIONS, *(f"product{relation}" for relation in RELATIONS))
 _SETS = ("keep", "may_keep", "back", "no_refetch_from_above", "no_resend_to_below")
 
 
-def read_rules(given: TensorsInput, document: Document, path: Path, names: Mapping[str, object]) -> TensorRules:
+def read_rules(given: TensorsInput, document: Document, path: FieldPath, names: Mapping[str, object]) -> TensorRules:
     """The field ``tensors`` of a memory or toll; ``names`` are what the values of its comparisons may use."""
     for field in _SETS:
         text = getattr(given, field)
@@ -37,15 +37,15 @@ def read_rules(given: TensorsInput, document: Document, path: Path, names: Mappi
 
 
 def read_comparisons(
-    given: Sequence[ComparisonInput], document: Document, path: Path, names: Mapping[str, object]
+    given: Sequence[ComparisonInput], document: Document, path: FieldPath, names: Mapping[str, object]
 ) -> tuple[SizeConstraint, ...]:
     """Comparisons of loops; :class:`SpecError` for an operator that is none, and for what is no set or number."""
     result = []
     for number, item in enumerate(given):
         where = (*path, number)
         operator = item.operator.replace(" ", "")
-        if operator not in OPERATORS:
-            hint = nearest(operator, OPERATORS)
+        if operator not in RULE_OPERATORS:
+            hint = nearest(operator, RULE_OPERATORS)
             raise document.error((*where, "operator"), f"{item.operator!r} compares nothing.", hint)
         _check_set(item.expression, document, (*where, "expression"))
         with document.blame((*where, "value")):
@@ -54,6 +54,6 @@ def read_comparisons(
     return tuple(result)
 
 
-def _check_set(text: str, document: Document, path: Path) -> None:
+def _check_set(text: str, document: Document, path: FieldPath) -> None:
     with document.blame(path):
         parse_expression(text)

@@ -30,7 +30,7 @@ from ..language.reductions import NONE, REDUCTIONS
 from ..language.variables import NameScope
 from ..sets import resolve
 from ..spec import EinsumRename
-from ..validation.complaints import Path
+from ..validation.complaints import FieldPath
 from ..workload import Operation, TensorAccess, Workload, WorkloadEinsum
 from .document import Document
 from .fields import AccessInput, EinsumInput, OperationsInput, WorkloadInput, read_input
@@ -46,7 +46,7 @@ class _Located:
 
     einsum: WorkloadEinsum
     given: EinsumInput
-    path: Path
+    path: FieldPath
 
 
 class WorkloadReader:
@@ -57,13 +57,13 @@ class WorkloadReader:
         self.variables = variables
         self.renames = renames
 
-    def _whole(self, value: object, path: Path, what: str) -> int:
+    def _whole(self, value: object, path: FieldPath, what: str) -> int:
         with self.document.blame(path):
             return whole(value, self.variables, what)
 
     def read(self) -> Workload:
         """The workload, resolved."""
-        root: Path = ("workload",)
+        root: FieldPath = ("workload",)
         data = self.document.root["workload"].plain()
         given = read_input(WorkloadInput, {} if data is None else data, self.document, root)
         located = [self._einsum(item, path) for path, item in _flattened(given.einsums, (*root, "einsums"))]
@@ -84,7 +84,7 @@ class WorkloadReader:
         check_ranks(workload, lambda index: self.document.locate(located[index].path))
         return self._resolved(workload, located, root)
 
-    def _resolved(self, workload: Workload, located: list[_Located], root: Path) -> Workload:
+    def _resolved(self, workload: Workload, located: list[_Located], root: FieldPath) -> Workload:
         einsums = []
         for item in located:
             own = (*item.path, "renames")
@@ -93,7 +93,7 @@ class WorkloadReader:
         workload = replace(workload, einsums=tuple(einsums))
         with self.document.blame((*root, "persistent_tensors")):
             workload = with_persistence(workload)
-        table: Path = (*root, "bits_per_value")
+        table: FieldPath = (*root, "bits_per_value")
         workload = resolved_widths(
             workload, lambda index: self.document.locate(table if index is None else located[index].path), self._own_widths(located)
         )
@@ -122,7 +122,7 @@ class WorkloadReader:
                 raise self.document.error(path, message, "Use letters, digits and underscores.")
             seen.add(name)
 
-    def _check_sizes(self, workload: Workload, located: list[_Located], root: Path) -> None:
+    def _check_sizes(self, workload: Workload, located: list[_Located], root: FieldPath) -> None:
         ranks = {rank for einsum in workload.einsums for access in einsum.tensor_accesses for rank in access.projection}
         self._warn_unused(workload.rank_sizes, ranks, (*root, "rank_sizes"), "No tensor has a rank")
         variables = {v for einsum in workload.einsums for v in einsum.rank_variables}
@@ -137,13 +137,13 @@ class WorkloadReader:
             own = {rank for access in item.einsum.tensor_accesses for rank in access.projection}
             self._warn_unused(item.einsum.rank_sizes, own, (*item.path, "rank_sizes"), f"No tensor of Einsum {item.einsum.name} has a rank")
 
-    def _warn_unused(self, given: Iterable[str], known: set[str], path: Path, what: str) -> None:
+    def _warn_unused(self, given: Iterable[str], known: set[str], path: FieldPath, what: str) -> None:
         for name in given:
             if name not in known:
                 text = f"{self.document.locate((*path, name), key=True)}: {what} {name}; the entry has no effect. {nearest(name, known)}"
                 warnings.warn(text, SpecWarning, stacklevel=2)
 
-    def _sizes(self, given: Mapping[str, object], path: Path) -> dict[str, int]:
+    def _sizes(self, given: Mapping[str, object], path: FieldPath) -> dict[str, int]:
         """Rank -> size; the expression for one size may use the others."""
         scope = NameScope(given, self.variables)
         result = {}
@@ -154,13 +154,13 @@ class WorkloadReader:
                 result[rank] = whole(scope[rank] if rank in scope.own else value, scope, f"The size of rank {rank}")
         return result
 
-    def _shapes(self, given: WorkloadInput, path: Path) -> dict[str, str]:
+    def _shapes(self, given: WorkloadInput, path: FieldPath) -> dict[str, str]:
         for name in given.iteration_space_shape:
             with self.document.blame((*path, name), key=True):
                 check_rank_variable(name)
         return {name: " ".join(text.split()) for name, text in given.iteration_space_shape.items()}
 
-    def _einsum(self, item: object, path: Path) -> _Located:
+    def _einsum(self, item: object, path: FieldPath) -> _Located:
         if isinstance(item, str):
             item = {"einsum": item}
         self._check_quotes(item, path)
@@ -193,16 +193,16 @@ class WorkloadReader:
             _check_einsum(einsum)
         return _Located(einsum, given, path)
 
-    def _check_quotes(self, item: object, path: Path) -> None:
+    def _check_quotes(self, item: object, path: FieldPath) -> None:
         value, _ = self.document.value(path)
         if value is None or not isinstance(item, dict) or item.keys() <= EinsumInput.model_fields.keys():
             return
         if hint := quoting_hint(value.source.text, value.offset):
             raise self.document.error(path, "This Einsum is not quoted, and YAML reads it as a key and its value.", hint)
 
-    def _amended(self, parsed: ParsedEinsum, given: EinsumInput, path: Path) -> tuple[TensorAccess, ...]:
+    def _amended(self, parsed: ParsedEinsum, given: EinsumInput, path: FieldPath) -> tuple[TensorAccess, ...]:
         """The accesses of a line, with what ``tensor_accesses`` beside it adds."""
-        amendments: dict[str, tuple[AccessInput, Path]] = {}
+        amendments: dict[str, tuple[AccessInput, FieldPath]] = {}
         names = [*(tensor for tensor, _ in parsed.inputs), parsed.output]
         for index, access in enumerate(given.tensor_accesses):
             where = (*path, "tensor_accesses", index)
@@ -215,12 +215,12 @@ class WorkloadReader:
         accesses.append(TensorAccess(parsed.output, parsed.output_projection, output=True))
         return tuple(self._with_fields(a, *amendments[a.name]) if a.name in amendments else a for a in accesses)
 
-    def _with_fields(self, access: TensorAccess, given: AccessInput, path: Path) -> TensorAccess:
+    def _with_fields(self, access: TensorAccess, given: AccessInput, path: FieldPath) -> TensorAccess:
         with self.document.blame((*path, "backing_storage_size_scale")):
             scale = at_least(0.0, finite=True)(given.backing_storage_size_scale, self.variables, "backing_storage_size_scale")
         return replace(access, persistent=given.persistent, backing_storage_size_scale=float(scale))
 
-    def _access(self, given: AccessInput, path: Path) -> TensorAccess:
+    def _access(self, given: AccessInput, path: FieldPath) -> TensorAccess:
         with self.document.blame((*path, "name")):
             check_tensor(given.name)
         if given.projection is None:
@@ -228,7 +228,7 @@ class WorkloadReader:
         access = TensorAccess(given.name, self._projection(given, (*path, "projection")), bool(given.output))
         return self._with_fields(access, given, path)
 
-    def _projection(self, access: AccessInput, path: Path) -> Projection:
+    def _projection(self, access: AccessInput, path: FieldPath) -> Projection:
         given = access.projection
         if not given:
             raise self.document.error(path, f"Tensor {access.name} has no index.", "Tensors have at least one rank.")
@@ -251,7 +251,7 @@ class WorkloadReader:
                 result[rank] = parse_affine(str(text))
         return constantdict(result)
 
-    def _operation(self, einsum: WorkloadEinsum, written: Operation, given: OperationsInput | None, path: Path) -> Operation:
+    def _operation(self, einsum: WorkloadEinsum, written: Operation, given: OperationsInput | None, path: FieldPath) -> Operation:
         if given is None:
             return written
         where = (*path, "operations")
@@ -274,8 +274,8 @@ class WorkloadReader:
         return replace(operation, populate=populate, online=given.online)
 
 
-def _flattened(items: Iterable[object], path: Path) -> list[tuple[Path, object]]:
-    result: list[tuple[Path, object]] = []
+def _flattened(items: Iterable[object], path: FieldPath) -> list[tuple[FieldPath, object]]:
+    result: list[tuple[FieldPath, object]] = []
     for index, item in enumerate(items):
         result += _flattened(item, (*path, index)) if isinstance(item, list) else [((*path, index), item)]
     return result

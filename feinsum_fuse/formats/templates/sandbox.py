@@ -31,7 +31,7 @@ from .vocabulary import (
     NUMBER_TESTS,
     OPERATORS,
     TESTS,
-    SizeBound,
+    ResultSize,
     bounded,
     known,
     number,
@@ -199,7 +199,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         finally:
             self.depth -= 1
 
-    def _filter(self, name: str, size: SizeBound) -> Callable[..., object]:
+    def _filter(self, name: str, size: ResultSize) -> Callable[..., object]:
         """Jinja's filter, its operands and result counted, its result bounded before it is computed."""
         function: Callable[..., object] = JINJA_FILTERS[name]
 

@@ -14,8 +14,8 @@ from ..language.caps import MAX_BITS, MAX_TEXT, MAX_WEIGHT, shown
 
 MAX_WIDTH = 1_000
 
-SizeBound = Callable[..., int]
-Operator = Callable[[object, object], object]
+ResultSize = Callable[..., int]
+BinaryOperator = Callable[[object, object], object]
 
 
 def known(value: object) -> object:
@@ -86,7 +86,7 @@ def bounded(size: int) -> None:
         raise SpecError(f"The template produces more than {MAX_TEXT} characters.")
 
 
-OPERATORS: dict[str, Operator] = {
+OPERATORS: dict[str, BinaryOperator] = {
     "+": operator.add,
     "-": operator.sub,
     "*": _repeated,
@@ -157,7 +157,7 @@ _SAME_SIZE = """
     abs capitalize count d default dictsort first float int items last length list lower map max min reject rejectattr reverse select
     selectattr sort string title tojson trim upper wordcount
 """
-FILTERS: dict[str, SizeBound] = {
+FILTERS: dict[str, ResultSize] = {
     **dict.fromkeys(_SAME_SIZE.split(), _same_size),
     "batch": _row_size,
     "center": _centred_size,

@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, core_schema
 from ...arguments import described
 from ...errors import Error, Location
 from ..language.caps import clipped, shortened
-from .complaints import Path, complaint, path_text
+from .complaints import FieldPath, complaint, path_text
 
 T = TypeVar("T")
 LONGEST = 64 << 20
@@ -148,7 +148,7 @@ class Adapter(Generic[T]):
             found = complaint(error, partial(_shown, data))
             raise self._refused(found.message, place, found.path, found.hint) from None
 
-    def _refused(self, message: str, place: Location | None, path: Path = (), hint: str = "") -> Error:
+    def _refused(self, message: str, place: Location | None, path: FieldPath = (), hint: str = "") -> Error:
         if place is not None and path:
             return self.error(clipped(message), location=dataclasses.replace(place, path=path_text(path)), hint=clipped(hint))
         where = f"{path_text(path)}: " if path else ""
@@ -168,7 +168,7 @@ def _each_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     return data
 
 
-def _shown(data: JsonValue, path: Path) -> str | None:
+def _shown(data: JsonValue, path: FieldPath) -> str | None:
     """What stands at a path, in short; ``None`` for nothing."""
     for step in path:
         match data, step:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from ..language.caps import shortened
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 _EXPECTED = {
     "int": "a whole number",
@@ -38,14 +38,14 @@ _BEGINNINGS = {
 class Complaint(NamedTuple):
     """The first thing that is wrong with some data."""
 
-    path: Path
+    path: FieldPath
     message: str
     hint: str = ""
     is_key: bool = False
     """Whether it is the key at the end of the path that is wrong, and not the value."""
 
 
-def complaint(error: ValidationError, shown: Callable[[Path], str | None]) -> Complaint:
+def complaint(error: ValidationError, shown: Callable[[FieldPath], str | None]) -> Complaint:
     """The first complaint; ``shown`` gives what stands at a path in short, and ``None`` for nothing.
 
     It is asked because pydantic's paths also name branches of unions.
@@ -85,16 +85,16 @@ def _expected(kind: str, message: str) -> str:
     return message
 
 
-def _existing(steps: Path, shown: Callable[[Path], str | None]) -> Path:
+def _existing(steps: FieldPath, shown: Callable[[FieldPath], str | None]) -> FieldPath:
     """The path of those steps at which something stands."""
-    path: Path = ()
+    path: FieldPath = ()
     for step in steps:
         if shown((*path, step)) is not None:
             path = (*path, step)
     return path
 
 
-def path_text(path: Path) -> str:
+def path_text(path: FieldPath) -> str:
     """``workload.einsums[0].name``."""
     text = ""
     for step in path:

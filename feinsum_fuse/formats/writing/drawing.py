@@ -15,7 +15,22 @@ from ..spec import Spec
 from ..workload import Workload
 from .amounts import prefixed
 from .layout import layered, leading_back
-from .svg import LINE, PADDING, box, cylinder, document, ellipse, hexagon, legend, legend_width, line, right_arrow, route, text, text_width
+from .svg import (
+    LINE_HEIGHT,
+    PADDING,
+    box,
+    cylinder,
+    document,
+    ellipse,
+    hexagon,
+    legend,
+    legend_width,
+    line,
+    right_arrow,
+    route,
+    text,
+    text_width,
+)
 from .text_tables import einsum_text
 
 LOOP_COLOUR = "#FCC2FC"
@@ -26,12 +41,12 @@ SPLIT_COLOUR = "#FFFFE0"
 REMARK_COLOUR = "#FFFFFF"
 TENSOR_COLOURS = ("#FFB3BA", "#BAE1FF", "#FFDFBA", "#E2C6FF", "#FFFFBA", "#C6E2E9", "#F1C0E8", "#D0F4DE", "#FFCFD2", "#CFBAF0")
 GAP = 22
-ROW = 2 * LINE
+ROW = 2 * LINE_HEIGHT
 BOX = 0.8 * ROW
 """How high a node of a cascade is."""
 STEP = ROW + 2 * GAP
 """From one layer of a cascade to the next."""
-TITLE = 2 * LINE
+TITLE = 2 * LINE_HEIGHT
 INPUT_COLOUR = "#FFDFBA"
 OUTPUT_COLOUR = "#BAE1FF"
 
@@ -136,7 +151,7 @@ def _draw_shape(shape: _Shape, x: float, y: float, colours: dict[str, str]) -> l
     left = start + text_width(shape.label) + PADDING * 0.5
     for tensor, width in zip(shape.tensors, cells, strict=True):
         colour = colours.setdefault(tensor, TENSOR_COLOURS[len(colours) % len(TENSOR_COLOURS)])
-        drawn += [box(left + width / 2, y + 2, width, LINE, colour), text(left + width / 2, y + 2, tensor)]
+        drawn += [box(left + width / 2, y + 2, width, LINE_HEIGHT, colour), text(left + width / 2, y + 2, tensor)]
         left += width
     return drawn
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
-Point = tuple[float, float]
+Coordinates = tuple[float, float]
 SWEEPS = 12
 """Down and up again; the order with the fewest crossings is kept."""
 STRAIGHT = 4.0
@@ -24,8 +24,8 @@ STRAIGHT = 4.0
 class Layout:
     """Places of nodes, and the places that each edge passes on its way, both in (pixels from the left, number of the layer)."""
 
-    nodes: Mapping[int, Point]
-    routes: Mapping[tuple[int, int], tuple[Point, ...]]
+    nodes: Mapping[int, Coordinates]
+    routes: Mapping[tuple[int, int], tuple[Coordinates, ...]]
     """Edge -> the places between its ends, one for each layer that it crosses."""
     width: float
     layers: int

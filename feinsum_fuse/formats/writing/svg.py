@@ -7,7 +7,7 @@ from html import escape
 
 FONT = 13
 CHARACTER = 7.4
-LINE = 18
+LINE_HEIGHT = 18
 PADDING = 14
 
 
@@ -74,16 +74,17 @@ def route(points: Sequence[tuple[float, float]], *, dashed: bool = False) -> str
 
 def legend_width(entries: Sequence[tuple[str, str]]) -> float:
     """Pixels that a legend takes."""
-    return sum(text_width(name) + LINE + 2 * PADDING for name, _ in entries)
+    return sum(text_width(name) + LINE_HEIGHT + 2 * PADDING for name, _ in entries)
 
 
 def legend(x: float, y: float, entries: Sequence[tuple[str, str]]) -> list[str]:
     """A row of (what, colour) that begins at (x, y)."""
     drawn: list[str] = []
     for name, fill in entries:
-        drawn.append(f'<rect class="key" x="{x:.1f}" y="{y:.1f}" width="{LINE}" height="{LINE}" fill="{fill}" stroke="black"/>')
-        drawn.append(text(x + LINE + PADDING / 2 + text_width(name) / 2, y + LINE / 2, name))
-        x += text_width(name) + LINE + 2 * PADDING
+        size = f'width="{LINE_HEIGHT}" height="{LINE_HEIGHT}"'
+        drawn.append(f'<rect class="key" x="{x:.1f}" y="{y:.1f}" {size} fill="{fill}" stroke="black"/>')
+        drawn.append(text(x + LINE_HEIGHT + PADDING / 2 + text_width(name) / 2, y + LINE_HEIGHT / 2, name))
+        x += text_width(name) + LINE_HEIGHT + 2 * PADDING
     return drawn
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.quantity import Array
+from ...model.quantity import Floats
 from ..enumeration.block import Limit
 from ..enumeration.pareto import SLACK
 from ..joining.joins import Joins, Part
@@ -18,7 +18,7 @@ from ..options import Objective
 from ..problem import Problem
 
 UNBOUNDED: Limit = (math.inf, math.inf)
-WIDENED = (0.0, 0.02, 0.1, 0.4, math.inf)
+WIDENINGS = (0.0, 0.02, 0.1, 0.4, math.inf)
 """How far above the least that ignores capacity between Einsums mappings are looked for, step by step."""
 
 
@@ -26,10 +26,10 @@ WIDENED = (0.0, 0.02, 0.1, 0.4, math.inf)
 class WholeMapping:
     """A whole mapping as the search has it."""
 
-    figures: Array
+    figures: Floats
     """Energy and latency, as far as they are counted."""
     parts: tuple[Part, ...]
-    peak: Array
+    peak: Floats
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Goal:
     objective: Objective
     limit: Limit = UNBOUNDED
 
-    def values(self, figures: Array) -> Array:
+    def values(self, figures: Floats) -> Floats:
         """The objective of energy and latency; the last axis has the two."""
         if self.objective == "edp":
             return np.asarray(figures[..., 0] * figures[..., 1])
         return np.asarray(figures[..., 0 if self.objective == "energy" else 1])
 
-    def value(self, figures: Array) -> float:
+    def value(self, figures: Floats) -> float:
         """The objective of one mapping."""
         return float(self.values(figures))
 
-    def most(self, bound: float, floors: Array) -> Limit:
+    def most(self, bound: float, floors: Floats) -> Limit:
         """What all Einsums together may need of energy and of latency if the objective is within a bound."""
         energy, latency = self.limit
         if self.objective == "energy":
@@ -61,11 +61,11 @@ class Goal:
             min(latency, bound / floors[0] if floors[0] > 0 else math.inf),
         )
 
-    def affordable(self, bound: float, floors: Array) -> Callable[[Array], NDArray[np.bool_]]:
+    def affordable(self, bound: float, floors: Floats) -> Callable[[Floats], NDArray[np.bool_]]:
         """Figures, to whether they are within the limit and the bound."""
         most, slack = self.most(bound, floors), 1 + SLACK
 
-        def affordable(figures: Array) -> NDArray[np.bool_]:
+        def affordable(figures: Floats) -> NDArray[np.bool_]:
             within = (figures[..., 0] <= most[0] * slack) & (figures[..., 1] <= most[1] * slack)
             return np.asarray(within & (self.values(figures) <= bound * slack))
 
@@ -83,7 +83,7 @@ def candidates(problem: Problem, goal: Goal, bound: float, loops: int) -> Iterat
         return
     relaxed = goal.value(least)
     everything = "dominance" in problem.options.without
-    for stop in [bound] if everything else sorted({min(bound, relaxed * (1 + more)) for more in WIDENED}):
+    for stop in [bound] if everything else sorted({min(bound, relaxed * (1 + more)) for more in WIDENINGS}):
         states = joined.forward(lambda f, stop=stop: affordable(f) & (goal.values(f) <= stop * (1 + SLACK)))  # type: ignore[misc]
         if states is not None and len(states):
             for row in np.lexsort((*states.cost.T, goal.values(states.cost))):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...model.quantity import Array
+from ...model.quantity import Floats
 from ..enumeration.pareto import SLACK, undominated
 from ..errors import LateError, NoMappingError
 from ..infeasibility import infeasible
@@ -103,9 +103,9 @@ class Front:
         keep = undominated(np.zeros(len(found), dtype=np.int64), self._columns(figures, peaks))
         return tuple(found[int(row)] for row in keep)
 
-    def _columns(self, figures: Array, peak: Array) -> list[Array]:
+    def _columns(self, figures: Floats, peak: Floats) -> list[Floats]:
         """The axes of a front, in the caller's order."""
-        columns: list[Array] = []
+        columns: list[Floats] = []
         for axis in self.axes:
             columns += list(peak.T) if axis == "usage" else [figures[:, 0 if axis == "energy" else 1]]
         return columns

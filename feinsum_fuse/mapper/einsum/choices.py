@@ -16,9 +16,9 @@ from ..errors import UnsearchedError
 
 MOST_CHOICES = 200_000
 """Storage choices of one Einsum beyond which a search gives up: more than 4 memories that may hold 4 tensors each."""
-Placed = tuple[int, ...]
+HolderBits = tuple[int, ...]
 """Tensor by tensor, the memories that hold it as bits: bit ``m`` for memory number ``m`` from the outermost."""
-_State = tuple[Placed, dict[str, frozenset[str]], dict[int, frozenset[str]]]
+_State = tuple[HolderBits, dict[str, frozenset[str]], dict[int, frozenset[str]]]
 """What the memories down to some place hold: by tensor, by name, and what tolls let pass."""
 
 
@@ -50,7 +50,7 @@ class Choices:
     check: Callable[[], None] = lambda: None
     """Called now and then while choices are listed; it may end that."""
 
-    def subsets(self) -> list[tuple[Placed, dict[int, frozenset[str]]]]:
+    def subsets(self) -> list[tuple[HolderBits, dict[int, frozenset[str]]]]:
         """Every choice, with what each toll (by its place on the way) lets pass."""
         names = self.einsum.tensors
         states: list[_State] = [((0,) * len(names), {}, {})]
@@ -77,7 +77,7 @@ class Choices:
             memories += isinstance(leaf, Memory)
         return [(placed, tolls) for placed, _, tolls in states if 0 not in placed]
 
-    def first(self) -> list[tuple[Placed, dict[int, frozenset[str]]]]:
+    def first(self) -> list[tuple[HolderBits, dict[int, frozenset[str]]]]:
         """One choice that is found at once, or none: all that may be is in the outermost memory, and as little as may be further in."""
         names = self.einsum.tensors
 

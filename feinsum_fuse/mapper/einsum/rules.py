@@ -24,7 +24,7 @@ RELATIONS: dict[str, Relation] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-Order = tuple[dict[int, int], ...]
+TensorOrder = tuple[dict[int, int], ...]
 """Memory by memory: tensor -> its place among the sets of one of ``tensor_order_options``."""
 
 
@@ -63,7 +63,7 @@ class PathRules:
     """(tensor, memory): no loop in time above that holder brings the same values again."""
     not_resent: frozenset[tuple[int, int]] = frozenset()
     """(tensor, memory): no loop in time between that holder and the next of the tensor sends the same values again."""
-    orders: tuple[Order, ...] = ()
+    orders: tuple[TensorOrder, ...] = ()
     """The combinations of ``tensor_order_options``; one of them must hold."""
     free: frozenset[tuple[int, int]] = frozenset()
     """(outer, inner) memories whose holders may stand in any order; the others' stand in that of the hierarchy."""
@@ -120,7 +120,7 @@ class PathRules:
         return (tensor, memory) in self.not_resent and any(self.terms.kinds[tensor][v] != FULL for v in loops)
 
 
-def ordered(order: Order, memory: int, above: Iterator[int] | Sequence[int], tensor: int) -> bool:
+def ordered(order: TensorOrder, memory: int, above: Iterator[int] | Sequence[int], tensor: int) -> bool:
     """Whether a tensor may stand below others of the same memory."""
     ranks = order[memory] if memory < len(order) else {}
     return tensor not in ranks or all(ranks.get(other, -1) <= ranks[tensor] for other in above)

@@ -19,14 +19,14 @@ from ...formats.relevance import simple_variables
 from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.network_traffic import actions_per_value
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link, Spreads, Terms
-from ...model.quantity import Array
+from ...model.quantity import Floats
 from ..merging import Merging
-from .choices import Placed
+from .choices import HolderBits
 from .rules import PathRules
 from .spreads import effect
 from .tile_table import TileTable
 
-NOTHING = -1
+NOTHING_SHARED = -1
 """The innermost memory above which loops in space are shared, where none is."""
 HEAD, BATCH = "head", "batch"
 """Ranks that searches may treat in ways of their own are called so."""
@@ -39,7 +39,7 @@ class EinsumSpace:
     """One Einsum on the way to one compute unit, by numbers."""
 
     terms: Terms
-    options: tuple[Placed, ...]
+    options: tuple[HolderBits, ...]
     """The storage choices."""
     tolls: tuple[tuple[int, frozenset[int]], ...]
     """(place of a toll on the way, the tensors that pass it)."""
@@ -58,9 +58,9 @@ class EinsumSpace:
     """The space in which they are; it has the ways in space, too."""
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
     _full: dict[frozenset[int], list[int]] = field(default_factory=dict, repr=False)
-    _served: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
-    _filled: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
-    _hops: dict[tuple[Placed, int], HopTerms | None] = field(default_factory=dict, repr=False)
+    _served: dict[tuple[int, int], Floats] = field(default_factory=dict, repr=False)
+    _filled: dict[tuple[int, int], Floats] = field(default_factory=dict, repr=False)
+    _hops: dict[tuple[HolderBits, int], HopTerms | None] = field(default_factory=dict, repr=False)
     shared_ways: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     """What the enumeration of loops in space that Einsums share has found out already."""
     _classes: dict[int, dict[bytes, int]] = field(default_factory=dict, repr=False)
@@ -114,7 +114,7 @@ class EinsumSpace:
         """Whether a loop right below a holder of each tensor may be worth the space that it saves there."""
         return tuple(bool(np.any(kinds == PARTIAL) or any(kinds[v] == FULL for v in self.rounded)) for kinds in self.terms.kinds)
 
-    def only(self, options: Sequence[Placed]) -> EinsumSpace:
+    def only(self, options: Sequence[HolderBits]) -> EinsumSpace:
         """The space with some of its storage choices."""
         result = copy.copy(self)
         result.options = tuple(options)
@@ -179,10 +179,10 @@ class EinsumSpace:
         carried = tuple((place, n.topology, n.actions) for place, n in networks)
         return (axes, orders, carried, tuple(scales), tuple(map(tuple, widths)))
 
-    def hops(self, option: Placed, settled: int) -> HopTerms | None:
+    def hops(self, option: HolderBits, settled: int) -> HopTerms | None:
         """The hops of a storage choice; ``None`` where no tensor crosses a network.
 
-        ``settled``: the innermost memory above which loops in space are those that Einsums share, or :data:`NOTHING`.
+        ``settled``: the innermost memory above which loops in space are those that Einsums share, or :data:`NOTHING_SHARED`.
         """
         key = (option, settled)
         if key not in self._hops:
@@ -190,20 +190,20 @@ class EinsumSpace:
             self._hops[key] = found if found.crossings else None
         return self._hops[key]
 
-    def hops_of(self, spreads: Spreads, option: Placed, settled: int) -> HopTerms:
+    def hops_of(self, spreads: Spreads, option: HolderBits, settled: int) -> HopTerms:
         """The same under other spreads."""
         single = self.terms.einsum.is_copy_operation
         held = [levels(bits & -bits if single else bits) for bits in option]
-        shared = self.terms.memories[settled] if settled > NOTHING else -1
+        shared = self.terms.memories[settled] if settled > NOTHING_SHARED else -1
         return HopTerms(self.terms, spreads, [[self.terms.memories[m] for m in own] for own in held], shared)
 
-    def rounding(self, tiles: Integers) -> Array:
+    def rounding(self, tiles: Integers) -> Floats:
         """What rounding up the trips of outermost loops that leave these tiles multiplies; (rows, :attr:`rounded`)."""
         bounds, own = self.terms.bounds[list(self.rounded)], tiles[:, list(self.rounded)]
         return np.asarray(-(-bounds // own) * own / bounds)
 
     @cached_property
-    def sizes(self) -> Array:
+    def sizes(self) -> Floats:
         """The bits of each tracked memory."""
         return np.array([self.terms.memory(self.terms.memories[m]).size for m in self.tracked], dtype=np.float64)
 
@@ -296,7 +296,7 @@ class EinsumSpace:
         places = (*self.terms.memories, len(self.terms.components) - 1)
         return tuple(p for p, names in self.tolls if places[parent] < p < places[child] and tensor in names)
 
-    def cost(self, link: Link, tensor: int, tiles: Integers, spread: Integers, rounding: Array | None = None) -> Array:
+    def cost(self, link: Link, tensor: int, tiles: Integers, spread: Integers, rounding: Floats | None = None) -> Floats:
         """Figures of holders of a tensor at these tile vectors, each under its spread; (rows, columns)."""
         fill, first = self.terms.fill(tensor, tiles)[:, None], self.terms.first(tensor, tiles)
         if rounding is not None and self.rounded:
@@ -307,12 +307,12 @@ class EinsumSpace:
         rest = link.first[spread] * (first if isinstance(first, float) else first[:, None])
         return np.asarray(fill * link.fill[spread] + rest)
 
-    def repeated(self, tensor: int, rounding: Array) -> Array:
+    def repeated(self, tensor: int, rounding: Floats) -> Floats:
         """How often more a tensor is moved because the trips of loops that are irrelevant to it are rounded up."""
         irrelevant = self.terms.kinds[tensor][list(self.rounded)] == NONE
         return np.asarray(rounding[:, irrelevant].prod(axis=1))
 
-    def constant(self, option: Placed, settled: int) -> Array:
+    def constant(self, option: HolderBits, settled: int) -> Floats:
         """What no tile changes: the operations, and what they read and write in the innermost holders; (spreads, columns).
 
         ``settled``: as of :meth:`hops`; what crosses networks along the loops of those fanouts is not in it.
@@ -325,16 +325,16 @@ class EinsumSpace:
         figures = self._operations if hops is None else self._operations + hops.constant
         return np.asarray(sum((self._serve(tensor, option[tensor]) for tensor in self.tensors), figures))
 
-    def least_constant(self, option: Placed, settled: int) -> Array:
+    def least_constant(self, option: HolderBits, settled: int) -> Floats:
         """The same with the least that may cross networks along loops that Einsums share; (spreads, columns)."""
         figures, hops = self.constant(option, settled), self.hops(option, settled)
         return figures if hops is None else figures + hops.least
 
     @cached_property
-    def _operations(self) -> Array:
+    def _operations(self) -> Floats:
         return self.terms.compute(self.spreads)
 
-    def _serve(self, tensor: int, bits: int) -> Array:
+    def _serve(self, tensor: int, bits: int) -> Floats:
         """What operations read and write of a tensor in the innermost of these memories; (spreads, columns)."""
         last = bits.bit_length() - 1
         if (tensor, last) not in self._served:
@@ -344,7 +344,7 @@ class EinsumSpace:
         return self._served[tensor, last]
 
     @cached_property
-    def leak(self) -> Array:
+    def leak(self) -> Floats:
         """Watts leaked under each spread."""
         return self.terms.leak(self.spreads)
 
@@ -358,7 +358,7 @@ class EinsumSpace:
         assert isinstance(leaf, Memory)
         return leaf.name
 
-    def occupied(self, tensor: int, memory: int, tiles: Integers) -> Array:
+    def occupied(self, tensor: int, memory: int, tiles: Integers) -> Floats:
         """Bits that a tensor's tile takes in each tracked memory; (rows, tracked)."""
         if self.tracked == (memory,):
             return np.asarray(self.bits(tensor, memory) * self.terms.volume(tensor, tiles))[:, None]
@@ -373,14 +373,14 @@ class EinsumSpace:
             self._full[tensors] = [int(v) for v in np.flatnonzero(np.all(self.terms.kinds[sorted(tensors)] == FULL, axis=0))]
         return self._full[tensors]
 
-    def compulsory(self, option: Placed) -> Array:
+    def compulsory(self, option: HolderBits) -> Floats:
         """The figures of a storage choice if each holder is filled once, wherever loops in space stand; (spreads, columns)."""
         figures = self.least_constant(option, self.n_memories - 1)
         if self.terms.einsum.is_copy_operation:
             return figures
         return np.asarray(sum((self._fill(tensor, option[tensor]) for tensor in self.tensors), figures))
 
-    def _fill(self, tensor: int, bits: int) -> Array:
+    def _fill(self, tensor: int, bits: int) -> Floats:
         """What it costs to fill each of a tensor's holders once; (spreads, columns)."""
         if (tensor, bits) not in self._filled:
             spread = np.arange(len(self.spreads))
@@ -392,17 +392,17 @@ class EinsumSpace:
         return self._filled[tensor, bits]
 
     @cached_property
-    def least(self) -> Array:
+    def least(self) -> Floats:
         """The least energy and latency, each on its own, of each storage choice if each holder is filled once; (choices, 2)."""
         return self.bounded(lambda: None)
 
-    def bounded(self, check: Callable[[], None]) -> Array:
+    def bounded(self, check: Callable[[], None]) -> Floats:
         """:attr:`least`, kept; ``check`` is called now and then and may end it."""
         if "least" not in self.__dict__:
             self.__dict__["least"] = self._bounded(check)
         return np.asarray(self.__dict__["least"])
 
-    def _bounded(self, check: Callable[[], None]) -> Array:
+    def _bounded(self, check: Callable[[], None]) -> Floats:
         if self.terms.einsum.is_copy_operation:
             every = np.arange(len(self.spreads))
             return np.array([objectives(self, self.compulsory(option), every).min(axis=0) for option in self.options])
@@ -424,7 +424,7 @@ class EinsumSpace:
         return result
 
 
-def homes(placed: Placed) -> tuple[int, ...]:
+def homes(placed: HolderBits) -> tuple[int, ...]:
     """Tensor by tensor, the memory it lives in: its outermost holder's."""
     return tuple((bits & -bits).bit_length() - 1 for bits in placed)
 
@@ -434,7 +434,7 @@ def levels(bits: int) -> list[int]:
     return [m for m in range(bits.bit_length()) if bits >> m & 1]
 
 
-def objectives(space: EinsumSpace, figures: Array, spread: Integers) -> Array:
+def objectives(space: EinsumSpace, figures: Floats, spread: Integers) -> Floats:
     """Energy, leakage included, and latency, of one instance; (rows, 2). Without columns of seconds the latency is 0."""
     latency = space.terms.latency(figures)
     return np.stack([figures[:, 0] + space.leak[spread] * latency, latency], axis=1)

@@ -17,7 +17,7 @@ from .tile_table import divisors
 
 MOST_WAYS = 20_000
 """Ways along one dimension beyond which they are not counted."""
-FEW = 1000
+FEW_SPREADS = 1000
 """Ways along one dimension among which one is looked for that is found at once."""
 
 
@@ -83,7 +83,7 @@ def first_spread(terms: Terms, per_dimension: float | None = None) -> Spreads:
     chosen: list[Integers] = []
     for dimension in terms.dimensions:
         best = np.ones(len(terms.variables), dtype=np.int64)
-        for factors in itertools.islice(_factors(terms, dimension, per_dimension), FEW) if dimension.fanout.min_usage else ():
+        for factors in itertools.islice(_factors(terms, dimension, per_dimension), FEW_SPREADS) if dimension.fanout.min_usage else ():
             own = np.array(factors, dtype=np.int64)
             if not np.any(left % own) and own.prod() > best.prod():
                 best = own

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from ...model.accelforge.terms import Integers
-from ...model.quantity import Array
-from ..einsum.choices import Placed
+from ...model.quantity import Floats
+from ..einsum.choices import HolderBits
 from ..einsum.space import EinsumSpace
 from ..merging import Merging
 from .pareto import SLACK
@@ -56,8 +56,8 @@ class Packed:
     frame: Frame
     held: tuple[tuple[Held, ...], ...]
     tiles: Integers
-    cost: Array
-    reserved: Array
+    cost: Floats
+    reserved: Floats
     origin: Integers
     steps: Integers
 
@@ -80,7 +80,7 @@ class PartialMapping:
     tiles: tuple[int, ...]
     """Of the fused loops."""
     steps: tuple[PlacedHolder, ...]
-    option: Placed
+    option: HolderBits
     spread: Integers
     """(dimensions, variables)."""
     order: Integers
@@ -97,9 +97,9 @@ class TableBlock:
     frame: Frame
     tiles: Integers
     """(rows, loops)"""
-    cost: Array
+    cost: Floats
     """Energy and latency of all instances; (rows, 2)."""
-    reserved: Array
+    reserved: Floats
     """What is reserved above each depth 1 to loops + 1, shared tensors left out; (rows, tracked, loops + 1)."""
     _origin: Integers = field(repr=False)
     """(prefix, option, spread, node) of each row."""

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link
-from ...model.quantity import Array
+from ...model.quantity import Floats
 from ..budget import Budget
-from ..einsum.choices import Placed
-from ..einsum.rules import Order, ordered
-from ..einsum.space import NOTHING, EinsumSpace, levels, objectives
+from ..einsum.choices import HolderBits
+from ..einsum.rules import TensorOrder, ordered
+from ..einsum.space import NOTHING_SHARED, EinsumSpace, levels, objectives
 from .pareto import SLACK, numbered, undominated
-from .rows import Holder, Index, Rows, Spare, Starts, Trace
+from .rows import HolderKey, RowIndex, Rows, Spare, Starts, Trace
 
 MANY = 4096
 """Rows from which it pays to drop some before all that they are to be judged by is added up."""
@@ -53,21 +53,21 @@ class Chains:
     without: frozenset[str] = frozenset()
     beam: tuple[int, int] | None = None
     """(rows kept of each step, at least one of each start; the figure that they are least in) for a quick bound from above."""
-    order: Order = ()
+    order: TensorOrder = ()
     """The order that each memory's storage nodes must have."""
     spare: Sequence[Spare] | None = None
     """Memory by memory the places that its holders may stand in; ``None`` for any."""
-    settled: int = NOTHING
+    settled: int = NOTHING_SHARED
     """The innermost memory above which the starts have all loops in space behind them."""
     alone: int | None = None
     """For a floor: the innermost memory above which loops in space may be shared; what crosses networks along these costs its least."""
 
-    def ended(self, starts: Starts, option: Placed) -> Rows | None:
+    def ended(self, starts: Starts, option: HolderBits) -> Rows | None:
         """All useful chains of a storage choice from these starts to the compute unit; figures include the constant ones."""
         found = [rows for order in self.space.rules.orders if (rows := replace(self, order=order)._ordered(starts, option)) is not None]
         return Rows.joined(found) if found else None
 
-    def _ordered(self, starts: Starts, option: Placed) -> Rows | None:
+    def _ordered(self, starts: Starts, option: HolderBits) -> Rows | None:
         """The chains with one order of each memory's storage nodes."""
         space = self.space
         rows = self._begun(starts, option)
@@ -94,7 +94,7 @@ class Chains:
             return found
         return found.at(undominated(found.group, [*found.cost.T, *found.taken.T], self.budget.check))
 
-    def _begun(self, starts: Starts, option: Placed) -> Rows:
+    def _begun(self, starts: Starts, option: HolderBits) -> Rows:
         """Each start under each spread that divides its tiles, and does above what the starts have settled."""
         space = self.space
         pending = space.pending[self.settled + 1]
@@ -118,7 +118,7 @@ class Chains:
                 rows = rows.at(np.all(rows.tiles[:, moving] == pending[rows.spread][:, moving], axis=1))
         return rows.at(self._affordable(rows, starts, option, missing, self.settled))
 
-    def _repeat_operands(self, rows: Rows, option: Placed) -> None:
+    def _repeat_operands(self, rows: Rows, option: HolderBits) -> None:
         """Add what operations read and write again because trips are rounded up."""
         space = self.space
         if not space.rounded:
@@ -134,14 +134,14 @@ class Chains:
             repeated = {t: space.repeated(t, rows.rounding) for t in space.tensors}
             rows.cost = rows.cost + hops.cost(unit, every, rows.spread, repeated) - hops.cost(unit, every, rows.spread)
 
-    def _level(self, states: dict[int, Rows], starts: Starts, option: Placed, level: range, later: list[Holder]) -> dict[int, Rows]:
+    def _level(self, states: dict[int, Rows], starts: Starts, option: HolderBits, level: range, later: list[HolderKey]) -> dict[int, Rows]:
         """Place all holders of these memories, in every order that is allowed; the result is keyed by the tensor placed last."""
         space = self.space
         here = [holder for holder in later if holder[1] in level]
         deeper = [holder for holder in later if holder[1] not in level]
-        by_left: dict[tuple[Holder, ...], dict[int, list[Rows]]] = {tuple(here): {last: [part] for last, part in states.items()}}
+        by_left: dict[tuple[HolderKey, ...], dict[int, list[Rows]]] = {tuple(here): {last: [part] for last, part in states.items()}}
         for count in range(len(here), 0, -1):
-            grown: dict[tuple[Holder, ...], dict[int, list[Rows]]] = {}
+            grown: dict[tuple[HolderKey, ...], dict[int, list[Rows]]] = {}
             for left, lasts in by_left.items():
                 for holder in left:
                     tensor, memory = holder
@@ -167,15 +167,15 @@ class Chains:
                 break
         return {last: found[0] for last, found in by_left.get((), {}).items()}
 
-    def _evenly(self, rows: Rows, starts: Starts, option: Placed, level: range, later: list[Holder]) -> dict[int, Rows]:
+    def _evenly(self, rows: Rows, starts: Starts, option: HolderBits, level: range, later: list[HolderKey]) -> dict[int, Rows]:
         """Place all holders of these memories, each memory's in a few places of one tile vector; no rule on loops between holders holds."""
         assert self.spare is not None
         here = tuple(holder for holder in later if holder[1] in level)
         deeper = [holder for holder in later if holder[1] not in level]
         joined = frozenset(m for m in level if self.spare[m].joins)
-        by_left: dict[tuple[Holder, ...], dict[Places, list[Rows]]] = {here: {((0,) * len(level), joined): [rows]}}
+        by_left: dict[tuple[HolderKey, ...], dict[Places, list[Rows]]] = {here: {((0,) * len(level), joined): [rows]}}
         for _ in here:
-            grown: dict[tuple[Holder, ...], dict[Places, list[Rows]]] = {}
+            grown: dict[tuple[HolderKey, ...], dict[Places, list[Rows]]] = {}
             for left, by_places in by_left.items():
                 for holder in left:
                     rest = tuple(other for other in left if other != holder)
@@ -191,7 +191,9 @@ class Chains:
         found = [rows for by_places in by_left.values() for part in by_places.values() for rows in part]
         return {-1: Rows.joined(found)} if found else {}
 
-    def _may_follow(self, starts: Starts, option: Placed, holder: Holder, rest: Sequence[Holder], here: Sequence[Holder]) -> bool:
+    def _may_follow(
+        self, starts: Starts, option: HolderBits, holder: HolderKey, rest: Sequence[HolderKey], here: Sequence[HolderKey]
+    ) -> bool:
         """Whether a holder may stand before those left, and below those that stand already."""
         space, (tensor, memory) = self.space, holder
         stand = {(t, m) for t, m in here if (t, m) not in rest and t != tensor}
@@ -217,7 +219,15 @@ class Chains:
         return used, here | {memory} if still and sinks is Sinks.NOT else frozenset({memory})
 
     def _placed(
-        self, rows: Rows, starts: Starts, option: Placed, holder: Holder, last: int, remaining: list[Holder], *, still: bool = False
+        self,
+        rows: Rows,
+        starts: Starts,
+        option: HolderBits,
+        holder: HolderKey,
+        last: int,
+        remaining: list[HolderKey],
+        *,
+        still: bool = False,
     ) -> list[tuple[Sinks, Rows]]:
         """The rows with one more holder, at every tile vector that the rules leave; ``still``: at the one that they are at."""
         space, (tensor, memory) = self.space, holder
@@ -256,7 +266,7 @@ class Chains:
         ]
         return [(sinks, part) for sinks, part in found if len(part)]
 
-    def _crossing(self, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> HopTerms | None:
+    def _crossing(self, starts: Starts, option: HolderBits, holder: HolderKey, remaining: list[HolderKey]) -> HopTerms | None:
         """The hops of the loops in space right above a holder, if it is the first of its level and they cross a network."""
         space, level = self.space, self._beside(holder[1])
         hops = self._hops(option)
@@ -271,11 +281,11 @@ class Chains:
         """The memories whose holders are placed together with those of this one."""
         return next(level for level in self.space.levels if memory in level)
 
-    def _hops(self, option: Placed) -> HopTerms | None:
+    def _hops(self, option: HolderBits) -> HopTerms | None:
         """What crosses networks below what the starts have behind them."""
         return self.space.hops(option, self.settled if self.alone is None else self.alone)
 
-    def _to_cross(self, option: Placed, memory: int) -> set[int]:
+    def _to_cross(self, option: HolderBits, memory: int) -> set[int]:
         """The tensors that may still cross a network through loops in space right above this memory or further in."""
         hops = self._hops(option)
         if hops is None:
@@ -287,7 +297,7 @@ class Chains:
         """Whether a rule that chooses tiles is off: switched off, or tiles are constrained."""
         return rule in self.without or self.space.rules.on_tiles
 
-    def _frozen(self, option: Placed, remaining: list[Holder]) -> list[int]:
+    def _frozen(self, option: HolderBits, remaining: list[HolderKey]) -> list[int]:
         """The variables that may not be looped over before the next holder, as a tensor above may not be sent again."""
         result: set[int] = set()
         for tensor, memory in self.space.rules.not_resent:
@@ -297,7 +307,7 @@ class Chains:
                 result |= set(self.space.rules.moving(tensor)) if waiting else set()
         return sorted(result)
 
-    def _allowed(self, rows: Rows, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> Rows:
+    def _allowed(self, rows: Rows, starts: Starts, option: HolderBits, holder: HolderKey, remaining: list[HolderKey]) -> Rows:
         """The rows that the architecture's constraints leave at a holder just placed."""
         (tensor, memory), space = holder, self.space
         rules = space.rules
@@ -314,9 +324,7 @@ class Chains:
             fine &= np.all(rows.tiles[:, moving] == space.pending[memory + 1][rows.spread][:, moving], axis=1)
         return rows if fine.all() else rows.at(fine)
 
-    def _sinking(
-        self, rows: Rows, holder: Holder, living: bool, crossing: HopTerms | None
-    ) -> Iterator[tuple[Sinks, Rows, Integers]]:
+    def _sinking(self, rows: Rows, holder: HolderKey, living: bool, crossing: HopTerms | None) -> Iterator[tuple[Sinks, Rows, Integers]]:
         """The rows, and again with loops right below the holder under which its space is reserved; each with the tiles at the holder.
 
         These are loops that move its window, the last of them partially. One that moves it wholly is worth more there than above the
@@ -365,9 +373,7 @@ class Chains:
         result.tiles = tiles
         return result
 
-    def _loops_above(
-        self, kinds: NDArray[np.int8], v: int, tensor: int, last: int, living: bool, crossing: HopTerms | None
-    ) -> bool:
+    def _loops_above(self, kinds: NDArray[np.int8], v: int, tensor: int, last: int, living: bool, crossing: HopTerms | None) -> bool:
         """Whether a loop over a variable may stand between the last holder and this one.
 
         One that is irrelevant to this one goes below it, where it costs less, unless links of a network above this one would carry larger
@@ -380,13 +386,13 @@ class Chains:
         useful = kinds[tensor][v] != NONE or (crossing is not None and crossing.timed)
         return bool(useful and (last < 0 or kinds[last][v] != FULL))
 
-    def _link(self, option: Placed, holder: Holder) -> Link | None:
+    def _link(self, option: HolderBits, holder: HolderKey) -> Link | None:
         """The link above a holder; none above a tensor's outermost."""
         tensor, memory = holder
         above = levels(option[tensor] & ((1 << memory) - 1))
         return self.space.link(tensor, above[-1], memory) if above else None
 
-    def _kept(self, rows: Rows, at: Integers, starts: Starts, option: Placed, holder: Holder, remaining: list[Holder]) -> Rows:
+    def _kept(self, rows: Rows, at: Integers, starts: Starts, option: HolderBits, holder: HolderKey, remaining: list[HolderKey]) -> Rows:
         """The rows that fit and are within budget, remembered; ``at``: the tile vectors at the holder."""
         space, (tensor, memory) = self.space, holder
         if memory in space.tracked:
@@ -412,13 +418,13 @@ class Chains:
         key = numbered(start, [table.places(rows.tiles[:, v]) for v, table in enumerate(self.space.tiles)])
         return rows.at(undominated(key, [*rows.cost.T, *rows.taken.T, *rows.rounding.T], self.budget.check))
 
-    def _affordable(self, rows: Rows, starts: Starts, option: Placed, remaining: list[Holder], memory: int) -> Index:
+    def _affordable(self, rows: Rows, starts: Starts, option: HolderBits, remaining: list[HolderKey], memory: int) -> RowIndex:
         """The rows that are within the limits even if each holder left is filled only as often as the tiles here say."""
         unlimited = "budget" in self.without or not np.isfinite(starts.limit).any()
         if unlimited and self.beam is None:
             return np.arange(len(rows))
         space = self.space
-        some: Index = np.arange(len(rows))
+        some: RowIndex = np.arange(len(rows))
         if len(rows) > MANY:
             # Most ways in space are too slow already by what no holder changes.
             some = np.flatnonzero(within(space, rows.cost + starts.base[rows.group], rows.spread, starts.limit[rows.group]))
@@ -441,7 +447,7 @@ class Chains:
         return some[fine]
 
 
-def within(space: EinsumSpace, figures: Array, spread: Integers, limit: Array) -> NDArray[np.bool_]:
+def within(space: EinsumSpace, figures: Floats, spread: Integers, limit: Floats) -> NDArray[np.bool_]:
     """Whether figures of one Einsum, column by column, keep energy and latency within the limits; (rows, 2)."""
     energy, latency = objectives(space, figures, spread).T
     slack = 1 + SLACK

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
-from ...model.quantity import Array
+from ...model.quantity import Floats
 
-Rows = NDArray[np.intp]
+RowNumbers = NDArray[np.intp]
 SLACK = 1e-9
 """Figures that differ by less than this fraction count as equal."""
 
@@ -27,7 +27,7 @@ def numbered(group: Integers, columns: Sequence[Integers]) -> Integers:
     return key
 
 
-def undominated(group: Integers, columns: Sequence[Array], check: Callable[[], None] = lambda: None) -> Rows:
+def undominated(group: Integers, columns: Sequence[Floats], check: Callable[[], None] = lambda: None) -> RowNumbers:
     """The rows that no other row of their group equals or beats in every column; of equal rows the first. Less is better.
 
     ``group`` and each column have one element a row. The result is sorted by group, then by the columns in order. ``check`` is called
@@ -53,11 +53,11 @@ def _starts(group: Integers) -> NDArray[np.bool_]:
     return starts
 
 
-def _firsts(group: Integers, order: Rows) -> Rows:
+def _firsts(group: Integers, order: RowNumbers) -> RowNumbers:
     return order[_starts(group[order])]
 
 
-def _staircase(group: Integers, second: Array, order: Rows) -> Rows:
+def _staircase(group: Integers, second: Floats, order: RowNumbers) -> RowNumbers:
     """Two columns: in the order of the first, a row stays if the second falls below all before it in its group."""
     starts = _starts(group[order])
     number = np.cumsum(starts) - 1
@@ -70,9 +70,9 @@ def _staircase(group: Integers, second: Array, order: Rows) -> Rows:
     return order[keep]
 
 
-def _peeled(group: Integers, matrix: Array, order: Rows, check: Callable[[], None]) -> Rows:
+def _peeled(group: Integers, matrix: Floats, order: RowNumbers, check: Callable[[], None]) -> RowNumbers:
     """More columns: in rounds, the first row left of each group stays and removes what it dominates."""
-    kept: list[Rows] = []
+    kept: list[RowNumbers] = []
     alive = np.arange(len(group))
     while len(alive):
         check()

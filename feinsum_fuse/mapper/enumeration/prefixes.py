@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.terms import FULL, Integers
-from ...model.quantity import Array
-from ..einsum.choices import Placed
+from ...model.quantity import Floats
+from ..einsum.choices import HolderBits
 from ..einsum.rules import ordered
-from ..einsum.space import NOTHING, EinsumSpace
+from ..einsum.space import NOTHING_SHARED, EinsumSpace
 from .rows import Spare
-from .shared_space import TIME, Pattern, SharedSpace, SharedWays, interleaved, settled
+from .shared_space import TIME, SharedSpace, SharedWays, SpacePattern, interleaved, settled
 
 NOWHERE = -1
 """The home of a tensor that lives inside its chain."""
@@ -38,7 +38,7 @@ class Frame:
     """Loop by loop, the number of the dimension that it lies along, or :data:`TIME`."""
 
     @cached_property
-    def pattern(self) -> Pattern:
+    def pattern(self) -> SpacePattern:
         """The loops in space."""
         return frozenset((n, v) for n, v in zip(self.spaces, self.loops, strict=True) if n != TIME)
 
@@ -163,7 +163,7 @@ def _depths(reach: int, count: int, ffmr: bool) -> Sequence[int]:
     return (0, count) if reach == count else (0,)
 
 
-def placements(space: EinsumSpace, frame: Frame, options: Sequence[Placed], *, everywhere: bool) -> Iterator[tuple[Held, ...]]:
+def placements(space: EinsumSpace, frame: Frame, options: Sequence[HolderBits], *, everywhere: bool) -> Iterator[tuple[Held, ...]]:
     """The sets of holders that may stand among the fused loops.
 
     One stands above a loop only if that is not fully relevant to it: else it stands below, where it is smaller and as cheap. It also stands
@@ -248,18 +248,18 @@ class Prefix:
 
     frame: Frame
     held: tuple[Held, ...]
-    placed: Placed
+    placed: HolderBits
     grid: Integers
     """The tiles of the loops; (rows, loops)."""
     classes: Integers
     """The class of the spreads that may follow (:meth:`EinsumSpace.class_of`)."""
     end: Integers
     """The tile vector below all loops."""
-    base: Array
+    base: Floats
     """What the holders cost; (rows, columns)."""
-    reserved: Array
+    reserved: Floats
     """Bits that they, and tensors of this Einsum alone, reserve; (rows, tracked, loops + 1), by depth."""
-    backed: Array
+    backed: Floats
     """Bits of the shared tensors that live in tracked memories; (rows, tracked)."""
     legal: NDArray[np.bool_]
     """Whether the architecture's constraints allow the tiles."""
@@ -299,11 +299,11 @@ def prefix(space: EinsumSpace, frame: Frame, held: tuple[Held, ...], ways: Share
     if space.crossed and frame.pattern:
         base += _crossing(space, frame, ways.hops(space, order, tuple(placed)), at, way)
     legal = _legal(space, frame, held, at)
-    classes = ways.classes(space, order)[way] if ways.level > NOTHING else np.zeros(n, dtype=np.int64)
+    classes = ways.classes(space, order)[way] if ways.level > NOTHING_SHARED else np.zeros(n, dtype=np.int64)
     return Prefix(frame, held, tuple(placed), grid, classes, at[-1], base, reserved, backed, legal, ways.level)
 
 
-def _crossing(space: EinsumSpace, frame: Frame, hops: HopTerms, at: list[Integers], way: Integers) -> Array:
+def _crossing(space: EinsumSpace, frame: Frame, hops: HopTerms, at: list[Integers], way: Integers) -> Floats:
     """What crosses networks along the loops in space; (rows, columns)."""
     result = np.zeros((len(way), len(space.terms.columns)))
     for depth, (v, n) in enumerate(zip(frame.loops, frame.spaces, strict=True)):

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
-from ...model.quantity import Array
-from ..einsum.choices import Placed
+from ...model.quantity import Floats
+from ..einsum.choices import HolderBits
 
-Index = NDArray[np.intp] | Integers
-Holder = tuple[int, int]
+RowIndex = NDArray[np.intp] | Integers
+HolderKey = tuple[int, int]
 """(tensor, memory)."""
 
 
@@ -21,14 +21,14 @@ Holder = tuple[int, int]
 class Starts:
     """Where chains start, row by row ("groups"), and what each may cost and take."""
 
-    placed: Placed
+    placed: HolderBits
     """The holders that stand above the start, for all rows."""
     tiles: Integers
-    base: Array
+    base: Floats
     """The least that those above cost; (rows, columns)."""
-    limit: Array
+    limit: Floats
     """The most energy and latency of the whole Einsum; (rows, 2)."""
-    room: Array
+    room: Floats
     """Bits left in each tracked memory; (rows, tracked)."""
     classes: Integers | None = None
     """The class of the spreads that may follow, where fanouts are settled."""
@@ -57,10 +57,10 @@ class Trace:
     _sunk: list[Integers] = field(default_factory=list)
     """Those where their space is reserved."""
     _before: list[Integers] = field(default_factory=list)
-    _what: list[Holder] = field(default_factory=list)
+    _what: list[HolderKey] = field(default_factory=list)
     _ends: list[int] = field(default_factory=list)
 
-    def add(self, holder: Holder, tiles: Integers, sunk: Integers, before: Integers) -> Integers:
+    def add(self, holder: HolderKey, tiles: Integers, sunk: Integers, before: Integers) -> Integers:
         """Remember rows; their numbers."""
         first = self._ends[-1] if self._ends else 0
         self._tiles.append(tiles)
@@ -106,16 +106,16 @@ class Rows:
     group: Integers
     spread: Integers
     tiles: Integers
-    cost: Array
-    taken: Array
+    cost: Floats
+    taken: Floats
     node: Integers
-    rounding: Array
+    rounding: Floats
     """What rounding up trips multiplies; (rows, the space's rounded variables)."""
 
     def __len__(self) -> int:
         return len(self.group)
 
-    def at(self, rows: Index | NDArray[np.bool_]) -> Rows:
+    def at(self, rows: RowIndex | NDArray[np.bool_]) -> Rows:
         """Some of the rows."""
         return Rows(
             self.group[rows], self.spread[rows], self.tiles[rows], self.cost[rows], self.taken[rows], self.node[rows], self.rounding[rows]

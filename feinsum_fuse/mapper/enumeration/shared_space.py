@@ -16,13 +16,13 @@ import numpy as np
 
 from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.terms import Integers, Link, Spreads
-from ..einsum.choices import Placed
-from ..einsum.space import NOTHING, EinsumSpace
+from ..einsum.choices import HolderBits
+from ..einsum.space import NOTHING_SHARED, EinsumSpace
 from ..einsum.spreads import shared_factors
 
 TIME = -1
 """The dimension of a loop in time."""
-Pattern = frozenset[tuple[int, int]]
+SpacePattern = frozenset[tuple[int, int]]
 """(dimension, variable) of each loop in space."""
 
 
@@ -37,7 +37,7 @@ class SharedWays:
 
     _links: dict[tuple[int, int, int], Link] = field(default_factory=dict, repr=False)
     _classes: dict[bytes, Integers] = field(default_factory=dict, repr=False)
-    _hops: dict[tuple[bytes, Placed], HopTerms] = field(default_factory=dict, repr=False)
+    _hops: dict[tuple[bytes, HolderBits], HopTerms] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.factors)
@@ -62,7 +62,7 @@ class SharedWays:
             self._classes[key] = np.array(numbers, dtype=np.int64)
         return self._classes[key]
 
-    def hops(self, space: EinsumSpace, order: Integers, placed: Placed) -> HopTerms:
+    def hops(self, space: EinsumSpace, order: Integers, placed: HolderBits) -> HopTerms:
         """The cost of what crosses networks along these loops, where tensors are held so above their fanouts."""
         above = tuple(bits & ((1 << self.level) - 1) for bits in placed)
         key = (order.tobytes(), above)
@@ -82,22 +82,22 @@ class SharedSpace:
     per_dimension: float | None
     """The most variables along one dimension."""
 
-    def patterns(self, level: int) -> Mapping[Pattern, SharedWays]:
+    def patterns(self, level: int) -> Mapping[SpacePattern, SharedWays]:
         """Which loops in space the fanouts above the holders of a memory may have, and with which factors; none above no memory."""
         key = (level, self.variables, self.per_dimension)
         if key not in self.space.shared_ways:
             self.space.shared_ways[key] = self._patterns(level)
-        found: Mapping[Pattern, SharedWays] = self.space.shared_ways[key]
+        found: Mapping[SpacePattern, SharedWays] = self.space.shared_ways[key]
         return found
 
-    def _patterns(self, level: int) -> dict[Pattern, SharedWays]:
+    def _patterns(self, level: int) -> dict[SpacePattern, SharedWays]:
         space, chain = self.space, self.space.chain
-        if level == NOTHING:
-            return {Pattern(): SharedWays(space.terms.alone.factors, level)}
+        if level == NOTHING_SHARED:
+            return {SpacePattern(): SharedWays(space.terms.alone.factors, level)}
         chosen = [number for number, own in enumerate(space.fanout_levels) if own <= level]
         ordered = chain.spreads.order is not None
         known = {chain.above(factors, None, level) for factors in chain.spreads.factors} if ordered else chain.classes(level).keys()
-        found: dict[Pattern, list[Integers]] = {}
+        found: dict[SpacePattern, list[Integers]] = {}
         for factors in self._plainest(shared_factors(space.terms, chosen, self.variables, self.per_dimension)):
             if chain.above(space.in_chain(factors), None, level) in known:
                 found.setdefault(frozenset((int(n), int(v)) for n, v in np.argwhere(factors > 1)), []).append(factors)
@@ -133,7 +133,7 @@ class SharedSpace:
 
     def levels(self, homes: Sequence[int], passing: bool) -> Iterator[int]:
         """The memories above which fanouts may be settled, where shared tensors have these homes; ``passing``: and others pass."""
-        deepest = max((m for t, m in enumerate(homes) if m > 0 and self.space.shared[t]), default=NOTHING)
+        deepest = max((m for t, m in enumerate(homes) if m > 0 and self.space.shared[t]), default=NOTHING_SHARED)
         yield deepest
         if passing:
             yield from sorted({m for m in self.space.fanout_levels if deepest < m < self.space.n_memories})
@@ -143,11 +143,11 @@ def settled(space: EinsumSpace, homes: Sequence[int], dimensions: Sequence[int])
     """The innermost memory above which all fanouts are settled: by shared tensors with these homes, and by fused loops along these
     dimensions."""
     own = [m for t, m in enumerate(homes) if m > 0 and space.shared[t]]
-    return max([*own, *(space.fanout_levels[n] for n in dimensions if n != TIME)], default=NOTHING)
+    return max([*own, *(space.fanout_levels[n] for n in dimensions if n != TIME)], default=NOTHING_SHARED)
 
 
 def interleaved(
-    space: EinsumSpace, loops: Sequence[int], depths: Mapping[int, tuple[int, int]], pattern: Pattern
+    space: EinsumSpace, loops: Sequence[int], depths: Mapping[int, tuple[int, int]], pattern: SpacePattern
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], dict[int, int]]]:
     """Loops in time with those of a pattern among them: variables, dimensions, and the depth of each shared tensor that lives inside.
 
@@ -173,7 +173,7 @@ def interleaved(
             yield tuple(v for _, v in mixed), tuple(n for n, _ in mixed), lowered
 
 
-def _orders(space: EinsumSpace, pattern: Pattern, level: int) -> Iterator[list[tuple[int, int]]]:
+def _orders(space: EinsumSpace, pattern: SpacePattern, level: int) -> Iterator[list[tuple[int, int]]]:
     """The loops of the fanouts above a memory, group by group: those of one dimension, or of one component, in every order."""
     groups: dict[int, list[tuple[int, int]]] = {}
     for n, v in sorted(pattern):

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
-from ...model.quantity import Array
+from ...model.quantity import Floats
 from ..budget import Budget
-from ..einsum.choices import Placed
-from ..einsum.space import NOTHING, EinsumSpace, homes, levels, objectives
+from ..einsum.choices import HolderBits
+from ..einsum.space import NOTHING_SHARED, EinsumSpace, homes, levels, objectives
 from ..errors import LateError, UnprovedError
 from ..options import Options
 from .block import Limit, Packed, TableBlock
@@ -38,7 +38,7 @@ PROMISING = 2
 """Storage choices tried for it."""
 
 
-def homes_of(space: EinsumSpace, option: Placed) -> Homes:
+def homes_of(space: EinsumSpace, option: HolderBits) -> Homes:
     """The homes of a storage choice; a tensor of this Einsum alone that is not in the outermost memory lives in its chain."""
     return tuple(m if m == 0 or space.shared[t] else NOWHERE for t, m in enumerate(homes(option)))
 
@@ -80,7 +80,7 @@ class Tables:
             result.setdefault(homes_of(self.space, tuple(found[number].tolist())), []).extend(own)
         return {where: sorted(numbers) for where, numbers in result.items()}
 
-    def floors(self, figures: Sequence[int]) -> dict[Homes, Array]:
+    def floors(self, figures: Sequence[int]) -> dict[Homes, Floats]:
         """Homes -> the least energy (0) and latency (1), each on its own, of partial mappings with these homes; all instances.
 
         Of ``figures`` that are not asked for, and not counted, the floor is 0.
@@ -90,7 +90,7 @@ class Tables:
         found = ((homes, self.floor_of(homes, figures)) for homes in self.by_homes)
         return {homes: least for homes, least in found if np.isfinite(least).all()}
 
-    def floor_of(self, homes: Homes, figures: Sequence[int]) -> Array:
+    def floor_of(self, homes: Homes, figures: Sequence[int]) -> Floats:
         """The floor of mappings with these homes."""
         columns = self.space.terms.columns
         counted = {0} if len(columns) == 1 else {1} if not self.space.terms.energy else {0, 1}
@@ -171,22 +171,22 @@ class Tables:
 
     def _blocks_of(self, loops: int, homes: Homes, limit: Limit) -> list[Packed]:
         requests = self._requests(loops, homes, limit)
-        by_placed: dict[tuple[Placed, int, Sequence[Spare] | None], list[int]] = {}
+        by_placed: dict[tuple[HolderBits, int, Sequence[Spare] | None], list[int]] = {}
         for number, (origin, _, _, _) in enumerate(requests):
             by_placed.setdefault((origin.placed, origin.settled, self._spare(origin.frame, origin.held)), []).append(number)
         trace = Trace()
-        found: dict[Frame, list[tuple[Rows, Array, Integers]]] = {}
+        found: dict[Frame, list[tuple[Rows, Floats, Integers]]] = {}
         for (_, _, spare), numbers in by_placed.items():
             self._solve(spare, [(n, *requests[n]) for n in numbers], trace, found)
         held = [origin.held for origin, _, _, _ in requests]
         return [self._block(frame, parts, held, trace).packed() for frame, parts in found.items()]
 
-    def _requests(self, loops: int, homes: Homes, limit: Limit) -> list[Request]:
+    def _requests(self, loops: int, homes: Homes, limit: Limit) -> list[TableRequest]:
         """Every prefix, with the rows that fit and are affordable, its limit and its storage choices."""
         space = self.space
         if limit[0] < 0:
             return []
-        result: list[Request] = []
+        result: list[TableRequest] = []
         bound = (limit[0] / self.n_instances, limit[1] / self.n_instances)
         numbers = self._within(self.by_homes[homes], bound)
         choices = [space.options[n] for n in numbers]
@@ -209,7 +209,7 @@ class Tables:
                     result.append((origin, rows, bound, numbers))
         return result
 
-    def _held(self, frame: Frame, choices: Sequence[Placed]) -> list[tuple[Held, ...]]:
+    def _held(self, frame: Frame, choices: Sequence[HolderBits]) -> list[tuple[Held, ...]]:
         if self.space.terms.einsum.is_copy_operation:
             return [()]
         everywhere = "prefix" in self.options.switched_off or self.space.rules.on_tiles
@@ -247,7 +247,7 @@ class Tables:
         spare: Sequence[Spare] | None,
         requests: Sequence[tuple[int, Prefix, Integers, Limit, list[int]]],
         trace: Trace,
-        found: dict[Frame, list[tuple[Rows, Array, Integers]]],
+        found: dict[Frame, list[tuple[Rows, Floats, Integers]]],
     ) -> None:
         """Chains for all prefixes that leave the same holders and fanouts, each distinct start once with the loosest limits."""
         space = self.space.chain
@@ -267,7 +267,7 @@ class Tables:
         np.minimum.at(least, group, base)
         np.maximum.at(most, group, limit)
         np.maximum.at(loosest, group, room)
-        starts = Starts(placed, ends[first], least, most, loosest, classes[first] if level > NOTHING else None)
+        starts = Starts(placed, ends[first], least, most, loosest, classes[first] if level > NOTHING_SHARED else None)
         options = sorted({number for _, _, _, _, numbers in requests for number in numbers})
         chains = Chains(space, trace, self.budget, frozenset(), self.options.switched_off, self.beam, spare=spare, settled=level)
         solved: list[tuple[int, Rows]] = []
@@ -294,7 +294,7 @@ class Tables:
             offset += len(rows)
             self._assembled(number, origin, rows, own, bound, numbers, (every, option, begin, count), found)
 
-    def _reachable(self, placed: Placed, option: Placed, level: int) -> bool:
+    def _reachable(self, placed: HolderBits, option: HolderBits, level: int) -> bool:
         """Whether the holders of a choice can be completed from those placed: more of them only further in, memory by memory, and not
         above fanouts that are settled, down to a memory."""
         rules, shared = self.space.rules, self.space.shared
@@ -320,7 +320,7 @@ class Tables:
         bound: Limit,
         numbers: list[int],
         solved: tuple[Rows, Integers, Integers, Integers],
-        found: dict[Frame, list[tuple[Rows, Array, Integers]]],
+        found: dict[Frame, list[tuple[Rows, Floats, Integers]]],
     ) -> None:
         """Chains put below the rows of one prefix, those that fit and are affordable there."""
         space = self.space
@@ -348,7 +348,9 @@ class Tables:
         source = np.stack([np.full(len(row), number), option[chain], every.spread[chain], every.node[chain]], axis=1)
         found.setdefault(origin.frame, []).append((chosen, np.cumsum(reserved, axis=2), source))
 
-    def _block(self, frame: Frame, parts: list[tuple[Rows, Array, Integers]], held: Sequence[tuple[Held, ...]], trace: Trace) -> TableBlock:
+    def _block(
+        self, frame: Frame, parts: list[tuple[Rows, Floats, Integers]], held: Sequence[tuple[Held, ...]], trace: Trace
+    ) -> TableBlock:
         """The parts of a structure, without what is dominated at the same tiles."""
         rows = Rows.joined([part for part, _, _ in parts])
         reserved = np.concatenate([sums for _, sums, _ in parts])
@@ -360,5 +362,5 @@ class Tables:
         return TableBlock(self.space, frame, rows.tiles[keep], cost[keep], reserved[keep], origin[keep], held, trace)
 
 
-Request = tuple[Prefix, Integers, Limit, list[int]]
+TableRequest = tuple[Prefix, Integers, Limit, list[int]]
 """A prefix, its rows that fit, the limit of one instance, the storage choices by number."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.quantity import Array
+from ...model.quantity import Floats
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LiveTensor:
     """Its place among the tracked memories."""
     depth: int
     """Loops above it."""
-    bits: Array
+    bits: Floats
     new: bool
     """Whether no earlier Einsum touches it."""
     last: bool
@@ -39,8 +39,8 @@ class Carry:
     come on top of it.
     """
 
-    stays: Array
-    fullest: Array
+    stays: Floats
+    fullest: Floats
 
     @staticmethod
     def empty(tracked: int) -> Carry:
@@ -52,11 +52,11 @@ class Carry:
         return Carry(self.stays[rows], self.fullest[rows])
 
     @property
-    def peak(self) -> Array:
+    def peak(self) -> Floats:
         """The fullest moment of all; (rows, tracked)."""
         return np.asarray(self.fullest.max(axis=2))
 
-    def joined(self, reserved: Array, residents: Sequence[LiveTensor], after: int, sizes: Array) -> tuple[Carry, NDArray[np.bool_]]:
+    def joined(self, reserved: Floats, residents: Sequence[LiveTensor], after: int, sizes: Floats) -> tuple[Carry, NDArray[np.bool_]]:
         """The carry after one more Einsum, row by row, and which rows fit.
 
         ``reserved[:, :, m - 1]``: what it reserves above depth ``m`` for itself alone; ``after``: how many loops stay open after it.
@@ -75,7 +75,7 @@ class Carry:
         fits = np.all(fullest.max(axis=2) <= sizes, axis=1)
         return Carry(self._staying(reserved, residents, after), _open(fullest, total, after)), fits
 
-    def _staying(self, reserved: Array, residents: Sequence[LiveTensor], after: int) -> Array:
+    def _staying(self, reserved: Floats, residents: Sequence[LiveTensor], after: int) -> Floats:
         count = self.stays.shape[2]
         stays = np.zeros((*reserved.shape[:2], after))
         for depth in range(1, after + 1):
@@ -88,7 +88,7 @@ class Carry:
         return stays
 
 
-def _open(fullest: Array, total: Array, after: int) -> Array:
+def _open(fullest: Floats, total: Floats, after: int) -> Floats:
     """The past moments by how many of the loops that stay open they are under.
 
     A deeper one only grows more, so the fullest of all deeper ones stands for those above it too: the same mappings fit, and more rows

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from ...formats.arch import Memory
 from ...model.accelforge.terms import Integers
 from ...model.accelforge.tile import values
-from ...model.quantity import Array
+from ...model.quantity import Floats
 from ..budget import Budget
 from ..enumeration.pareto import undominated
+from ..enumeration.rows import RowIndex
 from .carry import Carry, LiveTensor
 from .lifetimes import Lifetimes
 from .structures import Boundary, Edge, Living, Piece, Structures, tile_number
 
-Keep = Callable[[Array], NDArray[np.bool_]]
+Keep = Callable[[Floats], NDArray[np.bool_]]
 """Figures (rows, 2), to whether they are wanted."""
-Index = NDArray[np.intp] | NDArray[np.int64]
 SLAB = 1 << 16
 """Pairs of rows that are joined between two looks at the clock: enough that a step of NumPy costs more than its call."""
 
@@ -30,8 +30,8 @@ class Pairs:
     """Rows of a boundary with rows of a piece whose tiles agree, and the tiles of the boundary after."""
 
     edge: Edge
-    left: Index
-    right: Index
+    left: RowIndex
+    right: RowIndex
     after: Integers
 
 
@@ -41,14 +41,14 @@ class States:
 
     number: Integers
     """Of the tiles of the open loops."""
-    cost: Array
+    cost: Floats
     carry: Carry
     before: list[Boundary] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     source: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Row -> which of ``before`` and ``pieces`` it comes from."""
-    left: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    right: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    left: RowIndex = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    right: RowIndex = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.number)
@@ -72,7 +72,7 @@ class Joins:
     budget: Budget
     dominance: bool = True
     pairs: list[dict[Boundary, list[Pairs]]] = field(default_factory=list)
-    to_go: list[dict[Boundary, tuple[Integers, Array]]] = field(default_factory=list)
+    to_go: list[dict[Boundary, tuple[Integers, Floats]]] = field(default_factory=list)
     states: list[dict[Boundary, States]] = field(default_factory=list)
     _widths: dict[tuple[int, str, str], int] = field(default_factory=dict, repr=False)
 
@@ -81,7 +81,7 @@ class Joins:
         """The cascade."""
         return self.structures.cascade
 
-    def relax(self, affordable: Callable[[Array], bool]) -> Array | None:
+    def relax(self, affordable: Callable[[Floats], bool]) -> Floats | None:
         """The least energy and latency, each on its own, of mappings whose capacity is checked Einsum by Einsum alone.
 
         Leaves behind, for every boundary and its tiles, the least that is still to come: exact for that relaxation, a lower bound for all.
@@ -104,7 +104,7 @@ class Joins:
         start = self.to_go[0].get(Boundary())
         return None if start is None or np.isinf(start[1][0]).any() else start[1][0]
 
-    def _reached(self, ahead: list[dict[Boundary, Array]], affordable: Callable[[Array], bool]) -> list[dict[Boundary, Integers]]:
+    def _reached(self, ahead: list[dict[Boundary, Floats]], affordable: Callable[[Floats], bool]) -> list[dict[Boundary, Integers]]:
         """The tiles that occur at each boundary, sorted, and the pairs that join there."""
         layers: list[dict[Boundary, Integers]] = [{Boundary(): np.zeros(1, dtype=np.int64)}]
         spent = {Boundary(): np.zeros(2)}
@@ -112,7 +112,7 @@ class Joins:
         for number in range(len(self.cascade)):
             found: dict[Boundary, list[Pairs]] = {}
             after: dict[Boundary, list[Integers]] = {}
-            least: dict[Boundary, Array] = {}
+            least: dict[Boundary, Floats] = {}
             for before, numbers in layers[-1].items():
                 for edge in self.structures.edges[number].get(before, ()):
                     rest = ahead[number + 1].get(edge.after)
@@ -179,7 +179,9 @@ class Joins:
         self.budget.hold(found, len(found))
         return found
 
-    def _carried(self, number: int, before: Boundary, states: States, edge: Edge, keep: Keep, left: Index, right: Index) -> States | None:
+    def _carried(
+        self, number: int, before: Boundary, states: States, edge: Edge, keep: Keep, left: RowIndex, right: RowIndex
+    ) -> States | None:
         """Those of some pairs of rows that fit and are wanted; the clock is read, since pairs can be millions."""
         self.budget.check()
         cost = states.cost[left] + edge.piece.cost[right]
@@ -198,7 +200,7 @@ class Joins:
             return None
         return States(after[wanted][fits], cost[wanted][fits], carry.at(fits), left=left[fits], right=right[fits])
 
-    def _residents(self, number: int, before: Boundary, edge: Edge, rows: Index) -> list[LiveTensor]:
+    def _residents(self, number: int, before: Boundary, edge: Edge, rows: RowIndex) -> list[LiveTensor]:
         """The shared tensors that are alive while an Einsum runs, and those that it touches, where their memories are tracked."""
         names = [memory.name for memory in self.tracked]
         piece = edge.piece
@@ -227,14 +229,14 @@ class Joins:
             if living.memory in names
         ]
 
-    def _bits(self, living: Living, tiles: Integers) -> Array:
+    def _bits(self, living: Living, tiles: Integers) -> Floats:
         """Bits of a tensor where it lives: as many as the Einsum that needs most sees, cut by the open loops."""
         most = np.zeros(len(tiles))
         for number in range(self.cascade.first[living.tensor], self.cascade.last[living.tensor] + 1):
             if living.tensor not in self.cascade.touched[number]:
                 continue
             access = self.cascade.access(number, living.tensor)
-            shapes: dict[str, Array | int] = dict(self.cascade.workload.einsums[number].bounds)
+            shapes: dict[str, Floats | int] = dict(self.cascade.workload.einsums[number].bounds)
             for depth, rank in enumerate(living.ranks):
                 index = access.projection.get(rank)
                 if index is not None and index.bare is not None:
@@ -279,7 +281,7 @@ def _stacked(parts: Sequence[States]) -> States:
     return States(number, cost, carry, left=left, right=right)
 
 
-def _merged(numbers: Integers, piece: Piece, count: int, check: Callable[[int], None]) -> tuple[Index, Index]:
+def _merged(numbers: Integers, piece: Piece, count: int, check: Callable[[int], None]) -> tuple[RowIndex, RowIndex]:
     """All pairs of a row on the left and of the piece whose first ``count`` tiles are the same. ``check`` is told how many, before."""
     order, own = piece.sorted_by(count)
     begin = np.searchsorted(own, numbers, side="left")

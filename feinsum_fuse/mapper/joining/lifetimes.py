@@ -10,7 +10,7 @@ import numpy as np
 
 from ...formats.relevance import window
 from ...formats.workload import TensorAccess, Workload
-from ...model.quantity import Array
+from ...model.quantity import Floats
 
 NamedHomes = tuple[tuple[str, str], ...]
 """(tensor, memory that it lives in) of the shared tensors of one Einsum, sorted."""
@@ -105,19 +105,19 @@ class Floors:
     """Least figures, energy and latency each on its own, of any mapping: of each Einsum by its homes, and of all."""
 
     cascade: Lifetimes
-    each: Sequence[Mapping[NamedHomes, Array]]
+    each: Sequence[Mapping[NamedHomes, Floats]]
 
     @cached_property
-    def total(self) -> Array:
+    def total(self) -> Floats:
         """The least of whole mappings; infinite if no homes agree."""
         return self._forward[-1].get((), np.full(2, np.inf))
 
     @cached_property
-    def _forward(self) -> list[dict[NamedHomes, Array]]:
+    def _forward(self) -> list[dict[NamedHomes, Floats]]:
         """Homes of the tensors alive -> the least of the Einsums before."""
-        states: list[dict[NamedHomes, Array]] = [{(): np.zeros(2)}]
+        states: list[dict[NamedHomes, Floats]] = [{(): np.zeros(2)}]
         for number, table in enumerate(self.each):
-            grown: dict[NamedHomes, Array] = {}
+            grown: dict[NamedHomes, Floats] = {}
             for before, least in states[-1].items():
                 for homes, own in table.items():
                     after = self._after(number, before, homes)
@@ -127,9 +127,9 @@ class Floors:
         return states
 
     @cached_property
-    def _backward(self) -> list[dict[NamedHomes, Array]]:
+    def _backward(self) -> list[dict[NamedHomes, Floats]]:
         """Homes of the tensors alive -> the least of the Einsums after."""
-        states: list[dict[NamedHomes, Array]] = [{} for _ in self.each] + [{(): np.zeros(2)}]
+        states: list[dict[NamedHomes, Floats]] = [{} for _ in self.each] + [{(): np.zeros(2)}]
         for number in range(len(self.each) - 1, -1, -1):
             for before in self._forward[number]:
                 for homes, own in self.each[number].items():
@@ -148,11 +148,11 @@ class Floors:
         return tuple((t, table[t]) for t in self.cascade.live[number])
 
     @cached_property
-    def others(self) -> list[dict[NamedHomes, Array]]:
+    def others(self) -> list[dict[NamedHomes, Floats]]:
         """Einsum by Einsum: homes -> the least of all other Einsums together, in mappings with these homes."""
-        result: list[dict[NamedHomes, Array]] = []
+        result: list[dict[NamedHomes, Floats]] = []
         for number, table in enumerate(self.each):
-            rest: dict[NamedHomes, Array] = {}
+            rest: dict[NamedHomes, Floats] = {}
             for before, least in self._forward[number].items():
                 for homes in table:
                     after = self._after(number, before, homes)
@@ -163,5 +163,5 @@ class Floors:
         return result
 
 
-Goal = Callable[[Array], Array]
+GoalFunction = Callable[[Floats], Floats]
 """Figures, (rows, 2), to the number that is to be small."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.accelforge.terms import Integers
-from ...model.quantity import Array
+from ...model.quantity import Floats
 from ..enumeration.block import TableBlock
 from ..enumeration.heads import heads
 from ..enumeration.shared_space import TIME
@@ -55,9 +55,9 @@ class Piece:
     block: TableBlock
     homes: dict[str, tuple[str, int]]
     """Shared tensor -> (memory, depth)."""
-    reserved: Array
+    reserved: Floats
     """As the block's, but for all tracked memories."""
-    cost: Array
+    cost: Floats
     _sorted: dict[int, tuple[NDArray[np.intp], Integers]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -100,7 +100,7 @@ class Piece:
         return max((depth for _, depth in self.homes.values()), default=0)
 
     @cached_property
-    def least(self) -> Array:
+    def least(self) -> Floats:
         """The least energy and latency, each on its own."""
         return np.asarray(self.cost.min(axis=0))
 
@@ -156,9 +156,9 @@ class Structures:
             layer = grown
         return result
 
-    def to_go(self, affordable: Callable[[Array], bool]) -> list[dict[Boundary, Array]]:
+    def to_go(self, affordable: Callable[[Floats], bool]) -> list[dict[Boundary, Floats]]:
         """Layer by layer: boundary -> the least energy and latency from there on, each on its own; ``inf`` rows are left out."""
-        ahead: list[dict[Boundary, Array]] = [{} for _ in range(len(self.cascade))] + [{Boundary(): np.zeros(2)}]
+        ahead: list[dict[Boundary, Floats]] = [{} for _ in range(len(self.cascade))] + [{Boundary(): np.zeros(2)}]
         for number in range(len(self.cascade) - 1, -1, -1):
             for before, edges in self.edges[number].items():
                 found = [edge.piece.least + ahead[number + 1][edge.after] for edge in edges if edge.after in ahead[number + 1]]

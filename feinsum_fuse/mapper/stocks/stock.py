@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from ...formats.arch import DEFAULT_TOTAL_LATENCY
-from ...model.quantity import Array
+from ...model.quantity import Floats
 from ..einsum.space import EinsumSpace
 from ..enumeration.block import Limit, Packed, TableBlock
 from ..enumeration.pareto import SLACK
@@ -32,9 +32,9 @@ class Stock:
     """Of the first of the Einsums."""
     store: Store | Shelf | None = None
     _made: dict[int, tuple[Limits, list[TableBlock]]] = field(default_factory=dict)
-    _floors: dict[tuple[int, ...], dict[Homes, Array]] = field(default_factory=dict)
+    _floors: dict[tuple[int, ...], dict[Homes, Floats]] = field(default_factory=dict)
 
-    def floors(self, figures: Sequence[int]) -> dict[Homes, Array]:
+    def floors(self, figures: Sequence[int]) -> dict[Homes, Floats]:
         """As :meth:`Tables.floors`; made by :func:`make_floors`."""
         return self._floors[tuple(figures)]
 
@@ -77,7 +77,7 @@ class Stock:
             self.tables.witnesses |= set(about["witnesses"])
         return key in self._floors
 
-    def keep_floors(self, figures: Sequence[int], floors: dict[Homes, Array]) -> None:
+    def keep_floors(self, figures: Sequence[int], floors: dict[Homes, Floats]) -> None:
         """The floors, from now on."""
         key = tuple(figures)
         self._floors[key] = floors
@@ -114,7 +114,7 @@ def make_floors(stocks: Sequence[Stock], figures: Sequence[int], jobs: int) -> N
             stock.keep_floors(figures, floors)
 
 
-def _floor(tables: Tables, homes: Homes, figures: Sequence[int]) -> tuple[Array, set[int], bool]:
+def _floor(tables: Tables, homes: Homes, figures: Sequence[int]) -> tuple[Floats, set[int], bool]:
     least = tables.floor_of(homes, figures)
     return least, tables.witnesses, tables.coarse
 

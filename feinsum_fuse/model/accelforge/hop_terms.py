@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats.arch import Network
-from ..quantity import Array
+from ..quantity import Floats
 from .component import energy_per_action
 from .network_traffic import actions_per_value, axis
 from .terms import LINK, NONE, PARTIAL, ROUTE, Integers, Spreads, Terms
@@ -35,7 +35,7 @@ class SpatialLoop:
     variable: int
     place: int
     """The place on the way of the holder, or the compute unit, right above which it stands."""
-    trips: Array
+    trips: Floats
     rank: Integers
     """Its place among all loops in space, from the outermost."""
 
@@ -47,9 +47,9 @@ class HopShare:
     tensor: int
     below: Integers
     """What loops in space between these tiles and the holder's take; (spreads, variables)."""
-    fill: Array
+    fill: Floats
     """Of each value that fills them, in all; (spreads, columns)."""
-    tile: Array
+    tile: Floats
     """Of each value of one tile: the traffic of links; (spreads, columns)."""
 
 
@@ -147,7 +147,7 @@ class HopTerms:
         assert isinstance(component, Network)
         return component
 
-    def _stride(self, loop: SpatialLoop) -> Array:
+    def _stride(self, loop: SpatialLoop) -> Floats:
         """Links between neighbours: the instances below them along the same dimension."""
         result = np.ones(len(self.spreads))
         for other in self.loops:
@@ -172,7 +172,7 @@ class HopTerms:
         return result
 
     @cached_property
-    def constant(self) -> Array:
+    def constant(self) -> Floats:
         """What no tile changes: lengths of routes, and the hops along loops in space right above the compute unit; (spreads, columns)."""
         terms, count = self.terms, len(self.spreads)
         ones, every = np.ones((count, len(terms.variables)), dtype=np.int64), np.arange(count)
@@ -183,7 +183,7 @@ class HopTerms:
                 result[:, number] = self._longest(column.component)
         return result
 
-    def _longest(self, name: str) -> Array:
+    def _longest(self, name: str) -> Floats:
         """The hops of the longest route across a network."""
         result = np.zeros(len(self.spreads))
         for _, place, lower in self.crossings:
@@ -195,7 +195,7 @@ class HopTerms:
                 result = np.maximum(result, sum(own, np.zeros(len(self.spreads))))
         return result
 
-    def cost(self, place: int, tiles: Integers, spread: Integers, repeated: Mapping[int, Array] | None = None) -> Array:
+    def cost(self, place: int, tiles: Integers, spread: Integers, repeated: Mapping[int, Floats] | None = None) -> Floats:
         """Figures of the hops along the loops in space right above the first holder at a place, at its tile vectors; (rows, columns).
 
         ``repeated``: tensor -> how often more it is moved, as trips are rounded up.
@@ -206,8 +206,8 @@ class HopTerms:
         return result
 
     def along(
-        self, dimension: int, variable: int, tiles: Integers, spread: Integers, repeated: Mapping[int, Array] | None = None
-    ) -> Array:
+        self, dimension: int, variable: int, tiles: Integers, spread: Integers, repeated: Mapping[int, Floats] | None = None
+    ) -> Floats:
         """Figures of the hops along one loop in space, at the tile vectors below it; (rows, columns). ``repeated``: as of :meth:`cost`."""
         result = np.zeros((len(tiles), len(self.terms.columns)))
         for loop, share in self._all:
@@ -215,7 +215,7 @@ class HopTerms:
                 result += self._figures(share, tiles, spread, repeated)
         return result
 
-    def _figures(self, share: HopShare, tiles: Integers, spread: Integers, repeated: Mapping[int, Array] | None) -> Array:
+    def _figures(self, share: HopShare, tiles: Integers, spread: Integers, repeated: Mapping[int, Floats] | None) -> Floats:
         """What a tensor's hops along a loop cost, at the tile vectors below it."""
         fill = self.terms.fill(share.tensor, tiles)
         if repeated is not None:
@@ -226,9 +226,8 @@ class HopTerms:
         return np.asarray(result)
 
     @cached_property
-    def least(self) -> Array:
-        """The least that loops which Einsums share may cost, wherever they stand: nothing else has cut the tiles there; (spreads, columns).
-        """
+    def least(self) -> Floats:
+        """The least that loops which Einsums share may cost, wherever they stand: nothing else has cut tiles there; (spreads, columns)."""
         result = np.zeros((len(self.spreads), len(self.terms.columns)))
         for loop, share in self._all:
             if self._owner(loop) <= self.shared:

@@ -36,7 +36,7 @@ from ...formats.relevance import Relevance, relevance, window
 from ...formats.sets import tensor_set
 from ...formats.spec import Spec
 from ...formats.workload import TensorAccess, WorkloadEinsum
-from ..quantity import Array, Number, largest
+from ..quantity import Floats, Number, largest
 from .component import actions_per_value, bits_per_value, energy_per_action, localised, throughput_of
 from .energy import leak_energy
 from .latency import component_latency
@@ -47,7 +47,7 @@ Integers = NDArray[np.int64]
 NONE, PARTIAL, FULL = 0, 1, 2
 ROUTE, LINK = "longest route", "link "
 """What a network's columns count: hops, and actions on the busiest link along a dimension, whose name follows."""
-KINDS = {Relevance.NONE: NONE, Relevance.PARTIAL: PARTIAL, Relevance.FULL: FULL}
+RELEVANCE_CODES = {Relevance.NONE: NONE, Relevance.PARTIAL: PARTIAL, Relevance.FULL: FULL}
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class Spreads:
 class Link:
     """What the traffic between a holder and its parent costs, for each of ``n`` spreads; columns as :attr:`Terms.columns`."""
 
-    fill: Array
+    fill: Floats
     """Of each value that fills the lower holder; shape (n, columns)."""
-    first: Array
+    first: Floats
     """Of each value that fills it for the first time, in addition: negative, as it is not fetched; shape (n, columns)."""
 
 
@@ -146,7 +146,7 @@ class Terms:
         components = tuple(localised(spec, einsum, leaf) for leaf in spec.arch.path(compute))
         variables = tuple(v for v, bound in einsum.bounds.items() if bound > 1)
         accesses = tuple(window(einsum.tensor_accesses, name) for name in einsum.tensors)
-        kinds = np.array([[KINDS[relevance(access, v)] for v in variables] for access in accesses], dtype=np.int8)
+        kinds = np.array([[RELEVANCE_CODES[relevance(access, v)] for v in variables] for access in accesses], dtype=np.int8)
         kinds = kinds.reshape(len(accesses), len(variables))
         timed = [column for leaf in components for column in (*_columns(leaf), *_network_columns(leaf, components))] if seconds else []
         columns = [Column(), *timed]
@@ -192,7 +192,7 @@ class Terms:
 
     # Tile vectors: arrays of shape (n, variables).
 
-    def volume(self, tensor: int, tiles: Integers) -> Array:
+    def volume(self, tensor: int, tiles: Integers) -> Floats:
         """Values in a tensor's tile."""
         shape = self._shapes[tensor]
         if shape.places is not None:
@@ -201,14 +201,14 @@ class Terms:
         shapes |= {v: tiles[:, place].astype(np.float64) for place, v in enumerate(self.variables) if v in shapes}
         return np.broadcast_to(np.asarray(values(self.accesses[tensor], shapes), dtype=np.float64), (len(tiles),))
 
-    def fill(self, tensor: int, tiles: Integers) -> Array:
+    def fill(self, tensor: int, tiles: Integers) -> Floats:
         """``F``: values that fill holders of a tensor at these tile vectors, all instances together."""
         shape = self._shapes[tensor]
         if shape.places is not None:
             return np.asarray(self.operations / tiles[:, shape.others].prod(axis=1, dtype=np.float64))
         return np.asarray(self.volume(tensor, tiles) * np.prod(self.bounds / tiles, axis=1))
 
-    def first(self, tensor: int, tiles: Integers) -> Array | float:
+    def first(self, tensor: int, tiles: Integers) -> Floats | float:
         """``S``: the values among them that are touched for the first time, in one instance; one number where tiles do not matter."""
         shape = self._shapes[tensor]
         if shape.places is not None:
@@ -231,11 +231,11 @@ class Terms:
         """One spread: everything in one instance."""
         return Spreads(np.ones((1, len(self.dimensions), len(self.variables)), dtype=np.int64))
 
-    def instances(self, spreads: Spreads, place: int) -> Array:
+    def instances(self, spreads: Spreads, place: int) -> Floats:
         """Instances in use of the component at a place."""
         return self._product(spreads, above=-1, to=place, kinds=None, tensor=0, cast=None)
 
-    def _product(self, spreads: Spreads, *, above: int, to: int, kinds: tuple[int, ...] | None, tensor: int, cast: bool | None) -> Array:
+    def _product(self, spreads: Spreads, *, above: int, to: int, kinds: tuple[int, ...] | None, tensor: int, cast: bool | None) -> Floats:
         """The product of spatial factors of the dimensions owned below ``above``, down to ``to``, over variables of these kinds."""
         result = np.ones(len(spreads))
         chosen = slice(None) if kinds is None else np.isin(self.kinds[tensor], kinds)
@@ -282,7 +282,7 @@ class Terms:
             raise ModelError(f"Toll {toll.name} has no direction for tensor {name}.", hint="Use up, down or up_and_down.")
         return direction
 
-    def compute(self, spreads: Spreads) -> Array:
+    def compute(self, spreads: Spreads) -> Floats:
         """What the operations themselves cost; shape (n, columns)."""
         unit = self.components[-1]
         assert isinstance(unit, Compute)
@@ -291,7 +291,7 @@ class Terms:
             flows.add(len(self.components) - 1, "compute", fill=np.full(len(spreads), float(self.operations)))
         return flows.fill
 
-    def copied(self, spreads: Spreads, source: int, target: int) -> Array:
+    def copied(self, spreads: Spreads, source: int, target: int) -> Floats:
         """What a copy costs between the memories at two places (section 5.7), for each spread: all of it moves once, unless they are one.
 
         The result has the shape (n, columns). Instances that need the same values are served at once where ``may_reuse`` allows it.
@@ -305,7 +305,7 @@ class Terms:
             flows.add(target, "write", fill=size)
         return flows.fill
 
-    def latency(self, figures: Array) -> Array:
+    def latency(self, figures: Floats) -> Floats:
         """Seconds: the largest of the components' latencies (section 5.8); ``figures`` has shape (n, columns)."""
         result = np.zeros(len(figures))
         calls: dict[str, dict[str, Number]] = {}
@@ -321,7 +321,7 @@ class Terms:
             result = np.maximum(result, np.asarray(seconds, dtype=np.float64))
         return result
 
-    def leak(self, spreads: Spreads) -> Array:
+    def leak(self, spreads: Spreads) -> Floats:
         """Watts that all components leak while the Einsum runs (section 5.9), for each spread."""
         if not self.energy or not any(leaf.leak_power for leaf in self.arch.components):
             return np.zeros(len(spreads))
@@ -347,7 +347,7 @@ class _Flows:
         shape = (len(self.spreads), len(self.terms.columns))
         self.fill, self.first = np.zeros(shape), np.zeros(shape)
 
-    def add(self, place: int, name: str, *, fill: Array, first: Array | None = None) -> None:
+    def add(self, place: int, name: str, *, fill: Floats, first: Floats | None = None) -> None:
         """So many of an action per value that fills the child, and per first touch; all instances together."""
         component = self.terms.components[place]
         action = component.action(name) or Action(name)
@@ -360,7 +360,7 @@ class _Flows:
         for number, column in enumerate(self.terms.columns):
             if column.component not in ("", component.name) or column.action not in ("", name):
                 continue
-            price: float | Array = scale * energy_per_action(component, action) * self.terms.energy
+            price: float | Floats = scale * energy_per_action(component, action) * self.terms.energy
             if column.action:
                 price = scale / share
             elif column.component:

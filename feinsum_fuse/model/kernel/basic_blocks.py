@@ -17,7 +17,7 @@ import numpy as np
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ...schedule.kernel.writing import FULLY_UNROLLED
-from ...schedule.tree.nest import For, Nest, Node, Place, Statement
+from ...schedule.tree.nest import For, Nest, NestItem, Place, Statement
 
 SHORT = (4, 8)
 """Iterations of a loop that are one vector."""
@@ -292,7 +292,7 @@ def is_written_out(nest: Nest, loop: For) -> bool:
     return loop.binding in ("unroll", "vector") or (loop.binding == "loop" and (loop.extent == 1 or moves_private(nest, loop)))
 
 
-def blocks(nest: Nest, body: Sequence[Node], above: tuple[For, ...] = ()) -> Iterator[BasicBlock]:
+def blocks(nest: Nest, body: Sequence[NestItem], above: tuple[For, ...] = ()) -> Iterator[BasicBlock]:
     """The blocks of a body, in the order of the text."""
     straight: list[CodeLine] = []
     for node in body:
@@ -319,7 +319,7 @@ def blocks(nest: Nest, body: Sequence[Node], above: tuple[For, ...] = ()) -> Ite
         yield BasicBlock(tuple(straight), above, is_loop=False)
 
 
-def _is_straight(nest: Nest, node: Node) -> bool:
+def _is_straight(nest: Nest, node: NestItem) -> bool:
     return bool(list(_lines(nest, node, ()))) or (isinstance(node, For) and is_short_and_contiguous(nest, node))
 
 
@@ -331,7 +331,9 @@ def is_short_and_contiguous(nest: Nest, loop: For) -> bool:
     return all(not s.guards and not s.first and not s.later and stride(nest, s.target, loop.name) == 1 for s in inner)
 
 
-def _lines(nest: Nest, node: Node, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None) -> Iterator[CodeLine]:
+def _lines(
+    nest: Nest, node: NestItem, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None
+) -> Iterator[CodeLine]:
     """The straight code of a node; nothing if there is a loop in it."""
     if isinstance(node, Statement):
         yield CodeLine(node, unrolled, lane, above)

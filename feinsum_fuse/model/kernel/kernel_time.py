@@ -11,7 +11,7 @@ from itertools import pairwise
 from ...formats.spec import Spec
 from ...lowering.lowering import lower
 from ...lowering.unscheduled import unscheduled
-from ...schedule.tree.nest import For, Nest, Node, walk
+from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers
@@ -115,7 +115,7 @@ def waking_seconds(machine: Machine, groups: int, seconds: float) -> float:
     return (busy - 1) / busy * min(machine.figure("wake_seconds"), busy * seconds)
 
 
-def groups_of(body: Sequence[Node]) -> int:
+def groups_of(body: Sequence[NestItem]) -> int:
     """Work-groups of a kernel."""
     axes: dict[str, int] = {}
     for node in walk(tuple(body)):
@@ -150,7 +150,7 @@ class _Timing:
     def traffic(self) -> LineTraffic:
         return LineTraffic(self.nest, self.machine)
 
-    def parts(self, body: tuple[Node, ...], groups: int, before: tuple[Node, ...]) -> list[BlockTime]:
+    def parts(self, body: tuple[NestItem, ...], groups: int, before: tuple[NestItem, ...]) -> list[BlockTime]:
         """The blocks of one kernel of so many groups, which runs after another one."""
         cores = self.machine.cores
         busy = min(groups, cores)
@@ -191,9 +191,7 @@ class _Timing:
         stretch = of.share * self.machine.cores
         return BlockTime(first.einsum, first.role, (core + waiting) * of.own, memory, loss, _code_figures(cases, block), moved, stretch)
 
-    def _of_items(
-        self, block: BasicBlock, items: Occupancy, memory: Mapping[str, float], loads: float, share: float
-    ) -> dict[str, float]:
+    def _of_items(self, block: BasicBlock, items: Occupancy, memory: Mapping[str, float], loads: float, share: float) -> dict[str, float]:
         """Level -> seconds where lanes are work-items: longer where too few loads are under way, and where neighbours are no neighbours."""
         found = {name: seconds * items.starved(self.machine, name, loads) for name, seconds in memory.items()}
         if len(self.machine.levels) > 1 and found:

@@ -16,11 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from ...formats.affine import Affine
-from ...schedule.tree.nest import For, Nest, Node, Place, statements
+from ...schedule.tree.nest import For, Nest, NestItem, Place, statements
 from .basic_blocks import average_trips, in_registers, is_written_out, moves, shape, stored, strides
 from .machine import Machine, MemoryLevel
 
-ENDLESS = 1 << 60
+UNKNOWN_SIZE = 1 << 60
 """Elements along an axis whose size is not known."""
 
 
@@ -128,7 +128,9 @@ class LineTraffic:
         """Tiles that touch no memory."""
         return in_registers(self.nest)
 
-    def beyond(self, body: Sequence[Node], cache: MemoryLevel, *, warm: bool, before: Sequence[Node] = ()) -> dict[int, list[Fetched]]:
+    def beyond(
+        self, body: Sequence[NestItem], cache: MemoryLevel, *, warm: bool, before: Sequence[NestItem] = ()
+    ) -> dict[int, list[Fetched]]:
         """Statement (by identity) -> what it is the first to fetch, over the whole run.
 
         ``warm``: what all kernels touch is there from the run before, if it fits as a whole; else what the kernel ``before`` touched is
@@ -153,7 +155,7 @@ class LineTraffic:
         figure = self.machine.figure
         return cache.size / (figure("first_cache_sets") * figure("line_bytes")) if cache == self.machine.levels[0] else math.inf
 
-    def _visit(self, body: tuple[Node, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
+    def _visit(self, body: tuple[NestItem, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
         whole = self.regions(body)
         lost = self._lost(whole, capacity)
         if lost < 1:
@@ -177,7 +179,7 @@ class LineTraffic:
         beyond = self.machine.figure("times_lost")
         return min(1.0, max(0.0, self._claimed(regions) / capacity - 1) / (beyond - 1)) if capacity else 1.0
 
-    def _charge(self, body: tuple[Node, ...], regions: dict[str, TouchedRegion], times: float, above: tuple[For, ...]) -> None:
+    def _charge(self, body: tuple[NestItem, ...], regions: dict[str, TouchedRegion], times: float, above: tuple[For, ...]) -> None:
         rest = dict(regions)
         for loops, statement in statements(body):
             if not rest:
@@ -204,7 +206,7 @@ class LineTraffic:
         """One name for all ways to read a tensor."""
         return source if source in self.nest.tiles else self.nest.sources[source].tensor
 
-    def regions(self, body: Sequence[Node]) -> dict[str, TouchedRegion]:
+    def regions(self, body: Sequence[NestItem]) -> dict[str, TouchedRegion]:
         """Array -> what the body touches of it, the loops above standing still."""
         key = self.ways, tuple(map(id, body))
         if key not in self.known:
@@ -219,13 +221,13 @@ class LineTraffic:
         if len(found) == 1:
             return found[0]
         source = next(iter(windows.found.values()))[0]
-        every = [ENDLESS if size is None else size for size in shape(self.nest, source)]
+        every = [UNKNOWN_SIZE if size is None else size for size in shape(self.nest, source)]
         whole = self._region(source, [Span(size) for size in every], windows)
         lines, claimed = sum(one.lines for one in found), sum(one.claimed for one in found)
         largest = max(found, key=lambda one: one.lines)
         return dataclasses.replace(largest, lines=min(lines, whole.lines), claimed=min(claimed, whole.claimed))
 
-    def _spans(self, body: Sequence[Node]) -> dict[str, _Windows]:
+    def _spans(self, body: Sequence[NestItem]) -> dict[str, _Windows]:
         """Array -> what is touched of it. Accesses whose places other loops move have windows of their own: of ``A[k, m]*A[k, n]`` columns
         of ``m`` and columns of ``n``; those that differ by constants share one."""
         found: dict[str, _Windows] = {}
@@ -248,7 +250,7 @@ class LineTraffic:
         """What an array is called, and for each stored axis the index and how many elements there are at most."""
         key = id(place)
         if key not in self.axes:
-            sizes = tuple(ENDLESS if size is None else size for size in shape(self.nest, place.source))
+            sizes = tuple(UNKNOWN_SIZE if size is None else size for size in shape(self.nest, place.source))
             self.axes[key] = self._name(place.source), stored(self.nest, place), sizes
         return self.axes[key]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...schedule.tree.nest import For, Nest, Node, walk
+from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.sizes import allocated
 from .basic_blocks import BasicBlock, CodeLine, stride
 from .machine import Machine
@@ -32,7 +32,7 @@ class Occupancy:
     """Groups that a unit holds at the same time, 1 at the least."""
 
     @classmethod
-    def of(cls, nest: Nest, body: Sequence[Node], groups: int, machine: Machine) -> Occupancy | None:
+    def of(cls, nest: Nest, body: Sequence[NestItem], groups: int, machine: Machine) -> Occupancy | None:
         """That of a kernel of so many groups; ``None`` on a machine whose lanes are those of vectors.
 
         Groups are held as long as there are any, their tiles fit the local memory, and their work-items those that the calibration saw

@@ -14,7 +14,7 @@ from ...errors import ArchiveError, Error
 from ...formats.language.caps import shortened
 from ..rendering import environment, text
 from .fact import differing, drawn, kernel_of, shown
-from .questions import FACT, ORDERS, Browsed, Selection
+from .questions import FACT, LISTING_ORDERS, Browsed, Selection
 
 if TYPE_CHECKING:
     from flask import Flask, Response
@@ -77,7 +77,7 @@ def _add_pages(app: Flask, archive: Browsed) -> None:
     def _list() -> str:
         selection = Selection.of(request.args)
         found = archive.listed(selection)
-        lists = {"outcomes": list(Outcome), "orders": list(ORDERS), "choices": archive.choices()}
+        lists = {"outcomes": list(Outcome), "orders": list(LISTING_ORDERS), "choices": archive.choices()}
         return _page("facts.html", archive=place, selection=selection, found=found, **lists)
 
     @app.get("/facts/<fact>")

@@ -13,16 +13,18 @@ from ..chart import Chart, ChartAxis, Series
 from ..picture import picture
 from .questions import FactRow
 
-Parts = dict[str, list[tuple[str, str]]]
+FactParts = dict[str, list[tuple[str, str]]]
 """Heading -> (what, text)."""
 MOST_STEPS = 2_000
 """Of a schedule whose kernel is generated while somebody waits."""
 
 
-def shown(record: Record) -> Parts:
+def shown(record: Record) -> FactParts:
     """What there is to read of a record."""
     measured, prediction, key = record.measurement, record.prediction, record.key
-    parts: Parts = {"What": [("cascade", str(record.cascade)), ("structure", key.structure), ("sizes", " x ".join(map(str, key.sizes)))]}
+    parts: FactParts = {
+        "What": [("cascade", str(record.cascade)), ("structure", key.structure), ("sizes", " x ".join(map(str, key.sizes)))]
+    }
     parts["What"] += [("element types", ", ".join(key.dtypes)), ("legal for", record.applicable or "its own sizes")]
     found = [("outcome", str(measured.outcome)), ("stage", measured.stage)]
     found += [("message", clipped(measured.message))] if measured.message else []
@@ -90,7 +92,7 @@ def drawn(history: Sequence[FactRow]) -> bytes:
     return picture(Chart("history", "Medians of the same program", axis, ChartAxis("time", "s"), (series,)))
 
 
-def differing(first: Parts, second: Parts) -> Mapping[str, list[tuple[str, str, str, bool]]]:
+def differing(first: FactParts, second: FactParts) -> Mapping[str, list[tuple[str, str, str, bool]]]:
     """Heading -> (what, of the first, of the second, whether they differ)."""
     found: dict[str, list[tuple[str, str, str, bool]]] = {}
     for heading in dict.fromkeys([*first, *second]):
@@ -99,4 +101,3 @@ def differing(first: Parts, second: Parts) -> Mapping[str, list[tuple[str, str, 
             a, b = one.get(what, "-"), other.get(what, "-")
             found.setdefault(heading, []).append((what, a, b, a != b))
     return found
-

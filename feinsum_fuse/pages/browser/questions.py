@@ -25,7 +25,7 @@ from ...formats.language.caps import shortened
 
 ON_A_PAGE = 50
 MOST_PAGES = 1_000_000
-ORDERS = {"newest": MeasurementRow.date.desc(), "oldest": MeasurementRow.date, "fastest": MeasurementRow.median_ns}
+LISTING_ORDERS = {"newest": MeasurementRow.date.desc(), "oldest": MeasurementRow.date, "fastest": MeasurementRow.median_ns}
 _HASH = re.compile(r"[0-9a-f]{1,64}")
 FACT = re.compile(r"[0-9a-f]{4,32}")
 _COLUMNS = (
@@ -58,8 +58,8 @@ class Selection:
             raise ArchiveError(f"{shortened(structure)!r} begins no structure", hint="Hexadecimal digits, as the facts show them.")
         if outcome and outcome not in set(Outcome):
             raise ArchiveError(f"{shortened(outcome)!r} is no outcome", hint=f"Outcomes: {', '.join(Outcome)}.")
-        if order not in ORDERS:
-            raise ArchiveError(f"{shortened(order)!r} is no order", hint=f"Orders: {', '.join(ORDERS)}.")
+        if order not in LISTING_ORDERS:
+            raise ArchiveError(f"{shortened(order)!r} is no order", hint=f"Orders: {', '.join(LISTING_ORDERS)}.")
         return cls(
             structure, given.get("device", ""), _lengths(given.get("sizes", "")), outcome, given.get("stage", ""), order,
             _page(given.get("page", "")),
@@ -168,7 +168,9 @@ class Browsed:
             if selection.order == "fastest":
                 inner = inner.where(MeasurementRow.median_ns.is_not(None))
                 counted = counted.where(MeasurementRow.median_ns.is_not(None))
-            inner = inner.order_by(ORDERS[selection.order], MeasurementRow.id).limit(ON_A_PAGE).offset((selection.page - 1) * ON_A_PAGE)
+            inner = (
+                inner.order_by(LISTING_ORDERS[selection.order], MeasurementRow.id).limit(ON_A_PAGE).offset((selection.page - 1) * ON_A_PAGE)
+            )
             ids = list(connection.scalars(inner))
             found = {row.id: row for row in connection.execute(_rows().where(MeasurementRow.id.in_(ids)))}
             return Listed(tuple(_fact_row(found[one]) for one in ids), connection.scalar(counted) or 0)
@@ -206,6 +208,7 @@ class Browsed:
 
     def record(self, fact: str) -> Record:
         """A fact; raises :class:`LookupError` if there is none whose identifier begins so, or more than one."""
+
         def question(connection: Connection) -> list[Record]:
             wanted = select(MeasurementRow).where(MeasurementRow.fact.startswith(fact)).limit(2)
             return [record_of(row) for row in Session(connection).scalars(wanted)]
@@ -231,6 +234,7 @@ class Browsed:
 
     def records(self, selection: Selection) -> Iterator[Record]:
         """All facts that are asked for, whatever page."""
+
         def question(connection: Connection) -> list[Record]:
             wanted = select(MeasurementRow).join(CascadeRow).join(DeviceRow).where(*_conditions(selection)).order_by(MeasurementRow.id)
             return [record_of(row) for row in Session(connection).scalars(wanted)]

@@ -15,7 +15,7 @@ from ...formats.affine import Affine
 from ...formats.language.reductions import ADD
 from ...formats.opencl import MEMORIES, level_of
 from ...formats.workload import operand_name
-from ...schedule.tree.nest import For, Nest, Node, Place, Statement, rebuilt
+from ...schedule.tree.nest import For, Nest, NestItem, Place, Statement, rebuilt
 from ...schedule.tree.parallel import memory_of
 
 NEAR = 4
@@ -51,8 +51,8 @@ def near(nest: Nest, most_bytes: float) -> Nest:
     Of each index the innermost loops that fit stay, so that a compiler still cannot take the access out of them.
     """
 
-    def changed(body: tuple[Node, ...], above: tuple[For, ...]) -> tuple[Node, ...]:
-        result: list[Node] = []
+    def changed(body: tuple[NestItem, ...], above: tuple[For, ...]) -> tuple[NestItem, ...]:
+        result: list[NestItem] = []
         for node in body:
             if isinstance(node, For):
                 result.append(dataclasses.replace(node, body=changed(node.body, (*above, node))))
@@ -99,7 +99,7 @@ def without_arithmetic(nest: Nest, *, as_factor: bool = False) -> Nest:
     factor, ``(A[0] + B[0]) * 1``, which is how it is to run, a sum is taken before it is added: its terms do not wait for one another.
     """
 
-    def changed(node: Node, above: tuple[For, ...]) -> tuple[Node, ...]:
+    def changed(node: NestItem, above: tuple[For, ...]) -> tuple[NestItem, ...]:
         if isinstance(node, For):
             inside = tuple(new for child in node.body for new in changed(child, (*above, node)))
             return (dataclasses.replace(node, body=inside),)
@@ -147,8 +147,8 @@ def _sum_of(
 def copied_once(nest: Nest) -> Nest:
     """A tile that a group shares is filled by the first iteration alone of the loops in time around its copy."""
 
-    def changed(body: tuple[Node, ...], above: tuple[str, ...]) -> tuple[Node, ...]:
-        result: list[Node] = []
+    def changed(body: tuple[NestItem, ...], above: tuple[str, ...]) -> tuple[NestItem, ...]:
+        result: list[NestItem] = []
         for node in body:
             if isinstance(node, For):
                 is_in_time = node.binding == "loop" and bool(node.refs)
@@ -180,7 +180,7 @@ def once(nest: Nest) -> Nest:
 
 
 def _with_loops(nest: Nest, change: Callable[[For], Mapping[str, object]]) -> Nest:
-    def changed(node: Node) -> tuple[Node, ...]:
+    def changed(node: NestItem) -> tuple[NestItem, ...]:
         if isinstance(node, Statement):
             return (node,)
         fields = change(node)

@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 from ...formats.language.einsum_text import parse_einsum
 
-Role = tuple[bool, ...]
+IndexRole = tuple[bool, ...]
 """A characteristic vector: whether an index occurs in the output, in the first operand and in the second."""
-BYTES = ("int8", "uint8")
+BYTE_TYPES = ("int8", "uint8")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class TensorIntrinsic:
     """Whether ``lower`` asks for it wherever it computes a block."""
 
     @cached_property
-    def roles(self) -> Mapping[str, Role]:
+    def roles(self) -> Mapping[str, IndexRole]:
         """Index -> its characteristic vector."""
         parsed = parse_einsum(self.meaning)
         projections = (parsed.output_projection, *(projection for _, projection in parsed.inputs))
@@ -44,12 +44,10 @@ class TensorIntrinsic:
 
 
 _PRODUCT = "Z[m,n] = A[m,k] * B[k,n]"
-OUTER_PRODUCT = TensorIntrinsic(
-    "outer_product", _PRODUCT, frozenset((t, t, t) for t in ("float32", "float64", "int32", "int64", "uint32"))
-)
+OUTER_PRODUCT = TensorIntrinsic("outer_product", _PRODUCT, frozenset((t, t, t) for t in ("float32", "float64", "int32", "int64", "uint32")))
 """A column of ``A`` times a row of ``B``, added to a tile in registers, for each ``k``."""
 DOT_PRODUCT = TensorIntrinsic(
-    "dot_product", _PRODUCT, frozenset(("int32", a, b) for a in BYTES for b in BYTES), deep=4, is_usual=True
+    "dot_product", _PRODUCT, frozenset(("int32", a, b) for a in BYTE_TYPES for b in BYTE_TYPES), deep=4, is_usual=True
 )
 """Four products of 8-bit integers and their sum in 32 bits, for each lane: an instruction of many devices."""
 INTRINSICS: Mapping[str, TensorIntrinsic] = MappingProxyType({i.name: i for i in (OUTER_PRODUCT, DOT_PRODUCT)})

@@ -18,12 +18,12 @@ from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
 from ..errors import IntrinsicError
-from ..tree.nest import For, Nest, Node, Place, Statement
-from .intrinsic import BYTES, Role, TensorIntrinsic
+from ..tree.nest import For, Nest, NestItem, Place, Statement
+from .intrinsic import BYTE_TYPES, IndexRole, TensorIntrinsic
 
 
 @dataclass(frozen=True)
-class Count:
+class IterationCount:
     """How many iterations of joined loops are wanted: at most ``extent``, and each of ``most``."""
 
     extent: int
@@ -46,9 +46,9 @@ class MatchedProduct:
     vector: For | None
     lane: For
     deep: tuple[For, ...]
-    rows: Count
-    columns: Count
-    depth: Count
+    rows: IterationCount
+    columns: IterationCount
+    depth: IterationCount
     guards: tuple[Affine, ...]
     """What must be >= 0 for the block to run at all."""
 
@@ -84,7 +84,7 @@ _ROLES, _LAYOUT, _LIMITS = 1, 2, 3
 def perfect(block: For) -> tuple[tuple[For, ...], Statement]:
     """The loops of a block, each straight inside the one before, and the statement; :class:`IntrinsicError` if more stands in it."""
     chain: list[For] = []
-    node: Node = block
+    node: NestItem = block
     while isinstance(node, For):
         if len(node.body) != 1:
             raise IntrinsicError(
@@ -95,7 +95,7 @@ def perfect(block: For) -> tuple[tuple[For, ...], Statement]:
     return tuple(chain), node
 
 
-def role_of(loop: For, places: Sequence[Place]) -> Role:
+def role_of(loop: For, places: Sequence[Place]) -> IndexRole:
     """The characteristic vector of a loop: which places its iterations move."""
     return tuple(any(loop.name in index.variables for index in place.indices) for place in places)
 
@@ -106,7 +106,7 @@ def _check_meaning(nest: Nest, statement: Statement, intrinsic: TensorIntrinsic)
         what = f"reduces by {statement.reduce}" if statement.reduce else "sums nothing up"
         raise IntrinsicError(f"the block {what}; {intrinsic} adds up", hint="Leave the block as it is.")
     types = tuple(nest.dtype_of(place.source) for place in (statement.target, *statement.operands))
-    factors = _factors(statement.value, is_wide=not any(dtype in BYTES for dtype in types))
+    factors = _factors(statement.value, is_wide=not any(dtype in BYTE_TYPES for dtype in types))
     if factors is None or sorted(factors) != [operand_name(0), operand_name(1)] or len(statement.operands) != 2:
         raise IntrinsicError(f"the block computes {statement.value}, which is no product of two operands", hint="Leave it as it is.")
     if types not in intrinsic.types:
@@ -181,7 +181,7 @@ def _called(loop: For) -> str:
     return str(loop.refs[0]) if loop.refs else f"the loop {loop.name}"
 
 
-def _shown(role: Role, places: Sequence[Place]) -> str:
+def _shown(role: IndexRole, places: Sequence[Place]) -> str:
     return " and ".join(str(place) for place, is_there in zip(places, role, strict=True) if is_there) or "nothing"
 
 
@@ -265,7 +265,7 @@ def _limits(chain: tuple[For, ...], statement: Statement, inside: set[str]) -> t
     return [limit for limit in every if limit not in outside], outside
 
 
-def _count(loops: Sequence[For], index: Affine, limits: list[Affine], inside: set[str]) -> Count:
+def _count(loops: Sequence[For], index: Affine, limits: list[Affine], inside: set[str]) -> IterationCount:
     """How many values of a joined index are wanted; the limits that say so are taken off the list."""
     extent = 1
     for loop in loops:
@@ -276,7 +276,7 @@ def _count(loops: Sequence[For], index: Affine, limits: list[Affine], inside: se
     whole = [limit for limit in found if limit.restricted(own) == -index]
     found = {limit: most for limit, most in found.items() if limit in whole or not any(_implies(other, limit, own) for other in whole)}
     limits[:] = [limit for limit in limits if limit not in found and not any(_implies(other, limit, own) for other in whole)]
-    return Count(extent, tuple(dict.fromkeys(found.values())))
+    return IterationCount(extent, tuple(dict.fromkeys(found.values())))
 
 
 def _implies(one: Affine, other: Affine, own: set[str]) -> bool:
@@ -304,7 +304,7 @@ def _most(limit: Affine, own: set[str], index: Affine, inside: set[str]) -> Affi
     return times * run
 
 
-def characteristic(block: For) -> Mapping[str, Role]:
+def characteristic(block: For) -> Mapping[str, IndexRole]:
     """Loop -> its characteristic vector in the statement of a block."""
     chain, statement = perfect(block)
     return {_called(loop): role_of(loop, (statement.target, *statement.operands)) for loop in chain}

@@ -12,7 +12,7 @@ from ...formats.affine import Affine
 from ..kernel.operations import c_type
 from ..tree.nest import For, Nest, Place, Tile
 from ..tree.parallel import memory_of
-from .matching import Count, MatchedProduct
+from .matching import IterationCount, MatchedProduct
 from .product_text import product_name
 
 Read = Callable[[Place], Expression]
@@ -75,7 +75,7 @@ def _deep(place: Place, deep: tuple[For, ...], read: Read) -> tuple[Expression, 
     return 0, _apart(place, deep[0] if deep else None, read)
 
 
-def _least(count: Count, expression: Write) -> Expression:
+def _least(count: IterationCount, expression: Write) -> Expression:
     """The number of iterations that count."""
     result: Expression = count.extent
     for most in count.most:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..kernel.operations import PRODUCT, VectorOperation
+from ..kernel.operations import PRODUCT_FUNCTION, VectorOperation
 
 FOUR = 4
 _SUFFIXES = {4: "128", 8: "256", 16: "512"}
@@ -64,7 +64,7 @@ class ProductShape:
 
 def product_name(left: str, right: str, spaces: tuple[str, str], tile: tuple[int, int]) -> str:
     """What a product of these C types is called, without the type of its sums; ``tile``: rows and vectors."""
-    return "_".join((PRODUCT, left, right, *spaces, f"{tile[0]}x{tile[1]}"))
+    return "_".join((PRODUCT_FUNCTION, left, right, *spaces, f"{tile[0]}x{tile[1]}"))
 
 
 def product_definitions(operation: VectorOperation) -> Iterator[tuple[str, str]]:
@@ -132,9 +132,7 @@ static inline int{lanes} interleaved_int{lanes}({rows})
 def _words(space: str, kind: str, lanes: int) -> str:
     words = f"int{lanes}"
     rows = ", ".join(f"as_uchar{lanes}(get_{kind}{lanes}(__{space}, at + {k} * next))" for k in range(FOUR))
-    singles = "\n".join(
-        f"  if (columns > {k}) some.s{k:x} = word_{space}_{kind}(at + {k} * column, next, left);" for k in range(lanes)
-    )
+    singles = "\n".join(f"  if (columns > {k}) some.s{k:x} = word_{space}_{kind}(at + {k} * column, next, left);" for k in range(lanes))
     return f"""
 /* Four bytes for each lane: they lie together, or in four rows, or anywhere. */
 static inline {words} words_{space}_{kind}{lanes}(__{space} {kind} const *at, int next, int column, int columns, int left)

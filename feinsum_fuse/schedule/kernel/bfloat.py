@@ -12,7 +12,7 @@ ELEMENT = "bfloat"
 """The C type."""
 TYPE = f"typedef ushort {ELEMENT};\n"
 _VALUE, _OF = Variable(WIDENED), Variable("bfloat_of")
-FUNCTIONS = {
+BFLOAT_FUNCTIONS = {
     _VALUE.name: "static inline float bfloat_value(bfloat x) { return as_float((uint) x << 16); }",
     _OF.name: """
 /* To the nearest one, half to even; what is no number stays none. */

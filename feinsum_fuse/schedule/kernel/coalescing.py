@@ -28,7 +28,7 @@ from pymbolic.typing import Expression
 
 from ..target import Target
 from .intrinsics import registered
-from .operations import ALIGNED, BLOCK, VectorOperation
+from .operations import ALIGNED, BLOCK_STORE, VectorOperation
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Subscripts(WalkMapper):  # type: ignore[misc]
 def _moved(expression: Expression) -> tuple[Subscript, int]:
     """The first element, and the lanes, of a vector that a call loads or stores; no lanes for anything else."""
     name = _name(expression)
-    if not name.startswith(("vload", "vstore")) or name.startswith(BLOCK) or not isinstance(expression.parameters[0], Subscript):
+    if not name.startswith(("vload", "vstore")) or name.startswith(BLOCK_STORE) or not isinstance(expression.parameters[0], Subscript):
         return Subscript(var("none"), 0), 0
     return expression.parameters[0], VectorOperation.named(name).lanes
 
@@ -128,9 +128,7 @@ def _of(
         yield ItemAccess(array.name, instruction.id, is_write, len(elements), lines, least)
 
 
-def _values(
-    kernel: LoopKernel, instruction: InstructionBase, group: tuple[int, ...], count: int
-) -> dict[str, np.ndarray | int] | None:
+def _values(kernel: LoopKernel, instruction: InstructionBase, group: tuple[int, ...], count: int) -> dict[str, np.ndarray | int] | None:
     """Loop -> its value on each of the first work-items that run the instruction; ``None`` if it has no loop over them."""
     axes: dict[str, int] = {}
     for iname in instruction.within_inames:
@@ -150,9 +148,7 @@ def _values(
     return values | {iname: own[axis][runs] for iname, axis in axes.items()}
 
 
-def _places(
-    array: lp.ArrayArg | TemporaryVariable, subscript: Subscript, values: Mapping[str, np.ndarray | int]
-) -> np.ndarray | None:
+def _places(array: lp.ArrayArg | TemporaryVariable, subscript: Subscript, values: Mapping[str, np.ndarray | int]) -> np.ndarray | None:
     """The elements' distances from the array's first, in elements; ``None`` where an index depends on data."""
     evaluate = EvaluationMapper(dict(values))
     total: np.ndarray | int = 0

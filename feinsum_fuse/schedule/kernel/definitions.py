@@ -8,7 +8,7 @@ from ...formats.language.functions import FUNCTIONS, Function
 from ..intrinsics.product_text import ProductShape, product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import HALVED_BYTES, LANES, SHORTEST, WIDEST, VectorOperation
+from .operations import HALVED_BYTES, LANES, SHORTEST, WIDEST_VECTOR, VectorOperation
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
@@ -78,7 +78,7 @@ def own_function(function: Function, name: str, lanes: int) -> str:
     each = ", ".join(f"{function.opencl}(x.s{lane:x})" for lane in range(lanes))
     for word, meaning in (
         (f"EACH({function.opencl})", f"({vector})({each})"),
-        ("ANY(beyond)", "any(beyond)" if lanes < WIDEST else "any(beyond.lo) | any(beyond.hi)"),  # a function of OpenCL: by halves
+        ("ANY(beyond)", "any(beyond)" if lanes < WIDEST_VECTOR else "any(beyond.lo) | any(beyond.hi)"),  # a function of OpenCL: by halves
         ("NAME", f"{name}_of"),
         ("VECTOR", vector),
         ("INTS", f"int{lanes}"),
@@ -97,7 +97,7 @@ def _builtin(operation: VectorOperation, function: str, arguments: tuple[str, ..
         return f"convert_{dtype}({called})" if is_converted else called
 
     names, whole = ", ".join(arguments), [f"({vector})({argument})" for argument in arguments]
-    if not quirks.widest_builtins or (operation.lanes < WIDEST and operation.vector_bytes < HALVED_BYTES):
+    if not quirks.widest_builtins or (operation.lanes < WIDEST_VECTOR and operation.vector_bytes < HALVED_BYTES):
         return f"#define {name}({names}) {call(vector, whole)}"
     half = f"{operation.element}{operation.lanes // 2}"
     low, high = (call(half, [f"{argument}.{part}" for argument in arguments]) for part in ("lo", "hi"))
@@ -128,7 +128,7 @@ def definition(operation: VectorOperation, quirks: Quirks) -> str:
         return f"#define {name}(x) ((x).s{int(what[4:]):x})"
     function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
     if function is not None and function.is_ours:
-        if not quirks.widest_builtins or lanes < WIDEST:
+        if not quirks.widest_builtins or lanes < WIDEST_VECTOR:
             return function.text_of(f"{name}_of", vector, lanes) + f"\n#define {name}(x) {name}_of(x)"
         half = function.text_of(f"{name}_half", f"{element}{lanes // 2}", lanes // 2)
         return half + f"\n#define {name}(x) (({vector})({name}_half((x).lo), {name}_half((x).hi)))"

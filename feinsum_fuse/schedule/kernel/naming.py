@@ -12,7 +12,7 @@ import loopy as lp
 from ...cascades.names import Identifiers, identifier
 from ...formats.affine import Affine
 from ..tree.loops import guarded
-from ..tree.nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
+from ..tree.nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, walk
 from ..tree.parallel import distributed
 from .surroundings import inames_of
 from .tagging import OwnedTag
@@ -50,7 +50,7 @@ def wishes(nest: Nest) -> dict[str, str]:
     return result
 
 
-def chains(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
+def chains(body: tuple[NestItem, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[For, ...]]:
     """The loops on the way to each innermost body."""
     inner = [node for node in body if isinstance(node, For)]
     if not inner:
@@ -59,7 +59,7 @@ def chains(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tupl
         yield from chains(node.body, (*above, node))
 
 
-def _renamed(body: tuple[Node, ...], names: dict[str, str]) -> tuple[Node, ...]:
+def _renamed(body: tuple[NestItem, ...], names: dict[str, str]) -> tuple[NestItem, ...]:
     return tuple(
         dataclasses.replace(node, name=names[node.name], fused=names.get(node.fused, ""), body=_renamed(node.body, names))
         if isinstance(node, For)
@@ -78,9 +78,9 @@ def plain(nest: Nest) -> Nest:
     return nest.replace(body=_needed(body, frozenset()))
 
 
-def _needed(body: tuple[Node, ...], known: frozenset[tuple[Affine, int]]) -> tuple[Node, ...]:
+def _needed(body: tuple[NestItem, ...], known: frozenset[tuple[Affine, int]]) -> tuple[NestItem, ...]:
     """The nodes without limits that hold anyway in every iteration that the loops around run."""
-    result: list[Node] = []
+    result: list[NestItem] = []
     for node in body:
         if isinstance(node, For):
             limits = tuple(limit for limit in node.limits if not _is_implied(limit, node, known))
@@ -108,9 +108,9 @@ def _is_single(loop: For) -> bool:
     return loop.extent == 1 and loop.binding in {"loop", "unroll"} and not loop.is_block
 
 
-def _without(body: tuple[Node, ...], single: dict[str, Affine], *, root: bool = False) -> tuple[Node, ...]:
+def _without(body: tuple[NestItem, ...], single: dict[str, Affine], *, root: bool = False) -> tuple[NestItem, ...]:
     """The nodes with these loops replaced by their bodies, at iteration 0."""
-    result: list[Node] = []
+    result: list[NestItem] = []
     for node in body:
         if isinstance(node, Statement):
             if not node.later or set(node.later) - single.keys():

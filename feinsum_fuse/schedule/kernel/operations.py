@@ -11,19 +11,25 @@ from ..errors import VectorAccessError
 from .bfloat import ELEMENT
 
 C_TYPES = {
-    "float32": "float", "float64": "double", "int32": "int", "int64": "long", "uint32": "uint", "int8": "char", "uint8": "uchar",
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "long",
+    "uint32": "uint",
+    "int8": "char",
+    "uint8": "uchar",
     BFLOAT16: ELEMENT,
 }
 """NumPy type -> what OpenCL C, or the text that goes with it, calls it."""
 _TYPES = {c: name for name, c in C_TYPES.items()}
 LANES = (2, 4, 8, 16)
-WIDEST = LANES[-1]
+WIDEST_VECTOR = LANES[-1]
 HALVED_BYTES = 64
 """Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
-BLOCK = "vstoreblock"
+BLOCK_STORE = "vstoreblock"
 """Begins the names of operations that move a block. They take the first elements where it goes and comes from, how far rows lie apart in
 both arrays, and the numbers of rows and columns."""
-PRODUCT = "product"
+PRODUCT_FUNCTION = "product"
 """Begins the names of operations that add a product to a tile of sums in registers. They take the tile, the left and the right operand."""
 ALIGNED = "aligned"
 """Behind ``vload`` and ``vstore`` in the names of those that move a vector which lies at a multiple of its length."""
@@ -95,12 +101,12 @@ class VectorOperation:
     @property
     def is_block(self) -> bool:
         """Whether it moves a square block of elements and exchanges rows with columns on the way."""
-        return self.what.startswith(BLOCK)
+        return self.what.startswith(BLOCK_STORE)
 
     @property
     def is_product(self) -> bool:
         """Whether it adds a product to a tile of sums."""
-        return self.what.startswith(PRODUCT)
+        return self.what.startswith(PRODUCT_FUNCTION)
 
     @property
     def changes_first(self) -> bool:

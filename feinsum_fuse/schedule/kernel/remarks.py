@@ -14,9 +14,9 @@ from ..tree.nest import For, Nest, fused_chain, statements, walk
 from .naming import chains, moved, wishes
 from .tagging import NormalFormTag
 
-Axis = tuple[str, int]
+DeviceAxis = tuple[str, int]
 """A device axis, such as ``("gid", 0)``."""
-Group = tuple[tuple[Axis, int], ...]
+Group = tuple[tuple[DeviceAxis, int], ...]
 """(device axis, factor), sorted: where a group's part of a rank variable starts."""
 
 
@@ -24,7 +24,7 @@ Group = tuple[tuple[Axis, int], ...]
 class AxisRemark:
     """A loop that is bound to a device axis, what it is, and the arrays that the statements in it write; ``moves``: it only moves tiles."""
 
-    axis: Axis
+    axis: DeviceAxis
     remark: str
     writes: tuple[str, ...]
     moves: bool
@@ -95,7 +95,7 @@ def group_starts(nest: Nest) -> tuple[GroupStart, ...]:
     return tuple(GroupStart(group, name, tuple(writes)) for (group, name), writes in found.items())
 
 
-def _axis(loop: For) -> Axis | None:
+def _axis(loop: For) -> DeviceAxis | None:
     kind, _, number = loop.binding.partition(".")
     name = {"group": "gid", "local": "lid"}.get(kind)
     return None if name is None else (name, int(number))

@@ -17,7 +17,7 @@ from ...arguments import described
 from ...cascades.matching.preparation.draft import names_read
 from ...cascades.names import Identifiers
 from ...errors import ScheduleError
-from ..tree.nest import For, Nest, Node, Place, rebuilt
+from ..tree.nest import For, Nest, NestItem, Place, rebuilt
 from .spreading import separate, spread_out
 
 
@@ -66,7 +66,7 @@ def disjoint(nest: Nest, kernel: lp.LoopKernel) -> Nest:
     def place(given: Place) -> Place:
         return dataclasses.replace(given, source=names.get(given.source, given.source))
 
-    def change(node: Node) -> tuple[Node, ...]:
+    def change(node: NestItem) -> tuple[NestItem, ...]:
         if isinstance(node, For):
             return (node,)
         return (dataclasses.replace(node, target=place(node.target), operands=tuple(map(place, node.operands))),)

@@ -21,7 +21,7 @@ from ..errors import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
 from ..tree.nest import For, Nest, Place, Statement, Tile
-from .operations import BLOCK, HALVED_BYTES, WIDEST, c_type
+from .operations import BLOCK_STORE, HALVED_BYTES, WIDEST_VECTOR, c_type
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
 _STORED = "_stored"
@@ -116,7 +116,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
             return self.call(f"v{function.name}", *arguments)
         if function.of_bytes and isinstance(arguments[0], Variable) and self.types.get(arguments[0].name) == "uint8":
             arguments = [var(arguments[0].name + _STORED)]
-        widest = self.lanes == WIDEST or self.lanes * self.dtype.itemsize >= HALVED_BYTES
+        widest = self.lanes == WIDEST_VECTOR or self.lanes * self.dtype.itemsize >= HALVED_BYTES
         if widest or function.opencl != expr.function.name or function.is_ours or (function.own and self.dtype == np.float32):
             return self.call(f"builtin{function.name}", *arguments)
         return expr.function(*arguments)
@@ -374,7 +374,7 @@ class VectorWriter:
         ]
         places = (target.substituted(origin), source.substituted(origin), *steps)
         spaces = f"{self.memory_of(target.source)}_{self.memory_of(source.source)}"
-        return self.call(f"{BLOCK}_{spaces}", *map(self.read, places), *counts, dtype=self.stored_type)
+        return self.call(f"{BLOCK_STORE}_{spaces}", *map(self.read, places), *counts, dtype=self.stored_type)
 
     def _least(self, counts: Iterable[Affine]) -> Expression:
         """The least of some numbers and the number of lanes."""

@@ -31,7 +31,7 @@ from ..intrinsics.product_call import product_call
 from ..steps.vector_steps import is_transposed
 from ..target import Quirks
 from ..tree.loops import is_reduction
-from ..tree.nest import For, Nest, Node, Place, Source, Statement, Tile, fused_chain, rebuilt, statements, walk
+from ..tree.nest import For, Nest, NestItem, Place, Source, Statement, Tile, fused_chain, rebuilt, statements, walk
 from ..tree.parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .intrinsics import registered, vector_dtype
 from .naming import final_form
@@ -145,12 +145,12 @@ class _Earlier:
     """A barrier between kernels: everything later depends on it, or it might be scheduled into an earlier kernel."""
 
 
-def _conditioned(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, ...]:
+def _conditioned(body: tuple[NestItem, ...], limits: tuple[Affine, ...]) -> tuple[NestItem, ...]:
     """The body with every statement under these limits; its loops run as often as without."""
     return rebuilt(body, lambda n: (n,) if isinstance(n, For) else (dataclasses.replace(n, guards=n.guards + limits),))
 
 
-def _is_spread(node: Node) -> bool:
+def _is_spread(node: NestItem) -> bool:
     return any(isinstance(n, For) and n.binding.startswith("local.") and n.extent != 1 for n in walk((node,)))
 
 
@@ -188,11 +188,11 @@ class _Text:
         self.digits: dict[str, Expression] = {}
         """What each of several loops that run as one is at."""
 
-    def block(self, body: tuple[Node, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
+    def block(self, body: tuple[NestItem, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says in which memories what was exchanged may
         still be read at the end.
         """
-        done: list[Node] = []
+        done: list[NestItem] = []
         starts = kernel_starts(self.nest) if root else ()
         fences: frozenset[str] = frozenset()
         for position, node in enumerate(body):
@@ -211,16 +211,16 @@ class _Text:
             done.append(node)
         return fences
 
-    def _fenced(self, body: tuple[Node, ...]) -> bool:
+    def _fenced(self, body: tuple[NestItem, ...]) -> bool:
         """Whether a barrier stands in this body."""
-        done: list[Node] = []
+        done: list[NestItem] = []
         for node in body:
             if self._between_items(done, node) or (isinstance(node, For) and self._fenced(node.body)):
                 return True
             done.append(node)
         return False
 
-    def _between_items(self, before: Sequence[Node], node: Node) -> frozenset[str]:
+    def _between_items(self, before: Sequence[NestItem], node: NestItem) -> frozenset[str]:
         """The memories in which work-items exchange something with what stands before; what one work-item does alone is in order."""
         if not self.has_items:
             return frozenset()

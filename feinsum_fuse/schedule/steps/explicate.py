@@ -29,7 +29,7 @@ from ..errors import NormalFormError
 from ..kernel.surroundings import entrypoint, variables_of
 from ..step import EinsumName, Step
 from ..tree.accumulators import InferredTypes
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Source, Statement
+from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Source, Statement
 
 _COMBINING = frozenset(reduction.operator for reduction in SYMBOLS.values())
 """Functions, among them, with which an initial value is combined."""
@@ -138,7 +138,7 @@ class _Reader:
         self.types = InferredTypes(t_unit)
         self.accumulators: dict[str, str] = {}
 
-    def einsum(self, name: str, insn: lp.Assignment) -> Iterator[Node]:
+    def einsum(self, name: str, insn: lp.Assignment) -> Iterator[NestItem]:
         """The nodes that compute one Einsum: its loops around the initial value and the statement."""
         if insn.predicates:
             raise NormalFormError(f"Einsum {name}: instruction {insn.id} has predicates")
@@ -174,7 +174,7 @@ class _Reader:
         start = reduction.neutral_of(dtype)
         return scalar(dtype, start) if populate is None else populate
 
-    def _around(self, loops: Sequence[For], body: tuple[Node, ...]) -> Iterator[Node]:
+    def _around(self, loops: Sequence[For], body: tuple[NestItem, ...]) -> Iterator[NestItem]:
         for loop in reversed(loops):
             body = (For(loop.name, loop.extent, body, loop.limits, loop.refs),)
         yield from body

@@ -14,7 +14,7 @@ from ...number_types import scalar
 from ..errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
 from ..step import Keyword, Step
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, statements
+from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Statement, Tile, statements
 from ..tree.regions import Region, check_dense, check_visible, region
 from .tile_steps import Mover, part_of, placed_at, space_of, sum_dtype, tile_origin, tile_strides
 
@@ -87,10 +87,10 @@ class RFactor(Step):
                 )
 
 
-def _started(nest: Nest, einsum: str, tile: Tile, value: float | int) -> tuple[Node, ...]:
+def _started(nest: Nest, einsum: str, tile: Tile, value: float | int) -> tuple[NestItem, ...]:
     """All partial results at the value that leaves others unchanged."""
     names = [nest.fresh(f"{tile.name}_init_{axis}") for axis in range(len(tile.shape))]
-    body: tuple[Node, ...] = (Statement(einsum, "init", Place(tile.name, tuple(map(Affine.variable, names))), value),)
+    body: tuple[NestItem, ...] = (Statement(einsum, "init", Place(tile.name, tuple(map(Affine.variable, names))), value),)
     for axis in reversed(range(len(tile.shape))):
         body = (For(names[axis], tile.shape[axis], body),)
     return body
@@ -98,7 +98,7 @@ def _started(nest: Nest, einsum: str, tile: Tile, value: float | int) -> tuple[N
 
 def _combined(
     nest: Nest, tile: Tile, touched: Region, update: Statement, above: tuple[For, ...], names: tuple[str, ...]
-) -> tuple[Node, ...]:
+) -> tuple[NestItem, ...]:
     """Every element of the region with the partial results added to it, one iteration of the factored loop after another."""
     axes = tuple(range(len(touched.shape)))
     whole = dataclasses.replace(tile, shape=touched.shape, origin=tile.origin[1:], axes=axes, strides=tile.strides[1:])
@@ -110,9 +110,11 @@ def _combined(
     return _replaced((node,), For(lane, tile.shape[0], (combine,)))
 
 
-def _around(body: tuple[Node, ...], update: Statement, depth: int, before: tuple[Node, ...], after: tuple[Node, ...]) -> tuple[Node, ...]:
+def _around(
+    body: tuple[NestItem, ...], update: Statement, depth: int, before: tuple[NestItem, ...], after: tuple[NestItem, ...]
+) -> tuple[NestItem, ...]:
     """The tree with nodes put right before and after what holds a statement below so many loops."""
-    result: list[Node] = []
+    result: list[NestItem] = []
     for node in body:
         if not any(s is update for _, s in statements((node,))):
             result.append(node)
@@ -123,6 +125,6 @@ def _around(body: tuple[Node, ...], update: Statement, depth: int, before: tuple
     return tuple(result)
 
 
-def _replaced(body: tuple[Node, ...], leaf: For) -> tuple[Node, ...]:
+def _replaced(body: tuple[NestItem, ...], leaf: For) -> tuple[NestItem, ...]:
     """The nest of loops with this at its bottom."""
     return tuple(dataclasses.replace(n, body=_replaced(n.body, leaf)) if isinstance(n, For) else leaf for n in body)

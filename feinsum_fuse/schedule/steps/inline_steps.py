@@ -17,7 +17,7 @@ from ...formats.workload import operand_name
 from ..errors import NestOrderError, ProducerConsumerError, UnknownTensorError
 from ..step import EinsumName, Step
 from ..tree.loops import chain_of, computing
-from ..tree.nest import For, Nest, Node, Place, Statement, rebuilt, statements
+from ..tree.nest import For, Nest, NestItem, Place, Statement, rebuilt, statements
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Inline(Step):
         array = self._array(nest, chain, made)
         axes = [index.variables[0] for index in made.target.indices]
 
-        def change(node: Node) -> tuple[Node, ...]:
+        def change(node: NestItem) -> tuple[NestItem, ...]:
             if isinstance(node, For):
                 return (node,)
             return () if node is made else (self._read(node, made, axes),)

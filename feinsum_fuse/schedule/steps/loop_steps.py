@@ -20,7 +20,7 @@ from ..errors import (
 from ..step import EinsumName, Keyword, Step
 from ..tree.initial_values import initial_at, initial_nest, limits_of_initial, sets_as_much, without
 from ..tree.loops import chain_of, check_alone, computing, enclosing, find, guarded, is_reduction, output_indices, replace_loop, with_body
-from ..tree.nest import For, LoopRef, Nest, Node, Point, fused_chain, rebuilt, statements, substituted, walk
+from ..tree.nest import For, LoopRef, Nest, NestItem, PlacedStatement, fused_chain, rebuilt, statements, substituted, walk
 from ..tree.polyhedra import carried
 from ..tree.sharing import Pace, Sharing, common_limits
 
@@ -123,7 +123,7 @@ class Reorder(Step):
         return result
 
 
-def _ordered(nest: Nest, einsum: str, order: Sequence[For], initial: Point | None) -> tuple[Node, ...]:
+def _ordered(nest: Nest, einsum: str, order: Sequence[For], initial: PlacedStatement | None) -> tuple[NestItem, ...]:
     """The Einsum's loops around its statement, with the initial value just outside the first reduction loop."""
     names = [loop.name for loop in order]
     reductions = [is_reduction(nest, loop, einsum) for loop in order]
@@ -135,7 +135,7 @@ def _ordered(nest: Nest, einsum: str, order: Sequence[For], initial: Point | Non
         position = max((names.index(name) for name in limit.variables if name in names), default=0)
         placed[names[position if limit in shared else max(position, first)]].append(limit)
     init = None if initial is None else initial_at(initial, computing(nest, einsum))
-    body: tuple[Node, ...] = (computing(nest, einsum),)
+    body: tuple[NestItem, ...] = (computing(nest, einsum),)
     for position in reversed(range(len(order))):
         loop = order[position]
         body = (dataclasses.replace(loop, limits=tuple(placed[loop.name]), body=body),)
@@ -191,7 +191,7 @@ def _joined(loops: Sequence[For], longest: int | None) -> For:
     """One loop as long as the longest; limits that are not common to all move inside."""
     name = loops[0].name
     kept = common_limits(loops)
-    body: tuple[Node, ...] = ()
+    body: tuple[NestItem, ...] = ()
     for loop in loops:
         own = tuple(limit for limit in loop.limits if limit.renamed({loop.name: name}) not in kept)
         if longest is not None and loop.extent is not None and loop.extent < longest:
@@ -204,7 +204,7 @@ def _limits_of(loop: For, name: str) -> tuple[Affine, ...]:
     return tuple(limit.renamed({loop.name: name}) for limit in loop.limits)
 
 
-def _siblings(body: tuple[Node, ...], names: Sequence[str]) -> tuple[int, int] | None:
+def _siblings(body: tuple[NestItem, ...], names: Sequence[str]) -> tuple[int, int] | None:
     """Where the loops of these names stand in one body, nothing but initial values between them; ``None`` if they do not."""
     here = [node.name if isinstance(node, For) else "" for node in body]
     if names[0] in here:
@@ -221,7 +221,7 @@ def _siblings(body: tuple[Node, ...], names: Sequence[str]) -> tuple[int, int] |
     return None
 
 
-def _merged(body: tuple[Node, ...], names: Sequence[str], start: int, stop: int, shared: For) -> tuple[Node, ...]:
+def _merged(body: tuple[NestItem, ...], names: Sequence[str], start: int, stop: int, shared: For) -> tuple[NestItem, ...]:
     """The tree with the sibling loops replaced by one; initial values that stood between them come first."""
     if any(isinstance(node, For) and node.name == names[0] for node in body):
         between = tuple(n for n in body[start:stop] if not (isinstance(n, For) and n.name in names))
@@ -296,14 +296,14 @@ def _with_init_inside(nest: Nest, ref: LoopRef, step: Step) -> Nest:
     below = [dataclasses.replace(loop, limits=without(loop.limits, inside | set(reductions))) for loop in below]
     fresh = initial_nest(init, below)
 
-    def change(node: Node) -> tuple[Node, ...]:
+    def change(node: NestItem) -> tuple[NestItem, ...]:
         if node is inits[0][1]:
             return ()
         return (node,)
 
     target = chain[position].name
 
-    def place(node: Node) -> tuple[Node, ...]:
+    def place(node: NestItem) -> tuple[NestItem, ...]:
         return (with_body(node, (*fresh, *node.body)),) if isinstance(node, For) and node.name == target else (node,)
 
     result = nest.replace(body=rebuilt(rebuilt(nest.body, change), place))

@@ -21,7 +21,7 @@ from ...number_types import largest, scalar
 from ..errors import IncompleteReductionError, NestOrderError
 from ..step import EinsumName, Step
 from ..tree.loops import chain_of, computing, inside, replace_loop, with_body
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Source, Statement, rebuilt
+from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Source, Statement, rebuilt
 from .loop_steps import shared
 
 
@@ -103,7 +103,7 @@ class RollingUpdate(Step):
             einsum, "update" if reduce else "map", target, var(operand_name(0)), tuple(operands), values, MUL.name if reduce else None
         )
 
-    def _finite(self, nest: Nest, node: Node) -> Node:
+    def _finite(self, nest: Nest, node: NestItem) -> NestItem:
         if isinstance(node, Statement) and node.role == "init" and node.einsum == self.maximum:
             lowest = scalar(nest.sources[node.target.source].dtype, -largest(nest.sources[node.target.source].dtype))
             return dataclasses.replace(node, value=cast(Expression, lowest))
@@ -171,7 +171,7 @@ def _row(nest: Nest, einsum: str, exponentials: Sequence[str], array: str, large
     )
 
 
-def _under(chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, statement: Statement, nest: Nest) -> Iterator[Node]:
+def _under(chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, statement: Statement, nest: Nest) -> Iterator[NestItem]:
     """The statement under copies of an Einsum's loops inside the shared one, reduction loops left out, with references of its own."""
     start = next(i for i, loop in enumerate(chain) if any(ref in loop.refs for ref in refs)) + 1
     used = {v for place in (statement.target, *statement.operands) for index in place.indices for v in index.variables}
@@ -179,7 +179,7 @@ def _under(chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, stat
     names = {loop.name: nest.fresh(f"{loop.name}_{statement.einsum.replace('.', '_')}") for loop in kept}
     values = {name: Affine.variable(new) for name, new in names.items()}
     # The first tile has nothing to rescale, and what an accumulator below holds then may not be set yet.
-    body: tuple[Node, ...] = (dataclasses.replace(statement.substituted(values), later=(shared_loop,)),)
+    body: tuple[NestItem, ...] = (dataclasses.replace(statement.substituted(values), later=(shared_loop,)),)
     for loop in reversed(kept):
         limits = tuple(limit.substituted(values) for limit in loop.limits)
         refs_here = tuple(LoopRef(statement.einsum, ref.variable, ref.path) for ref in loop.refs)

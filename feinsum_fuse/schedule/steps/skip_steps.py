@@ -14,7 +14,7 @@ from ..errors import BindingConflictError, NestOrderError, NothingMaskedError, P
 from ..step import Step
 from ..tree.loops import check_alone, find, replace_loop
 from ..tree.masks import Masks, elements
-from ..tree.nest import For, LoopRef, Nest, Place, Point, Statement, statements
+from ..tree.nest import For, LoopRef, Nest, Place, PlacedStatement, Statement, statements
 from ..tree.polyhedra import points
 
 
@@ -111,7 +111,7 @@ def _reads(statement: Statement, source: str) -> Iterator[Place]:
     yield from (place for place in statement.operands if place.source == source)
 
 
-def _read(source: str, readers: Sequence[Point], like: isl.Set) -> isl.Set:
+def _read(source: str, readers: Sequence[PlacedStatement], like: isl.Set) -> isl.Set:
     """The elements of an array that these statements read."""
     found = isl.Set.empty(like.get_space())
     for above, statement in readers:

@@ -27,7 +27,7 @@ from ..tree.accumulators import Later, started
 from ..tree.initial_values import elements_set_per, initial_values, limits_of
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Point, Role, Statement, Tile, rebuilt, statements, walk
+from ..tree.nest import For, LoopRef, Nest, NestItem, Place, PlacedStatement, Statement, StatementRole, Tile, rebuilt, statements, walk
 from ..tree.regions import Region, Touch, check_dense, check_own, check_visible, moved_limits, region
 
 
@@ -69,7 +69,9 @@ class Mover:
     items: tuple[For, ...] = ()
     """The loops over work-items below the scope, each of which moves its own part."""
 
-    def statement(self, einsum: str, role: Role, value: float | int | None = None, **conditions: tuple[str, ...]) -> tuple[Node, ...]:
+    def statement(
+        self, einsum: str, role: StatementRole, value: float | int | None = None, **conditions: tuple[str, ...]
+    ) -> tuple[NestItem, ...]:
         """Loops over the tile's stored axes around: fill from the parent, set to a value, or write to the parent."""
         names = [self.nest.fresh(f"{self.tile.name}_{role}_{axis}") for axis in range(len(self.tile.shape))]
         here = Place(self.tile.name, tuple(map(Affine.variable, names)))
@@ -90,7 +92,7 @@ class Mover:
             () if value is not None else ((here,) if role == "drain" else (there,)),
             **conditions,  # type: ignore[arg-type]
         )
-        body: tuple[Node, ...] = (statement,)
+        body: tuple[NestItem, ...] = (statement,)
         for axis in reversed(self.tile.axes):
             body = (For(names[axis], self.tile.shape[axis], body, limits[axis]),)
         for loop in reversed(self.items):
@@ -152,8 +154,8 @@ def stored_axes(rank: int, axes: tuple[int, ...], step: Step) -> tuple[int, ...]
 
 
 def place_around(
-    body: tuple[Node, ...], scope: Sequence[str], einsums: Sequence[str], before: Sequence[Node], after: Sequence[Node]
-) -> tuple[Node, ...]:
+    body: tuple[NestItem, ...], scope: Sequence[str], einsums: Sequence[str], before: Sequence[NestItem], after: Sequence[NestItem]
+) -> tuple[NestItem, ...]:
     """The tree with nodes put before the first and after the last part of the scope that computes these Einsums."""
     if scope:
         return tuple(
@@ -166,7 +168,7 @@ def place_around(
     return (*body[: marks[0]], *before, *body[marks[0] : marks[-1] + 1], *after, *body[marks[-1] + 1 :])
 
 
-def part_of(body: tuple[Node, ...], scope: Sequence[str], einsums: Sequence[str]) -> tuple[Node, ...]:
+def part_of(body: tuple[NestItem, ...], scope: Sequence[str], einsums: Sequence[str]) -> tuple[NestItem, ...]:
     """What :func:`place_around` puts nodes around."""
     if scope:
         node = next(n for n in body if isinstance(n, For) and n.name == scope[0] and inside(n, einsums[:1]))
@@ -239,7 +241,7 @@ class CacheRead(Step):
         fetch = Mover(nest, tile, touched, place, items_first(above, names, items), own, items).statement(self.einsums[0], "fetch")
         places = {p for _, p in accesses}
 
-        def change(node: Node) -> tuple[Node, ...]:
+        def change(node: NestItem) -> tuple[NestItem, ...]:
             if isinstance(node, For) or node.einsum not in self.einsums or node.role not in {"update", "map"}:
                 return (node,)
             return (dataclasses.replace(node, operands=tuple(touched.local(p, name) if p in places else p for p in node.operands)),)
@@ -310,7 +312,7 @@ class CacheWrite(Step):
         init = inits[0] if inits and not keeps else None
         later = self._later(nest, update, tile, inits, carried=keeps or bool(reductions)) if not reads else None
 
-        def change(node: Node) -> tuple[Node, ...]:
+        def change(node: NestItem) -> tuple[NestItem, ...]:
             if isinstance(node, For) or (node.einsum != self.einsum and node not in readers):
                 return (node,)
             if node in readers:
@@ -327,7 +329,9 @@ class CacheWrite(Step):
         body = place_around(body, names, [self.einsum], before, after)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
-    def _starts(self, nest: Nest, source: str, chain: Sequence[For], scope: Sequence[For]) -> tuple[list[Point], tuple[str, ...], bool]:
+    def _starts(
+        self, nest: Nest, source: str, chain: Sequence[For], scope: Sequence[For]
+    ) -> tuple[list[PlacedStatement], tuple[str, ...], bool]:
         """What sets the parent's initial values, the reduction loops around that carry sums on, and whether the values stay set there."""
         initial = initial_values(nest, self.einsum, source)
         # Partial results are set anew in each iteration of the loops around their place.
@@ -337,7 +341,7 @@ class CacheWrite(Step):
         late = any(limit.coefficients.get(r, 0) > 0 for r in reductions for loop in chain for limit in loop.limits)
         return initial, reductions, late
 
-    def _held(self, written: Touch, initial: Sequence[Point], around: tuple[For, ...]) -> Touch:
+    def _held(self, written: Touch, initial: Sequence[PlacedStatement], around: tuple[For, ...]) -> Touch:
         """The access whose elements the tile has: that of the initial values, if they go further than what the sum's points reach."""
         if len(initial) != 1:
             return written
@@ -345,7 +349,7 @@ class CacheWrite(Step):
         further = limits_of(written[0]) - limits_of(above)
         return (above, init.target) if further and {loop.name for loop in around} <= {loop.name for loop in above} else written
 
-    def _is_covered(self, mover: Mover, scope: Sequence[For], initial: Point, reductions: tuple[str, ...]) -> bool:
+    def _is_covered(self, mover: Mover, scope: Sequence[For], initial: PlacedStatement, reductions: tuple[str, ...]) -> bool:
         """Whether the tile, as it is written back the first time, brings an initial value to all elements that have one."""
         above, init = initial
         if limits_of(mover.above) <= limits_of(above):
@@ -364,9 +368,9 @@ class CacheWrite(Step):
 
     def _moves(
         self, mover: Mover, init: Statement | None, update: Statement, reductions: tuple[str, ...], later: Later | None
-    ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    ) -> tuple[tuple[NestItem, ...], tuple[NestItem, ...]]:
         """What sets the tile or loads it before it is computed, and what stores it afterwards."""
-        before: tuple[Node, ...] = ()
+        before: tuple[NestItem, ...] = ()
         if init is not None:
             assert update.reduce is not None
             start = started(init.value, update.reduce, mover.nest.dtype_of(mover.parent.source), mover.tile.dtype)
@@ -407,7 +411,7 @@ def _axes_of(nest: Nest, update: Statement) -> dict[str, int]:
     return {name: element.index(value) for name, value in update.values.items() if value in element}
 
 
-def _finished(nest: Nest, node: Node, update: Statement, later: Later) -> Node:
+def _finished(nest: Nest, node: NestItem, update: Statement, later: Later) -> NestItem:
     """A statement that stores sums, doing to them what was not done to each value."""
     if isinstance(node, For):
         return node
@@ -466,7 +470,7 @@ class ComputeAt(Step):
         axes = stored_axes(len(touched.shape), self.axes, self)
         tile = Tile(name, self.tensor, memory, touched.shape, source.dtype, touched.base, axes, strides=touched.strides)
 
-        def change(node: Node) -> tuple[Node, ...]:
+        def change(node: NestItem) -> tuple[NestItem, ...]:
             if isinstance(node, For):
                 return (node,)
             target = touched.local(node.target, name) if node.target.source == source.name else node.target

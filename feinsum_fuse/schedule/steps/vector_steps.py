@@ -16,7 +16,7 @@ from ..errors import BindingConflictError, NestOrderError, ReductionBindingError
 from ..kernel.operations import LANES, has_vectors
 from ..step import Step
 from ..tree.loops import check_alone, find, is_reduction, with_body
-from ..tree.nest import For, LoopRef, Nest, Node, Place, Statement, Tile, rebuilt, unless_same
+from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Statement, Tile, rebuilt, unless_same
 from ..tree.parallel import axes_of
 
 
@@ -191,9 +191,9 @@ def consecutive_axis(nest: Nest, place: Place) -> int | None:
     return None if axis is None else axis + len(place.indices)
 
 
-def _copies_of_blocks(nest: Nest, body: tuple[Node, ...]) -> tuple[Node, ...]:
+def _copies_of_blocks(nest: Nest, body: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
     """The tree with every copy whose lanes lie apart in what is read moving square blocks, if the loop around has as many iterations."""
-    result: list[Node] = []
+    result: list[NestItem] = []
     for node in body:
         lane = node.body[0] if isinstance(node, For) and len(node.body) == 1 else None
         if isinstance(node, For) and isinstance(lane, For) and _is_block(nest, node, lane):
@@ -213,9 +213,9 @@ def _is_block(nest: Nest, columns: For, rows: For) -> bool:
     return is_copy and len(statement.operands) == 1 and is_transposed(nest, statement, rows.name, columns.name)
 
 
-def _movers_of_blocks(nest: Nest, body: tuple[Node, ...], tile: Tile, lanes: int) -> tuple[Node, ...]:
+def _movers_of_blocks(nest: Nest, body: tuple[NestItem, ...], tile: Tile, lanes: int) -> tuple[NestItem, ...]:
     """The tree with every nest that fetches the columns of a matrix into this tile's rows moving square blocks."""
-    result: list[Node] = []
+    result: list[NestItem] = []
     for node in body:
         if isinstance(node, For) and tile.name not in node.touched:
             result.append(node)
@@ -232,10 +232,10 @@ def _movers_of_blocks(nest: Nest, body: tuple[Node, ...], tile: Tile, lanes: int
     return unless_same(body, result)
 
 
-def _by_blocks(chain: Sequence[For], statement: Statement, rows: For, columns: For, lanes: int) -> Node:
+def _by_blocks(chain: Sequence[For], statement: Statement, rows: For, columns: For, lanes: int) -> NestItem:
     """A fetching nest with the loops over rows and columns innermost, cut into blocks."""
     parts = [_in_vectors(loop, lanes) for loop in (columns, rows)]
-    body: tuple[Node, ...] = (statement.substituted({n: v for part in parts for n, v in part.values.items()}),)
+    body: tuple[NestItem, ...] = (statement.substituted({n: v for part in parts for n, v in part.values.items()}),)
     for part in reversed(parts):
         body = (dataclasses.replace(part.lane, body=body),)
     for part in reversed(parts):
@@ -247,10 +247,10 @@ def _by_blocks(chain: Sequence[For], statement: Statement, rows: For, columns: F
 
 
 def _movers_of_vectors(
-    body: tuple[Node, ...], tile: Tile, lanes: int, suits: Callable[[Statement], bool] = lambda _: True
-) -> tuple[Node, ...]:
+    body: tuple[NestItem, ...], tile: Tile, lanes: int, suits: Callable[[Statement], bool] = lambda _: True
+) -> tuple[NestItem, ...]:
     """The tree with every nest that moves this tile, and that suits, moving whole vectors."""
-    result: list[Node] = []
+    result: list[NestItem] = []
     for node in body:
         if isinstance(node, For) and tile.name not in node.touched:
             result.append(node)
@@ -265,7 +265,7 @@ def _movers_of_vectors(
     return unless_same(body, result)
 
 
-def _moving(node: Node) -> tuple[list[For], Statement | None]:
+def _moving(node: NestItem) -> tuple[list[For], Statement | None]:
     """The loops and the statement of a nest that only moves or sets a tile; no statement if it does more."""
     chain: list[For] = []
     while isinstance(node, For) and not node.refs and node.binding == "loop" and len(node.body) == 1:
@@ -274,14 +274,14 @@ def _moving(node: Node) -> tuple[list[For], Statement | None]:
     return (chain, node) if chain and isinstance(node, Statement) and node.role not in {"update", "map"} else ([], None)
 
 
-def _by_vectors(chain: list[For], statement: Statement, tile: Tile, lanes: int) -> Node:
+def _by_vectors(chain: list[For], statement: Statement, tile: Tile, lanes: int) -> NestItem:
     """A moving nest with the loop over the lanes' axis innermost, cut into vectors."""
     place = next(p for p in (statement.target, *statement.operands) if p.source == tile.name)
     index = place.indices[tile.axes[-1]]
     loop = min((node for node in chain if node.name in index.variables), key=lambda node: abs(index.coefficients[node.name]))
     part = _in_vectors(loop, lanes)
     vector = dataclasses.replace(part.lane, body=(statement.substituted(part.values),))
-    body: tuple[Node, ...] = (dataclasses.replace(part.vectors, body=(vector,)),)
+    body: tuple[NestItem, ...] = (dataclasses.replace(part.vectors, body=(vector,)),)
     for node in reversed(chain):
         if node is not loop:
             body = (dataclasses.replace(node, body=body),)

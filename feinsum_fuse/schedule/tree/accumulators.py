@@ -100,7 +100,7 @@ def started(value: Expression, reduce: str, stored: str, accumulate: str) -> Exp
     return value
 
 
-Number = int | float | complex | np.number
+MapNumber = int | float | complex | np.number
 SUM = "sum"
 """The name of the sum in what is done to it."""
 
@@ -153,10 +153,10 @@ class Later:
 
 def is_number(value: Expression) -> bool:
     """Whether an expression is a number; truth values are none."""
-    return isinstance(value, Number) and not isinstance(value, bool)
+    return isinstance(value, MapNumber) and not isinstance(value, bool)
 
 
-Scale = tuple[tuple[Number, ...], tuple[Number, ...], Expression]
+Scale = tuple[tuple[MapNumber, ...], tuple[MapNumber, ...], Expression]
 
 
 def _scale(value: Expression) -> Scale:
@@ -173,7 +173,7 @@ def _scale(value: Expression) -> Scale:
     return (), (), value
 
 
-def _scaled(value: Expression, factors: tuple[Number, ...], divisors: tuple[Number, ...]) -> Expression:
+def _scaled(value: Expression, factors: tuple[MapNumber, ...], divisors: tuple[MapNumber, ...]) -> Expression:
     if factors:
         value = Product((prod(factors), value))
     return Quotient(value, prod(divisors)) if divisors else value
@@ -183,11 +183,11 @@ def _is_constant(value: Expression) -> bool:
     return is_number(value) and value != 0 and isfinite(abs(value))
 
 
-def _is_unchanged_by_sums(value: Number) -> bool:
+def _is_unchanged_by_sums(value: MapNumber) -> bool:
     return value == 0 or abs(value) == float("inf")
 
 
-def _keeps(value: Number, factors: tuple[Number, ...], divisors: tuple[Number, ...]) -> bool:
+def _keeps(value: MapNumber, factors: tuple[MapNumber, ...], divisors: tuple[MapNumber, ...]) -> bool:
     """Whether a number is the same when it is scaled: zero, and with a positive factor the infinities."""
     ratio = complex(prod(factors)) / complex(prod(divisors))
     return value == 0 or (abs(value) == float("inf") and ratio.imag == 0 and ratio.real > 0)

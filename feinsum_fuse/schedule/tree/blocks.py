@@ -25,7 +25,7 @@ from .nest import For, Nest, Place, Statement, pretty_statement
 if TYPE_CHECKING:
     import loopy as lp
 
-Kind = Literal["data-parallel", "reduction"]
+IteratorKind = Literal["data-parallel", "reduction"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class BlockIterator:
 
     name: str
     extent: int
-    kind: Kind
+    kind: IteratorKind
     binding: Index
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ def _block(nest: Nest, above: tuple[For, ...], statement: Statement) -> Block:
         summed = statement.reduce is not None and not any(
             not is_reduction(nest, loop, statement.einsum) for loop in above if loop.name in value.variables
         )
-        kind: Kind = "reduction" if summed else "data-parallel"
+        kind: IteratorKind = "reduction" if summed else "data-parallel"
         iterators.append(BlockIterator(name, _number(space[name].extent, name), kind, value.renamed(names)))
     init = next((pretty_statement(s) for _, s in nest.points if s.einsum == statement.einsum and s.role == "init"), None)
     loops = tuple(

@@ -12,7 +12,7 @@ import islpy as isl
 
 from ...formats.affine import Affine
 from .loops import computing, is_reduction
-from .nest import For, Nest, Node, Point, Statement
+from .nest import For, Nest, NestItem, PlacedStatement, Statement
 from .polyhedra import relation
 
 
@@ -27,7 +27,7 @@ def elements_set_per(above: Sequence[For], statement: Statement, loops: Sequence
     return relation(above, loops, statement.target.indices, (*statement.guards, *at_start))
 
 
-def initial_values(nest: Nest, einsum: str, source: str) -> list[Point]:
+def initial_values(nest: Nest, einsum: str, source: str) -> list[PlacedStatement]:
     """The statements that set an Einsum's initial values in an array or tile, with the loops around them."""
     return [(above, s) for above, s in nest.points if (s.einsum, s.role, s.target.source) == (einsum, "init", source)]
 
@@ -48,14 +48,14 @@ def limits_of(loops: Sequence[For]) -> frozenset[Affine]:
     return frozenset(limit for loop in loops for limit in loop.limits)
 
 
-def _range(point: Point) -> tuple[object, ...]:
+def _range(point: PlacedStatement) -> tuple[object, ...]:
     """What says which elements a statement sets, in the names of its loops."""
     above, s = point
     loops = frozenset((loop.name, loop.extent) for loop in above)
     return loops, limits_of(above), s.target, s.guards, s.first
 
 
-def limits_of_initial(nest: Nest, einsum: str, order: Sequence[For], initial: Point) -> set[Affine]:
+def limits_of_initial(nest: Nest, einsum: str, order: Sequence[For], initial: PlacedStatement) -> set[Affine]:
     """Those among the limits of an Einsum's loops that exclude no element with an initial value; none that speaks of a reduction loop."""
     above, init = initial
     own = limits_of(above)
@@ -76,17 +76,17 @@ def without(limits: tuple[Affine, ...], names: Collection[str]) -> tuple[Affine,
     return tuple(limit for limit in limits if not set(names).intersection(limit.variables))
 
 
-def initial_at(initial: Point, update: Statement) -> Statement:
+def initial_at(initial: PlacedStatement, update: Statement) -> Statement:
     """The statement that sets initial values, over the loops of the statement that computes."""
     init = initial[1]
     return dataclasses.replace(init, target=update.target, guards=init.guards if init.target == update.target else (), first=())
 
 
-def initial_nest(init: Statement, below: Sequence[For]) -> tuple[Node, ...]:
+def initial_nest(init: Statement, below: Sequence[For]) -> tuple[NestItem, ...]:
     """The initial value under fresh copies of loops over the output that lie inside the reduction."""
     names = {loop.name: f"{loop.name}_i" for loop in below}
     values = {old: Affine.variable(new) for old, new in names.items()}
-    body: tuple[Node, ...] = (init.substituted(values),)
+    body: tuple[NestItem, ...] = (init.substituted(values),)
     for loop in reversed(below):
         body = (For(names[loop.name], loop.extent, body, tuple(limit.substituted(values) for limit in loop.limits)),)
     return body

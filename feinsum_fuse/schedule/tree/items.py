@@ -16,7 +16,7 @@ from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ..step import Step
 from .loops import chain_of, guarded, replace_chain
-from .nest import For, Nest, Node, Statement, rebuilt, statements, substituted
+from .nest import For, Nest, NestItem, Statement, rebuilt, statements, substituted
 
 
 def shared_scope(nest: Nest, einsum: str, depth: int, step: Step) -> tuple[Nest, int]:
@@ -41,9 +41,9 @@ def shared_scope(nest: Nest, einsum: str, depth: int, step: Step) -> tuple[Nest,
         nest = nest.replace(body=replace_chain(nest.body, chain[: last + 1], _inside(chain[last], chain[last].body, path)))
 
 
-def _parts(body: tuple[Node, ...]) -> list[list[Node]]:
+def _parts(body: tuple[NestItem, ...]) -> list[list[NestItem]]:
     """The nodes in runs that work for the same Einsums: what moves a tile may have to stand between two of them."""
-    parts: list[list[Node]] = []
+    parts: list[list[NestItem]] = []
     before: set[str] = set()
     for node in body:
         einsums = {s.einsum for _, s in statements((node,))}
@@ -54,10 +54,10 @@ def _parts(body: tuple[Node, ...]) -> list[list[Node]]:
     return parts
 
 
-def _inside(loop: For, body: tuple[Node, ...], path: Sequence[str]) -> tuple[Node, ...]:
+def _inside(loop: For, body: tuple[NestItem, ...], path: Sequence[str]) -> tuple[NestItem, ...]:
     """The body, run by each work-item, with the loop over work-items inside the loops of the path."""
-    result: list[Node] = []
-    waiting: list[Node] = []
+    result: list[NestItem] = []
+    waiting: list[NestItem] = []
     for node in body:
         if path and isinstance(node, For) and node.name == path[0]:
             result += [_around(loop, waiting)] if waiting else []
@@ -70,7 +70,7 @@ def _inside(loop: For, body: tuple[Node, ...], path: Sequence[str]) -> tuple[Nod
     return (*result, _around(loop, waiting)) if waiting else tuple(result)
 
 
-def _around(loop: For, body: Sequence[Node]) -> For:
+def _around(loop: For, body: Sequence[NestItem]) -> For:
     computed = {s.einsum for _, s in statements(tuple(body)) if s.role in {"update", "map"}}
     return dataclasses.replace(loop, body=tuple(body), refs=tuple(ref for ref in loop.refs if ref.einsum in computed))
 
@@ -100,7 +100,7 @@ def own_items(nest: Nest, memory: str, scope: Sequence[str], uses: Callable[[Sta
 def _with_loops_called(nest: Nest, names: dict[str, str]) -> Nest:
     values = {old: Affine.variable(new) for old, new in names.items()}
 
-    def change(node: Node) -> tuple[Node, ...]:
+    def change(node: NestItem) -> tuple[NestItem, ...]:
         if isinstance(node, For):
             return (dataclasses.replace(node, name=names.get(node.name, node.name), fused=names.get(node.fused, node.fused)),)
         return (node,)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from ...formats.affine import Affine
 from ..errors import NestOrderError, UnknownEinsumError, UnknownLoopError
 from ..step import Step
-from .nest import For, LoopRef, Nest, Node, Statement, rebuilt, walk
+from .nest import For, LoopRef, Nest, NestItem, Statement, rebuilt, walk
 
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:
@@ -39,24 +39,24 @@ def check_alone(nest: Nest, loop: For, step: Step) -> None:
         raise NestOrderError(f"{step}: {loop.refs[0]} is fused with another loop", hint="Fuse loops once they are cut and ordered.")
 
 
-def replace_loop(body: tuple[Node, ...], name: str, new: tuple[Node, ...]) -> tuple[Node, ...]:
+def replace_loop(body: tuple[NestItem, ...], name: str, new: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
     """The tree with the loop of this name replaced."""
     return rebuilt(body, lambda node: new if isinstance(node, For) and node.name == name else (node,))
 
 
-def replace_chain(body: tuple[Node, ...], chain: Sequence[For], new: tuple[Node, ...]) -> tuple[Node, ...]:
+def replace_chain(body: tuple[NestItem, ...], chain: Sequence[For], new: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
     """The tree with the last of these loops, each inside the one before, replaced; other loops of its name stay."""
     first, *rest = chain
     replacement = new if not rest else (with_body(first, replace_chain(first.body, rest, new)),)
     return tuple(other for node in body for other in (replacement if node is first else (node,)))
 
 
-def replace_statement(body: tuple[Node, ...], old: Statement, new: Statement) -> tuple[Node, ...]:
+def replace_statement(body: tuple[NestItem, ...], old: Statement, new: Statement) -> tuple[NestItem, ...]:
     """The tree with a statement replaced."""
     return rebuilt(body, lambda node: (new,) if node is old else (node,))
 
 
-def guarded(body: tuple[Node, ...], limits: tuple[Affine, ...]) -> tuple[Node, ...]:
+def guarded(body: tuple[NestItem, ...], limits: tuple[Affine, ...]) -> tuple[NestItem, ...]:
     """The body, which runs only where these limits are >= 0."""
     if not limits:
         return body
@@ -155,12 +155,12 @@ def output_indices(nest: Nest, statement: Statement) -> tuple[Affine, ...]:
     return tile.element(statement.target.indices)
 
 
-def inside(node: Node, einsums: Sequence[str]) -> bool:
+def inside(node: NestItem, einsums: Sequence[str]) -> bool:
     """Whether a statement that computes one of these Einsums stands in this subtree."""
     found = (s for s in walk((node,)) if isinstance(s, Statement))
     return any(s.einsum in einsums and s.role in {"update", "map", "combine"} for s in found)
 
 
-def with_body(loop: For, body: tuple[Node, ...]) -> For:
+def with_body(loop: For, body: tuple[NestItem, ...]) -> For:
     """The loop around another body; the loop itself around its own."""
     return loop if body is loop.body else loop.around(body)

@@ -26,7 +26,7 @@ from ...formats.opencl import AddressSpace, FanoutKind
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
 
-Role = Literal["populate", "init", "update", "map", "fetch", "reload", "drain", "combine"]
+StatementRole = Literal["populate", "init", "update", "map", "fetch", "reload", "drain", "combine"]
 """``combine`` adds partial results up; ``init`` moves into the innermost tile; ``populate`` fills an output whose elements are not each met
 by one point, once and for all."""
 
@@ -92,7 +92,7 @@ class Statement:
     """
 
     einsum: str
-    role: Role
+    role: StatementRole
     target: Place
     value: Expression
     operands: tuple[Place, ...] = ()
@@ -139,7 +139,7 @@ class For:
 
     name: str
     extent: int | None
-    body: tuple[Node, ...]
+    body: tuple[NestItem, ...]
     limits: tuple[Affine, ...] = ()
     refs: tuple[LoopRef, ...] = ()
     binding: FanoutKind = "loop"
@@ -147,7 +147,7 @@ class For:
     is_block: bool = False
     intrinsic: str = ""
 
-    def around(self, body: tuple[Node, ...]) -> For:
+    def around(self, body: tuple[NestItem, ...]) -> For:
         """The loop around another body; written out, since every step makes hundreds."""
         return For(self.name, self.extent, body, self.limits, self.refs, self.binding, self.fused, self.is_block, self.intrinsic)
 
@@ -157,9 +157,9 @@ class For:
         return (self, *(loop for node in self.body if isinstance(node, For) for loop in node.loops))
 
     @cached_property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[PlacedStatement, ...]:
         """The statements below with the loops around them from this one on: most steps leave most loops as they are."""
-        found: list[Point] = []
+        found: list[PlacedStatement] = []
         _collect(self.body, (self,), found)
         return tuple(found)
 
@@ -173,8 +173,8 @@ class For:
         return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
 
 
-Node = For | Statement
-Point = tuple[tuple[For, ...], Statement]
+NestItem = For | Statement
+PlacedStatement = tuple[tuple[For, ...], Statement]
 """A statement with the loops around it, outermost first."""
 
 
@@ -242,7 +242,7 @@ class Tile:
 class Nest:
     """A kernel in normal form."""
 
-    body: tuple[Node, ...]
+    body: tuple[NestItem, ...]
     sources: constantdict[str, Source]
     tiles: constantdict[str, Tile] = field(default_factory=constantdict)
     outputs: frozenset[str] = frozenset()
@@ -269,7 +269,7 @@ class Nest:
         return tuple(loop for node in self.body if isinstance(node, For) for loop in node.loops)
 
     @cached_property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[PlacedStatement, ...]:
         """All statements with the loops around them, in the order of the text."""
         return tuple(statements(self.body))
 
@@ -299,7 +299,7 @@ class Nest:
         return "\n".join(pretty(self.body))
 
 
-def walk(body: tuple[Node, ...]) -> Iterator[Node]:
+def walk(body: tuple[NestItem, ...]) -> Iterator[NestItem]:
     """All nodes, outer before inner, in the order of the text."""
     waiting = list(reversed(body))
     while waiting:
@@ -317,14 +317,14 @@ def fused_chain(loop: For) -> tuple[For, ...]:
     return tuple(chain)
 
 
-def statements(body: tuple[Node, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[tuple[For, ...], Statement]]:
+def statements(body: tuple[NestItem, ...], above: tuple[For, ...] = ()) -> Iterator[tuple[tuple[For, ...], Statement]]:
     """All statements with the loops around them, outermost first."""
-    found: list[Point] = []
+    found: list[PlacedStatement] = []
     _collect(body, above, found)
     return iter(found)
 
 
-def _collect(body: tuple[Node, ...], above: tuple[For, ...], found: list[Point]) -> None:
+def _collect(body: tuple[NestItem, ...], above: tuple[For, ...], found: list[PlacedStatement]) -> None:
     for node in body:
         if not isinstance(node, For):
             found.append((above, node))
@@ -334,12 +334,14 @@ def _collect(body: tuple[Node, ...], above: tuple[For, ...], found: list[Point])
             found += node.points
 
 
-def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]], touching: str | None = None) -> tuple[Node, ...]:
+def rebuilt(
+    body: tuple[NestItem, ...], change: Callable[[NestItem], tuple[NestItem, ...]], touching: str | None = None
+) -> tuple[NestItem, ...]:
     """The tree with every node, innermost first, replaced by what ``change`` makes of it; loops left empty vanish.
 
     ``touching``: a source without which ``change`` changes nothing, so that loops that do not touch it need no look.
     """
-    result: list[Node] = []
+    result: list[NestItem] = []
     for node in body:
         if isinstance(node, For):
             if touching is not None and touching not in node.touched:
@@ -354,15 +356,15 @@ def rebuilt(body: tuple[Node, ...], change: Callable[[Node], tuple[Node, ...]], 
     return unless_same(body, result)
 
 
-def unless_same(body: tuple[Node, ...], nodes: Sequence[Node]) -> tuple[Node, ...]:
+def unless_same(body: tuple[NestItem, ...], nodes: Sequence[NestItem]) -> tuple[NestItem, ...]:
     """The nodes; where they are those of the body, the body: most steps change a few nodes of many, and the others stay one object."""
     return body if len(nodes) == len(body) and all(map(operator.is_, nodes, body)) else tuple(nodes)
 
 
-def substituted(body: tuple[Node, ...], values: Mapping[str, Affine]) -> tuple[Node, ...]:
+def substituted(body: tuple[NestItem, ...], values: Mapping[str, Affine]) -> tuple[NestItem, ...]:
     """The tree with loops replaced by expressions in every index, limit and guard."""
 
-    def change(node: Node) -> tuple[Node, ...]:
+    def change(node: NestItem) -> tuple[NestItem, ...]:
         if isinstance(node, Statement):
             return (node.substituted(values),)
         if not any(name in values for limit in node.limits for name in limit.variables):
@@ -372,7 +374,7 @@ def substituted(body: tuple[Node, ...], values: Mapping[str, Affine]) -> tuple[N
     return rebuilt(body, change)
 
 
-def pretty(body: tuple[Node, ...], indent: str = "") -> Iterator[str]:
+def pretty(body: tuple[NestItem, ...], indent: str = "") -> Iterator[str]:
     """The tree as indented text."""
     for node in body:
         if isinstance(node, For):

@@ -15,7 +15,7 @@ from ...cascades.names import Identifiers
 from ...formats.affine import Affine
 from ...formats.opencl import FANOUT_KINDS, MEMORIES, AddressSpace, FanoutKind
 from ..errors import CrossKernelStorageError, HostLoopError
-from .nest import For, Nest, Node, Statement, fused_chain, statements, substituted, walk
+from .nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, walk
 
 
 def axes_of(nest: Nest, kind: str) -> dict[str, int]:
@@ -41,7 +41,7 @@ def distributed(nest: Nest) -> Nest:
     return nest.replace(body=tuple(_apart(node, fresh, seen) for node in body))
 
 
-def _spread(nest: Nest, node: Node, axes: dict[str, int]) -> Iterator[Node]:
+def _spread(nest: Nest, node: NestItem, axes: dict[str, int]) -> Iterator[NestItem]:
     """The node with the axes that are missing on the way to each of its statements."""
     if isinstance(node, For) and node.binding in axes:
         rest = {axis: size for axis, size in axes.items() if axis != node.binding}
@@ -63,7 +63,7 @@ def _spread(nest: Nest, node: Node, axes: dict[str, int]) -> Iterator[Node]:
         yield _wrapped(nest, node, missing)
 
 
-def _apart(node: Node, fresh: Identifiers, seen: set[str]) -> Node:
+def _apart(node: NestItem, fresh: Identifiers, seen: set[str]) -> NestItem:
     """The node with a name of its own for each copy of a loop over work-items, because copies may have different limits."""
     if not isinstance(node, For):
         return node
@@ -77,7 +77,7 @@ def _apart(node: Node, fresh: Identifiers, seen: set[str]) -> Node:
     return dataclasses.replace(node, body=tuple(_apart(inner, fresh, seen) for inner in node.body))
 
 
-def _wrapped(nest: Nest, node: Node, axes: dict[str, int]) -> Node:
+def _wrapped(nest: Nest, node: NestItem, axes: dict[str, int]) -> NestItem:
     for axis in axes:
         node = For(_axis_name(nest, axis, node), 1, (node,), binding=_kind(axis))
     return node
@@ -92,7 +92,7 @@ def _is_mover(nest: Nest, node: For) -> bool:
     ) and not any(isinstance(n, For) and n.refs for n in walk((node,)))
 
 
-def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
+def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> NestItem:
     """The moving nest with its loops, those along rows of arrays and the innermost first, cut by the group's sizes and bound to its
     work-items. Lanes stay inside all of them.
     """
@@ -118,7 +118,7 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
         outer.insert(0, For(loop.name, -(-loop.extent // size), ()))
         items.insert(0, For(item, size, (), binding=_kind(axis)))
     cut = {limit.substituted(values) for limit in limits}
-    body: tuple[Node, ...] = tuple(s.substituted(values) if isinstance(s, Statement) else s for s in leaf)
+    body: tuple[NestItem, ...] = tuple(s.substituted(values) if isinstance(s, Statement) else s for s in leaf)
     for loop in reversed([*outer, *items]):
         mine = {limit for limit in cut if loop.name in limit.variables}
         cut -= mine
@@ -127,7 +127,7 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> Node:
     return _wrapped(nest, body[0], rest)
 
 
-def _rows(nest: Nest, leaf: tuple[Node, ...]) -> frozenset[str]:
+def _rows(nest: Nest, leaf: tuple[NestItem, ...]) -> frozenset[str]:
     """The loops along the rows of an array in global memory that is copied from or to: neighbouring work-items take neighbours there."""
     places = [p for s in leaf if isinstance(s, Statement) and s.role in {"fetch", "drain"} for p in (s.target, *s.operands)]
     outside = [
@@ -143,7 +143,7 @@ def _consecutive_axis(nest: Nest, source: str) -> int | None:
     return nest.sources[source].consecutive_axis if source in nest.sources else -1
 
 
-def _axis_name(nest: Nest, axis: str, node: Node) -> str:
+def _axis_name(nest: Nest, axis: str, node: NestItem) -> str:
     leaf = next(s for _, s in statements((node,)))
     return nest.fresh(f"{axis.replace('.', '')}_{leaf.role}_{leaf.target.source}_{id_of(leaf)}")
 
@@ -157,14 +157,14 @@ def _kind(axis: str) -> FanoutKind:
     return next(kind for kind in FANOUT_KINDS if kind == axis)
 
 
-def exchanged(nest: Nest, before: Sequence[Node], after: Sequence[Node]) -> set[str]:
+def exchanged(nest: Nest, before: Sequence[NestItem], after: Sequence[NestItem]) -> set[str]:
     """Arrays and tiles that one part writes and the other part touches, or the other way round."""
     reads, writes = _touched(before)
     later_reads, later_writes = _touched(after)
     return (writes & (later_reads | later_writes)) | (reads & later_writes)
 
 
-def _touched(body: Sequence[Node]) -> tuple[set[str], set[str]]:
+def _touched(body: Sequence[NestItem]) -> tuple[set[str], set[str]]:
     reads: set[str] = set()
     writes: set[str] = set()
     for _, s in statements(tuple(body)):
@@ -199,7 +199,7 @@ def kernel_starts(nest: Nest) -> tuple[int, ...]:
     return tuple(sorted(starts))
 
 
-def _is_grouped(node: Node) -> bool:
+def _is_grouped(node: NestItem) -> bool:
     return any(isinstance(n, For) and n.binding.startswith("group.") and n.extent != 1 for n in walk((node,)))
 
 
@@ -221,7 +221,7 @@ def check_kernels(nest: Nest) -> None:
     _check_below(nest, nest.body, top=True)
 
 
-def _check_below(nest: Nest, body: tuple[Node, ...], *, top: bool) -> None:
+def _check_below(nest: Nest, body: tuple[NestItem, ...], *, top: bool) -> None:
     for position, node in enumerate(body):
         grouped = any(isinstance(n, For) and n.binding.startswith("group.") for n in walk((node,)))
         if not isinstance(node, For) or not grouped:

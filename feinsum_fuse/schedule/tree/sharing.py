@@ -19,7 +19,7 @@ from ...formats.affine import Affine
 from ..errors import DifferentExtentsError, IncompleteReductionError, ProducerConsumerError
 from ..step import Step
 from .loops import is_reduction, output_indices
-from .nest import For, Nest, Node, Place, Statement, statements
+from .nest import For, Nest, NestItem, Place, Statement, statements
 from .polyhedra import extremes, is_one_iteration, relation
 
 
@@ -162,7 +162,7 @@ class Sharing:
             steps.append(unit * pace.ratio)
         lag = max(ceil(pace.lead / step) for pace, step in zip(paces, steps, strict=True))
         count = max(ceil((size - pace.lead) / step) for size, pace, step in zip(sizes, paces, steps, strict=True)) + lag
-        body: tuple[Node, ...] = ()
+        body: tuple[NestItem, ...] = ()
         for loop, pace, size in zip(self.loops, paces, sizes, strict=True):
             body += self._branch(loop, pace, size, lag, name)
         return For(name, count, body, (), tuple(ref for loop in self.loops for ref in loop.refs))
@@ -182,7 +182,7 @@ class Sharing:
             f"{self.step}: {loop.refs[0]} cannot wait for a producer that runs ahead", hint="Leave its Einsum out of this loop."
         )
 
-    def _branch(self, loop: For, pace: Pace, size: int, lag: int, name: str) -> tuple[Node, ...]:
+    def _branch(self, loop: For, pace: Pace, size: int, lag: int, name: str) -> tuple[NestItem, ...]:
         inner_name = f"{loop.name}_a"
         position = Affine.of({name: pace.ratio}, -pace.ratio * lag)
         if pace.ratio > 1:
@@ -190,7 +190,7 @@ class Sharing:
         body = tuple(self._shifted(node, loop, pace, size, position) for node in loop.body)
         return (For(inner_name, pace.ratio, body),) if pace.ratio > 1 else body
 
-    def _shifted(self, node: Node, loop: For, pace: Pace, size: int, position: Affine) -> Node:
+    def _shifted(self, node: NestItem, loop: For, pace: Pace, size: int, position: Affine) -> NestItem:
         """The node with the loop's place taken by ``position``, ahead by the lead, and clipped to the rank."""
         unit = self._size(loop)[1]
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.quantity import Floats
+
 TREES = 48
 LEAF = 2
 """A node of fewer points is not split."""
 MISSING = -8.0
 """Stands for a decision that was not taken; below the logarithm of all numbers that are options."""
-
-Floats = NDArray[np.float64]
 
 
 class Encoding:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ...cascades.cascade import Cascade
 from ...errors import Error, TransformError
-from ...patterns.parameters import Value
+from ...patterns.parameters import ParameterValue
 from ...patterns.registry import transform_called, transforms_for
 from ...patterns.transform import Transform
 from ..candidate import ORIGIN, Candidate
@@ -19,7 +19,7 @@ class Sketching:
     def __init__(self, cascade: Cascade, space: Space, transforms: Sequence[Transform]) -> None:
         self.cascade, self.space, self.transforms = cascade, space, transforms
 
-    def candidate(self, transform: Transform, point: Mapping[str, Value]) -> Candidate:
+    def candidate(self, transform: Transform, point: Mapping[str, ParameterValue]) -> Candidate:
         """What a transform makes with these parameters; its rewriting joins the space. Raises what transforms and families raise."""
         sketch = transform.sketch(self.cascade, self.space.target, **point)
         return self.space.made(self.space.including(sketch.cascade), sketch.chooser(), f"{ORIGIN}{transform.name}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...archive.tables.address import Url, locate
 from ...archive.tables.schema import migrate
 from ...errors import Error, SearchError
-from ...patterns.parameters import Value
+from ...patterns.parameters import ParameterValue
 from ..candidate import Candidate
 from .sketching import Sketching
 
@@ -89,7 +89,7 @@ class ParameterSearch:
         """The sampler's next point; ``None`` if it breaks a condition, or makes no mapping."""
         name = str(trial.suggest_categorical("transform", list(self.domains)))
         transform = next(one for one in self.sketching.transforms if one.name == name)
-        point: dict[str, Value] = {}
+        point: dict[str, ParameterValue] = {}
         for key, options in self.domains[name].items():
             # As texts: Optuna takes True for 1.
             taken = trial.suggest_categorical(f"{name}.{key}", list(map(str, options)))
@@ -162,6 +162,6 @@ def _study(name: str, url: Url | None, seed: int) -> optuna.Study:
     return optuna.create_study(study_name=name, storage=storage, sampler=sampler, load_if_exists=True)
 
 
-def _digest(domains: dict[str, dict[str, tuple[Value, ...]]]) -> str:
+def _digest(domains: dict[str, dict[str, tuple[ParameterValue, ...]]]) -> str:
     """What tells studies with other parameters apart: Optuna's parameters keep their values."""
     return hashlib.sha256(json.dumps(domains, sort_keys=True).encode()).hexdigest()[:12]
