@@ -20,12 +20,12 @@ from .calibration.caches import own_caches
 from .names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .runtime.host_processor import host_processor
-from .runtime.pocl_processor import POCL, name_processor
+from .runtime.pocl_processor import POCL_PLATFORM, name_processor
 from .vectors import vector_registers
 
-QUIRKS = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rusticl": targets.RUSTICL}
+QUIRKS = {POCL_PLATFORM: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rusticl": targets.RUSTICL}
 """Platform -> what its devices are known to get wrong."""
-GROUP_PARTS = {POCL: (32, 256)}
+GROUP_PARTS = {POCL_PLATFORM: (32, 256)}
 """PoCL's thread pool (``POCL_PTHREAD_MIN_WGS`` and ``POCL_PTHREAD_MAX_WGS`` of its scheduler)."""
 
 
@@ -111,7 +111,7 @@ def devices() -> tuple[cl.Device, ...]:
     except cl.Error:
         return ()
     found = []
-    for platform in sorted(platforms, key=lambda p: not p.name.startswith(POCL)):
+    for platform in sorted(platforms, key=lambda p: not p.name.startswith(POCL_PLATFORM)):
         try:
             found += platform.get_devices()
         except cl.Error:

@@ -10,7 +10,7 @@ import pytest
 from feinsum_fuse.device.catalogue import devices
 from feinsum_fuse.device.runtime import pocl_processor
 from feinsum_fuse.device.runtime.loaded import context_of
-from feinsum_fuse.device.runtime.pocl_processor import DESCRIPTION_BYTES, POCL, VARIANTS, name_processor, variant_of
+from feinsum_fuse.device.runtime.pocl_processor import DESCRIPTION_BYTES, POCL_PLATFORM, VARIANTS, name_processor, variant_of
 
 KERNEL = "__kernel void one(__global float *x) { x[0] = 1; }"
 
@@ -29,7 +29,7 @@ def test_the_variant_is_that_of_all_instructions_below_it_too(known: int, varian
 
 def test_pocl_builds_on_a_processor_that_its_compiler_does_not_know() -> None:
     """On others this only says that a kernel is built."""
-    some = [device for device in devices() if device.platform.name.strip() == POCL]
+    some = [device for device in devices() if device.platform.name.strip() == POCL_PLATFORM]
     assert some
     for device in some:
         assert cl.Program(context_of(device), KERNEL).build().num_kernels == 1
@@ -39,7 +39,7 @@ class _Device:
     """What is asked of a device, with a description that is no PoCL's."""
 
     class platform:
-        name = POCL
+        name = POCL_PLATFORM
 
     type = cl.device_type.CPU
 

@@ -24,7 +24,7 @@ import pyopencl as cl
 
 from .host_processor import instruction_sets
 
-POCL = "Portable Computing Language"
+POCL_PLATFORM = "Portable Computing Language"
 MEMORY = Path("/proc/self/mem")
 UNKNOWN = b"generic\0"
 TRIPLE = b"x86_64-"
@@ -57,7 +57,7 @@ def name_processor(device: cl.Device) -> bool:
 
     Everything else is left alone: other platforms, processors that LLVM knows, and systems where memory cannot be looked at safely.
     """
-    if device.platform.name.strip() != POCL or not device.type & cl.device_type.CPU or "-generic" not in device.version:
+    if device.platform.name.strip() != POCL_PLATFORM or not device.type & cl.device_type.CPU or "-generic" not in device.version:
         return False
     flags = instruction_sets()
     if "x86_64" not in device.version or not flags:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -24,6 +23,8 @@ C_TYPES = {
 _TYPES = {c: name for name, c in C_TYPES.items()}
 LANES = (2, 4, 8, 16)
 WIDEST_VECTOR = LANES[-1]
+VECTORS = {f"{element}{lanes}": (element, lanes) for element in C_TYPES.values() for lanes in LANES}
+"""What OpenCL C calls a vector -> the C type of its elements, and how many there are."""
 HALVED_BYTES = 64
 """Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
 BLOCK_STORE = "vstoreblock"
@@ -136,6 +137,5 @@ class VectorOperation:
 
 def parts(name: str) -> tuple[str, str, int]:
     """(what, C element type, lanes) of an intrinsic's name."""
-    found = re.fullmatch(r"(\w+?)_(u?[a-z]+)(\d+)", name)
-    assert found, name
-    return found[1], found[2], int(found[3])
+    what, _, vector = name.rpartition("_")
+    return what, *VECTORS[vector]

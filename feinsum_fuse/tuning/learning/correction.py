@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...model.quantity import Floats
 from ..candidate import Candidate
-from .forest import Encoding, Floats, Forest
+from .forest import Encoding, Forest
 
 ENOUGH = 4
 """Measurements from which on they are learned from."""
