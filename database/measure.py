@@ -18,7 +18,7 @@ from feinsum_fuse.archive.facts.record import Record
 from feinsum_fuse.archive.facts.recording import canonical_names, record_from
 from feinsum_fuse.archive.key.identity import identify, renamed_cascade, renamed_schedule
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.device.catalogue import POCL, DeviceInfo, find_device, target
+from feinsum_fuse.device.catalogue import POCL_PLATFORM, DeviceInfo, find_device, target
 from feinsum_fuse.device.program.building import build
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import measure_together
@@ -108,7 +108,7 @@ def divergence_schedule(lanes: int) -> Schedule:
 
 def subjects(device: cl.Device) -> Iterator[tuple[str, Cascade, Schedule, str]]:
     """(label, cascade, schedule, mapping) of everything that is measured."""
-    lanes = 8 if device.platform.name.startswith(POCL) else 16
+    lanes = 8 if device.platform.name.startswith(POCL_PLATFORM) else 16
     for label, spec in mappings(lanes):
         assert spec.mapping is not None
         try:

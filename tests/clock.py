@@ -13,6 +13,7 @@ from typing import Any
 
 from feinsum_fuse.device.calibration import probes
 from feinsum_fuse.device.program import packed
+from feinsum_fuse.device.program.runner import AnyArray
 from feinsum_fuse.device.timing import measuring_process, timing, turns
 from feinsum_fuse.optimization import race
 
@@ -93,7 +94,7 @@ def _probes(factors: Factors) -> None:
 def _packing(factors: Factors) -> None:
     honest = packed.PackedProgram.of.__func__  # type: ignore[attr-defined]
 
-    def of(cls: type[packed.PackedProgram], parts: packed.Halves, given: Mapping[str, packed.Array]) -> packed.PackedProgram:
+    def of(cls: type[packed.PackedProgram], parts: packed.Halves, given: Mapping[str, AnyArray]) -> packed.PackedProgram:
         found: packed.PackedProgram = honest(cls, parts, given)
         found.seconds *= factors.new()
         return found

@@ -15,7 +15,7 @@ from feinsum_fuse.archive.key.device_identity import device_family
 from feinsum_fuse.archive.text.lines import lines_of, read_facts
 from feinsum_fuse.cascades.names import chosen_names
 from feinsum_fuse.codegen.generation import executable
-from feinsum_fuse.device.catalogue import POCL, DeviceInfo, devices
+from feinsum_fuse.device.catalogue import POCL_PLATFORM, DeviceInfo, devices
 from feinsum_fuse.device.program.building import build
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import ArchiveError
@@ -30,7 +30,7 @@ RECORDS = [record for file in FILES for record in read_facts(file.read_text(enco
 
 VERIFIED = [known for known in RECORDS if known.measurement.outcome is Outcome.ok]
 SAMPLE = {
-    known.key.structure: known for known in sorted(VERIFIED, key=lambda known: (known.device.platform == POCL, -known.measurement.median))
+    known.key.structure: known for known in sorted(VERIFIED, key=lambda known: (known.device.platform == POCL_PLATFORM, -known.measurement.median))
 }
 """Structure of a cascade -> the fact that runs shortest, on PoCL if there is one."""
 REPLAYED = VERIFIED if SLOW else [*SAMPLE.values()][::3]

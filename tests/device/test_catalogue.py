@@ -18,7 +18,7 @@ from feinsum_fuse.errors import DeviceError
 
 
 def test_default_is_pocl() -> None:
-    assert find_device().platform.name == catalogue.POCL
+    assert find_device().platform.name == catalogue.POCL_PLATFORM
 
 
 @pytest.mark.parametrize("name", ["portable", "POCL", "pthread"])
@@ -78,14 +78,14 @@ INTEL_EXPECTED = ["Intel(R) OpenCL"] if runtimes.intel_library() else []
 
 
 def test_both_runtimes_are_listed_pocl_first(tmp_path: Path) -> None:
-    assert announce_in_new_process(None, tmp_path) == [catalogue.POCL, *INTEL_EXPECTED]
+    assert announce_in_new_process(None, tmp_path) == [catalogue.POCL_PLATFORM, *INTEL_EXPECTED]
 
 
 def test_broken_icd_of_the_package_is_replaced(tmp_path: Path) -> None:
     broken = tmp_path / "vendors"
     broken.mkdir()
     (broken / "intel-cpu.icd").write_text("/opt/nowhere/lib/libintelocl.so\n")
-    assert announce_in_new_process(str(broken), tmp_path) == [catalogue.POCL, *INTEL_EXPECTED]
+    assert announce_in_new_process(str(broken), tmp_path) == [catalogue.POCL_PLATFORM, *INTEL_EXPECTED]
 
 
 def test_library_of_a_driver_without_icd_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_library_of_a_driver_without_icd_is_announced(tmp_path: Path, monkeypatc
 
 
 def test_missing_compiler_of_a_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert runtimes.missing_part(catalogue.POCL) == ""
+    assert runtimes.missing_part(catalogue.POCL_PLATFORM) == ""
     if runtimes.nvidia_library(runtimes.NVIDIA_COMPILER) is None:
         expected = "libnvidia-nvvm.so.4 is not installed; NVIDIA's OpenCL compiler needs it."
         assert runtimes.missing_part("NVIDIA CUDA") == expected

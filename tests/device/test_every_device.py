@@ -7,7 +7,7 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.compilation.compilation import compile
-from feinsum_fuse.device.catalogue import POCL, DeviceInfo, device_of, devices, find_device, target
+from feinsum_fuse.device.catalogue import POCL_PLATFORM, DeviceInfo, device_of, devices, find_device, target
 from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.device.timing.harness import measure
 from feinsum_fuse.device.timing.outcome import Outcome
@@ -65,7 +65,7 @@ def test_target(device: cl.Device) -> None:
     assert found.limits.max_work_group_size >= 1 and len(found.limits.max_work_item_sizes) == 3
     assert found.limits.local_bytes >= 1 << 14 and found.limits.private_bytes >= 1 << 19
     assert found.line_bytes >= 16
-    named = {POCL: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rusticl": targets.RUSTICL}
+    named = {POCL_PLATFORM: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rusticl": targets.RUSTICL}
     assert found.quirks == named.get(device.platform.name, Quirks())
 
 

@@ -284,7 +284,7 @@ def test_nothing_is_run_in_this_process_before_a_child_survived_it(monkeypatch: 
     order: list[str] = []
     honest = isolation.run_isolated
 
-    def watched(*args: object, **kwargs: object) -> isolation.Result:
+    def watched(*args: object, **kwargs: object) -> isolation.RunResult:
         order.append("child")
         return honest(*args, **kwargs)  # type: ignore[arg-type]
 

@@ -20,7 +20,7 @@ from feinsum_fuse.mappings.family import CHOICE_KINDS, Family
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, DeviceLimits
-from tests.generators.workloads import CHOICE_KINDS as WORKLOADS
+from tests.generators.workloads import KINDS as WORKLOADS
 
 WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
 """Vectors of 64 bytes, as in AVX-512."""

@@ -14,12 +14,12 @@ import feinsum_fuse as ff
 from benchmarks.catalogue import contractions, einsum_entry
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import devices, find_device, target
-from feinsum_fuse.device.runtime.pocl_processor import POCL
+from feinsum_fuse.device.runtime.pocl_processor import POCL_PLATFORM
 from feinsum_fuse.patterns.registry import transforms
 from feinsum_fuse.patterns.transform import Transform
 
 MOST_LINES = 40
-RUNTIMES = (POCL, "Intel(R) OpenCL")
+RUNTIMES = (POCL_PLATFORM, "Intel(R) OpenCL")
 WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
     "product": (["Z[m,n] = A[m,k] * B[k,n]"], {"M": 37, "N": 41, "K": 53}),
     "one row": (["Z[m,n] = A[m,k] * B[n,k]"], {"M": 1, "N": 19, "K": 131}),
@@ -77,7 +77,7 @@ def cascade_of(name: str, dtype: str = "float32") -> Cascade:
     return ff.cascade(lines, sizes=sizes, dtypes=TYPES.get(name, {"All": dtype}))
 
 
-def verify(transform: Transform, cascade: Cascade, runtime: str = POCL, **parameters: int) -> None:
+def verify(transform: Transform, cascade: Cascade, runtime: str = POCL_PLATFORM, **parameters: int) -> None:
     """Build what a transform makes, run it, and compare with the reference."""
     device = find_device(runtime)
     program = ff.compile(transform.apply(cascade, target(device), **parameters), device)
