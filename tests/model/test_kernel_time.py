@@ -255,6 +255,17 @@ mapping:
     assert different - same == pytest.approx(64 * 64 / 8)
 
 
+def test_functions_of_half_a_vector_cost_what_they_were_measured_at() -> None:
+    spec = product(4, 2)
+    machine = Machine.of(spec)
+    assert machine is not None
+    measured = Machine.of(with_variables(spec, exp_vector_seconds=4e-9, exp_half_vector_seconds=3e-9))
+    assert measured is not None
+    assert measured.function("exp", 8) == 4e-9
+    assert measured.function("exp", 4) == measured.function("exp", 2) == 3e-9
+    assert machine.function("exp", 4) == machine.function("exp", 8), "nobody measured it"
+
+
 @pytest.mark.parametrize(("dtype", "bits", "steps"), [("int8", 8, 2), ("int32", 32, 1), ("bfloat16", 16, 2), ("float32", 32, 0)])
 def test_numbers_of_other_types_are_spread_and_converted(dtype: str, bits: int, steps: int) -> None:
     """As machine code has it (``vpmovsxbd`` and ``vcvtdq2ps``, ``vpmovzxwd`` and ``vpslld``), once for the four rows of a tile."""

@@ -31,8 +31,10 @@ LOOP = 2048
 """Calls on neighbours, which the compiler may join to vectors."""
 INDEXING = 10
 """Instructions of an iteration of ``columns`` beside loads and multiply-adds."""
-CALLS = 4
-"""Independent calls in an iteration."""
+LEAST_HALVED = 4
+"""Lanes from which on half a vector is one."""
+CALLS = ACCUMULATORS
+"""Independent calls in an iteration: of four each waits for its own last one, which took 1.3 to 3 times as long as others fill the time."""
 UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
 CHAIN = 160
@@ -102,6 +104,8 @@ class CoreBench:
         self.outside = outside
         """Bytes that no cache holds."""
         self.scalars = Bench(bench.device, bench.dtype, 1, bench.group)
+        self.halves = Bench(bench.device, bench.dtype, bench.lanes // 2, bench.group) if bench.lanes >= LEAST_HALVED else None
+        """Vectors of half as many elements: what costs lanes on one processor costs operations on another."""
 
     def probes(self) -> Iterator[tuple[str, Probe]]:
         """(name, probe): a rate is operations a second; ``<name>_seconds`` of the model is one over it."""
@@ -123,6 +127,8 @@ class CoreBench:
         for kernel in ("loads", "overlap"):
             yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
         yield from ((f"{name}_vector", probe) for name, probe in self.functions(self.bench))
+        if self.halves is not None:
+            yield from ((f"{name}_half_vector", probe) for name, probe in self.functions(self.halves))
         yield from ((f"{name}_scalar", probe) for name, probe in self.functions(self.scalars))
         for name in PROBES:
             yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)

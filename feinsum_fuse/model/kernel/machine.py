@@ -142,13 +142,14 @@ class Machine:
         return int(self.figure("least_groups_at_once")), int(self.figure("most_groups_at_once"))
 
     def function(self, name: str, lanes: int) -> float:
-        """Seconds of one call, on a vector or on a scalar.
+        """Seconds of one call, on a vector, on one of half as many lanes or fewer, or on a scalar.
 
         The table of functions says whose calibrated figures a function has; where there are none, its assumed cycles count.
         """
         name, (vector, scalar) = _priced(name)
         if lanes > 1:
-            return self.variable(f"{name}_vector_seconds", vector * self.cycle)
+            whole = self.variable(f"{name}_vector_seconds", vector * self.cycle)
+            return self.variable(f"{name}_half_vector_seconds", whole) if lanes <= self.lanes // 2 else whole
         alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
         return alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone)
 

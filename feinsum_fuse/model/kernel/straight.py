@@ -260,6 +260,8 @@ class Straight:
             if reduce == ADD.name and isinstance(line.statement.value, Product):
                 found -= Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len))])
         lanes = line.width * self.vectorised
+        if lanes > 1:
+            lanes = max(2, lanes * self._itemsize(line) // 4)  # of 32 bits, as those of the calibration are
         for (name, moved), count in found.items():
             times = self._times(line, moved) * count
             if name == SIMPLE:
