@@ -30,7 +30,8 @@ RECORDS = [record for file in FILES for record in read_facts(file.read_text(enco
 
 VERIFIED = [known for known in RECORDS if known.measurement.outcome is Outcome.ok]
 SAMPLE = {
-    known.key.structure: known for known in sorted(VERIFIED, key=lambda known: (known.device.platform == POCL_PLATFORM, -known.measurement.median))
+    known.key.structure: known
+    for known in sorted(VERIFIED, key=lambda known: (known.device.platform == POCL_PLATFORM, -known.measurement.median))
 }
 """Structure of a cascade -> the fact that runs shortest, on PoCL if there is one."""
 REPLAYED = VERIFIED if SLOW else [*SAMPLE.values()][::3]
