@@ -90,7 +90,7 @@ class OwnLoops:
             nodes = []
             if lines is not None:
                 # Blocks of as many lines as lanes: all elements of a line are touched one soon after the other.
-                for variable in (*self._order(loops), self.lane):
+                for variable in self._order([*loops, *filter(None, [self.lane])]):
                     nodes += self._cut(variable, self.lanes if variable in (lines, self.lane) else 1)
             else:
                 nodes += self._down(self._order(loops))

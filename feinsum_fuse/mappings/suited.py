@@ -203,13 +203,24 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
 
 
 def _least_rows(einsum: Einsum, variable: str, target: Target) -> int:
-    """Of an output's rows a group takes so many at least: few, where each has its own part of every operand, and is work."""
+    """Of an output's rows a group takes so many at least: few, where each is work and has a part of its own of most that is read."""
     rows = einsum.sizes[variable]
     assert isinstance(rows, int)
     if target.lanes_are_items:
         return 1  # the work-items of a group add up a row together
-    alone = all(variable in access.variables and not is_contiguous(access, variable) for access in einsum.operands)
-    return max(1, min(LEAST_ROWS, -(-GROUP_POINTS * rows // einsum.box_points))) if alone else LEAST_ROWS
+    if any(is_contiguous(access, variable) for access in einsum.operands):
+        return LEAST_ROWS
+    own, every = (
+        sum(_elements(einsum, access) for access in einsum.operands if (variable in access.variables) is mine) for mine in (True, False)
+    )
+    enough = -(-GROUP_POINTS * rows // einsum.box_points)
+    # What every group reads again should not be more than its own part.
+    return max(1, min(LEAST_ROWS, max(enough, -(-every * rows // max(1, own)))))
+
+
+def _elements(einsum: Einsum, access: Access) -> int:
+    """How many elements of an operand an Einsum reads."""
+    return prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
 
 
 def _is_problem(einsum: Einsum, variable: str) -> bool:

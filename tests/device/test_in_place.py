@@ -311,6 +311,17 @@ def test_little_memory_is_kept() -> None:
     assert len(memory._free) <= 1
 
 
+def test_what_a_program_returns_together_is_kept_together() -> None:
+    memory = ResultMemory()
+    memory.expect([LARGE, LARGE, LARGE])
+    held = [empty(memory, LARGE) for _ in range(6)]
+    first = {address(array) for array in held}
+    held.clear()
+    gc.collect()
+    again = [empty(memory, LARGE) for _ in range(6)]
+    assert {address(array) for array in again} == first
+
+
 def test_no_memory() -> None:
     with pytest.raises(MemoryError, match="no memory for"):
         empty(ResultMemory(), 1 << 60)

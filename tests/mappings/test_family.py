@@ -52,6 +52,12 @@ def test_decisions_have_names_and_known_kinds(kind: object) -> None:
         assert found.mapping(Given(noted.taken)) == mapping
 
 
+def test_blocks_of_lines_go_in_any_order() -> None:
+    turned = Family(default_space(ff.cascade(["Z[m, n] = A[m, n] + B[n, m]"], sizes={"M": 512, "N": 384})))
+    order = next(choice for choice in turned.choices() if choice.kind == "order")
+    assert {("m", "n"), ("n", "m")} == set(order.options)
+
+
 def test_every_kind_is_met() -> None:
     """``spread`` is about fanouts that are neither groups nor lanes."""
     lanes = default_space(ff.cascade(["M[i, r] = X[i, j, k] * B[j, r] * C[k, r]"], sizes=dict.fromkeys("IJKR", 64)))

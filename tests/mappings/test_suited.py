@@ -52,6 +52,8 @@ def test_reductions_that_groups_share(name: str) -> None:
         (["T[m, k] = A[m, j] * C[j, k]", "Z[m, n] = T[m, k] * B[n, k]"], {"M": 512, "N": 512, "K": 512, "J": 512}),
         (["Z[m, n, j] = A[m, j] * B[k, n, j]"], {"M": 512, "N": 512, "J": 512, "K": 4}),
         (["Z[m] = A[m, k] * B[k]"], {"M": 4096, "K": 4096}),
+        # A row is work enough for a group, and all of C is less than a row of A.
+        (["Z[i, j, s] = A[i, j, k] * C[k, s]"], {"I": 94, "J": 97, "K": 106, "S": 17}),
         (["Z[m, n] = A[k, M: m] * A[k, M: n]"], {"M": 64, "N": 64, "K": 64}),
         (["Z[o] = A[k] * B[k]"], {"O": 1, "K": 1000}),
         (["Z[m, n] = A[m] * B[n]"], {"M": 2048, "N": 2048}),

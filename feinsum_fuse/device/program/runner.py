@@ -46,6 +46,8 @@ class _Place:
         runtimes.check_folder()
         pool = cl_tools.MemoryPool(cl_tools.ImmediateAllocator(queue))
         sharing = HostArguments(queue.context) if target(queue.device).shares_host_memory else None
+        if sharing is not None:
+            RESULTS.expect([argument.nbytes for argument in executable.outputs])
         return cls(queue, Loaded(executable, queue.context, program), pool, sharing)
 
     def scratch_buffer(self, name: str) -> cl.Buffer:

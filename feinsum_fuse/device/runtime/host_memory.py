@@ -12,7 +12,8 @@ import ctypes
 import mmap
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Collection
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +28,7 @@ SMALL = 128 << 10
 WIDEST = 128
 """Bytes of OpenCL's longest vector, 16 of 8 bytes: at multiples of that anything may lie."""
 ALIKE = 2
-"""Blocks of one size that are kept: a caller in a loop holds one result while the next is computed."""
+"""Blocks that are kept for each result of one size: a caller in a loop holds one result while the next is computed."""
 PART = 16
 """Of this machine's memory one part of so many may be kept for later results."""
 
@@ -57,6 +58,11 @@ class HostArguments:
         if self._takes_pointers:
             return cl.SVM(memory)
         return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=memory)
+
+
+def _whole_pages(size: int) -> int:
+    """Bytes of the pages that so many bytes take."""
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 class _Memory:
@@ -114,6 +120,8 @@ class ResultMemory:
         self.returned: deque[mmap.mmap] = deque()
         """Blocks whose arrays are gone; appended to by the collector of garbage, at any moment."""
         self._free: list[mmap.mmap] = []
+        self._kept: dict[int, int] = {}
+        """Bytes of a block -> how many are kept."""
         self._lock = threading.Lock()
 
     @cached_property
@@ -128,9 +136,16 @@ class ResultMemory:
         if size < SMALL:
             room = np.empty(size + WIDEST, np.uint8)
             return np.ndarray(shape, dtype, room, -room.__array_interface__["data"][0] % WIDEST, strides)
-        pages = self._block(-(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+        pages = self._block(_whole_pages(size))
         address: int = np.frombuffer(pages, np.uint8).__array_interface__["data"][0]
         return np.ndarray(shape, dtype, np.asarray(_Block(pages, address, size, self)), strides=strides)
+
+    def expect(self, sizes: Collection[int]) -> None:
+        """That a program will ask for results of these sizes, in bytes, together: as many are kept for its next calls."""
+        blocks = Counter(map(_whole_pages, sizes))
+        with self._lock:
+            for size, count in blocks.items():
+                self._kept[size] = max(ALIKE * count, self._kept.get(size, ALIKE))
 
     def _block(self, size: int) -> mmap.mmap:
         with self._lock:
@@ -154,7 +169,7 @@ class ResultMemory:
         total = 0
         for pages in reversed(self._free):
             alike = sum(len(other) == len(pages) for other in kept)
-            if alike < ALIKE and total + len(pages) <= self._most:
+            if alike < self._kept.get(len(pages), ALIKE) and total + len(pages) <= self._most:
                 kept.insert(0, pages)
                 total += len(pages)
         self._free = kept
