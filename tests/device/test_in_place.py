@@ -313,12 +313,12 @@ def test_little_memory_is_kept() -> None:
 
 def test_what_a_program_returns_together_is_kept_together() -> None:
     memory = ResultMemory()
-    memory.expect([LARGE, LARGE, LARGE])
-    held = [empty(memory, LARGE) for _ in range(6)]
+    memory.expect([LARGE_BYTES, LARGE_BYTES, LARGE_BYTES])
+    held = [empty(memory, LARGE_BYTES) for _ in range(6)]
     first = {address(array) for array in held}
     held.clear()
     gc.collect()
-    again = [empty(memory, LARGE) for _ in range(6)]
+    again = [empty(memory, LARGE_BYTES) for _ in range(6)]
     assert {address(array) for array in again} == first
 
 
