@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..errors import ModelError
 from ..formats.arch import Arch, Compute, Memory, Network
+from ..formats.opencl import CACHE_KINDS
 from ..formats.spec import Spec, expect_spec
 from ..formats.workload import TensorAccess, WorkloadEinsum
 from ..presentation import table
@@ -58,8 +60,10 @@ def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None 
     Each point is computed once. In the memory where a tensor lives, each Einsum that reads it reads every value once, and one that writes
     it writes every value once; each level below that holds it is filled once and read once, or written once and drained once. Work below a
     fanout spreads evenly over all instances. Caches that the model places count as levels, empty at first if ``cold``, as for
-    :func:`~feinsum_fuse.model.evaluation.predict`. ``parts``: Einsum -> the part of its points that is computed, if not all. Networks
-    are left out, so that the floor lies lower than it could. Raises :class:`ModelError` if the spec has no architecture.
+    :func:`~feinsum_fuse.model.evaluation.predict`; without a mapping, a cache that all units share is the outermost memory if it
+    has room for all inputs and outputs, since a run before may have left them there. ``parts``: Einsum -> the part of its points that
+    is computed, if not all. Networks are left out, so that the floor lies lower than it could. Raises :class:`ModelError` if the spec
+    has no architecture.
     """
     spec = place_caches(expect_spec(spec), cold=cold)
     arch = spec.arch
@@ -67,7 +71,7 @@ def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None 
         raise ModelError("Bounds need an architecture.", hint="Give a file with the key arch.")
     actions: dict[tuple[str, str], float] = {}
     energy = 0.0
-    for einsum, compute, held in _uses(spec, arch):
+    for einsum, compute, held in _uses(spec, arch, cold):
         times = spec.workload.n_instances * einsum.n_instances
         for name, action, count in _compulsory(spec, arch, einsum, compute, held, (parts or {}).get(einsum.name, 1.0)):
             actions[name, action] = actions.get((name, action), 0.0) + count * times
@@ -82,7 +86,7 @@ def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None 
     return Bounds(seconds, actions, energy, tuple(leaf.name for leaf in arch.components if isinstance(leaf, Network)))
 
 
-def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[WorkloadEinsum, str, list[tuple[str, str, bool]]]]:
+def _uses(spec: Spec, arch: Arch, cold: bool) -> Iterator[tuple[WorkloadEinsum, str, list[tuple[str, str, bool]]]]:
     """(Einsum, compute unit, [(memory, tensor, whether it lives there)]) of every Einsum."""
     if spec.mapping is not None:
         for path in spec.mapping.paths():
@@ -90,13 +94,27 @@ def _uses(spec: Spec, arch: Arch) -> Iterator[tuple[WorkloadEinsum, str, list[tu
             holders = [node for node in whole.nodes if isinstance(node, Holder) and isinstance(node.component, Memory)]
             yield whole.einsum, whole.compute.name, [(node.component.name, node.tensor, node.backing) for node in holders]
         return
-    memory = next((leaf.name for leaf in arch.components if isinstance(leaf, Memory)), None)
+    memory = None if cold else _warm(spec, arch)
+    memory = memory or next((leaf.name for leaf in arch.components if isinstance(leaf, Memory)), None)
     compute = next((leaf.name for leaf in arch.components if isinstance(leaf, Compute)), None)
     if memory is None or compute is None:
         raise ModelError("Bounds need a Memory and a Compute in the architecture.")
     for einsum in spec.workload.einsums:
         outer = [tensor for tensor in einsum.tensors if tensor not in spec.workload.intermediates]
         yield einsum, compute, [(memory, tensor, True) for tensor in outer]
+
+
+def _warm(spec: Spec, arch: Arch) -> str | None:
+    """The innermost cache that all units share and all inputs and outputs fit: all of it, not the share that a prediction counts on."""
+    sizes: dict[str, float] = {}
+    for einsum in spec.workload.einsums:
+        for access in einsum.tensor_accesses:
+            if access.name not in spec.workload.intermediates:
+                sizes[access.name] = max(sizes.get(access.name, 0.0), touched(access, einsum) * access.bits_per_value)
+    kinds = spec.opencl.memories if spec.opencl is not None else {}
+    shared = itertools.takewhile(lambda leaf: not leaf.spatial, arch.components)
+    caches = [leaf for leaf in shared if isinstance(leaf, Memory) and kinds.get(leaf.name) in CACHE_KINDS]
+    return next((cache.name for cache in reversed(caches) if sum(sizes.values()) <= cache.size), None)
 
 
 def _compulsory(

@@ -199,7 +199,18 @@ def test_the_floor_stays_below(number: int) -> None:
     large = chance.choice([1e3, 1e4, 1e5, 1e6])
     spec = product(random_nodes(chance), large, large / chance.choice([1, 4, 16]), m=16, n=16, k=16)
     for cold in (False, True):
-        assert bounds(spec, cold=cold).latency <= predict(spec, cold=cold).latency * (1 + 1e-12)
+        predicted = predict(spec, cold=cold).latency * (1 + 1e-12)
+        assert bounds(spec, cold=cold).latency <= predicted
+        assert bounds(spec.replace(mapping=None), cold=cold).latency <= predicted
+
+
+def test_the_floor_of_what_a_shared_cache_keeps_between_runs() -> None:
+    """Without a mapping: main memory was counted, and runs out of a cache beat a floor that they cannot beat."""
+    nodes = [WHOLE, *ORDER, COMPUTE]
+    bits = 3 * 64 * 64 * 32
+    for large, cold, memory in ((bits, False, "L3"), (bits - 1, False, "Main"), (bits, True, "Main")):
+        floor = bounds(product(nodes, large, 1e3).replace(mapping=None), cold=cold)
+        assert set(floor.seconds) == {memory, "MAC"}
 
 
 def test_kernels_and_groups() -> None:
