@@ -1,11 +1,12 @@
 """``python -m benchmarks.catalogue run|report [NAMES]``: each entry of the catalogue, tuned by its transforms, against its best peer.
 
-``run`` tunes each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, takes the result and its peers in
-turns, writes one JSON file for each into ``benchmarks/catalogue_data/DEVICE``, and skips those that are there without an error;
+``run`` tunes each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, takes the result, the default
+mapping and peers in turns (with ``--seconds 0`` nothing is tuned), writes one JSON file for each into ``benchmarks/catalogue_data/DEVICE``,
+and skips those that are there without an error;
 ``report`` prints tables and geometric means by class. ``--minutes`` ends a run after the entry that passes them; the next one goes on
 with what is left. ``--picks`` takes so many entries of each class, evenly spread. NAMES are entries, classes (``tccg``, ``dg``, ``curl``,
-``products``) or kinds of the suite. Peers are those of the suite that can be imported. TCCG's contractions have operands and result of
-``--bytes`` together, in their proportions.
+``products``) or kinds of the suite. Peers are those of the suite that can be imported, or ``--peers`` of them. TCCG's contractions have
+operands and result of ``--bytes`` together, in their proportions.
 """
 
 from __future__ import annotations
@@ -27,16 +28,21 @@ import feinsum_fuse as ff
 from benchmarks.suite.__main__ import peers
 from benchmarks.suite.cases import CASES, Case
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.calibration.device_file import known_device
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.presentation import table
+from feinsum_fuse.tuning.space import Space
+from feinsum_fuse.tuning.task import floor_of
 
 DATA = Path(__file__).resolve().parent / "catalogue_data"
 TCCG = DATA / "tccg.txt"
 BYTES = 30 << 20
-GOALS = {"dg": 3.0, "tccg": 1.0, "batched": 1.5}
+GOALS = {"dg": 3.0, "tccg": 1.0, "batched": 1.5, "softmax, norms": 1.2}
 """Class -> the ratio to the best peer that its geometric mean is to reach."""
+OURS = ("tuned", "default")
+"""What is compared with peers: the first that was taken."""
 
 
 @dataclass(frozen=True)
@@ -110,45 +116,51 @@ def picked(chosen: list[Entry], most: int) -> list[Entry]:
     return [own[k * len(own) // min(most, len(own))] for own in kinds.values() for k in range(min(most, len(own)))]
 
 
-def measured(entry: Entry, device: cl.Device, seconds: float) -> dict[str, Any]:
-    """What tuning finds, and its time and its peers' in turns."""
+def measured(entry: Entry, device: cl.Device, seconds: float, wanted: str) -> dict[str, Any]:
+    """The default mapping's time, that of what tuning finds unless it has no time, and their peers' in turns."""
     cascade = entry.cascade()
-    with tempfile.TemporaryDirectory() as folder:
-        url = str(Path(folder) / "facts.sqlite3")
-        found = ff.tune(cascade, device, seconds=seconds, measurements=1000, url=url, known=False, transforms=True)
-    inputs = dict(example(cascade).inputs)
-    hosts = peers(entry.case, inputs)
-    items = [found.program, *(HostFunction(name, call) for name, call in hosts.items())]
-    times = measure_together(items, device=device, labels=["tuned", *hosts])
-    nearest = found.best_transform
-    return {
-        "entry": entry.case.name,
-        "kind": entry.kind,
-        "sizes": dict(entry.sizes),
-        "transforms": [transform.name for transform in ff.transforms_for(cascade)],
-        "nearest_transform": nearest[0] if nearest else None,
-        "nearest_ratio": nearest[1] if nearest else None,
-        "measured": found.measured,
-        "floor_s": found.floor,
-        "times_s": {name: one.median for name, one in zip(["tuned", *hosts], times, strict=True)},
-        "interference": max(one.interference or 0.0 for one in times),
-    }
+    data: dict[str, Any] = {"entry": entry.case.name, "kind": entry.kind, "sizes": dict(entry.sizes)}
+    programs = {"default": ff.compile(cascade, device)}
+    data["transforms"] = [transform.name for transform in ff.transforms_for(cascade)]
+    if seconds > 0:
+        with tempfile.TemporaryDirectory() as folder:
+            url = str(Path(folder) / "facts.sqlite3")
+            found = ff.tune(cascade, device, seconds=seconds, measurements=1000, url=url, known=False, transforms=True)
+        nearest = found.best_transform
+        programs["tuned"] = found.program
+        data |= {"nearest_transform": nearest[0] if nearest else None, "nearest_ratio": nearest[1] if nearest else None}
+        data |= {"measured": found.measured}
+    known = peers(entry.case, dict(example(cascade).inputs))
+    hosts = {name: call for name, call in known.items() if not wanted or name in wanted.split(",")}
+    items = [*programs.values(), *(HostFunction(name, call) for name, call in hosts.items())]
+    times = measure_together(items, device=device, labels=[*programs, *hosts])
+    data["floor_s"] = least_seconds(cascade, device)
+    data["times_s"] = {name: one.median for name, one in zip([*programs, *hosts], times, strict=True)}
+    return {**data, "interference": max(one.interference or 0.0 for one in times)}
+
+
+def least_seconds(cascade: Cascade, device: cl.Device) -> float:
+    """The floor under all rewritings of the cascade, by the device's calibration."""
+    arch = known_device(device)
+    assert arch.arch is not None and arch.opencl is not None  # a device's file has both
+    return min(floor_of(family.spec) for family in Space(cascade, arch.arch, arch.opencl, target(device)).families.values())
 
 
 def report(files: list[Path]) -> str:
     """A row for each entry, and the geometric mean of each class."""
     rows, ratios = [], dict[str, list[float]]()
     for data in (json.loads(file.read_text()) for file in files):
-        others = {name: seconds for name, seconds in data["times_s"].items() if name != "tuned"}
+        others = {name: seconds for name, seconds in data["times_s"].items() if name not in OURS}
         if "error" in data or not others:
-            rows.append([data["entry"], data["kind"], data.get("error", "no peer"), *[""] * 5])
+            rows.append([data["entry"], data["kind"], data.get("error", "no peer"), *[""] * 6])
             continue
-        ours, best = data["times_s"]["tuned"], min(others, key=lambda name: others[name])
+        kind = next(kind for kind in OURS if kind in data["times_s"])
+        ours, best = data["times_s"][kind], min(others, key=lambda name: others[name])
         ratios.setdefault(data["kind"], []).append(others[best] / ours)
-        near = f"{data['nearest_transform']} {data['nearest_ratio']:.2f}" if data["nearest_transform"] else "none"
+        near = f"{data['nearest_transform']} {data['nearest_ratio']:.2f}" if data.get("nearest_transform") else "none"
         numbers = [f"{ours * 1e3:.3g} ms", f"{others[best] / ours:.2f}", f"{data['floor_s'] / ours:.2f}", f"{data['interference']:.0%}"]
-        rows.append([data["entry"], data["kind"], f"{best} {others[best] * 1e3:.3g} ms", near, *numbers])
-    head = ["entry", "class", "best peer", "nearest transform", "tuned", "ratio", "floor", "others"]
+        rows.append([data["entry"], data["kind"], f"{best} {others[best] * 1e3:.3g} ms", near, kind, *numbers])
+    head = ["entry", "class", "best peer", "nearest transform", "ours", "time", "ratio", "floor", "others"]
     lines = [table(head, rows, numbers=4), ""]
     for kind, found in ratios.items():
         goal = f", to reach {GOALS[kind]:g}" if kind in GOALS else ""
@@ -166,6 +178,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=BYTES, help="of all tensors of an entry that is not the suite's")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="entries begin for so long")
     parser.add_argument("--picks", type=int, default=None, help="entries of each class at most")
+    parser.add_argument("--peers", default="", help="their names with commas between them; all of them by default")
     parser.add_argument("--again", action="store_true", help="also the entries that are done")
     options = parser.parse_intermixed_args()
     known = entries(options.bytes)
@@ -187,7 +200,7 @@ def main() -> None:
             break
         print(entry.case.name, flush=True)
         try:
-            data = measured(entry, device, options.seconds)
+            data = measured(entry, device, options.seconds, options.peers)
         except ff.Error as error:  # the others are still to be run
             data = {"entry": entry.case.name, "kind": entry.kind, "error": error.message, "times_s": {}}
         file.write_text(json.dumps(data, indent=1) + "\n")

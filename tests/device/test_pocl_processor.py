@@ -17,7 +17,7 @@ KERNEL = "__kernel void one(__global float *x) { x[0] = 1; }"
 
 @pytest.mark.parametrize(
     ("known", "variant"),
-    [(0, "x86-64"), (1, "corei7"), (2, "haswell"), (3, "skylake-avx512")],
+    [(0, "x86-64"), (1, "corei7"), (2, "haswell"), (3, "skylake-avx512"), (4, "cascadelake")],
 )
 def test_the_variant_is_that_of_all_instructions_below_it_too(known: int, variant: str) -> None:
     flags = [flag for _, some in reversed(VARIANTS) for flag in some.split()]

@@ -93,6 +93,17 @@ def test_dot_products_by_the_extension(left: str, right: str, monkeypatch: pytes
     np.testing.assert_array_equal(found, inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
 
 
+def test_the_name_of_the_extension_alone_is_not_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intel's runtime says the name in every version of OpenCL C, and has the functions in the latest only."""
+    monkeypatch.setattr(product_text, "_VNNI", {})
+    monkeypatch.setattr(product_text, "_BYTES", f"{product_text._BYTES}\n#define cl_khr_integer_dot_product 1\n")
+    sizes = (3, 9, 7)
+    cascade = cascade_of(sizes, "int8", "uint8")
+    inputs = extremes(cascade)
+    found = run(cascade, Schedule(tuple(steps(sizes, "dot_product"))), inputs)["Z"]
+    np.testing.assert_array_equal(found, inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
+
+
 @pytest.mark.parametrize("corner", list(itertools.product((-128, -1, 127), repeat=2)))
 def test_corners_of_signed_bytes(corner: tuple[int, int]) -> None:
     """Every product is the extreme one, so that an intermediate sum of 16 bits that saturates would be seen."""

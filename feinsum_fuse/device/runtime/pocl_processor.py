@@ -7,7 +7,8 @@ for ``generic``, the name in PoCL's description of it is replaced.
 By the name of which processor is a matter of speed. PoCL's library of functions comes in variants, each compiled for one processor,
 and PoCL takes the one whose instructions this processor has. LLVM inlines a function only into code for a processor that has all features
 of the function's own; a level of x86-64, ``x86-64-v4``, lacks some, so that each ``fma`` is a call (10 GFLOP/s in place of 130 to 280 on
-two cores of a Zen 5). So the name is that of the library's variant.
+two cores of a Zen 5). So the name is that of the library's variant, or of a processor that has all of its features and the dot products of
+bytes besides (VNNI).
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ UNKNOWN = b"generic\0"
 TRIPLE = b"x86_64-"
 """How that begins which PoCL compiles for."""
 VARIANTS = (
+    ("cascadelake", "avx512_vnni"),
     ("skylake-avx512", "avx512bw avx512cd avx512dq avx512f avx512vl"),
     ("haswell", "abm avx avx2 bmi1 bmi2 f16c fma movbe"),
     ("corei7", "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"),
 )
-"""The processor of a variant -> what Linux calls the instructions that it has besides those of the variants below it."""
+"""The processor of a variant, and one that has more than the highest of them -> what Linux calls the instructions that it has besides those
+of the processors below it."""
 LOWEST = "x86-64"
 DESCRIPTION_BYTES = 4096
 """Of PoCL's description of a device those in which the name is looked for: that of PoCL 3.0 has it at 640."""

@@ -19,7 +19,8 @@ _BUILTINS = {
     "AVX-512 VNNI": "defined(__clang__) && defined(__AVX512VNNI__) && defined(__AVX512VL__)",
     "AVX-VNNI": "defined(__clang__) && defined(__AVXVNNI__)",
 }
-PACKED = "defined(cl_khr_integer_dot_product)"
+PACKED = "defined(cl_khr_integer_dot_product) && defined(__opencl_c_integer_dot_product_input_4x8bit_packed)"
+"""Not the extension's name alone: Intel's runtime has its functions in OpenCL C 3.0 only, and says its name in every version."""
 DOT_INSTRUCTIONS = {**_BUILTINS, "cl_khr_integer_dot_product": PACKED}
 """What has the instruction -> when a compiler takes it; the first that it takes is used."""
 _SHORT = " || ".join(f"({condition})" for condition in _BUILTINS.values())
