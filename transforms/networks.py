@@ -10,6 +10,8 @@ from feinsum_fuse.patterns.transform import transform
 
 PRODUCT = Pattern(operands=(2, None), contracted=(1, None))
 REDUCED_ROW = Pattern(operands=(1, None), contracted=0, summed=(1, None), window=0)
+ROW_BY_ROW = Pattern(operands=(1, None), window=0, where=lambda e: bool(e.summed or e.contracted) and not (e.left and e.right))
+"""A reduction of rows of one operand or several: no matrix product, whose rows share columns."""
 ELEMENTWISE = Pattern(operands=(1, None), contracted=0, summed=0, window=0)
 
 
@@ -61,14 +63,14 @@ def rows_at_once(sketch: Sketch, tile: int, along: str) -> Sketch:
 def in_parts(sketch: Sketch, parts: int) -> Sketch:
     """The first reduction, and what depends on it, in so many parts; as it is where there are not two."""
     roles = sketch.matched[0]
-    variable = roles.longest("summed")
+    variable = roles.longest("summed", "contracted")
     assert variable is not None  # the pattern has one
     count = min(parts, roles.length(variable))
     return sketch.rewritten(OnePass(roles.name, variable, count)) if count > 1 else sketch
 
 
 @transform(
-    REDUCED_ROW,
+    ROW_BY_ROW,
     Pattern(window=0),
     parameters={"length": Powers(32, 4096, 256), "tile": Powers(1, 256, 16), "vectors": OneOf((1, 2, 4))},
     source="Neptune, arXiv 2510.08726; RedFuser, arXiv 2603.10026; online softmax: Milakov and Gimelshein, 2018; Welford, 1962",
@@ -84,15 +86,15 @@ def one_pass(sketch: Sketch, length: int, tile: int, vectors: int) -> Sketch:
           M from M_part; L from L_part, corrected by M
     """
     roles = sketch.matched[0]
-    variable, row = roles.longest("summed"), roles.longest("left", "right", "batch")
+    variable, row = roles.longest("summed", "contracted"), roles.longest("left", "right", "batch")
     sketch = in_parts(sketch, -(-roles.length(variable) // length) if variable is not None else 1)
     return sketch.decided(tile=tile, vectors=vectors, **({"rows": row} if row is not None else {}))
 
 
 @transform(
-    REDUCED_ROW,
+    ROW_BY_ROW,
     Pattern(window=0),
-    parameters={"parts": Powers(2, 64, 16, "summed"), "down": OneOf((4, 1, 2, 8))},
+    parameters={"parts": Powers(2, 64, 16), "down": OneOf((4, 1, 2, 8))},
     source="Flash-Decoding: T. Dao et al., 2023; split keys by the general rule for cascaded reductions",
 )
 def split_keys(sketch: Sketch, parts: int, down: int) -> Sketch:

@@ -26,6 +26,19 @@ UNNAMED = {
     "weights of a cold softmin": ["A[m] = min(X[m,p])", "B[m] = exp((A[m] - X[m,p]) / 4) * W[m,p]"],
     "sum over a norm": ["A[m] = X[m,p] * X[m,p]", "B[m] = abs(X[m,p]) * W[m,p] / sqrt(A[m] + 1)"],
     "three in a row": ["A[m] = max(X[m,p])", "B[m] = exp(X[m,p] - A[m])", "C[m] = W[m,p] * exp(X[m,p] - A[m]) / B[m]"],
+    "mean and spread by weights": ["A[m] = W[m,p] * X[m,p]", "B[m] = W[m,p] * (X[m,p] - A[m]) * (X[m,p] - A[m])"],
+    "what a fit leaves": [
+        "A[m] = X[m,p] * W[m,p]",
+        "B[m] = W[m,p] * W[m,p]",
+        "G[m] = A[m] / (B[m] + 1)",
+        "C[m] = (X[m,p] - G[m] * W[m,p]) * (X[m,p] - G[m] * W[m,p])",
+    ],
+    "fourth moment beside the variance": [
+        "A[m] = X[m,p]",
+        "U[m] = A[m] / 23",
+        "B[m] = (X[m,p] - U[m]) * (X[m,p] - U[m])",
+        "C[m] = pow(X[m,p] - U[m], 4)",
+    ],
 }
 """Cascades that no rule names."""
 

@@ -51,6 +51,7 @@ WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
         {"G": 2, "H": 3, "M": 1, "P": 37, "E": 7, "F": 9},
     ),
     "variance": (["A[m] = X[m,p]", "U[m] = A[m] / 37", "B[m] = (X[m,p] - U[m]) * (X[m,p] - U[m])"], {"M": 5, "P": 37}),
+    "spread by weights": (["A[m] = W[m,p] * X[m,p]", "B[m] = W[m,p] * (X[m,p] - A[m]) * (X[m,p] - A[m])"], {"M": 5, "P": 37}),
     "perceptron": (["H[m,n] = X[m,k] * V[k,n]", "G[m,n] = relu(H[m,n])", "Y[m,l] = G[m,n] * W[n,l]"], {"M": 19, "N": 23, "K": 17, "L": 13}),
     "elementwise": (["B[m,n] = exp(A[m,n])", "C[m,n] = 2 * B[m,n] + 1"], {"M": 19, "N": 23}),
     "product of bytes": (["Z[m,n] = A[m,k] * B[k,n]"], {"M": 13, "N": 21, "K": 11}),
@@ -67,6 +68,7 @@ QUICK = {
     ("perceptron", "networks.fused_perceptron"): "float32",
     ("grouped attention", "networks.split_keys"): "float32",
     ("variance", "networks.one_pass"): "float64",
+    ("spread by weights", "networks.one_pass"): "float32",
 }
 """What every run verifies; the sweep verifies all."""
 ENTRIES = list(transforms().values())
