@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from feinsum_fuse.archive import record  # noqa: E402
-from feinsum_fuse.pages.browser.application import application  # noqa: E402
+from feinsum_fuse.pages.browser.site import application  # noqa: E402
 from tests.archive.postgres import Server  # noqa: E402
 from tests.archive.samples import HERE, measurement, product, tiled  # noqa: E402
 

@@ -13,7 +13,7 @@ import pyopencl as cl
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.runtime.loaded import Loaded, context_of
+from feinsum_fuse.device.runtime.loaded_executable import Loaded, context_of
 from feinsum_fuse.schedule.intrinsics.product_text import DOT_INSTRUCTIONS
 
 

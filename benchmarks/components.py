@@ -16,7 +16,7 @@ from typing import Any
 
 import feinsum_fuse as ff
 from feinsum_fuse.presentation import table
-from feinsum_fuse.report.components.by_component import WHOLE, by_component
+from feinsum_fuse.report.components.component_costs import WHOLE, by_component
 
 ROOT = Path(__file__).resolve().parent.parent / "examples"
 DATA = Path(__file__).parent / "components_data.json"

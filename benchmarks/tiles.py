@@ -17,7 +17,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.timing.harness import measure_together
 from feinsum_fuse.device.timing.measurement import Measurement, time_text
-from feinsum_fuse.report.predicted import Predicted
+from feinsum_fuse.report.run_prediction import Predicted
 
 FILES = [Path(__file__).resolve().parents[1] / "examples" / "perceptron" / f"{name}.yaml" for name in ("workload", "mapping_fused")]
 BASE = {"ROWS": 128, "FT": 256, "KT": 256}

@@ -32,7 +32,7 @@ from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
 from feinsum_fuse.schedule.steps.tile_steps import CacheRead, CacheWrite
 from feinsum_fuse.schedule.steps.vector_steps import Vectorize
 from feinsum_fuse.schedule.tree.nest import LoopRef
-from feinsum_fuse.standard.making import facts_file, merged
+from feinsum_fuse.standard.fact_making import facts_file, merged
 
 FOLDER = Path(__file__).resolve().parent
 EXAMPLES = FOLDER.parent / "examples"

@@ -22,11 +22,11 @@ from werkzeug.serving import make_server
 import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.pages import figures
-from feinsum_fuse.pages.browser.application import application
+from feinsum_fuse.pages.browser.site import application
 from feinsum_fuse.pages.memory import course_of
 from feinsum_fuse.pages.picture import picture
 from feinsum_fuse.pages.subject import Case
-from feinsum_fuse.report.predicted import Predicted
+from feinsum_fuse.report.run_prediction import Predicted
 from feinsum_fuse.report.trial import run
 
 DOC = Path(__file__).resolve().parent

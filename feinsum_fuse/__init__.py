@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .compilation.compilation import compile
     from .device.calibration.calibration import calibrate
     from .device.timing.harness import measure
-    from .formats.reading.building import spec
+    from .formats.reading.assembly import spec
     from .formats.reading.load import load, loads
     from .lowering import lower
     from .mapper.curves import curve
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .quantization import dequantize4, quantize4
     from .raising.raising import raise_mapping
     from .report.explanation import explain
-    from .schedule.intrinsics.candidates import tensorizations
+    from .schedule.intrinsics.tensorizations import tensorizations
     from .schedule.tree.blocks import blocks
     from .tuning.tuner import tune
 
@@ -141,8 +141,8 @@ _MODULES = {
     "record": "archive.facts.recording",
     "retrieve": "archive.facts.retrieval",
     "search": "mapper.driver",
-    "spec": "formats.reading.building",
-    "tensorizations": "schedule.intrinsics.candidates",
+    "spec": "formats.reading.assembly",
+    "tensorizations": "schedule.intrinsics.tensorizations",
     "transforms_for": "patterns.registry",
     "tune": "tuning.tuner",
 }

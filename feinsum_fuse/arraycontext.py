@@ -15,8 +15,8 @@ from .archive.key.device_identity import Device
 from .archive.tables.address import Url
 from .arguments import expect, instance
 from .errors import MatchError
+from .optimization.answer import Optimized
 from .optimization.optimization import optimize
-from .optimization.optimized import Optimized
 
 logger = logging.getLogger(__name__)
 

@@ -26,9 +26,9 @@ from .cascades.reading.subscripts import (
     read_arguments,
     read_subscripts,
 )
-from .compilation.ready import Chosen, find, keep, request_of
+from .compilation.known_programs import Chosen, find, keep, request_of
 from .device.catalogue import find_device
-from .device.program.arguments import as_array
+from .device.program.call_arguments import as_array
 from .device.program.program import Program
 from .device.program.runner import AnyArray
 from .errors import CascadeError, UnsupportedTypeError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from feinsum_fuse.device.calibration import probes
-from feinsum_fuse.device.program import packed
+from feinsum_fuse.device.program.packed_program import Halves, PackedProgram
 from feinsum_fuse.device.program.runner import AnyArray
 from feinsum_fuse.device.timing import measuring_process, timing, turns
 from feinsum_fuse.optimization import race
@@ -92,11 +92,11 @@ def _probes(factors: Factors) -> None:
 
 
 def _packing(factors: Factors) -> None:
-    honest = packed.PackedProgram.of.__func__  # type: ignore[attr-defined]
+    honest = PackedProgram.of.__func__  # type: ignore[attr-defined]
 
-    def of(cls: type[packed.PackedProgram], parts: packed.Halves, given: Mapping[str, AnyArray]) -> packed.PackedProgram:
-        found: packed.PackedProgram = honest(cls, parts, given)
+    def of(cls: type[PackedProgram], parts: Halves, given: Mapping[str, AnyArray]) -> PackedProgram:
+        found: PackedProgram = honest(cls, parts, given)
         found.seconds *= factors.new()
         return found
 
-    packed.PackedProgram.of = classmethod(of)  # type: ignore[assignment,method-assign]
+    PackedProgram.of = classmethod(of)  # type: ignore[assignment,method-assign]

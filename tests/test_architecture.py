@@ -24,6 +24,9 @@ ORDER = (
 TAGS = frozenset({"Compute", "Split", "Toll"})
 """What two of the formats call alike: a component and the node that uses it, a node and a step. Classes are named as files name them."""
 
+VERBS = frozenset({"curves", "export", "options", "report", "survey"})
+"""Modules of the command line that are called after what they call; no others have the name of a module in another folder."""
+
 
 def modules() -> dict[str, Path]:
     """Name without the package's own -> file."""
@@ -121,6 +124,12 @@ def test_a_constant_that_others_import_has_its_name_alone() -> None:
     imported = {alias.name for node in imports_of for alias in node.names}
     names = Counter(name for path in files for name in defined(path) if name.isupper() and len(name) > 1 and not name.startswith("_"))
     assert {name for name, count in names.items() if count > 1} & imported == set()
+
+
+def test_a_module_has_its_name_alone() -> None:
+    paths = [path.relative_to(ROOT) for path in modules().values() if not path.stem.startswith("__")]
+    assert {name for name, count in Counter(path.stem for path in paths).items() if count > 1} == VERBS
+    assert max(Counter(path.stem for path in paths if path.parts[0] != "cli").values()) == 1
 
 
 def test_the_graph_sees_every_way_of_importing(tmp_path: Path) -> None:

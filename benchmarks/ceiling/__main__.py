@@ -29,7 +29,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Argument, Executable
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program.program import Program
-from feinsum_fuse.device.runtime.loaded import KernelValue, Loaded, queue_of
+from feinsum_fuse.device.runtime.loaded_executable import KernelValue, Loaded, queue_of
 from feinsum_fuse.device.timing.harness import BoundProgram
 from feinsum_fuse.device.timing.machine_share import Interference
 from feinsum_fuse.mappings.choices import Given

@@ -19,7 +19,7 @@ from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program.building import build, lowered
-from feinsum_fuse.device.runtime.loaded import KernelValue, Loaded, queue_of
+from feinsum_fuse.device.runtime.loaded_executable import KernelValue, Loaded, queue_of
 from feinsum_fuse.device.timing.outcome import KernelError
 from feinsum_fuse.device.timing.timing import time_together
 

@@ -8,7 +8,7 @@ import statistics
 from feinsum_fuse.errors import ModelError
 from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
-from feinsum_fuse.report.components.by_model import MODELS, by_model
+from feinsum_fuse.report.components.model_terms import MODELS, by_model
 
 from .cases import Device
 from .measuring import seconds

@@ -33,7 +33,7 @@ from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering.lowering import lower
-from feinsum_fuse.lowering.unscheduled import unscheduled
+from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.model.kernel.kernel_time import nest_time
 from feinsum_fuse.model.kernel.machine import Machine

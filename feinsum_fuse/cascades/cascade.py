@@ -31,15 +31,15 @@ class Cascade(EinsumSequence):
 
     @cached_property
     def workload(self) -> Workload:
-        """The cascade as a workload, for :func:`feinsum_fuse.spec`: :func:`feinsum_fuse.cascades.reading.export.workload`."""
-        from .reading.export import workload
+        """The cascade as a workload, for :func:`feinsum_fuse.spec`: :func:`feinsum_fuse.cascades.reading.workload_export.workload`."""
+        from .reading.workload_export import workload
 
         return workload(self)
 
     @property
     def opencl(self) -> OpenCL | None:
         """The element types and accumulators as a Spec's ``opencl`` key; ``None`` if they are those that widths of values stand for."""
-        from .reading.export import element_types
+        from .reading.workload_export import element_types
 
         return element_types(self)
 

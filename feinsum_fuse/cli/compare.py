@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..formats.spec import Spec
     from ..report.agreement import Agreement
     from ..report.comparison import Comparison, Judged
-    from ..report.components.by_model import ModelsCompared
+    from ..report.components.model_terms import ModelsCompared
     from ..report.trial import Trials
 
 MEASURED_TOGETHER = 10
@@ -76,7 +76,7 @@ def command(
     from ..device.catalogue import find_device
     from ..device.timing.joules import EnergyCounters
     from ..report.comparison import Comparison
-    from ..report.components.by_model import ModelsCompared
+    from ..report.components.model_terms import ModelsCompared
     from ..report.trial import run
 
     chosen = find_device(device)
@@ -121,7 +121,7 @@ def _tell(comparison: Comparison, models: ModelsCompared | None, seed: int | Non
 
 
 def _by_component(mappings: Mapping[str, Spec], device: cl.Device, repeats: int, as_json: bool) -> None:
-    from ..report.components.by_component import by_component
+    from ..report.components.component_costs import by_component
 
     found = {label: by_component(spec, device, repeats=repeats, progress=progress) for label, spec in mappings.items()}
     if as_json:
@@ -201,7 +201,7 @@ def _save(folder: Path | None, mappings: Mapping[str, Spec]) -> None:
 
 def _draw(comparison: Comparison, svg: Path | None, png: Path | None, html: Path | None) -> None:
     """The pictures that are asked for; a remark if there is nothing to draw."""
-    from ..pages.compared import page, scatter
+    from ..pages.comparison_page import page, scatter
     from ..pages.picture import charted, picture
 
     wanted = [file for file in (svg, png, html) if file is not None]

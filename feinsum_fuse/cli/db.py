@@ -196,7 +196,7 @@ def serve(
     It only reads. Needs the extra serve.
     """
     from ..archive.tables.address import locate
-    from ..pages.browser.application import is_loopback, serve
+    from ..pages.browser.site import is_loopback, serve
 
     if not is_loopback(host):
         note(f"warning: whoever reaches {host} can read this archive")
@@ -225,7 +225,7 @@ def make(
     way lies in a database beside the file. `db import` takes the file.
     """
     from ..device.catalogue import DeviceInfo, find_device
-    from ..standard.making import FactMaking, facts_file
+    from ..standard.fact_making import FactMaking, facts_file
     from ..standard.workloads import chosen
 
     wanted = chosen(tuple(workloads or ()))

@@ -88,7 +88,7 @@ def _draw_memory(found: Mapping[str, Spec], memory: str, types: dict[str, str], 
     from ..pages.memory import course_of
     from ..pages.picture import charted
     from ..pages.subject import Case
-    from ..report.predicted import Predicted
+    from ..report.run_prediction import Predicted
 
     if len(found) != 1:
         raise typer.BadParameter(f"one mapping is drawn, and {len(found)} were given", param_hint="--memory")
@@ -110,7 +110,7 @@ def _reservation(spec: Spec) -> str:
     """Why this is a prediction of the mapping, and not of its kernel; empty if it is one of both."""
     import feinsum_fuse as ff
 
-    from ..report.predicted import reservation, uncut
+    from ..report.run_prediction import reservation, uncut
 
     try:
         return reservation(uncut(ff.cascade(spec)))
@@ -141,7 +141,7 @@ def _emit(predictions: Mapping[str, Told], as_json: bool) -> None:
 def _predicted(spec: Spec, types: dict[str, str], cold: bool) -> tuple[Prediction, Bounds]:
     import feinsum_fuse as ff
 
-    from ..report.predicted import as_run
+    from ..report.run_prediction import as_run
 
     if types:
         spec = as_run(spec, ff.cascade(spec))

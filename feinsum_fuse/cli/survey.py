@@ -30,10 +30,10 @@ def command(
     the default. The folders are those of a kit (`make wheels`). The exit code is 3 if a step or a kernel failed. The facts go into a
     database by `db import`.
     """
-    from ..survey.journal import FACTS
-    from ..survey.session import SurveySettings, surveyed_device
+    from ..survey.step_session import SurveySettings, surveyed_device
     from ..survey.summary import failures, summary
     from ..survey.survey import survey
+    from ..survey.survey_journal import FACTS
 
     given = variables(set_)
     check_places(None, output)

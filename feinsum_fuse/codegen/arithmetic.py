@@ -13,7 +13,7 @@ from math import gcd
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
-from .expressions import Cast, Rewriter, VectorCall, children, is_number, is_whole_number
+from .statement_expressions import Cast, Rewriter, VectorCall, children, is_number, is_whole_number
 
 Range = tuple[int | None, int | None]
 """The least and the largest value, ``None`` where it is not known."""

@@ -43,11 +43,11 @@ from ..schedule.kernel.remarks import described
 from ..schedule.target import ANY_DEVICE, Quirks, Target
 from .arithmetic import function_of
 from .executable import Argument, ArgumentRole, Executable, Launch
-from .expressions import VectorCall, within
+from .loopy_target import TreeTarget, looped
 from .quirks import AGREED, AGREED_DEFINITION
-from .settled import bounded, settled
+from .settled_kernel import bounded, settled
+from .statement_expressions import VectorCall, within
 from .statements import Head, Kernel, all_statements, expressions
-from .target import TreeTarget, looped
 
 _HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 _EXTENSIONS = {"float16": "cl_khr_fp16", "float64": "cl_khr_fp64"}

@@ -13,9 +13,9 @@ import pymbolic.primitives as p
 
 from ..schedule.kernel.remarks import Description
 from .arithmetic import Known, Linear, Range, function_of, is_axis
-from .expressions import Substitution, VectorCall, array_of, variables, within
 from .repeats import loop_names, with_loads, with_names, with_starts
 from .simplification import joined, shortened, unrolled
+from .statement_expressions import Substitution, VectorCall, array_of, variables, within
 from .statements import Assignment, Foreign, Kernel, all_statements, changed, expressions, renamed
 from .whole_tiles import with_whole_tiles_apart
 

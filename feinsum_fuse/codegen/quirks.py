@@ -18,7 +18,7 @@ from pymbolic.typing import Expression
 
 from ..schedule.target import Quirks
 from .arithmetic import both, function_of
-from .expressions import Rewriter, within
+from .statement_expressions import Rewriter, within
 from .statements import (
     Assignment,
     Barrier,

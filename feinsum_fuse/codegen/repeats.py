@@ -10,7 +10,8 @@ import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
 from .arithmetic import NOTHING_KNOWN, Linear, is_axis, linear
-from .expressions import (
+from .simplification import few_at_once
+from .statement_expressions import (
     Replacement,
     Rewriter,
     VectorCall,
@@ -24,7 +25,6 @@ from .expressions import (
     variables,
     within,
 )
-from .simplification import few_at_once
 from .statements import (
     Assignment,
     Conditional,

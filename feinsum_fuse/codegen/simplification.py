@@ -15,7 +15,7 @@ import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
 from .arithmetic import Known, both, conjuncts, integer, is_axis, negated, simplified
-from .expressions import Rewriter, Substitution, VectorCall, is_negative, is_whole_number, negative, variables, within
+from .statement_expressions import Rewriter, Substitution, VectorCall, is_negative, is_whole_number, negative, variables, within
 from .statements import (
     Assignment,
     Barrier,

@@ -14,7 +14,7 @@ from loopy.isl_helpers import convexify
 from pymbolic.typing import Expression
 
 from .arithmetic import shifted
-from .expressions import is_whole_number, written
+from .statement_expressions import is_whole_number, written
 
 WIDTH = 140
 """Longer lines of arguments are broken."""

@@ -20,8 +20,8 @@ import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
 from .arithmetic import Known, both, conjuncts, integer, linear, negated, simplified
-from .expressions import VectorCall, array_of, within
 from .simplification import appended, is_fixed, shortened
+from .statement_expressions import VectorCall, array_of, within
 from .statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
 
 

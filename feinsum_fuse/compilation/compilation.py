@@ -16,8 +16,8 @@ from ..device.catalogue import find_device
 from ..device.program.program import Program
 from ..errors import SpecError
 from ..progress import Hook
-from .ready import find, keep
-from .written import written
+from .known_programs import find, keep
+from .texts import written
 
 if TYPE_CHECKING:
     import loopy as lp
@@ -92,7 +92,7 @@ def compile(
     options = BuildOptions(chosen, url, timeout_s, reference_bytes, progress)
     asked = what if text is None else text.read()
     if by is not None:
-        from .by_hand import by_hand
+        from .own_transformations import by_hand
 
         if tune is not False:
             raise SpecError("a program is tuned, or made by a transformation that is given (by), not both")

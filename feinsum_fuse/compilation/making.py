@@ -11,14 +11,14 @@ from ..archive.key.identity import renamed_schedule
 from ..archive.tables.address import Url
 from ..cascades.cascade import Cascade
 from ..device.program.building import Recipe, build
-from ..device.program.kept import Kept, kept_programs, key_of
 from ..device.program.origin import Origin
 from ..device.program.program import Program
+from ..device.program.program_store import Kept, kept_programs, key_of
 from ..device.runtime.isolation import TIMEOUT
 from ..formats.spec import Spec
 from ..progress import Hook
 from ..schedule.schedule import Schedule
-from .ready import request_of
+from .known_programs import request_of
 
 MOST_EINSUMS = 64
 """Longer cascades take longer to bring to their canonical form than is saved."""

@@ -32,7 +32,7 @@ from ..device.timing.outcome import KernelError
 from ..device.timing.turns import least
 from ..errors import ArchiveError, Error, LoweringError, ScheduleError
 from ..formats.opencl import OpenCL, level_of
-from ..formats.reading.building import spec as spec_of
+from ..formats.reading.assembly import spec as spec_of
 from ..formats.spec import Spec, expect_spec
 from ..lowering.lowering import lower
 from ..mappings.default_mapping import default_schedule, indexed
@@ -40,10 +40,10 @@ from ..mappings.suited import suited
 from ..progress import Stage
 from ..tuning.model_choice import convincing, predictions
 from ..tuning.tuner import tune
-from .by_hand import matched_arrays
 from .knowledge import Knowledge
+from .known_programs import Chosen
 from .making import BuildOptions, Way, made
-from .ready import Chosen
+from .own_transformations import matched_arrays
 
 SMALL_POINTS = 1 << 20
 """Points of a cascade below which nothing is searched and no fact from elsewhere is tried: a call costs more than can be gained."""

@@ -17,11 +17,11 @@ from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
 from .calibration.caches import own_caches
-from .names import DeviceNames, hint, position_of
+from .device_names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .runtime.host_processor import host_processor
 from .runtime.pocl_processor import POCL_PLATFORM, name_processor
-from .vectors import vector_registers
+from .vector_support import vector_registers
 
 QUIRKS = {POCL_PLATFORM: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rusticl": targets.RUSTICL}
 """Platform -> what its devices are known to get wrong."""
@@ -122,7 +122,7 @@ def devices() -> tuple[cl.Device, ...]:
 
 
 def find_device(name: str | None = None) -> cl.Device:
-    """The one device that a text names, as :func:`~feinsum_fuse.device.names.position_of` reads it; without a text, the default.
+    """The one device that a text names, as :func:`~feinsum_fuse.device.device_names.position_of` reads it; without a text, the default.
 
     Raises :class:`~feinsum_fuse.errors.DeviceError` listing what exists for a text that names no device, or several.
     """

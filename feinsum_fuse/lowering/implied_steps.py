@@ -16,10 +16,10 @@ from ..cascades.cascade import Cascade
 from ..errors import ScheduleError
 from ..formats.mapping import Position, Spatial, Storage
 from ..formats.opencl import MEMORIES, nearest_space
-from ..schedule.errors import NothingMaskedError
 from ..schedule.intrinsics.intrinsic import INTRINSICS
 from ..schedule.kernel.operations import LANES, has_vectors
 from ..schedule.kernel.writing import FULLY_UNROLLED
+from ..schedule.refusals import NothingMaskedError
 from ..schedule.step import Step
 from ..schedule.steps.block_steps import Blockize, Tensorize
 from ..schedule.steps.factor_steps import RFactor

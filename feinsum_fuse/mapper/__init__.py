@@ -1,7 +1,7 @@
 """The mapper: the best LoopTree for a workload on an architecture, with a proof."""
 
 from .driver import search
-from .errors import NoMappingError, UnprovedError, UnsearchedError
+from .failures import NoMappingError, UnprovedError, UnsearchedError
 from .options import SearchProgress
 from .result import Found, Result, SearchStage, SpaceSize
 

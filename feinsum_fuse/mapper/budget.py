@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .errors import LateError, UnprovedError
+from .failures import LateError, UnprovedError
 
 
 @dataclass

@@ -25,7 +25,7 @@ from ..presentation import table
 from ..progress import Hook, Stage
 from ..whole_file import write_whole
 from .driver import search
-from .errors import NoMappingError, UnsearchedError
+from .failures import NoMappingError, UnsearchedError
 from .options import expect_among
 from .problem import ENDLESS
 

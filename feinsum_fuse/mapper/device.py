@@ -34,7 +34,7 @@ from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
 from ..schedule.kernel.operations import LANES
 from ..schedule.target import DeviceLimits
-from .errors import UnsearchedError
+from .failures import UnsearchedError
 
 CONTIGUOUS = "contiguous"
 """The name, in every Einsum, of the rank variables along which lanes may lie."""

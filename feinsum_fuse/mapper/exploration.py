@@ -20,7 +20,7 @@ from ..formats.spec import Spec, expect_spec
 from ..presentation import table
 from ..progress import Hook, Stage
 from .driver import search
-from .errors import NoMappingError, UnsearchedError
+from .failures import NoMappingError, UnsearchedError
 from .options import Objective
 from .result import Found, Result, value_of
 from .stocks.store import Shelf

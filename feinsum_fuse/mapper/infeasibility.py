@@ -13,9 +13,9 @@ import numpy as np
 from ..formats.arch import Memory, TensorRules, Toll
 from .budget import Budget
 from .einsum.constraint_counts import constraint_counts, tile_counts, without
-from .einsum.space import homes, levels
+from .einsum.einsum_space import homes, levels
 from .enumeration.tables import Tables
-from .errors import UnprovedError, UnsearchedError
+from .failures import UnprovedError, UnsearchedError
 from .joining.joins import Joins
 from .joining.structures import Structures
 from .problem import ENDLESS, Counted, Problem

@@ -19,7 +19,7 @@ from constantdict import constantdict
 
 from ..formats.arch import Network
 from ..formats.workload import TensorAccess
-from ..model.accelforge.terms import FULL, NONE, Integers, Terms
+from ..model.accelforge.einsum_terms import FULL, NONE, Integers, Terms
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.quantity import Floats
-from .einsum.space import EinsumSpace
+from .einsum.einsum_space import EinsumSpace
 from .einsum.tile_table import EXHAUSTIVE
 from .enumeration.tables import Tables
 from .problem import Problem

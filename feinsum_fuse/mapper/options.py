@@ -9,7 +9,7 @@ from typing import Literal
 
 from ..arguments import described
 from ..progress import Hook, Progress
-from .errors import UnsearchedError
+from .failures import UnsearchedError
 from .stocks.store import Shelf
 
 Objective = Literal["energy", "latency", "edp"]

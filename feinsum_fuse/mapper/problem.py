@@ -17,19 +17,19 @@ from ..formats.sets import ElementSet, Symbols
 from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
 from ..model.accelforge.component import localised
+from ..model.accelforge.einsum_terms import Terms
 from ..model.accelforge.latency import component_latency
-from ..model.accelforge.terms import Terms
 from ..model.quantity import Floats
 from .budget import Budget
-from .einsum.choices import Choices, HolderBits
 from .einsum.constraint_counts import constraint_counts
-from .einsum.space import EinsumSpace, homes
+from .einsum.einsum_space import EinsumSpace, homes
 from .einsum.spreads import first_spread, spreads
+from .einsum.storage_choices import Choices, HolderBits
 from .einsum.tile_table import EXHAUSTIVE
 from .enumeration.block import Limit
 from .enumeration.prefixes import Fusible
 from .enumeration.tables import BEAM, PROMISING, Homes, Tables
-from .errors import NoMappingError, UnsearchedError
+from .failures import NoMappingError, UnsearchedError
 from .joining.lifetimes import Floors, Lifetimes, NamedHomes
 from .joining.structures import Additive, Piece
 from .merging import Merging

@@ -13,7 +13,7 @@ from ..cascades.terms import Einsum
 from ..errors import LoweringError, MappingError, ScheduleError
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.opencl import OpenCL
-from ..formats.reading.building import spec as spec_of
+from ..formats.reading.assembly import spec as spec_of
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
 from ..progress import Hook, Stage

@@ -14,8 +14,8 @@ from ..arguments import FLAG, HOOK, SECONDS, expect
 from ..errors import Error, MatchError
 from ..progress import Hook, Stage
 from ..schedule.function import functions_by_name
-from .candidates import Contender, OptimizationRequest
-from .optimized import How, Optimized
+from .answer import How, Optimized
+from .contenders import Contender, OptimizationRequest
 from .race import Times, times
 from .spread import MANY_POINTS
 

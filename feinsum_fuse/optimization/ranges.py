@@ -28,7 +28,7 @@ from ..arguments import ANYTHING, COUNT, FLAG, HOOK, SECONDS, TEXT, Kind, collec
 from ..arguments import described as argument_text
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import Match, match
-from ..cascades.matching.rewritten import rewritten_match
+from ..cascades.matching.replacement import rewritten_match
 from ..cascades.rewriting.rewriting import rewritings_to_json, rewritten
 from ..cascades.sequence import Rewriting
 from ..cascades.terms import SizeParam
@@ -43,8 +43,8 @@ from ..progress import Hook, Stage
 from ..schedule.schedule import Schedule
 from ..schedule.steps.explicate import Explicate
 from ..tuning.tuner import tune as tuned_program
-from .over_tiles import over_tiles
 from .race import RACE_SEED
+from .tile_loops import over_tiles
 
 Sizes = tuple[int, ...]
 """One for each symbolic length, in the order of the program's names."""

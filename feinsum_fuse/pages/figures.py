@@ -11,7 +11,7 @@ from ..errors import Error
 from ..formats.arch import Compute, Memory
 from ..formats.writing.amounts import amount
 from ..mapper.curves import Curve
-from ..mapper.errors import NoMappingError
+from ..mapper.failures import NoMappingError
 from ..mapper.result import Result
 from ..model.floor import bounds
 from ..model.prediction import Figures, Prediction

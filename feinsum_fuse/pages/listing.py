@@ -14,7 +14,7 @@ from ..schedule.kernel.remarks import remark, step_of
 from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import Target
 from ..schedule.tree.nest import For, Nest, walk
-from .tree import LoopKey, TreeColumn, TreeNode
+from .tree_view import LoopKey, TreeColumn, TreeNode
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from ..model.prediction import Prediction
 from ..report.comparison import HEAD, Comparison
 from ..tuning.tuned import Tuned
 from . import figures
-from .browser.fact import shown
+from .browser.fact_page import shown
 from .chart import Chart, ChartAxis, Series
+from .html_text import environment
 from .picture import embedded
-from .rendering import environment
 from .subject import Case, Course
 
 SHOWN = 20

@@ -21,12 +21,12 @@ from ..report.trial import Trials, header, table
 from ..schedule.target import Target
 from . import figures
 from .chart import Chart
+from .html_text import environment, packed, plotly, policy, text
 from .listing import Listing, Marks, listing
 from .memory import courses
 from .picture import embedded
-from .rendering import environment, packed, plotly, policy, text
 from .subject import Case, Course
-from .tree import TreeColumn, annotated
+from .tree_view import TreeColumn, annotated
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..formats.spec import Spec
 from ..formats.validation.adapter import Adapter
 from ..model.hardware.placement import place_caches
 from ..model.prediction import Prediction
-from ..report.predicted import Predicted, as_run
+from ..report.run_prediction import Predicted, as_run
 from ..tuning.tuned import Tuned
 
 

@@ -13,7 +13,7 @@ from ..cascades.sequence import EinsumSequence
 from ..formats.mapping import Spatial, Temporal
 from ..formats.opencl import FanoutKind, level_of
 from ..schedule.tree.nest import For, LoopRef, Nest, Statement
-from .components import Machinery
+from .architecture import Machinery
 
 
 @dataclass(frozen=True)

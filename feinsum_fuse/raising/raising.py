@@ -14,7 +14,7 @@ from ..cascades.cascade import Cascade
 from ..cascades.kernel.tags import CascadeTag
 from ..codegen.generation import executable
 from ..errors import Error, MatchError, SpecWarning
-from ..formats.reading.building import spec as spec_of
+from ..formats.reading.assembly import spec as spec_of
 from ..formats.spec import Spec
 from ..lowering.lowering import Lowering
 from ..progress import Stage
@@ -23,8 +23,8 @@ from ..schedule.kernel.surroundings import entrypoint
 from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import ANY_DEVICE, Target
 from ..schedule.tree.nest import LoopRef, Nest, pretty
-from .components import Machinery
-from .foreign import apart, foreign_paths
+from .architecture import Machinery
+from .foreign_loops import apart, foreign_paths
 from .paths import Hoists, paths_of, ways_out
 from .tree import TreeMaker
 

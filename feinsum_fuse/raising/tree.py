@@ -14,7 +14,7 @@ from ..formats.relevance import Relevance, relevance, sunk, window
 from ..formats.workload import TensorAccess
 from ..lowering.branch import accesses_of
 from ..schedule.tree.nest import For, LoopRef, Nest, Statement, Tile
-from .components import Machinery
+from .architecture import Machinery
 from .paths import EinsumPath, Hoists, hoisted, loop_node, paths_of, rest_of
 
 

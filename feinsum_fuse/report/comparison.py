@@ -12,7 +12,7 @@ from ..device.timing.measurement import BUSY_SHARE, Measurement, time_text
 from ..device.timing.outcome import Outcome
 from ..presentation import InNotebooks, table
 from .agreement import Agreement
-from .predicted import Predicted
+from .run_prediction import Predicted
 from .trial import Trial, Trials
 
 WORST = 10

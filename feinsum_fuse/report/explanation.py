@@ -13,7 +13,7 @@ from ..errors import CascadeError, Error, LoweringError, MappingError, ModelErro
 from ..formats.mapping import Mapping, Nested, Node, Sequential, Temporal
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
-from ..lowering.unscheduled import unscheduled
+from ..lowering.starting_point import unscheduled
 from ..model.floor import bounds
 from ..model.kernel.kernel_time import BlockTime, KernelTime, floor_lines, nest_time
 from ..model.kernel.machine import Machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..formats.spec import Spec
 from ..schedule.schedule import Schedule
 from ..schedule.steps.skip_steps import SkipTiles
-from .predicted import Predicted
+from .run_prediction import Predicted
 
 BEATEN = 0.995
 """A time over its floor below which two digits show that it was beaten."""

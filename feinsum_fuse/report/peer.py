@@ -14,7 +14,7 @@ from ..cascades.cascade import Cascade
 from ..cascades.maps import primitive
 from ..cascades.reference.boxes import Box
 from ..cascades.reference.contraction import NumpyArray, contracted
-from ..cascades.reference.evaluation import evaluated
+from ..cascades.reference.map_values import evaluated
 from ..cascades.terms import Einsum
 from ..formats.affine import Affine
 from ..formats.language.reductions import REDUCTIONS

@@ -37,7 +37,7 @@ from ..progress import Hook, Stage
 from .floors import beaten_floor
 from .operation_counts import operations
 from .peer import NumpyPeer
-from .predicted import Predicted, as_run, with_cores
+from .run_prediction import Predicted, as_run, with_cores
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from ..arguments import described
 from ..field_types import Bounded
-from .errors import FunctionError
+from .refusals import FunctionError
 
 if TYPE_CHECKING:
     import loopy as lp
@@ -51,7 +51,7 @@ class KernelFunction:
     def of(cls, given: object) -> KernelFunction:
         """A function, or the one that a text ``module:function`` names, which is imported.
 
-        Raises :class:`~feinsum_fuse.schedule.errors.FunctionError` for what is no function of a module, by which others could find it.
+        Raises :class:`~feinsum_fuse.schedule.refusals.FunctionError` for what is no function of a module, by which others could find it.
         """
         transform = _imported(given) if isinstance(given, str) else given
         name = getattr(transform, "__qualname__", "")
@@ -67,7 +67,7 @@ class KernelFunction:
     def apply(self, kernel: lp.TranslationUnit) -> lp.TranslationUnit:
         """The kernel after the function, its arguments as they were.
 
-        Raises :class:`~feinsum_fuse.schedule.errors.FunctionError` if the function fails, whatever it raises, or returns anything else.
+        Raises :class:`~feinsum_fuse.schedule.refusals.FunctionError` if the function fails, whatever it raises, or returns anything else.
         """
         import loopy as lp
 

@@ -15,8 +15,8 @@ from ..formats.opencl import MEMORIES
 from ..formats.reading.load import load
 from ..formats.spec import Spec
 from ..report.agreement import Agreement
-from ..report.predicted import Predicted
-from .session import SurveySession
+from ..report.run_prediction import Predicted
+from .step_session import SurveySession
 
 MEASURED = ("smoke", "examples")
 """Steps whose kernels are predicted now; the tuner has predicted its own, and random trees are not timed."""

@@ -15,7 +15,7 @@ from ..device.calibration.device_file import calibrated
 from ..device.catalogue import DeviceInfo, target
 from ..device.catalogue import devices as all_devices
 from ..device.runtime.vendors import complaints
-from .session import SurveySession
+from .step_session import SurveySession
 
 TOOLS = (("nvidia-smi",), ("rocm-smi",), ("clinfo", "-l"), ("lscpu",))
 """What other programs say of the machine, where they are there."""

@@ -23,7 +23,7 @@ from ..formats.spec import Spec
 from ..lowering.lowering import lower
 from ..mappings.default_mapping import default_spec
 from ..schedule.target import Target
-from .session import SurveySession
+from .step_session import SurveySession
 
 REPEATS = 7
 """Samples of each kernel: what is measured here is whether it is right."""

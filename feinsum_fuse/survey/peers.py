@@ -21,7 +21,7 @@ from ..device.program.program import Program
 from ..device.timing.harness import HostFunction, measure_together
 from ..formats.reading.load import load
 from .kernels import LONGEST_KERNEL_S
-from .session import SurveySession, figures
+from .step_session import SurveySession, figures
 from .tuning import workloads
 
 PeerArrays = Mapping[str, Any]

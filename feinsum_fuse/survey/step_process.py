@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ..errors import Error
 from ..executors import end_with
-from .journal import SurveyJournal
-from .session import SurveySession, SurveySettings
+from .step_session import SurveySession, SurveySettings
+from .survey_journal import SurveyJournal
 
 MODULES = {
     "devices": "device_facts",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ..device.catalogue import DeviceInfo
 from ..device.timing.measurement import time_text
 from ..presentation import table
-from .journal import SurveyJournal
+from .survey_journal import SurveyJournal
 
 _RATES = ("multiply_adds_float32", "multiply_adds_float64", "launch_seconds", "group_seconds", "multiply_add_latency_seconds")
 _LONGEST_MESSAGE = 160

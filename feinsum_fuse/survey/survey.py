@@ -18,9 +18,9 @@ from ..errors import DeviceError, Error
 from ..formats.language.expressions import nearest
 from ..progress import Hook, Stage
 from ..whole_file import replacing, write_whole
-from .journal import DATABASE, FACTS, SurveyJournal
-from .session import SurveySettings
+from .step_session import SurveySettings
 from .summary import summary
+from .survey_journal import DATABASE, FACTS, SurveyJournal
 
 SUMMARY = "summary.txt"
 GRACE = 0.1

@@ -8,7 +8,7 @@ from ..formats.reading.load import load
 from ..formats.spec import Spec
 from ..tuning.tuned import Tried, Tuned
 from ..tuning.tuner import tune
-from .session import SurveySession
+from .step_session import SurveySession
 
 MEASUREMENTS = 60
 LEAST_SECONDS = 4.0

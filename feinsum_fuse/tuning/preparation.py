@@ -12,7 +12,7 @@ from ..codegen.generation import executable
 from ..errors import Error, LoweringError, MappingError, ModelError, ScheduleError
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
-from ..lowering.unscheduled import unscheduled
+from ..lowering.starting_point import unscheduled
 from ..model.kernel.kernel_time import nest_time
 from ..model.kernel.machine import Machine
 from ..schedule.schedule import Schedule

@@ -12,7 +12,7 @@ from ..cascades.cascade import Cascade
 from ..errors import LoweringError, MappingError, ScheduleError
 from ..formats.arch import Arch
 from ..formats.opencl import OpenCL
-from ..formats.reading.building import spec as spec_of
+from ..formats.reading.assembly import spec as spec_of
 from ..formats.spec import Spec
 from ..mappings.choices import Choice, Chooser, Drawn, Noted
 from ..mappings.components import fitted

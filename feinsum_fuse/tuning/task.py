@@ -16,7 +16,7 @@ from ..device.checking.array_traffic import count_points
 from ..device.program.building import lowered
 from ..errors import Error
 from ..formats.spec import Spec
-from ..lowering.unscheduled import unscheduled
+from ..lowering.starting_point import unscheduled
 from ..mappings.default_mapping import default_space
 from ..model.floor import bounds
 from ..model.kernel.machine import Machine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from feinsum_fuse.archive.facts import shipped
+from feinsum_fuse.archive.facts import shipped_facts as shipped
 
 from .writers import Writers
 

@@ -17,8 +17,8 @@ from feinsum_fuse.archive import export_facts, import_facts
 from feinsum_fuse.device.program.origin import ChosenBy
 from feinsum_fuse.device.timing.outcome import KernelError
 from feinsum_fuse.errors import ScheduleError
-from feinsum_fuse.schedule.errors import FunctionError
 from feinsum_fuse.schedule.function import KernelFunction
+from feinsum_fuse.schedule.refusals import FunctionError
 
 from . import own_functions
 from .samples import HERE, measurement, product, tiled

@@ -13,7 +13,7 @@ from feinsum_fuse.archive.facts import application
 from feinsum_fuse.archive.facts.proofs import Proofs
 from feinsum_fuse.archive.facts.reduced_sizes import reduced, shorter_lengths
 from feinsum_fuse.cascades.matching.match import match
-from feinsum_fuse.cascades.matching.rewritten import rewritten_match
+from feinsum_fuse.cascades.matching.replacement import rewritten_match
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.runtime.isolation import RunResult
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome

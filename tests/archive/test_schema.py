@@ -18,7 +18,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, func, insert, select
 
 from feinsum_fuse.archive import export_facts, query, record
-from feinsum_fuse.archive.tables import database, rows, schema
+from feinsum_fuse.archive.tables import database, schema, table_rows
 from feinsum_fuse.archive.tables.address import Address, locate
 from feinsum_fuse.archive.tables.place import default_file
 from feinsum_fuse.errors import ArchiveError
@@ -27,11 +27,11 @@ from .samples import HERE, measurement, product
 
 
 def count(connection: Connection) -> int:
-    return connection.execute(select(func.count()).select_from(rows.ScheduleRow)).scalar_one()
+    return connection.execute(select(func.count()).select_from(table_rows.ScheduleRow)).scalar_one()
 
 
 def add(address: Address, key: str) -> None:
-    schema.tell(address, lambda connection: connection.execute(insert(rows.ScheduleRow).values(digest=key, document="{}")))
+    schema.tell(address, lambda connection: connection.execute(insert(table_rows.ScheduleRow).values(digest=key, document="{}")))
 
 
 def trace(folder: Path) -> dict[str, tuple[int, str]]:
@@ -67,7 +67,7 @@ def test_a_url_that_can_hold_no_archive_is_refused(url: str) -> None:
 
 def test_migrations_end_at_the_tables_that_the_code_uses(address: Address) -> None:
     add(address, "a")
-    differences = schema.ask(address, lambda connection: compare_metadata(MigrationContext.configure(connection), rows.Base.metadata))
+    differences = schema.ask(address, lambda connection: compare_metadata(MigrationContext.configure(connection), table_rows.Base.metadata))
     assert differences == []
     script = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
     assert [step.revision for step in reversed(list(script.walk_revisions()))] == list(schema.REVISIONS)
@@ -181,7 +181,7 @@ def test_every_older_schema_can_be_migrated_to_the_newest(tmp_path: Path) -> Non
         with engine.begin() as connection:
             schema.upgrade(connection, old)
             schema.upgrade(connection)
-            assert compare_metadata(MigrationContext.configure(connection), rows.Base.metadata) == []
+            assert compare_metadata(MigrationContext.configure(connection), table_rows.Base.metadata) == []
 
 
 def test_a_migration_that_fails_leaves_the_old_file(address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pyopencl as cl
 
 from feinsum_fuse.cascades.names import identifier
 from feinsum_fuse.device.catalogue import devices, find_device
-from feinsum_fuse.device.runtime.loaded import context_of
+from feinsum_fuse.device.runtime.loaded_executable import context_of
 
 LONGEST = 48
 """Longer words in a library are names that its compiler mangled."""

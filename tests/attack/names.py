@@ -22,7 +22,7 @@ import feinsum_fuse as ff
 from feinsum_fuse import archive
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.runtime.loaded import context_of
+from feinsum_fuse.device.runtime.loaded_executable import context_of
 from feinsum_fuse.formats.language.functions import FUNCTIONS
 from feinsum_fuse.formats.writing.drawing import spec_svg
 from feinsum_fuse.formats.writing.yaml_text import Tagged, YamlData, yaml_text

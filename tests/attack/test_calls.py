@@ -26,11 +26,11 @@ from feinsum_fuse.mapper.result import Result
 from feinsum_fuse.model.evaluation import Predictions
 from feinsum_fuse.model.floor import Bounds
 from feinsum_fuse.model.prediction import Figures, Prediction
-from feinsum_fuse.optimization.optimized import Optimized
+from feinsum_fuse.optimization.answer import Optimized
 from feinsum_fuse.optimization.ranges import RangedProgram
 from feinsum_fuse.patterns.transform import Transform
 from feinsum_fuse.report.explanation import Explanation
-from feinsum_fuse.schedule.intrinsics.candidates import Tensorization
+from feinsum_fuse.schedule.intrinsics.tensorizations import Tensorization
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.tree.blocks import Blocks
 from feinsum_fuse.tuning.tuned import Tuned

@@ -22,7 +22,7 @@ from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking import room
 from feinsum_fuse.mappings.default_mapping import default_schedule
-from feinsum_fuse.optimization.optimized import How
+from feinsum_fuse.optimization.answer import How
 from feinsum_fuse.schedule.kernel.tagging import tagged
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate

@@ -8,9 +8,9 @@ import pymbolic.primitives as p
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.codegen.expressions import Substitution
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.codegen.legibility import legible
+from feinsum_fuse.codegen.statement_expressions import Substitution
 from feinsum_fuse.codegen.statements import Conditional, CStatement, Foreign, Loop
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec

@@ -15,8 +15,17 @@ import pytest
 from pymbolic.typing import Expression
 
 import feinsum_fuse as ff
-from feinsum_fuse.codegen.expressions import array_of, children, is_number, is_whole_number, operations, variables, within, written
 from feinsum_fuse.codegen.repeats import REPEATED, without_constant
+from feinsum_fuse.codegen.statement_expressions import (
+    array_of,
+    children,
+    is_number,
+    is_whole_number,
+    operations,
+    variables,
+    within,
+    written,
+)
 from feinsum_fuse.codegen.statements import Assignment, Conditional, CStatement, Declaration, Kernel, Loop, all_statements, expressions
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering import lower

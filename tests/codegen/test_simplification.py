@@ -8,8 +8,8 @@ from pymbolic import parse
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.arithmetic import Known
-from feinsum_fuse.codegen.expressions import variables
 from feinsum_fuse.codegen.simplification import few_at_once, shortened
+from feinsum_fuse.codegen.statement_expressions import variables
 from feinsum_fuse.codegen.statements import Assignment, Conditional, CStatement
 from feinsum_fuse.device.catalogue import find_device
 from tests.cascades.randomness import largest_error

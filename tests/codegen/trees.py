@@ -9,10 +9,10 @@ from constantdict import constantdict
 from pymbolic import parse
 from pymbolic.typing import Expression
 
-from feinsum_fuse.codegen.expressions import Rewriter, VectorCall
 from feinsum_fuse.codegen.generation import functions_of, source_of
+from feinsum_fuse.codegen.loopy_target import TreeTarget, looped
+from feinsum_fuse.codegen.statement_expressions import Rewriter, VectorCall
 from feinsum_fuse.codegen.statements import Assignment, CStatement, Declaration, ExpressionStatement, Head, Kernel, Parameter, Variable
-from feinsum_fuse.codegen.target import TreeTarget, looped
 from feinsum_fuse.schedule.kernel.operations import VectorOperation
 from feinsum_fuse.schedule.kernel.remarks import described
 from feinsum_fuse.schedule.target import ANY_DEVICE, Quirks

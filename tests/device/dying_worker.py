@@ -12,7 +12,7 @@ from pathlib import Path
 
 from feinsum_fuse.device.runtime import worker
 from feinsum_fuse.device.runtime.compiler_cache import VARIABLE
-from feinsum_fuse.device.runtime.loaded import Loaded
+from feinsum_fuse.device.runtime.loaded_executable import Loaded
 
 STAGE = "DYING_STAGE"
 LAST_WORDS = "LLVM ERROR: Cannot select: t7"

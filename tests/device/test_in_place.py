@@ -19,7 +19,7 @@ from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.program.runner import Runner
 from feinsum_fuse.device.runtime.host_memory import ALIKE, LARGE_BYTES, SMALL, ResultMemory, put_on_large_pages
 from feinsum_fuse.device.runtime.isolation import run_isolated
-from feinsum_fuse.device.runtime.loaded import queue_of
+from feinsum_fuse.device.runtime.loaded_executable import queue_of
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import DeviceError
 from tests.device.programs import program

@@ -13,7 +13,7 @@ import pytest
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking.example import Example
-from feinsum_fuse.device.runtime.loaded import Loaded, queue_of
+from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
 from feinsum_fuse.device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.device.timing.resident import Resident, SharedBuffers

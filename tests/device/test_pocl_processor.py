@@ -9,7 +9,7 @@ import pytest
 
 from feinsum_fuse.device.catalogue import devices
 from feinsum_fuse.device.runtime import pocl_processor
-from feinsum_fuse.device.runtime.loaded import context_of
+from feinsum_fuse.device.runtime.loaded_executable import context_of
 from feinsum_fuse.device.runtime.pocl_processor import DESCRIPTION_BYTES, POCL_PLATFORM, VARIANTS, name_processor, variant_of
 
 KERNEL = "__kernel void one(__global float *x) { x[0] = 1; }"

@@ -11,7 +11,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.runtime.loaded import Loaded, queue_of
+from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
 from feinsum_fuse.formats.language.functions import FUNCTIONS
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.kernel.definitions import anywhere, own_function

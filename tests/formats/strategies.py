@@ -25,7 +25,7 @@ from feinsum_fuse.formats.arch import (
 from feinsum_fuse.formats.mapping import Compute as ComputeNode
 from feinsum_fuse.formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, TextBox
 from feinsum_fuse.formats.opencl import OpenCL
-from feinsum_fuse.formats.reading.building import spec as build
+from feinsum_fuse.formats.reading.assembly import spec as build
 from feinsum_fuse.formats.spec import EinsumRename, Spec
 from feinsum_fuse.formats.workload import Operation, TensorAccess, Workload, WorkloadEinsum, operand_name
 

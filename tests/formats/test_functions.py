@@ -7,7 +7,7 @@ import pytest
 from pymbolic import var
 
 from feinsum_fuse.cascades.maps import primitive
-from feinsum_fuse.cascades.reference.evaluation import evaluated
+from feinsum_fuse.cascades.reference.map_values import evaluated
 from feinsum_fuse.formats.language.functions import FUNCTIONS, IN_KERNELS, Function
 
 ROWS = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=lambda function: function.name)

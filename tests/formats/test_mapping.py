@@ -9,7 +9,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.errors import SpecWarning
 from feinsum_fuse.formats.mapping import Compute, Mapping, Nested, Pipeline, Sequential, Spatial, Split, Storage, Temporal, TextBox, Toll
-from feinsum_fuse.formats.reading.building import spec as build
+from feinsum_fuse.formats.reading.assembly import spec as build
 from tests.formats.cases import ARCH, MAPPING, MATMUL, WHOLE
 
 MATVECS = """

@@ -8,7 +8,7 @@ from pymbolic import var
 
 from feinsum_fuse.cascades.kernel.callables import loopy_operation, reduction_of
 from feinsum_fuse.cascades.maps import primitive
-from feinsum_fuse.cascades.reference.evaluation import evaluated
+from feinsum_fuse.cascades.reference.map_values import evaluated
 from feinsum_fuse.formats.language.functions import FUNCTIONS
 from feinsum_fuse.formats.language.reductions import REDUCTIONS, SYMBOLS, Reduction
 

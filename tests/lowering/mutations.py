@@ -10,7 +10,7 @@ from random import Random
 from feinsum_fuse.errors import Error, LoweringError, MappingError
 from feinsum_fuse.formats.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.schedule import errors
+from feinsum_fuse.schedule import refusals
 
 from .coverage import nodes_of
 
@@ -202,9 +202,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("an unknown tensor", unknown("tensors", Storage), (MappingError,)),
     Mutation("an unknown rank variable", unknown("rank_variable", Temporal), (MappingError,)),
     Mutation("an Einsum computed twice", doubled_compute, (MappingError,)),
-    Mutation("the consumer before its producer", consumer_first, (LoweringError, errors.NestOrderError)),
-    Mutation("a reduction over groups", reduction_on("Core"), (errors.ReductionBindingError, errors.ScopeError)),
-    Mutation("a local tile above groups", stored_above("Core", "Scratchpad"), (errors.ScopeError,)),
-    Mutation("a private tile above groups", stored_above("Core", "Register"), (errors.ScopeError, MappingError)),
-    Mutation("a private tile above work-items", stored_above("WorkItem", "Register"), (errors.ScopeError, MappingError)),
+    Mutation("the consumer before its producer", consumer_first, (LoweringError, refusals.NestOrderError)),
+    Mutation("a reduction over groups", reduction_on("Core"), (refusals.ReductionBindingError, refusals.ScopeError)),
+    Mutation("a local tile above groups", stored_above("Core", "Scratchpad"), (refusals.ScopeError,)),
+    Mutation("a private tile above groups", stored_above("Core", "Register"), (refusals.ScopeError, MappingError)),
+    Mutation("a private tile above work-items", stored_above("WorkItem", "Register"), (refusals.ScopeError, MappingError)),
 )

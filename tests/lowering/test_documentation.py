@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.schedule import errors, steps
+from feinsum_fuse.schedule import refusals, steps
 from feinsum_fuse.schedule.step import REGISTRY, Step
 from tests.conftest import ROOT
 
@@ -42,6 +42,6 @@ def test_every_step_says_what_it_finds_and_leaves(step: type[Step]) -> None:
 
 def test_every_named_refusal_is_on_the_page() -> None:
     """One row for each error class of steps, and for that of lowering."""
-    classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, ff.ScheduleError) and c is not ff.ScheduleError]
+    classes = [c for c in vars(refusals).values() if isinstance(c, type) and issubclass(c, ff.ScheduleError) and c is not ff.ScheduleError]
     listed = re.findall(r"^``(\w+)``", REFUSALS.read_text(), flags=re.MULTILINE)
     assert sorted(listed) == sorted(c.__name__ for c in (*classes, ff.LoweringError))

@@ -12,7 +12,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.checking.verification import verify
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.schedule.errors import ReductionBindingError
+from feinsum_fuse.schedule.refusals import ReductionBindingError
 from feinsum_fuse.schedule.steps.factor_steps import RFactor
 from tests.schedule.runs import run
 

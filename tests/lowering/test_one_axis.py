@@ -7,7 +7,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.schedule.errors import BindingConflictError
+from feinsum_fuse.schedule.refusals import BindingConflictError
 from feinsum_fuse.schedule.steps.loop_steps import Fuse
 
 TEXT = """

@@ -12,7 +12,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.schedule.errors import ScopeError
+from feinsum_fuse.schedule.refusals import ScopeError
 from tests.sweeps import SLOW
 
 from .programs import nest_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.schedule.errors import HostLoopError
+from feinsum_fuse.schedule.refusals import HostLoopError
 
 from .programs import outcome
 from .test_mappings import CHAIN, MATMUL, spec_of

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.mapper.driver.session import Session
-from feinsum_fuse.mapper.einsum.space import objectives
+from feinsum_fuse.mapper.driver.search_session import Session
+from feinsum_fuse.mapper.einsum.einsum_space import objectives
 from feinsum_fuse.mapper.options import Objective, Options
 
 from .specs import OUTER, arch, compute, container, memory, spec, workload

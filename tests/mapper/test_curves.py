@@ -9,7 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.mapper.curves import CURVE_KINDS, Curve, CurveKind
-from feinsum_fuse.mapper.errors import NoMappingError, UnsearchedError
+from feinsum_fuse.mapper.failures import NoMappingError, UnsearchedError
 from feinsum_fuse.pages import figures
 
 from .brute_force import BruteForce

@@ -10,7 +10,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.mapper.device import lowerable
-from feinsum_fuse.mapper.errors import UnsearchedError
+from feinsum_fuse.mapper.failures import UnsearchedError
 from feinsum_fuse.mapper.options import Objective
 from feinsum_fuse.schedule.target import DeviceLimits, Target
 from tests.sweeps import sweep_size

@@ -14,7 +14,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mapper.enumeration.tables import Tables
-from feinsum_fuse.mapper.errors import NoMappingError, UnsearchedError
+from feinsum_fuse.mapper.failures import NoMappingError, UnsearchedError
 from tests.sweeps import SLOW
 
 from .specs import OUTER, arch, compute, memory, spec, two_memories, workload

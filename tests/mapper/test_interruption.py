@@ -10,7 +10,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.mapper.budget import Budget
 from feinsum_fuse.mapper.enumeration.pareto import undominated
-from feinsum_fuse.mapper.errors import LateError, UnprovedError
+from feinsum_fuse.mapper.failures import LateError, UnprovedError
 from feinsum_fuse.mapper.joining import joins
 from feinsum_fuse.mapper.options import Options
 from feinsum_fuse.mapper.problem import Counted, Problem

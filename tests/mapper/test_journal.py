@@ -11,7 +11,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.errors import ConstraintWarning, SearchError
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mapper import Result
-from feinsum_fuse.mapper.errors import UnsearchedError
+from feinsum_fuse.mapper.failures import UnsearchedError
 from feinsum_fuse.presentation import yaml
 from feinsum_fuse.progress import Progress
 from tests.sweeps import SLOW
@@ -130,7 +130,7 @@ def test_a_front_has_no_journal(tmp_path: Path) -> None:
 
 def test_a_stage_that_lasts_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Progress] = []
-    monkeypatch.setattr("feinsum_fuse.mapper.driver.session.SOON", 0.0)
+    monkeypatch.setattr("feinsum_fuse.mapper.driver.search_session.SOON", 0.0)
     result = ff.search(CHAIN, progress=told.append)
     within = {now.stage for now in told if not now.ended}
     assert within >= {"floor", "0 fused loops"}

@@ -9,7 +9,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mapper.merging import Merging
 from feinsum_fuse.mapper.options import Objective
-from feinsum_fuse.model.accelforge.terms import Terms
+from feinsum_fuse.model.accelforge.einsum_terms import Terms
 
 from .specs import OUTER, arch, compute, container, memory, spec, workload
 

@@ -7,7 +7,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Spatial
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.mapper.errors import UnsearchedError
+from feinsum_fuse.mapper.failures import UnsearchedError
 from feinsum_fuse.mapper.options import RULES
 
 from .optima import known

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.mapper.errors import NoMappingError
+from feinsum_fuse.mapper.failures import NoMappingError
 from feinsum_fuse.mapper.options import Objective
 from tests.sweeps import SLOW
 

@@ -15,7 +15,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.errors import SearchError
 from feinsum_fuse.mapper.budget import Budget
-from feinsum_fuse.mapper.errors import LateError
+from feinsum_fuse.mapper.failures import LateError
 from feinsum_fuse.mapper.stocks import processes, store
 
 from .specs import arch, compute, container, memory, spec, two_memories, workload

@@ -10,7 +10,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering.lowering import lower
-from feinsum_fuse.lowering.unscheduled import unscheduled
+from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.line_traffic import visits
 from feinsum_fuse.model.kernel.machine import Machine

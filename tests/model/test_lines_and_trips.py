@@ -13,7 +13,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.lowering.lowering import lower
-from feinsum_fuse.lowering.unscheduled import unscheduled
+from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family

@@ -11,7 +11,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Compute, Mapping, Node, Spatial, Storage, Temporal, Toll
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.model.accelforge.terms import Spreads, Terms, monotone
+from feinsum_fuse.model.accelforge.einsum_terms import Spreads, Terms, monotone
 from tests.sweeps import SLOW
 
 ARCH = """

@@ -15,7 +15,7 @@ import feinsum_fuse
 from feinsum_fuse.arraycontext import transform_loopy_program, transformed
 from feinsum_fuse.errors import MatchError
 from feinsum_fuse.optimization import optimization
-from feinsum_fuse.optimization.optimized import How
+from feinsum_fuse.optimization.answer import How
 from feinsum_fuse.optimization.race import Times
 from tests.cascades.randomness import largest_error, run
 

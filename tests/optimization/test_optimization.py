@@ -20,8 +20,8 @@ from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.building import PLAIN
 from feinsum_fuse.mappings.default_mapping import default_schedule
 from feinsum_fuse.mappings.variants import variants
-from feinsum_fuse.optimization import candidates, optimization
-from feinsum_fuse.optimization.optimized import How
+from feinsum_fuse.optimization import contenders, optimization
+from feinsum_fuse.optimization.answer import How
 from feinsum_fuse.optimization.race import Times
 from feinsum_fuse.optimization.spread import spread_kernel
 from tests.archive.samples import measurement
@@ -123,7 +123,7 @@ def test_tuning_is_one_more_candidate(url: str, monkeypatch: pytest.MonkeyPatch)
         found = next(one for one in variants(cascade) if one.rewritings)
         return SimpleNamespace(program=SimpleNamespace(cascade=found, schedule=default_schedule(found)), measured=3, seconds=1.0)
 
-    monkeypatch.setattr(candidates, "tune", tune)
+    monkeypatch.setattr(contenders, "tune", tune)
     monkeypatch.setattr(optimization, "times", lambda _, made, *__, **___: Times(2.0, (*(3.0 for _ in made[1:]), 1.0)))
     found = ff.optimize(kernel, find_device("portable"), tune=True, seconds=7.0, url=url)
     assert (found.how, found.verified, asked) == (How.tuned, True, [7.0])

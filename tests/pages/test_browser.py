@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from feinsum_fuse.archive import import_facts, record
-from feinsum_fuse.pages.browser.application import HEADERS, application, is_loopback
+from feinsum_fuse.pages.browser.site import HEADERS, application, is_loopback
 from tests.archive.postgres import Server
 from tests.archive.samples import HERE, measurement, product, tiled
 from tests.pages.documents import Elements

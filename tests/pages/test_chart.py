@@ -16,7 +16,7 @@ from feinsum_fuse.pages.chart import MOST_TICKS, Chart, ChartAxis, Series
 from feinsum_fuse.pages.memory import course_of, courses
 from feinsum_fuse.pages.picture import SIZE, _draw, picture
 from feinsum_fuse.pages.subject import Case
-from feinsum_fuse.report.predicted import Predicted
+from feinsum_fuse.report.run_prediction import Predicted
 from tests.pages.hostile import NAMES
 
 SVG = "{http://www.w3.org/2000/svg}"

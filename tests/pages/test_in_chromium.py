@@ -15,8 +15,8 @@ pytest.importorskip("flask", reason="the extra serve is not installed")
 from werkzeug.serving import make_server
 
 from feinsum_fuse.archive import record
-from feinsum_fuse.pages.browser.application import application
-from feinsum_fuse.pages.compared import page as compared
+from feinsum_fuse.pages.browser.site import application
+from feinsum_fuse.pages.comparison_page import page as compared
 from feinsum_fuse.pages.report import page as written
 from tests.archive.postgres import Server
 from tests.archive.samples import measurement, product, tiled

@@ -17,7 +17,7 @@ from feinsum_fuse.pages import listing
 from feinsum_fuse.pages import report as module
 from feinsum_fuse.pages.report import Report, page
 from feinsum_fuse.pages.subject import Case, Course
-from feinsum_fuse.report.predicted import Predicted
+from feinsum_fuse.report.run_prediction import Predicted
 from feinsum_fuse.schedule.target import ANY_DEVICE
 from tests.pages.documents import Elements
 from tests.pages.hostile import NAMES

@@ -12,7 +12,7 @@ from feinsum_fuse.device.timing.joules import Joules
 from feinsum_fuse.errors import ModelError
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.accelforge.estimate import estimate
-from feinsum_fuse.report.components.by_model import MODELS, ModelledTimes, ModelsCompared, by_model
+from feinsum_fuse.report.components.model_terms import MODELS, ModelledTimes, ModelsCompared, by_model
 from feinsum_fuse.report.trial import run
 from tests.model.test_kernel_time import product
 
@@ -59,8 +59,8 @@ def test_a_mapping_that_the_formulas_refuse_stops_no_other(monkeypatch: pytest.M
         return by_model(spec, cold=cold)
 
     good, bad = product(4, 2, size=64), product(2, 4, size=64)
-    monkeypatch.setattr("feinsum_fuse.report.components.by_model.by_model", refused)
-    monkeypatch.setattr("feinsum_fuse.report.components.by_model.as_run", lambda spec, cascade: spec)
+    monkeypatch.setattr("feinsum_fuse.report.components.model_terms.by_model", refused)
+    monkeypatch.setattr("feinsum_fuse.report.components.model_terms.as_run", lambda spec, cascade: spec)
     trials = run({"good": good, "bad": bad}, find_device(None), repeats=1, recording=False)
     found = ModelsCompared.of(trials)
     assert [row.label for row in found.rows] == ["good"] and list(found.refused) == ["bad"]

@@ -12,7 +12,7 @@ from feinsum_fuse.device.timing.measurement import Measurement, Provenance
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.model.prediction import Figures
 from feinsum_fuse.report.comparison import Comparison
-from feinsum_fuse.report.predicted import Predicted
+from feinsum_fuse.report.run_prediction import Predicted
 from feinsum_fuse.report.trial import Peer, Trial, Trials
 from tests.cli.files import ARCH, MAPPING, WORKLOAD
 

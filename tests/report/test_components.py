@@ -16,8 +16,8 @@ from feinsum_fuse.device.runtime.isolation import run_isolated
 from feinsum_fuse.formats.opencl import level_of
 from feinsum_fuse.model.kernel.kernel_time import CodeFigures, nest_time
 from feinsum_fuse.model.kernel.machine import Machine
-from feinsum_fuse.report.components.by_component import KernelComponents, Without
-from feinsum_fuse.report.components.variants import copied_once, near, on_one_core, once, variants, without_arithmetic
+from feinsum_fuse.report.components.component_costs import KernelComponents, Without
+from feinsum_fuse.report.components.reduced_kernels import copied_once, near, on_one_core, once, variants, without_arithmetic
 from feinsum_fuse.schedule.kernel.writing import written
 from feinsum_fuse.schedule.target import Quirks
 from feinsum_fuse.schedule.tree.nest import Nest
@@ -107,7 +107,7 @@ def test_what_is_not_taken_apart_is_said() -> None:
 
 
 def test_an_architecture_that_was_not_measured_is_refused() -> None:
-    from feinsum_fuse.report.components.by_component import by_component
+    from feinsum_fuse.report.components.component_costs import by_component
 
     with pytest.raises(ff.ModelError, match="not measured"):
         by_component(random_tree(1).spec)

@@ -6,7 +6,7 @@ import dataclasses
 
 import feinsum_fuse as ff
 from feinsum_fuse.report.floors import beaten_floor
-from feinsum_fuse.report.predicted import Predicted
+from feinsum_fuse.report.run_prediction import Predicted
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.skip_steps import SkipTiles

@@ -8,7 +8,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.report.predicted import Predicted, as_run, without_caches
+from feinsum_fuse.report.run_prediction import Predicted, as_run, without_caches
 from tests.cli.files import ARCH, MAPPING, SUMMED, WORKLOAD
 
 CHAIN = """\

@@ -19,7 +19,7 @@ from feinsum_fuse.cascades.names import chosen_names
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.program.runner import Runner
-from feinsum_fuse.device.runtime.loaded import context_of
+from feinsum_fuse.device.runtime.loaded_executable import context_of
 from feinsum_fuse.schedule.schedule import Schedule
 from tests.sweeps import SLOW
 

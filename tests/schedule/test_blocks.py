@@ -9,7 +9,7 @@ import pytest
 from pymbolic import primitives as p
 
 from feinsum_fuse.formats.integer_sets import Index
-from feinsum_fuse.schedule import errors
+from feinsum_fuse.schedule import refusals
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, ShareLoop
@@ -32,7 +32,7 @@ def bound(*bindings: Index, extents: tuple[int, ...], loop: int = 16) -> Block:
 
 def test_dependent_iterators_are_refused() -> None:
     """``v1 = i, v2 = 2*i``: not every pair of values is reached."""
-    with pytest.raises(errors.IteratorBindingError, match="do not reach all of the iterators' domain"):
+    with pytest.raises(refusals.IteratorBindingError, match="do not reach all of the iterators' domain"):
         bound(LOOP, 2 * LOOP, extents=(16, 31)).validate()
 
 
@@ -43,13 +43,13 @@ def test_quotient_and_remainder_are_accepted() -> None:
 
 def test_points_taken_twice_are_refused() -> None:
     """``v1 = i / 2`` takes each value twice."""
-    with pytest.raises(errors.IteratorBindingError, match="take a point more than once"):
+    with pytest.raises(refusals.IteratorBindingError, match="take a point more than once"):
         bound(LOOP // 2, extents=(8,)).validate()
 
 
 def test_points_outside_are_refused() -> None:
     """A tile that does not divide needs its limit."""
-    with pytest.raises(errors.IteratorBindingError, match="leave the iterators' domain"):
+    with pytest.raises(refusals.IteratorBindingError, match="leave the iterators' domain"):
         bound(LOOP, extents=(13,)).validate()
 
 
@@ -58,7 +58,7 @@ def test_a_reduction_in_parallel_is_refused() -> None:
     block = Block("Z", (BlockLoop("i", 4), BlockLoop("k", 8, "local.0")), (
         BlockIterator("vi", 4, "data-parallel", LOOP), BlockIterator("vk", 8, "reduction", p.Variable("k"))
     ))  # fmt: skip
-    with pytest.raises(errors.ReductionBindingError, match=r"the reduction iterator vk is bound to k, which runs on local\.0"):
+    with pytest.raises(refusals.ReductionBindingError, match=r"the reduction iterator vk is bound to k, which runs on local\.0"):
         block.validate()
 
 
@@ -71,7 +71,7 @@ def test_a_read_that_no_write_covers_is_refused() -> None:
         return (dataclasses.replace(node, extent=5),) if isinstance(node, For) and node.name == "m_T" else (node,)
 
     check_flow(nest)
-    with pytest.raises(errors.ProducerConsumerError, match=r"Z reads T\[m_Z, n_Z\], which nothing has written by then"):
+    with pytest.raises(refusals.ProducerConsumerError, match=r"Z reads T\[m_Z, n_Z\], which nothing has written by then"):
         check_flow(nest.replace(body=rebuilt(nest.body, shorter)))
 
 
@@ -79,7 +79,7 @@ def test_a_private_tile_across_work_items_is_refused() -> None:
     """loopy accepts it without a word."""
     cascade = chain((6, 5, 4, 3))
     steps = (Explicate(), ShareLoop(refs("T.m Z.m")), ComputeAt("T", ref("T.m"), "private"), Bind(ref("T.n"), "local.0"))
-    with pytest.raises(errors.ScopeError, match="which another work-item or group wrote"):
+    with pytest.raises(refusals.ScopeError, match="which another work-item or group wrote"):
         check_flow(Schedule(steps).nest(cascade.kernel()))
 
 

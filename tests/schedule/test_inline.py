@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.schedule.errors import NestOrderError, ProducerConsumerError, UnknownTensorError
+from feinsum_fuse.schedule.refusals import NestOrderError, ProducerConsumerError, UnknownTensorError
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.explicate import Explicate

@@ -11,9 +11,9 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.errors import ScheduleError
-from feinsum_fuse.schedule.errors import BindingConflictError, IntrinsicError, NestOrderError
 from feinsum_fuse.schedule.intrinsics import product_text
 from feinsum_fuse.schedule.intrinsics.intrinsic import BYTE_TYPES, INTRINSICS
+from feinsum_fuse.schedule.refusals import BindingConflictError, IntrinsicError, NestOrderError
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.block_steps import Blockize, Tensorize

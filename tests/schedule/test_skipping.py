@@ -9,7 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.schedule.errors import BindingConflictError, NestOrderError, NothingMaskedError
+from feinsum_fuse.schedule.refusals import BindingConflictError, NestOrderError, NothingMaskedError
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.explicate import Explicate

@@ -11,7 +11,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.rewriting.online import Online
 from feinsum_fuse.codegen.generation import executable
-from feinsum_fuse.schedule.errors import IncompleteReductionError, NestOrderError, ReductionBindingError, VectorAccessError
+from feinsum_fuse.schedule.refusals import IncompleteReductionError, NestOrderError, ReductionBindingError, VectorAccessError
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.explicate import Explicate

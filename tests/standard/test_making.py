@@ -13,7 +13,7 @@ from feinsum_fuse.archive.key.identity import identify
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.timing.measurement import HARNESS
 from feinsum_fuse.errors import SearchError
-from feinsum_fuse.standard.making import FactMaking, facts_file, known_facts
+from feinsum_fuse.standard.fact_making import FactMaking, facts_file, known_facts
 from feinsum_fuse.standard.workloads import StandardWorkload, chosen, workloads
 from tests.cli.conftest import Invoke, invoke
 
@@ -56,7 +56,7 @@ def test_facts_are_made_once_and_are_found(tmp_path: Path, monkeypatch: pytest.M
     assert (again.is_known, again.seconds) == (True, pytest.approx(first.seconds))
     assert "from before" in str(again)
     assert list(dataclasses.replace(making, within=0).all([small, wrong])) == [again]
-    monkeypatch.setattr("feinsum_fuse.standard.making.HARNESS", HARNESS + 1)
+    monkeypatch.setattr("feinsum_fuse.standard.fact_making.HARNESS", HARNESS + 1)
     assert not list(dataclasses.replace(making, within=0).all([small]))
     (record,) = [record for record in known_facts(file) if record.measurement.label == small.name]
     assert record.measurement.median == pytest.approx(first.seconds)

@@ -21,12 +21,12 @@ from feinsum_fuse.schedule.tree.sizes import allocated
 from feinsum_fuse.survey import peers as comparing
 from feinsum_fuse.survey import survey as surveying
 from feinsum_fuse.survey.accuracy import on_device
-from feinsum_fuse.survey.journal import FACTS, SurveyJournal, file_name
 from feinsum_fuse.survey.kernels import fitting, tilings
-from feinsum_fuse.survey.session import SurveySession, SurveySettings, surveyed_device
 from feinsum_fuse.survey.step_process import MODULES
+from feinsum_fuse.survey.step_session import SurveySession, SurveySettings, surveyed_device
 from feinsum_fuse.survey.summary import failures, summary
 from feinsum_fuse.survey.survey import PLAN, SurveyStep, chosen, limit, run_process, survey
+from feinsum_fuse.survey.survey_journal import FACTS, SurveyJournal, file_name
 from kit.make import fitting_trees
 from tests.sweeps import SLOW
 

@@ -11,7 +11,7 @@ from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 import feinsum_fuse as ff
 from feinsum_fuse.optimization import optimization
-from feinsum_fuse.optimization.optimized import How
+from feinsum_fuse.optimization.answer import How
 from feinsum_fuse.optimization.race import Times
 
 

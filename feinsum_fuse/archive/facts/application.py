@@ -13,7 +13,7 @@ import loopy as lp
 import numpy as np
 
 from ...cascades.matching.match import Match, chosen_kernel, match
-from ...cascades.matching.rewritten import rewritten_match
+from ...cascades.matching.replacement import rewritten_match
 from ...cascades.rewriting.rewriting import rewritten
 from ...cascades.sequence import Rewriting
 from ...codegen.executable import Executable, Launch
@@ -119,7 +119,7 @@ def apply_schedule(
 def apply_function(record: Record, function: KernelFunction, kernel: lp.TranslationUnit, device: DeviceInfo) -> lp.TranslationUnit:
     """The caller's own kernel after the function that made the record's, verified on a device.
 
-    The whole kernel is handed to it. Raises as :func:`apply_record`, and :class:`~feinsum_fuse.schedule.errors.FunctionError` where the
+    The whole kernel is handed to it. Raises as :func:`apply_record`, and :class:`~feinsum_fuse.schedule.refusals.FunctionError` where the
     function fails or changes arguments.
     """
     matched = recognised(kernel)

@@ -17,12 +17,12 @@ from sqlalchemy.orm import Session
 from ...arguments import TEXT, described, expect
 from ...errors import ArchiveError, Error
 from ..tables.address import Url, locate
-from ..tables.rows import ForgottenRow, MeasurementRow
 from ..tables.schema import ask, tell
 from ..tables.storage import measurement_of
+from ..tables.table_rows import ForgottenRow, MeasurementRow
 from .question import SHIPPED
 from .record import FactId
-from .shipped import shipped_facts
+from .shipped_facts import shipped_facts
 
 _ID = re.compile(r"[0-9a-f]{1,32}")
 MOST_NAMED = 4

@@ -22,10 +22,10 @@ from ...codegen.executable import Argument
 from ...device.catalogue import DeviceInfo, target_of
 from ...errors import ArchiveError
 from ...formats.spec import Spec
-from ...schedule.errors import ApplicabilityError
 from ...schedule.function import FunctionName, KernelFunction
 from ...schedule.kernel.surroundings import apart
 from ...schedule.kernel.tagging import tagged
+from ...schedule.refusals import ApplicabilityError
 from ...schedule.schedule import Schedule
 from ...schedule.tree.parallel import check_kernels
 from ...schedule.tree.sizes import check_limits

@@ -26,9 +26,9 @@ from ..key.applicability import covers
 from ..key.device_identity import device_identity
 from ..key.identity import Identity, digest, identify, renamed_cascade, renamed_schedule
 from ..tables.address import Url, locate
-from ..tables.rows import MeasurementRow, storable
 from ..tables.schema import tell
 from ..tables.storage import insert, schedule_to_text
+from ..tables.table_rows import MeasurementRow, storable
 from .record import FactId, FactKey, Record
 
 

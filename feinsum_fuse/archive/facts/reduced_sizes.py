@@ -17,7 +17,7 @@ from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...cascades.matching.match import Match, match
-from ...cascades.matching.rewritten import rewritten_match
+from ...cascades.matching.replacement import rewritten_match
 from ...cascades.rewriting.rewriting import rewritten
 from ...errors import Error
 from ...formats.integer_sets import constraint_value

@@ -21,7 +21,7 @@ from ...arguments import COUNT, HOOK, NOTHING, TEXT, expect
 from ...arguments import described as argument_text
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
-from ...cascades.matching.rewritten import rewritten_match
+from ...cascades.matching.replacement import rewritten_match
 from ...device.catalogue import target_of
 from ...device.timing.measurement import HARNESS, Measurement
 from ...device.timing.outcome import Outcome
@@ -34,15 +34,15 @@ from ..key.device_identity import Device, described, device_family
 from ..key.identity import identify
 from ..key.recognition import parts
 from ..tables.address import Url, locate
-from ..tables.rows import CascadeRow, MeasurementRow
 from ..tables.schema import ask
 from ..tables.storage import record_of
+from ..tables.table_rows import CascadeRow, MeasurementRow
 from .fact import Fact
 from .forgetting import forgotten_among
 from .question import SHIPPED, Answer, Askable, Fit, Question, Trust, about_match, question
 from .record import FactKey, Record, about, best_sizes
 from .recording import measurement_in, record_from
-from .shipped import shipped_records
+from .shipped_facts import shipped_records
 
 FAULTS = frozenset({Outcome.wrong_result, Outcome.crashed, Outcome.timeout})
 """After one of these a schedule is not handed out any more, until it has been measured successfully again."""

@@ -13,8 +13,8 @@ from ...errors import ArchiveError
 from .address import Address, Url, locate
 from .database import back_up, copy_in_memory, read, reporting, write
 from .place import hash_of
-from .rows import CascadeRow, ForgottenRow, MeasurementRow
 from .server import lock_tables
+from .table_rows import CascadeRow, ForgottenRow, MeasurementRow
 
 T = TypeVar("T")
 REVISIONS = ("0001", "0002", "0003", "0004", "0005")

@@ -19,7 +19,7 @@ from ..facts.record import FactId, FactKey, Record
 from ..key.device_identity import device_family, device_identity
 from ..key.identity import digest
 from ..text.cascade_text import cascade_from_json, cascade_to_json
-from .rows import CascadeRow, DeviceRow, MeasurementRow, PredictionRow, ProvenanceRow, ScheduleRow, SharedRow
+from .table_rows import CascadeRow, DeviceRow, MeasurementRow, PredictionRow, ProvenanceRow, ScheduleRow, SharedRow
 
 Row = TypeVar("Row", bound=SharedRow)
 NO_SCHEDULE = "null"

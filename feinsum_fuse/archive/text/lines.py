@@ -32,9 +32,9 @@ from ...schedule.schedule import Schedule
 from ..facts.record import FactId, Record
 from ..facts.recording import record_from
 from ..tables.address import Url, locate
-from ..tables.rows import ForgottenRow, MeasurementRow
 from ..tables.schema import ask, tell
 from ..tables.storage import FunctionText, compact, insert, record_of, schedule_to_text
+from ..tables.table_rows import ForgottenRow, MeasurementRow
 from .cascade_text import CascadeText, cascade_of, cascade_to_json
 
 LONGEST_LINE = 16 << 20

@@ -43,7 +43,7 @@ from .instruction_map import TypedKernel
 from .kernel_reference import KernelReference
 from .preparation.callees import check_calls
 from .preparation.draft import Draft, Preparation, accesses, dependencies
-from .preparation.preparation import prepare
+from .preparation.foreign_kernel import prepare
 from .rule import Computed, Element, argument, arrays_in, element
 
 _BY_DEPENDENCY = "Let one of the two depend on the other."

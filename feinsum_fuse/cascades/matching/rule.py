@@ -20,7 +20,7 @@ from ...errors import CascadeError
 from ...formats.affine import Affine, read_affine
 from ...formats.language.functions import IN_KERNELS
 from ...number_types import kind_of
-from ..reference.evaluation import Evaluation
+from ..reference.map_values import Evaluation
 from .array_types import Refusal, Types
 
 

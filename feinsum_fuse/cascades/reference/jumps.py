@@ -24,7 +24,7 @@ from ...formats.language.functions import FUNCTIONS
 from ..maps import primitive
 from ..sequence import EinsumSequence
 from .contraction import NumpyArray
-from .evaluation import COMPARISONS, Evaluation
+from .map_values import COMPARISONS, Evaluation
 from .reference import reference
 from .tolerance import SAFETY, error_of_maps
 

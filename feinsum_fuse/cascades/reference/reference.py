@@ -27,7 +27,7 @@ from ..terms import Einsum, SizeParam, Tensor
 from ..validation import validate
 from .boxes import Box
 from .contraction import Labelled, NumpyArray, contracted
-from .evaluation import evaluated
+from .map_values import evaluated
 
 Evaluate = Callable[[Expression, Mapping[str, NumpyArray]], NumpyArray]
 """A primitive map and the values of its variables -> its values."""

@@ -19,7 +19,7 @@ from ...number_types import kind_of, largest
 from ..maps import primitive, variables_in
 from ..sequence import AnyCascade, EinsumSequence
 from ..terms import Access, Einsum, Tensor
-from .correction import PartRule, References, correction
+from .rescaling import PartRule, References, correction
 from .split_reduction import SplitReduction
 
 
@@ -29,7 +29,7 @@ class OnePass:
     ``M_part[b,m]``, ``L_part[b,m]`` with ``exp(S - M_part[b,m])``, and ``L[m] = sum(L_part[b,m] * exp(M_part[b,m] - M[m]))``.
 
     ``einsum`` is the first reduction, ``variable`` what it runs over; all reductions over the same axis that depend on its result follow,
-    whichever maps they have, as long as :func:`~feinsum_fuse.cascades.rewriting.correction.correction` has a rule. Elementwise steps in
+    whichever maps they have, as long as :func:`~feinsum_fuse.cascades.rewriting.rescaling.correction` has a rule. Elementwise steps in
     between are computed where they are used. In parts on groups this is split keys; in parts as long as a cache holds, the online form.
     Invariant: the outputs keep their values up to the order of reduction (Neptune, arXiv 2510.08726; RedFuser, arXiv 2603.10026).
     """

@@ -127,7 +127,7 @@ def _cases(inputs: Inputs, trials: Trials | None, cold: bool) -> tuple[Case, ...
     """Every mapping, with its trial if there was one."""
     from ...cascades.reading.reader import cascade
     from ...pages.subject import Case
-    from ...report.predicted import Predicted
+    from ...report.run_prediction import Predicted
 
     if trials is not None:
         return tuple(

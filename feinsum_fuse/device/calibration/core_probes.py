@@ -19,7 +19,7 @@ from ...schedule.kernel.definitions import definition
 from ...schedule.kernel.operations import VectorOperation, c_type
 from ...schedule.target import Quirks
 from ..catalogue import target
-from ..runtime.loaded import Loaded, queue_of
+from ..runtime.loaded_executable import Loaded, queue_of
 from .caches import caches
 from .probes import ACCUMULATORS, Bench, Probe, source_of
 

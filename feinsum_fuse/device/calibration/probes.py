@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from ...codegen.executable import Executable
 from ..runtime.host_memory import LARGE_BYTES, put_on_large_pages
-from ..runtime.loaded import Loaded, queue_of
+from ..runtime.loaded_executable import Loaded, queue_of
 from .caches import line_bytes
 
 SAMPLE = 2e-3

@@ -18,10 +18,10 @@ from ...arguments import PATH, TEXT, expect
 from ...codegen.executable import Executable
 from ...errors import DeviceError
 from ...presentation import InNotebooks
-from .arguments import joined
+from .call_arguments import joined
 from .export import export
 from .origin import Origin
-from .packed import Halves, PackedProgram, halves
+from .packed_program import Halves, PackedProgram, halves
 from .runner import AnyArray, Runner
 
 if TYPE_CHECKING:

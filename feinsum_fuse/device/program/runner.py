@@ -21,8 +21,8 @@ from ...number_types import BFLOAT16, as_held, as_numbers
 from ..catalogue import target
 from ..runtime import runtimes
 from ..runtime.host_memory import RESULTS, HostArguments, put_on_large_pages
-from ..runtime.loaded import KernelValue, Loaded, context_of, queue_of
-from .arguments import AnyArray, as_arrays, as_scalar, check_array, lies_as, share
+from ..runtime.loaded_executable import KernelValue, Loaded, context_of, queue_of
+from .call_arguments import AnyArray, as_arrays, as_scalar, check_array, lies_as, share
 
 __all__ = ["AnyArray", "Runner"]
 NO_NUMBERS: Mapping[str, int] = constantdict()

@@ -15,7 +15,7 @@ from ...codegen.executable import Argument, Executable
 from ...errors import DeviceError
 from ..timing.outcome import Outcome
 from .host_memory import HostArguments
-from .loaded import KernelValue, Loaded
+from .loaded_executable import KernelValue, Loaded
 
 FRONT_BYTES = 4096
 """Poison before every array (more than any device's alignment of sub-buffers): nobody may write there, and who reads there gets NaN."""

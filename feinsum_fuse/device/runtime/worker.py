@@ -24,7 +24,7 @@ from ..catalogue import DeviceInfo, device_of, target
 from ..timing.outcome import Outcome
 from .first_run import FirstRun, FirstRunFailure
 from .host_memory import HostArguments
-from .loaded import context_of
+from .loaded_executable import context_of
 
 
 class _Job:

@@ -26,7 +26,7 @@ from ..program.building import build, lowered
 from ..program.program import Program
 from ..runtime.host_processor import host_processor, processor_name
 from ..runtime.isolation import TIMEOUT
-from ..runtime.loaded import Loaded, queue_of
+from ..runtime.loaded_executable import Loaded, queue_of
 from .machine_share import CoreWatch, Interference
 from .measurement import Measurement, Provenance, Subject
 from .outcome import KernelError, Outcome

@@ -10,7 +10,7 @@ import pyopencl as cl
 
 from ...number_types import held_as
 from ..runtime.host_memory import put_on_large_pages
-from ..runtime.loaded import KernelValue, Loaded
+from ..runtime.loaded_executable import KernelValue, Loaded
 
 SharedBuffers: TypeAlias = dict[tuple[str, str, str, int], cl.Buffer]
 """Role, name, element type and bytes of an array -> its buffer."""

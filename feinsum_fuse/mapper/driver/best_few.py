@@ -6,12 +6,12 @@ import contextlib
 import dataclasses
 import math
 
+from ..mapping_tree import InexpressibleError
 from ..problem import Problem
 from ..result import Found
-from ..tree import InexpressibleError
 from .candidates import WholeMapping, candidates
 from .optimum import Optimum
-from .session import STOPS
+from .search_session import STOPS
 
 FACTORS = (1.0, 1.02, 1.1, 1.4, 2.0, 4.0, math.inf)
 """How many times the optimum the last of them may be, until there are enough."""

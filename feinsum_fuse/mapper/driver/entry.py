@@ -12,7 +12,7 @@ from ...progress import Hook
 from ...schedule.target import DeviceLimits
 from ..device import for_device
 from ..enumeration.pareto import SLACK
-from ..errors import UnsearchedError
+from ..failures import UnsearchedError
 from ..omissions import INEXPRESSIBLE, Omissions
 from ..options import MAX_ROWS, Objective, Options
 from ..request.settings import completed
@@ -21,7 +21,7 @@ from ..stocks.store import Shelf
 from .best_few import best_few
 from .front import Front
 from .optimum import Optimum, solved
-from .session import Session
+from .search_session import Session
 
 
 @checked(

@@ -10,16 +10,16 @@ import numpy as np
 
 from ...model.quantity import Floats
 from ..enumeration.pareto import SLACK, undominated
-from ..errors import LateError, NoMappingError
+from ..failures import LateError, NoMappingError
 from ..infeasibility import infeasible
+from ..mapping_tree import InexpressibleError
 from ..omissions import INEXPRESSIBLE, Omissions
 from ..options import Objective
 from ..problem import Counted, Problem
 from ..result import Found, Result, value_of
-from ..tree import InexpressibleError
 from .candidates import UNBOUNDED, Goal, WholeMapping, joins
 from .optimum import Optimum, solved, stopped
-from .session import STOPS, Session
+from .search_session import STOPS, Session
 
 ENDS: tuple[Objective, ...] = ("latency", "energy")
 """The objectives that are least at the ends of a front."""

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..enumeration.pareto import SLACK
-from ..errors import LateError, NoMappingError, UnprovedError
+from ..failures import LateError, NoMappingError, UnprovedError
 from ..infeasibility import infeasible
+from ..mapping_tree import InexpressibleError
 from ..omissions import Omissions, least_operations
 from ..options import Objective
 from ..problem import Counted, Problem
 from ..result import Found, SearchStage, value_of
-from ..tree import InexpressibleError
 from .candidates import Goal, WholeMapping, candidates
 from .journal import NOTHING_DONE
-from .session import STOPS, Session
+from .search_session import STOPS, Session
 
 NEAR = 0.1
 """How far above the floor a search looks before it takes all that the incumbent leaves: tables this tight cost little."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from ...formats.arch import Leaf, Memory, TensorRules, Toll
 from ...formats.workload import Workload, WorkloadEinsum
-from ..errors import UnsearchedError
-from .choices import Choices
+from ..failures import UnsearchedError
+from .einsum_space import EinsumSpace
 from .rules import ordered
-from .space import EinsumSpace
 from .spreads import ways
+from .storage_choices import Choices
 
 MOST = 20_000
 """Storage choices beyond which they are not counted."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ...errors import SpecError
 from ...formats.arch import Memory, SizeConstraint, Toll
 from ...formats.sets import ElementSet, element_set
-from ...model.accelforge.terms import FULL, Integers, Terms
-from ..errors import UnsearchedError
+from ...model.accelforge.einsum_terms import FULL, Integers, Terms
+from ..failures import UnsearchedError
 
 Relation = Callable[[Integers, int], NDArray[np.bool_]]
 RELATIONS: dict[str, Relation] = {

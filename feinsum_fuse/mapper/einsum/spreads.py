@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import ConstraintWarning
 from ...formats.arch import Network
 from ...formats.sets import tensor_set
-from ...model.accelforge.terms import NONE, Integers, SpatialDimension, Spreads, Terms
+from ...model.accelforge.einsum_terms import NONE, Integers, SpatialDimension, Spreads, Terms
 from .rules import SizeBound
 from .tile_table import divisors
 

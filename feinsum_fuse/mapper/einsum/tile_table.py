@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...model.accelforge.terms import Integers
+from ...model.accelforge.einsum_terms import Integers
 
 EXHAUSTIVE = 64
 """Extents up to which every whole number is tried as an imperfect tile; beyond, one tile for each number of trips."""

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ...model.accelforge.terms import Integers
+from ...model.accelforge.einsum_terms import Integers
 from ...model.quantity import Floats
-from ..einsum.choices import HolderBits
-from ..einsum.space import EinsumSpace
+from ..einsum.einsum_space import EinsumSpace
+from ..einsum.storage_choices import HolderBits
 from ..merging import Merging
 from .pareto import SLACK
 from .prefixes import Frame, Held

@@ -14,13 +14,13 @@ from enum import Enum, auto
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.accelforge.einsum_terms import FULL, NONE, PARTIAL, Integers, Link
 from ...model.accelforge.hop_terms import HopTerms
-from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link
 from ...model.quantity import Floats
 from ..budget import Budget
-from ..einsum.choices import HolderBits
+from ..einsum.einsum_space import NOTHING_SHARED, EinsumSpace, levels, objectives
 from ..einsum.rules import TensorOrder, ordered
-from ..einsum.space import NOTHING_SHARED, EinsumSpace, levels, objectives
+from ..einsum.storage_choices import HolderBits
 from .pareto import SLACK, numbered, undominated
 from .rows import HolderKey, RowIndex, Rows, Spare, Starts, Trace
 

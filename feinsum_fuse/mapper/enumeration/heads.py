@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.accelforge.terms import FULL, Integers
-from ..einsum.space import BATCH, HEAD, EinsumSpace
+from ...model.accelforge.einsum_terms import FULL, Integers
+from ..einsum.einsum_space import BATCH, HEAD, EinsumSpace
 from .prefixes import Frame
 
 OPERANDS = 3

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.accelforge.terms import Integers
+from ...model.accelforge.einsum_terms import Integers
 from ...model.quantity import Floats
 
 RowNumbers = NDArray[np.intp]

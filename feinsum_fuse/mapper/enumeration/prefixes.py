@@ -11,12 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.accelforge.einsum_terms import FULL, Integers
 from ...model.accelforge.hop_terms import HopTerms
-from ...model.accelforge.terms import FULL, Integers
 from ...model.quantity import Floats
-from ..einsum.choices import HolderBits
+from ..einsum.einsum_space import NOTHING_SHARED, EinsumSpace
 from ..einsum.rules import ordered
-from ..einsum.space import NOTHING_SHARED, EinsumSpace
+from ..einsum.storage_choices import HolderBits
 from .rows import Spare
 from .shared_space import TIME, SharedSpace, SharedWays, SpacePattern, interleaved, settled
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.accelforge.terms import Integers
+from ...model.accelforge.einsum_terms import Integers
 from ...model.quantity import Floats
-from ..einsum.choices import HolderBits
+from ..einsum.storage_choices import HolderBits
 
 RowIndex = NDArray[np.intp] | Integers
 HolderKey = tuple[int, int]

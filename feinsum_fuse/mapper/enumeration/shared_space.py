@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...model.accelforge.einsum_terms import Integers, Link, Spreads
 from ...model.accelforge.hop_terms import HopTerms
-from ...model.accelforge.terms import Integers, Link, Spreads
-from ..einsum.choices import HolderBits
-from ..einsum.space import NOTHING_SHARED, EinsumSpace
+from ..einsum.einsum_space import NOTHING_SHARED, EinsumSpace
 from ..einsum.spreads import shared_factors
+from ..einsum.storage_choices import HolderBits
 
 TIME = -1
 """The dimension of a loop in time."""

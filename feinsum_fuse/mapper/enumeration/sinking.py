@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...model.accelforge.terms import NONE, PARTIAL
-from ..einsum.space import EinsumSpace
+from ...model.accelforge.einsum_terms import NONE, PARTIAL
+from ..einsum.einsum_space import EinsumSpace
 from .prefixes import Frame, Held
 from .shared_space import TIME
 

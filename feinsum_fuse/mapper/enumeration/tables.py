@@ -10,12 +10,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.accelforge.terms import Integers
+from ...model.accelforge.einsum_terms import Integers
 from ...model.quantity import Floats
 from ..budget import Budget
-from ..einsum.choices import HolderBits
-from ..einsum.space import NOTHING_SHARED, EinsumSpace, homes, levels, objectives
-from ..errors import LateError, UnprovedError
+from ..einsum.einsum_space import NOTHING_SHARED, EinsumSpace, homes, levels, objectives
+from ..einsum.storage_choices import HolderBits
+from ..failures import LateError, UnprovedError
 from ..options import Options
 from .block import Limit, Packed, TableBlock
 from .chain import Chains, within

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats.arch import Memory
-from ...model.accelforge.terms import Integers
+from ...model.accelforge.einsum_terms import Integers
 from ...model.accelforge.tile import values
 from ...model.quantity import Floats
 from ..budget import Budget

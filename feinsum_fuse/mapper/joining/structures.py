@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.accelforge.terms import Integers
+from ...model.accelforge.einsum_terms import Integers
 from ...model.quantity import Floats
 from ..enumeration.block import TableBlock
 from ..enumeration.heads import heads

@@ -10,7 +10,7 @@ from typing import Literal
 from ...errors import SpecWarning
 from ...formats.arch import Arch
 from ...formats.mapper import MapperSettings
-from ..errors import UnsearchedError
+from ..failures import UnsearchedError
 from ..options import Objective, Options
 
 OBJECTIVE_OF: dict[str, Objective] = {"ENERGY": "energy", "LATENCY": "latency", "ENERGY_DELAY_PRODUCT": "edp"}

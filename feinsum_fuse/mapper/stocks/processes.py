@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ...executors import end_with
 from ..budget import Budget
-from ..errors import LateError
+from ..failures import LateError
 
 T = TypeVar("T")
 PATIENCE = 0.25

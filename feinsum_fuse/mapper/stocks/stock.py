@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formats.arch import DEFAULT_TOTAL_LATENCY
 from ...model.quantity import Floats
-from ..einsum.space import EinsumSpace
+from ..einsum.einsum_space import EinsumSpace
 from ..enumeration.block import Limit, Packed, TableBlock
 from ..enumeration.pareto import SLACK
 from ..enumeration.tables import Homes, Tables

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ...formats.arch import Network
 from ..quantity import Floats
 from .component import energy_per_action
+from .einsum_terms import LINK, NONE, PARTIAL, ROUTE, Integers, Spreads, Terms
 from .network_traffic import actions_per_value, axis
-from .terms import LINK, NONE, PARTIAL, ROUTE, Integers, Spreads, Terms
 
 Holders = Sequence[Sequence[int]]
 """Tensor by tensor the places of its holders on the way to the compute unit, outermost first."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ...formats.spec import Spec
 from ...lowering.lowering import lower
-from ...lowering.unscheduled import unscheduled
+from ...lowering.starting_point import unscheduled
 from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import starting_seconds
@@ -19,7 +19,7 @@ from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
 from .occupancy import Occupancy
-from .straight import Straight
+from .straight_code import Straight
 
 
 @dataclass(frozen=True)

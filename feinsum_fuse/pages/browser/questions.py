@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 
 from ...archive.facts.record import Record
 from ...archive.tables.address import Address
-from ...archive.tables.rows import CascadeRow, DeviceRow, MeasurementRow, PredictionRow
 from ...archive.tables.schema import ask
 from ...archive.tables.storage import record_of
+from ...archive.tables.table_rows import CascadeRow, DeviceRow, MeasurementRow, PredictionRow
 from ...archive.text.cascade_text import cascade_from_json
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error

@@ -17,7 +17,7 @@ from pymbolic.typing import Expression
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
-from ..errors import IntrinsicError
+from ..refusals import IntrinsicError
 from ..tree.nest import For, Nest, NestItem, Place, Statement
 from .intrinsic import BYTE_TYPES, IndexRole, TensorIntrinsic
 

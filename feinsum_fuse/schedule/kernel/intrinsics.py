@@ -21,7 +21,7 @@ from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 from ...number_types import BFLOAT16
-from ..errors import VectorAccessError
+from ..refusals import VectorAccessError
 from ..target import Quirks
 from .bfloat import ELEMENT, is_value
 from .definitions import definitions

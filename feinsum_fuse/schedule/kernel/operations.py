@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ...number_types import BFLOAT16, memory_type
-from ..errors import VectorAccessError
+from ..refusals import VectorAccessError
 from .bfloat import ELEMENT
 
 C_TYPES = {

@@ -17,7 +17,7 @@ from ...formats.language.functions import IN_KERNELS, Function
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ...number_types import BFLOAT16, WIDENED, computed_in
-from ..errors import NormalFormError, VectorAccessError
+from ..refusals import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
 from ..tree.nest import For, Nest, Place, Statement, Tile

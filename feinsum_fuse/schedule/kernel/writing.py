@@ -24,10 +24,10 @@ from ...formats.integer_sets import basic_set, within
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace, FanoutKind
 from ...formats.workload import operand_name
-from ..errors import NestOrderError
 from ..intrinsics.intrinsic import INTRINSICS
 from ..intrinsics.matching import matched
 from ..intrinsics.product_call import product_call
+from ..refusals import NestOrderError
 from ..steps.vector_steps import is_transposed
 from ..target import Quirks
 from ..tree.loops import is_reduction

@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from ..errors import BindingConflictError, IntrinsicError, NestOrderError
 from ..intrinsics.intrinsic import INTRINSICS
 from ..intrinsics.matching import matched, perfect
+from ..refusals import BindingConflictError, IntrinsicError, NestOrderError
 from ..step import Keyword, Step
 from ..tree.loops import check_alone, enclosing, find, replace_loop
 from ..tree.nest import For, LoopRef, Nest, walk

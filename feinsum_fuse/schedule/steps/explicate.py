@@ -25,8 +25,8 @@ from ...formats.language.reductions import SYMBOLS, truth
 from ...formats.language.reductions import Reduction as ReductionRow
 from ...formats.workload import operand_name
 from ...number_types import scalar
-from ..errors import NormalFormError
 from ..kernel.surroundings import entrypoint, variables_of
+from ..refusals import NormalFormError
 from ..step import EinsumName, Step
 from ..tree.accumulators import InferredTypes
 from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Source, Statement

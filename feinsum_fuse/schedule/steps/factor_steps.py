@@ -11,7 +11,7 @@ from constantdict import constantdict
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...number_types import scalar
-from ..errors import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
+from ..refusals import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
 from ..step import Keyword, Step
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
 from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Statement, Tile, statements

@@ -14,7 +14,7 @@ from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
-from ..errors import NestOrderError, ProducerConsumerError, UnknownTensorError
+from ..refusals import NestOrderError, ProducerConsumerError, UnknownTensorError
 from ..step import EinsumName, Step
 from ..tree.loops import chain_of, computing
 from ..tree.nest import For, Nest, NestItem, Place, Statement, rebuilt, statements

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...formats.affine import Affine
 from ...formats.opencl import FANOUT_KINDS, FanoutKind
-from ..errors import (
+from ..refusals import (
     BindingConflictError,
     DifferentExtentsError,
     NestOrderError,

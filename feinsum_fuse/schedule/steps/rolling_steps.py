@@ -18,7 +18,7 @@ from ...formats.affine import Affine
 from ...formats.language.reductions import ADD, MAX, MUL
 from ...formats.workload import operand_name
 from ...number_types import largest, scalar
-from ..errors import IncompleteReductionError, NestOrderError
+from ..refusals import IncompleteReductionError, NestOrderError
 from ..step import EinsumName, Step
 from ..tree.loops import chain_of, computing, inside, replace_loop, with_body
 from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Source, Statement, rebuilt

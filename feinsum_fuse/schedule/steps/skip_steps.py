@@ -10,7 +10,7 @@ import islpy as isl
 
 from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, equal, integer_set, projected
-from ..errors import BindingConflictError, NestOrderError, NothingMaskedError, ProducerConsumerError
+from ..refusals import BindingConflictError, NestOrderError, NothingMaskedError, ProducerConsumerError
 from ..step import Step
 from ..tree.loops import check_alone, find, replace_loop
 from ..tree.masks import Masks, elements

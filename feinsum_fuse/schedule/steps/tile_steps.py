@@ -21,7 +21,7 @@ from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace, level_of
 from ...formats.workload import operand_name
 from ...number_types import computed_in, kind_of
-from ..errors import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
+from ..refusals import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Keyword, Step, TensorName
 from ..tree.accumulators import Later, started
 from ..tree.initial_values import elements_set_per, initial_values, limits_of

@@ -12,8 +12,8 @@ from pymbolic import var
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
-from ..errors import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..kernel.operations import LANES, has_vectors
+from ..refusals import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..step import Step
 from ..tree.loops import check_alone, find, is_reduction, with_body
 from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Statement, Tile, rebuilt, unless_same

@@ -19,7 +19,7 @@ from pymbolic.typing import Expression
 from ...cascades.matching.array_types import Refusal, Types
 from ...formats.language.reductions import REDUCTIONS
 from ...number_types import BFLOAT16, kind_of, scalar
-from ..errors import NormalFormError
+from ..refusals import NormalFormError
 
 
 class InferredTypes:

@@ -15,9 +15,9 @@ from pymbolic import primitives as p
 from ...formats.affine import Affine
 from ...formats.integer_sets import Condition, Index, below, equal, integer_map, integer_set, within
 from ...formats.opencl import MEMORIES
-from ..errors import IteratorBindingError, NormalFormError, ProducerConsumerError, ReductionBindingError, ScopeError
 from ..kernel.surroundings import entrypoint
 from ..kernel.tagging import NormalFormTag
+from ..refusals import IteratorBindingError, NormalFormError, ProducerConsumerError, ReductionBindingError, ScopeError
 from ..steps.explicate import Explicate
 from .loops import is_reduction
 from .nest import For, Nest, Place, Statement, pretty_statement

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from ...formats.affine import Affine
-from ..errors import NestOrderError, UnknownEinsumError, UnknownLoopError
+from ..refusals import NestOrderError, UnknownEinsumError, UnknownLoopError
 from ..step import Step
 from .nest import For, LoopRef, Nest, NestItem, Statement, rebuilt, walk
 

@@ -14,7 +14,7 @@ from math import prod
 from ...cascades.names import Identifiers
 from ...formats.affine import Affine
 from ...formats.opencl import FANOUT_KINDS, MEMORIES, AddressSpace, FanoutKind
-from ..errors import CrossKernelStorageError, HostLoopError
+from ..refusals import CrossKernelStorageError, HostLoopError
 from .nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, walk
 
 

@@ -10,7 +10,7 @@ import islpy as isl
 
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES, AddressSpace
-from ..errors import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError
+from ..refusals import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError
 from ..step import Step
 from .loops import interval
 from .nest import For, Place

@@ -16,7 +16,7 @@ import islpy as isl
 from constantdict import constantdict
 
 from ...formats.affine import Affine
-from ..errors import DifferentExtentsError, IncompleteReductionError, ProducerConsumerError
+from ..refusals import DifferentExtentsError, IncompleteReductionError, ProducerConsumerError
 from ..step import Step
 from .loops import is_reduction, output_indices
 from .nest import For, Nest, NestItem, Place, Statement, statements

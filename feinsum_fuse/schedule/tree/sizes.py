@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ..errors import LocalSizeError, PrivateSizeError, WorkGroupSizeError
+from ..refusals import LocalSizeError, PrivateSizeError, WorkGroupSizeError
 from ..target import DeviceLimits
 from .nest import Nest
 from .parallel import axes_of

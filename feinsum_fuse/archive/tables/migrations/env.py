@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from feinsum_fuse.archive.tables.rows import Base
+from feinsum_fuse.archive.tables.table_rows import Base
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=Base.metadata, transactional_ddl=True, render_as_batch=True)

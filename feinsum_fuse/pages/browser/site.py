@@ -12,8 +12,8 @@ from ...archive.text.lines import line_of
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error
 from ...formats.language.caps import shortened
-from ..rendering import environment, text
-from .fact import differing, drawn, kernel_of, shown
+from ..html_text import environment, text
+from .fact_page import differing, drawn, kernel_of, shown
 from .questions import FACT, LISTING_ORDERS, Browsed, Selection
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from feinsum_fuse.device.names import DeviceNames, position_of
+from feinsum_fuse.device.device_names import DeviceNames, position_of
 from feinsum_fuse.errors import DeviceError
 
 XEON = "Intel(R) Xeon(R) Processor"

@@ -10,7 +10,7 @@ from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.matching.match import match
 from feinsum_fuse.mappings.default_mapping import default_schedule
-from feinsum_fuse.optimization.over_tiles import over_tiles
+from feinsum_fuse.optimization.tile_loops import over_tiles
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder

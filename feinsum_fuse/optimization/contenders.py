@@ -15,7 +15,7 @@ from ..archive.facts.retrieval import query, retrieve
 from ..archive.tables.address import Url
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import Match
-from ..cascades.matching.rewritten import rewritten_match
+from ..cascades.matching.replacement import rewritten_match
 from ..device.calibration.device_file import default_file, known_device
 from ..device.catalogue import DeviceInfo, find_device, target_of
 from ..errors import Error
@@ -28,7 +28,7 @@ from ..schedule.function import FunctionName, KernelFunction
 from ..schedule.kernel.tagging import tagged
 from ..schedule.schedule import Schedule
 from ..tuning.tuner import tune
-from .optimized import How
+from .answer import How
 from .spread import spread_kernel
 
 MOST_PREDICTED = 20

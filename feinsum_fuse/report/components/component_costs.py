@@ -17,7 +17,7 @@ from ...codegen.generation import executable
 from ...device.catalogue import find_device, target
 from ...device.checking.example import example
 from ...device.runtime.isolation import run_isolated
-from ...device.runtime.loaded import Loaded, queue_of
+from ...device.runtime.loaded_executable import Loaded, queue_of
 from ...device.timing.machine_share import CoreWatch
 from ...device.timing.measurement import fewer_cores
 from ...device.timing.outcome import Outcome
@@ -26,7 +26,7 @@ from ...device.timing.timing import time_together
 from ...errors import Error, ModelError, SpecWarning
 from ...formats.spec import Spec, expect_spec
 from ...lowering.lowering import lower
-from ...lowering.unscheduled import unscheduled
+from ...lowering.starting_point import unscheduled
 from ...model.kernel.interval import interval
 from ...model.kernel.kernel_time import nest_time
 from ...model.kernel.machine import Machine
@@ -34,7 +34,7 @@ from ...presentation import table
 from ...progress import Hook, Stage
 from ...schedule.kernel.writing import written
 from ...schedule.tree.nest import Nest
-from .variants import TOGETHER, variants
+from .reduced_kernels import TOGETHER, variants
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -6,7 +6,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.schedule import errors
+from feinsum_fuse.schedule import refusals
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.explicate import Explicate
@@ -33,44 +33,44 @@ def applied(cascade: Cascade, *steps: Step) -> str:
 
 CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
     (
-        errors.UnknownLoopError,
+        refusals.UnknownLoopError,
         PRODUCT,
         (Split(ref("Z.m/0"), 2),),
         "Split(loop=Z.m/0, tile=2): there is no loop Z.m/0\n  Did you mean Z.m?",
     ),
     (
-        errors.UnknownEinsumError,
+        refusals.UnknownEinsumError,
         PRODUCT,
         (Reorder("Y", refs("Z.m Z.n Z.k")),),
         "Reorder(einsum=Y, order=[Z.m, Z.n, Z.k]): there is no Einsum 'Y'\n  The Einsums are Z.",
     ),
     (
-        errors.UnknownTensorError,
+        refusals.UnknownTensorError,
         PRODUCT,
         (CacheRead(("Z",), "C", ref("Z.m"), "local"),),
         "CacheRead(einsums=[Z], tensor=C, at=Z.m, memory=local): Z read no tensor 'C'",
     ),
     (
-        errors.UnknownTensorError,
+        refusals.UnknownTensorError,
         PRODUCT,
         (ComputeAt("Z", ref("Z.m"), "local"),),
         "ComputeAt(tensor=Z, at=Z.m, memory=local): 'Z' is no intermediate that can shrink",
     ),
     (
-        errors.TileShapeError,
+        refusals.TileShapeError,
         PRODUCT,
         (Split(ref("Z.m"), 14),),
         "Split(loop=Z.m, tile=14): a tile of 14 does not fit the loop's 13 iterations",
     ),
-    (errors.TileShapeError, PRODUCT, (Split(ref("Z.m"), 0),), "Split(loop=Z.m, tile=0): the tile shape must be positive"),
+    (refusals.TileShapeError, PRODUCT, (Split(ref("Z.m"), 0),), "Split(loop=Z.m, tile=0): the tile shape must be positive"),
     (
-        errors.TileShapeError,
+        refusals.TileShapeError,
         SYMBOLIC,
         (Unroll(ref("Z.m")),),
         "Unroll(loop=Z.m): a loop of symbolic size cannot be unrolled\n  Split it first.",
     ),
     (
-        errors.SymbolicExtentError,
+        refusals.SymbolicExtentError,
         SYMBOLIC,
         (CacheRead(("Z",), "A", None, "local"),),
         (
@@ -79,25 +79,25 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.NestOrderError,
+        refusals.NestOrderError,
         PRODUCT,
         (Reorder("Z", refs("Z.m Z.n")),),
         "Reorder(einsum=Z, order=[Z.m, Z.n]): the order must name exactly the loops of the Einsum: Z.m, Z.n, Z.k",
     ),
     (
-        errors.NestOrderError,
+        refusals.NestOrderError,
         CHAIN,
         (ShareLoop(refs("T.n Z.m")),),
         "ShareLoop(loops=[T.n, Z.m]): the loops do not stand one after another in one place",
     ),
     (
-        errors.DifferentExtentsError,
+        refusals.DifferentExtentsError,
         ff.cascade(["T[m] = 2 * A[m]", "Z[n] = 3 * B[n]"], sizes={"M": "M", "N": 4}),
         (ShareLoop(refs("T.m Z.n")),),
         "ShareLoop(loops=[T.m, Z.n]): loops of symbolic size are shared only if their bounds are the same",
     ),
     (
-        errors.IncompleteReductionError,
+        refusals.IncompleteReductionError,
         CHAIN,
         (Reorder("T", refs("T.k T.m T.n")), ShareLoop(refs("T.k Z.m"))),
         (
@@ -106,7 +106,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.ProducerConsumerError,
+        refusals.ProducerConsumerError,
         CHAIN,
         (Reorder("T", refs("T.n T.m T.k")), ShareLoop(refs("T.n Z.m"))),
         (
@@ -115,7 +115,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.ScopeError,
+        refusals.ScopeError,
         CHAIN,
         (Bind(ref("T.m"), "group.0"), CacheWrite("T", None, "local")),
         (
@@ -124,7 +124,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.ScopeError,
+        refusals.ScopeError,
         PRODUCT,
         (Reorder("Z", refs("Z.m Z.k Z.n")), Bind(ref("Z.n"), "local.0"), CacheWrite("Z", ref("Z.m"), "private")),
         (
@@ -133,7 +133,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.ScopeError,
+        refusals.ScopeError,
         CHAIN,
         (ShareLoop(refs("T.m Z.m")), Bind(ref("T.n"), "local.0"), ComputeAt("T", ref("T.m"), "distributed")),
         (
@@ -143,7 +143,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.ScopeError,
+        refusals.ScopeError,
         SQUARE,
         (ShareLoop(refs("T.m Z.m")), Bind(ref("T.n"), "local.0"), Bind(ref("Z.p"), "local.0"), ComputeAt("T", ref("T.m"), "distributed")),
         (
@@ -153,13 +153,13 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.ScopeError,
+        refusals.ScopeError,
         PRODUCT,
         (CacheWrite("Z", ref("Z.m"), "cache"),),
         "CacheWrite(einsum=Z, at=Z.m, memory=cache): 'cache' is no memory for a tile\n  Use one of global, local, private, distributed.",
     ),
     (
-        errors.ReductionBindingError,
+        refusals.ReductionBindingError,
         PRODUCT,
         (Bind(ref("Z.k"), "local.0"),),
         (
@@ -168,7 +168,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.ParallelDependenceError,
+        refusals.ParallelDependenceError,
         WINDOWS,
         (ShareLoop(refs("T.x O.y")), Bind(ref("T.x"), "group.0")),
         (
@@ -177,7 +177,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.HostLoopError,
+        refusals.HostLoopError,
         CHAIN,
         (
             Reorder("T", refs("T.n T.m T.k")),
@@ -192,7 +192,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.CrossKernelStorageError,
+        refusals.CrossKernelStorageError,
         CHAIN,
         (
             CacheRead(("Z",), "C", None, "local"),
@@ -206,13 +206,13 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.BindingConflictError,
+        refusals.BindingConflictError,
         PRODUCT,
         (Bind(ref("Z.m"), "group.0"), Bind(ref("Z.m"), "group.1")),
         "Bind(loop=Z.m, axis=group.1): the loop is bound to group.0 already",
     ),
     (
-        errors.BindingConflictError,
+        refusals.BindingConflictError,
         PRODUCT,
         (Bind(ref("Z.m"), "group.0"), Bind(ref("Z.n"), "group.0")),
         (
@@ -221,61 +221,61 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.BindingConflictError,
+        refusals.BindingConflictError,
         PRODUCT,
         (Bind(ref("Z.m"), "group.0"), Fuse(ref("Z.m"), ref("Z.n"))),
         "Fuse(outer=Z.m, inner=Z.n): Z.m is bound to group.0 already\n  Fuse before binding.",
     ),
     (
-        errors.BindingConflictError,
+        refusals.BindingConflictError,
         PRODUCT,
         (Fuse(ref("Z.m"), ref("Z.n")), Bind(ref("Z.n"), "group.0")),
         "Bind(loop=Z.n, axis=group.0): the loop is fused with the one around it\n  Bind Z.m.",
     ),
     (
-        errors.NestOrderError,
+        refusals.NestOrderError,
         PRODUCT,
         (Fuse(ref("Z.m"), ref("Z.k")),),
         "Fuse(outer=Z.m, inner=Z.k): Z.k is not all that stands in Z.m\n  Reorder the loops so that one stands straight inside.",
     ),
     (
-        errors.NestOrderError,
+        refusals.NestOrderError,
         PRODUCT,
         (Fuse(ref("Z.m"), ref("Z.n")), Split(ref("Z.n"), 2)),
         "Split(loop=Z.n, tile=2): Z.n is fused with another loop\n  Fuse loops once they are cut and ordered.",
     ),
     (
-        errors.NestOrderError,
+        refusals.NestOrderError,
         PRODUCT,
         (Fuse(ref("Z.m"), ref("Z.n")), CacheRead(("Z",), "A", ref("Z.m"), "local")),
         "Z.m is fused with a loop that no longer stands alone inside it\n  Hold tiles outside or inside both of the loops.",
     ),
     (
-        errors.BindingConflictError,
+        refusals.BindingConflictError,
         PRODUCT,
         (Bind(ref("Z.m"), "core"),),
         "Bind(loop=Z.m, axis=core): 'core' is no device axis\n  Use group.0 to group.2 or local.0 to local.2.",
     ),
     (
-        errors.NoReductionError,
+        refusals.NoReductionError,
         PRODUCT,
         (RFactor(ref("Z.m"), None, "local"),),
         "RFactor(loop=Z.m, at=None, memory=local): Z.m is no reduction loop of Z\n  Such a loop can be bound as it is.",
     ),
     (
-        errors.BindingConflictError,
+        refusals.BindingConflictError,
         PRODUCT,
         (Unroll(ref("Z.k")), RFactor(ref("Z.k"), None, "local")),
         "RFactor(loop=Z.k, at=None, memory=local): the loop is bound to unroll already\n  Factor a loop before binding it.",
     ),
     (
-        errors.NestOrderError,
+        refusals.NestOrderError,
         PRODUCT,
         (RFactor(ref("Z.k"), ref("Z.k"), "local"),),
         "RFactor(loop=Z.k, at=Z.k, memory=local): Z.k does not run below this loop\n  Hold the partial results further out.",
     ),
     (
-        errors.NestOrderError,
+        refusals.NestOrderError,
         ff.cascade(["X[m] = max(A[m,k])", "Y[m] = sum(A[m,k])"], sizes={"M": 4, "K": 4}),
         (ShareLoop(refs("X.m Y.m")), ShareLoop(refs("X.k Y.k")), RFactor(ref("X.k"), ref("X.m"), "local")),
         (
@@ -284,13 +284,13 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.SymbolicExtentError,
+        refusals.SymbolicExtentError,
         ff.cascade(["Z[m] = A[m,k] * B[k]"], sizes={"M": 4, "K": "K"}),
         (RFactor(ref("Z.k"), ref("Z.m"), "local"),),
         "RFactor(loop=Z.k, at=Z.m, memory=local): Z.k has a symbolic size\n  Split the loop first.",
     ),
     (
-        errors.ProducerConsumerError,
+        refusals.ProducerConsumerError,
         CHAIN,
         (Reorder("T", refs("T.m T.n T.k")), ShareLoop(refs("T.m Z.m")), RFactor(ref("T.k"), None, "local")),
         (
@@ -299,7 +299,7 @@ CASES: list[tuple[type[ff.ScheduleError], Cascade, tuple[Step, ...], str]] = [
         ),
     ),
     (
-        errors.NormalFormError,
+        refusals.NormalFormError,
         PRODUCT,
         (Explicate(),),
         "Explicate(): the kernel is in normal form already\n  Explicate is the first step, once.",
@@ -317,12 +317,12 @@ def test_message(error: type[ff.ScheduleError], cascade: Cascade, steps: tuple[S
 
 LIMITS = [
     (
-        errors.WorkGroupSizeError,
+        refusals.WorkGroupSizeError,
         DeviceLimits(max_work_group_size=8),
         "a group of 13 work-items is larger than the device's 8\n  Use larger tiles below the Spatial loops that are bound to work-items.",
     ),
     (
-        errors.LocalSizeError,
+        refusals.LocalSizeError,
         DeviceLimits(local_bytes=100),
         (
             "the kernel needs 308 bytes of local memory, the device has 100: B_local 308\n"
@@ -330,7 +330,7 @@ LIMITS = [
         ),
     ),
     (
-        errors.PrivateSizeError,
+        refusals.PrivateSizeError,
         DeviceLimits(private_bytes=300),
         (
             "the 13 work-items of a group need 364 bytes of private memory, the device has 300: Z_private 28\n"
@@ -359,7 +359,7 @@ def test_names_of_another_kernel() -> None:
 def test_every_error_class_is_tested() -> None:
     """Those of vectors, masks, blocks, intrinsics, Python functions and the archive have tests of their own."""
     tested = {case[0] for case in CASES} | {case[0] for case in LIMITS}
-    known = {e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, ff.ScheduleError) and e is not ff.ScheduleError}
-    elsewhere = {errors.VectorAccessError, errors.NothingMaskedError, errors.IteratorBindingError}
-    elsewhere |= {errors.ApplicabilityError, errors.FunctionError, errors.IntrinsicError}
+    known = {e for e in vars(refusals).values() if isinstance(e, type) and issubclass(e, ff.ScheduleError) and e is not ff.ScheduleError}
+    elsewhere = {refusals.VectorAccessError, refusals.NothingMaskedError, refusals.IteratorBindingError}
+    elsewhere |= {refusals.ApplicabilityError, refusals.FunctionError, refusals.IntrinsicError}
     assert known - tested == elsewhere

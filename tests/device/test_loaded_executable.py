@@ -9,7 +9,7 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device.catalogue import devices
-from feinsum_fuse.device.runtime.loaded import Loaded, context_of
+from feinsum_fuse.device.runtime.loaded_executable import Loaded, context_of
 from tests.device.programs import program
 
 

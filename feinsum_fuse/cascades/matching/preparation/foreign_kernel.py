@@ -14,11 +14,11 @@ from loopy.typing import auto
 
 from .assignments import without_private_values
 from .bounds import with_known_bounds
-from .boxes import with_whole_boxes
 from .callees import with_callees_in_place
 from .draft import Draft, Preparation, without
+from .inner_reductions import with_own_reductions
 from .operands import with_rules
-from .reductions import with_own_reductions
+from .partial_boxes import with_whole_boxes
 from .targets import with_bare_targets
 
 

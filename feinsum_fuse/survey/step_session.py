@@ -16,7 +16,7 @@ import pyopencl as cl
 from ..device.catalogue import devices, find_device
 from ..device.timing.measurement import Measurement
 from ..errors import DeviceError, Error
-from .journal import DEVICE_FILE, SPECS, TEXTS, SurveyJournal
+from .survey_journal import DEVICE_FILE, SPECS, TEXTS, SurveyJournal
 
 SETTINGS = "settings.json"
 

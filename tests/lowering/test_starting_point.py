@@ -5,7 +5,7 @@ from __future__ import annotations
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering import lowering
-from feinsum_fuse.lowering.unscheduled import unscheduled
+from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family

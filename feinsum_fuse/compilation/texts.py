@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..arguments import PATH, described
 from ..errors import CascadeError, SpecError
-from .ready import request_of
+from .known_programs import request_of
 
 if TYPE_CHECKING:
     from ..cascades.cascade import Cascade

@@ -11,10 +11,10 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.codegen.executable import Executable
-from feinsum_fuse.device import vectors
+from feinsum_fuse.device import vector_support
 from feinsum_fuse.device.catalogue import find_device, target
-from feinsum_fuse.device.runtime.loaded import Loaded, queue_of
-from feinsum_fuse.device.vectors import INSTRUCTION_SETS, VectorRegisters, vector_registers
+from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
+from feinsum_fuse.device.vector_support import INSTRUCTION_SETS, VectorRegisters, vector_registers
 from feinsum_fuse.schedule.target import Target
 
 
@@ -22,7 +22,7 @@ from feinsum_fuse.schedule.target import Target
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache of the user's, and nothing remembered by the process."""
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda *_: str(tmp_path))
-    monkeypatch.setattr(vectors, "_known", vectors._known.__wrapped__)
+    monkeypatch.setattr(vector_support, "_known", vector_support._known.__wrapped__)
     return tmp_path / "vectors"
 
 
@@ -48,7 +48,7 @@ def test_what_is_kept_is_not_asked_again(cache: Path, monkeypatch: pytest.Monkey
     vector_registers(device)
     (file,) = cache.iterdir()
     file.write_text(json.dumps({"size": 16, "count": 8}))
-    monkeypatch.setattr(vectors, "_compiled_for", lambda device: pytest.fail("asked again"))
+    monkeypatch.setattr(vector_support, "_compiled_for", lambda device: pytest.fail("asked again"))
     assert vector_registers(device) == VectorRegisters(16, 8)
 
 
@@ -77,7 +77,7 @@ class Reporting:
 def test_without_a_word_of_the_compiler_what_opencl_reports_counts(
     cache: Path, monkeypatch: pytest.MonkeyPatch, lanes: int, size: int, count: int
 ) -> None:
-    monkeypatch.setattr(vectors, "_compiled_for", lambda device: None)
+    monkeypatch.setattr(vector_support, "_compiled_for", lambda device: None)
     assert vector_registers(Reporting(cl.device_type.CPU, lanes)) == VectorRegisters(size, count)  # type: ignore[arg-type]
     assert not cache.exists()
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyopencl as cl
 
 from ..archive.tables.place import text_of
-from ..device.program.kept import Kept, kept_programs, key_of
 from ..device.program.program import Program
+from ..device.program.program_store import Kept, kept_programs, key_of
 from ..errors import ArchiveError
 from .knowledge import Knowledge
 

@@ -10,9 +10,9 @@ import pytest
 
 from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.program import kept
-from feinsum_fuse.device.program.kept import Kept, KeptPrograms, kept_programs, key_of
+from feinsum_fuse.device.program import program_store
 from feinsum_fuse.device.program.origin import ChosenBy, Origin
+from feinsum_fuse.device.program.program_store import Kept, KeptPrograms, kept_programs, key_of
 
 
 def program(size: int = 3, text: str = "") -> Kept:
@@ -65,7 +65,7 @@ def _renamed(file: Path) -> None:
 
 def _of_another_version(file: Path) -> None:
     body = '{"executable": "[]"}'
-    file.write_text(f"{kept._digest('a', body)}\n{body}")
+    file.write_text(f"{program_store._digest('a', body)}\n{body}")
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -145,17 +145,17 @@ def test_the_folder_is_bounded_in_bytes(tmp_path: Path) -> None:
 
 
 def test_a_large_program_is_not_kept(programs: KeptPrograms, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "LARGEST", 100)
+    monkeypatch.setattr(program_store, "LARGEST", 100)
     programs.keep("a", program())
     assert programs.find("a") is None
 
 
 def test_folders_by_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kept.FOLDER, "off")
+    monkeypatch.setenv(program_store.FOLDER, "off")
     assert kept_programs().folder is None
-    monkeypatch.setenv(kept.FOLDER, str(tmp_path))
+    monkeypatch.setenv(program_store.FOLDER, str(tmp_path))
     assert kept_programs().folder == tmp_path
-    monkeypatch.delenv(kept.FOLDER)
+    monkeypatch.delenv(program_store.FOLDER)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = kept_programs().folder
     assert folder is not None and folder.is_relative_to(tmp_path)
@@ -165,7 +165,7 @@ def test_keys_depend_on_request_device_and_makers(monkeypatch: pytest.MonkeyPatc
     device = find_device()
     first = key_of("a", device)
     assert key_of("a", device) == first != key_of("b", device)
-    monkeypatch.setattr(kept, "_makers", lambda: "other versions")
+    monkeypatch.setattr(program_store, "_makers", lambda: "other versions")
     assert key_of("a", device) != first
 
 
@@ -173,5 +173,5 @@ def test_sources_are_part_of_the_key(tmp_path: Path) -> None:
     (tmp_path / "below" / "__pycache__").mkdir(parents=True)
     (tmp_path / "below" / "module.py").write_text("x = 1\n")
     (tmp_path / "below" / "__pycache__" / "module.py").write_text("")
-    ((name, status),) = kept._sources(str(tmp_path))
+    ((name, status),) = program_store._sources(str(tmp_path))
     assert name.endswith("below/module.py") and status.st_size == 6

@@ -12,7 +12,7 @@ from ...formats.arch import Leaf, Memory, Toll
 from ...formats.language.expressions import evaluate
 from ...formats.sets import ElementSet, Symbols
 from ...formats.workload import Workload, WorkloadEinsum
-from ..errors import UnsearchedError
+from ..failures import UnsearchedError
 
 MOST_CHOICES = 200_000
 """Storage choices of one Einsum beyond which a search gives up: more than 4 memories that may hold 4 tensors each."""

@@ -21,7 +21,7 @@ from ..codegen.executable import Executable
 from ..schedule.target import Target
 from ..whole_file import write_whole
 from .runtime.host_processor import host_processor
-from .runtime.loaded import Loaded, context_of
+from .runtime.loaded_executable import Loaded, context_of
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def build_by_function(
     """The cascade by a function on a device, built and verified once in a child process.
 
     The function is given ``given``, the kernel that was matched to the cascade with these ``names``, or the cascade's own. Raises
-    :class:`~feinsum_fuse.schedule.errors.FunctionError` where it fails or changes arguments, else as
+    :class:`~feinsum_fuse.schedule.refusals.FunctionError` where it fails or changes arguments, else as
     :func:`~feinsum_fuse.device.program.building.build`.
     """
     recipe = FunctionRecipe(cascade, Schedule(), device, None, timeout_s, reference_bytes, function, given, names)

@@ -12,9 +12,9 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.program.packed import PackedProgram, halves
+from feinsum_fuse.device.program.packed_program import PackedProgram, halves
 from feinsum_fuse.device.program.program import Program
-from feinsum_fuse.device.runtime.loaded import queue_of
+from feinsum_fuse.device.runtime.loaded_executable import queue_of
 from feinsum_fuse.errors import DeviceError
 from tests.cascades.randomness import random_inputs
 

@@ -16,14 +16,14 @@ import numpy as np
 
 from ...formats.arch import Memory, Network
 from ...formats.relevance import simple_variables
+from ...model.accelforge.einsum_terms import FULL, NONE, PARTIAL, Integers, Link, Spreads, Terms
 from ...model.accelforge.hop_terms import HopTerms
 from ...model.accelforge.network_traffic import actions_per_value
-from ...model.accelforge.terms import FULL, NONE, PARTIAL, Integers, Link, Spreads, Terms
 from ...model.quantity import Floats
 from ..merging import Merging
-from .choices import HolderBits
 from .rules import PathRules
 from .spreads import effect
+from .storage_choices import HolderBits
 from .tile_table import TileTable
 
 NOTHING_SHARED = -1

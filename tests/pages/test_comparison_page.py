@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.pages.compared import page, scatter
+from feinsum_fuse.pages.comparison_page import page, scatter
 from feinsum_fuse.pages.picture import picture
 from tests.report.test_comparison import comparison
 

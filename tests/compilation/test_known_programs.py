@@ -12,8 +12,8 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.compilation import selection
-from feinsum_fuse.compilation.ready import request_of
-from feinsum_fuse.compilation.written import Files, written
+from feinsum_fuse.compilation.known_programs import request_of
+from feinsum_fuse.compilation.texts import Files, written
 from feinsum_fuse.device.program.building import build
 from feinsum_fuse.device.program.origin import ChosenBy
 

@@ -8,7 +8,7 @@ import pytest
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.matching.rewritten import rewritten_match
+from feinsum_fuse.cascades.matching.replacement import rewritten_match
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate

@@ -13,7 +13,7 @@ from loopy.symbolic import simplify_using_aff
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.generation import executable
-from feinsum_fuse.codegen.settled import SettledKernel, bounded, settled
+from feinsum_fuse.codegen.settled_kernel import SettledKernel, bounded, settled
 from tests.generators.trees import random_tree
 
 BOUNDS = "enforce_array_accesses_within_bounds"

@@ -13,7 +13,7 @@ import pyopencl.array as cla
 
 from ...codegen.executable import ArgumentRole, Executable, Launch
 from ...errors import DeviceError
-from .arguments import as_arrays, joined
+from .call_arguments import as_arrays, joined
 from .runner import AnyArray, Runner
 
 

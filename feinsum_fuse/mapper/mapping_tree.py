@@ -10,8 +10,8 @@ from constantdict import constantdict
 
 from ..formats.mapping import Compute, Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from ..formats.workload import Workload
-from ..model.accelforge.terms import Integers
-from .einsum.space import EinsumSpace
+from ..model.accelforge.einsum_terms import Integers
+from .einsum.einsum_space import EinsumSpace
 from .enumeration.block import PartialMapping
 from .enumeration.shared_space import TIME
 from .joining.joins import Part

@@ -8,7 +8,7 @@ import pytest
 from loopy.tools import LoopyKeyBuilder
 
 from feinsum_fuse.cascades.kernel.tags import EinsumTag, KeptTag, RankVariableTag, TensorTag
-from feinsum_fuse.codegen import target
+from feinsum_fuse.codegen import loopy_target
 from feinsum_fuse.schedule.kernel.remarks import Description
 from feinsum_fuse.schedule.kernel.tagging import OwnedTag
 from feinsum_fuse.schedule.target import ANY_DEVICE, Quirks
@@ -16,7 +16,7 @@ from feinsum_fuse.schedule.target import ANY_DEVICE, Quirks
 
 def key(description: Description, quirks: Quirks) -> str:
     """The key of a target in loopy's caches."""
-    found: str = LoopyKeyBuilder()(target.TreeTarget(description, quirks))
+    found: str = LoopyKeyBuilder()(loopy_target.TreeTarget(description, quirks))
     return found
 
 
@@ -24,7 +24,7 @@ def test_another_release_does_not_read_what_loopy_has_kept(monkeypatch: pytest.M
     """Kernels and trees are pickled by the names of their classes, under keys that know neither modules nor methods."""
     ours = key(Description(), ANY_DEVICE.quirks)
     assert key(Description(), ANY_DEVICE.quirks) == ours
-    monkeypatch.setattr(target, "release", lambda: "another")
+    monkeypatch.setattr(loopy_target, "release", lambda: "another")
     assert key(Description(), ANY_DEVICE.quirks) != ours
 
 

@@ -14,15 +14,15 @@ from ...formats.checking.constraint_check import broken_by
 from ...formats.mapping import Mapping as LoopTree
 from ...formats.spec import Spec
 from ...formats.workload import Workload
-from ...model.accelforge.terms import takes_time
+from ...model.accelforge.einsum_terms import takes_time
 from ...model.evaluation import predict
 from ..budget import Budget
-from ..errors import UnprovedError
+from ..failures import UnprovedError
+from ..mapping_tree import MappedEinsum, TreeWriter
 from ..options import Objective, Options, SearchProgress
 from ..problem import Counted, Problem
 from ..request.flips import with_einsums
 from ..result import Found, SearchStage, SpaceSize, value_of
-from ..tree import MappedEinsum, TreeWriter
 from .candidates import WholeMapping
 from .journal import Journal
 

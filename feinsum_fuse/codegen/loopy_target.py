@@ -52,10 +52,10 @@ from ..schedule.kernel.remarks import Description
 from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import Quirks
 from .arithmetic import both, conjuncts, function_of
-from .expressions import Cast, VectorCall, is_whole_number, within
 from .legibility import legible
 from .quirks import avoiding
-from .settled import SettledKernel
+from .settled_kernel import SettledKernel
+from .statement_expressions import Cast, VectorCall, is_whole_number, within
 from .statements import (
     Assignment,
     Barrier,

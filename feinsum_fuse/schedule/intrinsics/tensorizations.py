@@ -40,7 +40,7 @@ def tensorizations(t_unit: lp.TranslationUnit) -> tuple[Tensorization, ...]:
     """Each loop of a tagged kernel, scheduled or not, with each intrinsic, in the order of the text.
 
     A loop whose block an intrinsic computes already, and one that is bound to groups or work-items, is refused like others. Raises
-    :class:`~feinsum_fuse.schedule.errors.NormalFormError` for a kernel that is not tagged.
+    :class:`~feinsum_fuse.schedule.refusals.NormalFormError` for a kernel that is not tagged.
     """
     tags = [tag for tag in entrypoint(t_unit).tags if isinstance(tag, NormalFormTag)]
     nest = tags[0].nest if tags else Explicate().read(t_unit)

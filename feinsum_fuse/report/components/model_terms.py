@@ -17,7 +17,7 @@ from ...model.hardware.incore import core_term
 from ...model.hardware.launches import launch_seconds
 from ...model.hardware.placement import place_caches
 from ...presentation import table
-from ..predicted import as_run
+from ..run_prediction import as_run
 from ..trial import Trials
 
 PLAIN, CACHES, CORE, STARTS, KERNEL = "AccelForge", "with caches", "with a core", "with launches", "kernel model"
