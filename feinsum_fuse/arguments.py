@@ -79,6 +79,7 @@ FLAG = Kind("a truth value", lambda value: isinstance(value, bool))
 SECONDS = Kind("a number of seconds", _is_seconds)
 NUMBER = Kind("a number", lambda value: isinstance(value, int | float | np.number) and not isinstance(value, bool))
 PATH = Kind("a path without NUL or halves of characters", _is_path)
+PLOT_AXES = Kind("axes of matplotlib's", lambda value: callable(getattr(value, "set_xlabel", None)))
 HOOK = Kind("something to be called", callable) | NOTHING
 
 

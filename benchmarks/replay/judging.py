@@ -5,46 +5,67 @@ from __future__ import annotations
 import importlib.util
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from feinsum_fuse.device.timing.measurement import time_text
 from feinsum_fuse.presentation import table as text_table
 
+from .record import Record
 from .searchers import Times, by_chance, by_tpe, ours
-from .tables import Model, Table
 
 CLOSE = 1.05
 """What counts as found: within 5 % of the best of all."""
 MEASUREMENTS = (10, 20, 30, 50)
-RANDOM = 400
-"""Measurements that random search may take, to see how many it needs."""
+TPE = "Optuna's TPE"
 REACHED = 0.95
 """The part of the way from the median to the best after which scores take no more measurements into account."""
 
 
-def judge(table: Table, seeds: int) -> str:
+def judge(record: Record, seeds: int) -> str:
     """A table of searchers, and after how many measurements each is close to the best."""
-    times, model, count = table.read(), Model(table, {}), max(MEASUREMENTS)
+    space, times, predicted, count = record.space(), record.times, record.predicted, max(MEASUREMENTS)
     known = [seconds for seconds in times.values() if seconds is not None]
-    if not known:
-        return f"{table.name}: nothing is measured; `python -m benchmarks.replay measure {table.name}` does that"
+    if len(times) < len(record.configurations):
+        return f"{record.file}: {len(times)} of {len(record.configurations)} configurations are measured; `measure` does the others"
     searchers: dict[str, Callable[[int], list[float]]] = {
-        "ours": lambda seed: ours(table, times, seed, count, model),
-        "ours, no model": lambda seed: ours(table, times, seed, count, None),
-        "random": lambda seed: by_chance(times, seed, RANDOM),
+        "ours": lambda seed: ours(space, times, seed, count, predicted),
+        "ours, no model": lambda seed: ours(space, times, seed, count, None),
+        "random": lambda seed: by_chance(times, seed),
     }
     if importlib.util.find_spec("optuna"):
-        searchers["Optuna's TPE"] = lambda seed: by_tpe(table, times, seed, count)
+        searchers[TPE] = lambda seed: by_tpe(space, times, seed, count)
     runs = {label: [searcher(seed) for seed in range(seeds)] for label, searcher in searchers.items()}
-    share = sum(seconds <= CLOSE * min(known) for seconds in known) / len(times)
-    whole = f"{len(times)} of {len(table.every)} configurations measured, {len(known)} run"
+    best = min(known)
     head = ["", *(f"after {n}" for n in MEASUREMENTS), "until within 5 %", "score"]
-    rows = [[label, *_row(found, min(known)), f"{score(found, times):+.2f}"] for label, found in runs.items()]
-    lines = [f"{table.name}: {whole}; {share:.1%} within 5 % of the best", "", text_table(head, rows, numbers=len(head) - 1)]
-    if "Optuna's TPE" in runs:
-        pairs = [(min(a, default=math.inf), min(b, default=math.inf)) for a, b in zip(runs["ours"], runs["Optuna's TPE"], strict=True)]
-        lines.append(f"after {count} ours is ahead of TPE with {sum(a < b for a, b in pairs)} of {seeds} seeds, behind with "
-                     f"{sum(a > b for a, b in pairs)}")  # fmt: skip
+    rows = [[label, *_row(found, best), f"{score(found, times):+.2f}"] for label, found in runs.items()]
+    lines = [_about(record, known), "", text_table(head, rows, numbers=len(head) - 1)]
+    if TPE in runs:
+        lines.append(_beside(runs["ours"], runs[TPE], count))
     return "\n".join(lines)
+
+
+def _about(record: Record, known: Sequence[float]) -> str:
+    """What was measured, how rare the best are, and what the model knows of them."""
+    times, best = record.times, min(known)
+    share = sum(seconds <= CLOSE * best for seconds in known) / len(times)
+    guessed = min((n for n, s in record.predicted.items() if s is not None), key=lambda n: record.predicted[n] or math.inf)
+    behind = [(times[name] or math.inf) / best for name in (record.space().default.tree, guessed)]
+    return (
+        f"{'; '.join(record.about['einsums'])} on {record.about['device']}: {len(times)} configurations, {len(known)} run, "
+        f"{share:.2%} within 5 % of the best ({time_text(best)}); the default takes {behind[0]:.2f} times as long, "
+        f"the model's first choice {behind[1]:.2f}"
+    )
+
+
+def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], count: int) -> str:
+    """How often ours is ahead, seed by seed; of equal ones, mostly the best of all, the sooner."""
+    pairs = [((min(a), a.index(min(a))), (min(b), b.index(min(b)))) for a, b in zip(map(list, own), map(list, others), strict=True)]
+    better, worse = sum(a[0] < b[0] for a, b in pairs), sum(a[0] > b[0] for a, b in pairs)
+    sooner, later = sum(a[0] == b[0] and a < b for a, b in pairs), sum(a[0] == b[0] and a > b for a, b in pairs)
+    return (
+        f"after {count} measurements ours is ahead of {TPE} with {better} of {len(pairs)} seeds and behind with {worse}; "
+        f"as fast with the others, of which {sooner} sooner and {later} later"
+    )
 
 
 def _row(found: Sequence[Sequence[float]], best: float) -> list[str]:
@@ -61,29 +82,30 @@ def score(runs: Sequence[Sequence[float]], times: Times) -> float:
     The performance score of Willemsen et al., Future Generation Computer Systems 159 (2024), section 3, over the number of measurements in
     place of time: up to where random search has gone most of the way from the median to the best.
     """
-    expected = expected_bests(sorted(seconds or math.inf for seconds in times.values()))
     known = [seconds for seconds in times.values() if seconds is not None]
     best, middle = min(known), statistics.median(known)
-    enough = next(k for k, seconds in enumerate(expected) if seconds <= middle - REACHED * (middle - best)) + 1
+    expected: list[float] = []
+    for seconds in expected_bests(sorted(seconds or math.inf for seconds in times.values())):
+        expected.append(seconds)
+        if seconds <= middle - REACHED * (middle - best):
+            break
     if not all(runs):
         return math.nan  # nothing of an incomplete table is within reach
     scores = []
-    for n in range(1, min(enough, min(map(len, runs))) + 1):
+    for n in range(1, min(len(expected), *map(len, runs)) + 1):
         reached = statistics.fmean(min(min(run[:n]), middle) for run in runs)
         scores.append((min(expected[n - 1], middle) - reached) / (min(expected[n - 1], middle) - best))
     return statistics.fmean(scores)
 
 
-def expected_bests(ordered: Sequence[float]) -> list[float]:
+def expected_bests(ordered: Sequence[float]) -> Iterator[float]:
     """The best after 1, 2, ... draws without replacement, expected; failures, which are infinite, count as the slowest that ran."""
     slowest = max(seconds for seconds in ordered if math.isfinite(seconds))
     values, size = [min(seconds, slowest) for seconds in ordered], len(ordered)
-    found = []
     for draws in range(1, size + 1):
         # The k-th fastest is the best if it is drawn and none of the k faster ones is.
         chance, total = draws / size, 0.0
         for k in range(size - draws + 1):
             total += chance * values[k]
             chance *= (size - k - draws) / (size - k - 1) if size - k > 1 else 0.0
-        found.append(total)
-    return found
+        yield total

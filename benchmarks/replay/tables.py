@@ -1,24 +1,26 @@
-"""Spaces small enough to be measured whole, and what was measured of them: ``data/NAME.yaml`` (the device) and ``data/NAME.jsonl``."""
+"""Spaces small enough to be measured whole: a workload, and the kinds of decisions that are varied."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
+
+from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.device.calibration.device_file import default_file, known_device
+from feinsum_fuse.device.calibration.device_file import known_device
 from feinsum_fuse.device.catalogue import find_device, target
-from feinsum_fuse.errors import Error
-from feinsum_fuse.formats.reading.load import load
-from feinsum_fuse.mappings.choices import Rules, sweep
+from feinsum_fuse.mappings.choices import Choice, Chooser, Rules, sweep
 from feinsum_fuse.tuning.candidate import Candidate
-from feinsum_fuse.tuning.preparation import predict_seconds
 from feinsum_fuse.tuning.space import Space
 
+from .record import Record
+
+T = TypeVar("T")
 DATA = Path(__file__).parent / "data"
 
 
@@ -30,16 +32,13 @@ class Table:
     lines: tuple[str, ...]
     sizes: Mapping[str, int]
     kinds: tuple[str, ...]
+    most: Mapping[str, int] = constantdict()
+    """Kind -> how many options of such a decision are in the table, the usual ones first; all by default."""
 
     @property
-    def device_file(self) -> Path:
-        """The device as it was when the table was measured."""
-        return DATA / f"{self.name}.yaml"
-
-    @property
-    def file(self) -> Path:
-        """A line of JSON for each configuration that was measured."""
-        return DATA / f"{self.name}.jsonl"
+    def record(self) -> Record:
+        """What was measured of it."""
+        return Record(DATA / f"{self.name}.jsonl.gz")
 
     @cached_property
     def cascade(self) -> Cascade:
@@ -48,64 +47,69 @@ class Table:
 
     @cached_property
     def space(self) -> Space:
-        """On the device of the table, which is this one's when there is no table yet."""
-        if not self.device_file.exists():
-            DATA.mkdir(exist_ok=True)
-            known_device(find_device())
-            self.device_file.write_text(default_file(find_device()).read_text())
-        device = load(self.device_file)
+        """Its mappings on the default device of this machine."""
+        device = known_device(find_device())
         assert device.arch is not None and device.opencl is not None
         return Space(self.cascade, device.arch, device.opencl, target(find_device()), self.kinds)
-
-    @cached_property
-    def every(self) -> tuple[Candidate, ...]:
-        """All configurations, each tree once."""
-        made = sweep(lambda chooser: self.space.made("", chooser, "swept"), set(self.kinds))
-        return tuple(dict.fromkeys(made))
 
     @cached_property
     def default(self) -> Candidate:
         """What the rules give."""
         return self.space.made("", Rules(), "default")
 
-    def read(self) -> dict[str, float | None]:
-        """Tree -> seconds, ``None`` for failures, of those that were measured."""
-        rows = [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
-        return {row["tree"]: row["seconds"] for row in rows}
+    def ways(self) -> Iterator[tuple[Candidate, list[tuple[Choice[object], int]]]]:
+        """Every combination of options: what it makes, and the decisions on the way with the numbers of the options taken.
+
+        Two may make one candidate. The default comes first.
+        """
+
+        def way(chooser: Chooser) -> tuple[Candidate, list[tuple[Choice[object], int]]]:
+            made = self.space.made("", Fewer(self.most, chooser), "swept")
+            return made, [(fewer(choice, self.most), choice.options.index(made.decisions[choice.name])) for choice in made.choices]
+
+        return sweep(way, set(self.kinds))
 
 
-@dataclass
-class Model:
-    """Predictions, each made once."""
+@dataclass(frozen=True)
+class Fewer:
+    """Leaves decisions between the first few of their options to a chooser."""
 
-    table: Table
-    known: dict[str, float | None]
+    most: Mapping[str, int]
+    chooser: Chooser
 
-    def __call__(self, candidate: Candidate) -> float | None:
-        if candidate.tree not in self.known:
-            try:
-                self.known[candidate.tree] = predict_seconds(candidate.spec, self.table.space.families[""].target)
-            except Error:
-                self.known[candidate.tree] = None
-        return self.known[candidate.tree]
+    def choose(self, choice: Choice[T]) -> T:
+        """One of the first options."""
+        return self.chooser.choose(fewer(choice, self.most))
 
 
-SOFTMAX = ("X[m] = max(S[m, p])", "N[m, p] = exp(S[m, p] - X[m])", "L[m] = N[m, p]", "Y[m, p] = N[m, p] / L[m]")
+def fewer(choice: Choice[T], most: Mapping[str, int]) -> Choice[T]:
+    """The decision between the first of its options, as many as there may be of its kind."""
+    return Choice(choice.kind, choice.about, choice.options[: most.get(choice.kind)])
+
+
 TABLES = {
     table.name: table
     for table in (
         Table(
             "product",
             ("Z[m, n] = A[m, k] * B[k, n]",),
-            {"M": 192, "N": 160, "K": 224},
+            {"M": 224, "N": 192, "K": 256},
             ("tile", "lane", "second", "vectors", "down", "copied", "accumulator"),
+            constantdict({"tile": 5}),
         ),
-        Table("softmax", SOFTMAX, {"M": 300, "P": 700}, ("budget", "tile", "layout", "lane")),
+        Table(
+            "softmax",
+            ("X[m] = max(S[m, p])", "N[m, p] = exp(S[m, p] - X[m])", "L[m] = N[m, p]", "Y[m, p] = N[m, p] / L[m]"),
+            {"M": 300, "P": 700},
+            ("width", "budget", "tile", "layout"),
+            constantdict({"width": 4}),
+        ),
         Table(
             "two_sums",
             ("Z[a, b] = A[c, a, d] * B[d, b, c]",),
             {"A": 96, "B": 112, "C": 24, "D": 20},
             ("lane", "second", "vectors", "down", "block", "copied", "accumulator", "reductions"),
+            constantdict({"down": 3}),
         ),
     )
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from ..arguments import NOTHING, PATH, TEXT, Kind, expect
+from ..arguments import NOTHING, PATH, PLOT_AXES, TEXT, expect
 from ..errors import SearchError
 from ..formats.mapping import Mapping as LoopTree
 from ..formats.reading.files import read_text
@@ -29,7 +29,6 @@ from .request.flips import differing, flipped, with_einsums
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_AXES = Kind("axes of matplotlib's", lambda value: callable(getattr(value, "set_xlabel", None)))
 MARK = "# feinsum_fuse search: "
 """Begins the comment that holds what of a result is no Spec, so that other readers load the file as the best mapping's."""
 
@@ -133,7 +132,7 @@ class Result(InNotebooks):
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """The front, latency against energy, into these axes of matplotlib's or new ones."""
-        expect(axes, NOTHING | _AXES, "axes", SearchError)
+        expect(axes, NOTHING | PLOT_AXES, "axes", SearchError)
         if axes is None:
             import matplotlib.pyplot as plt
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from constantdict import constantdict
@@ -30,7 +31,50 @@ NEIGHBOURS = 2
 """How far away in a list of numbers a mutation goes mostly."""
 
 
-class Space:
+class Neighbourhood(ABC):
+    """How one candidate leads to another, whatever makes candidates of decisions."""
+
+    @property
+    @abstractmethod
+    def rewritings(self) -> Sequence[str]:
+        """The names of the rewritings, the cascade as it is first."""
+
+    @abstractmethod
+    def made(self, variant: str, chooser: Chooser, origin: str) -> Candidate:
+        """What these decisions make of a rewriting; raises what a family raises for decisions that make no mapping."""
+
+    def drawn(self, random: Random) -> Candidate:
+        """Any candidate; near the default mapping of its rewriting or not."""
+        change = NEAR if random.random() < 0.5 else FAR
+        return self.made(random.choice(list(self.rewritings)), Drawn(random, change), "drawn")
+
+    def mutated(self, candidate: Candidate, random: Random) -> Candidate:
+        """The candidate with one decision taken otherwise, or a few; what follows from it follows."""
+        open_choices = [choice for choice in candidate.choices if len(choice.options) > 1]
+        if not open_choices:
+            return self.drawn(random)
+        count = min(len(open_choices), 1 + sum(random.random() < 0.4 for _ in range(MOST_CHANGES - 1)))
+        changed = {choice.name: _other(choice, candidate.decisions[choice.name], random) for choice in random.sample(open_choices, count)}
+        return self.made(candidate.variant, Preferred({**candidate.decisions, **changed}), "mutated")
+
+    def crossed(self, first: Candidate, second: Candidate, random: Random) -> Candidate:
+        """The first candidate with about half of its decisions as the second took them."""
+        shared = {name: option for name, option in second.decisions.items() if random.random() < 0.5}
+        return self.made(first.variant, Preferred({**first.decisions, **shared}), "crossed")
+
+    def moved(self, candidate: Candidate, random: Random) -> Candidate:
+        """The same decisions, as far as there are such, on another rewriting."""
+        others = [name for name in self.rewritings if name != candidate.variant]
+        if not others:
+            return self.mutated(candidate, random)
+        return self.made(random.choice(others), Preferred(candidate.decisions), "moved")
+
+    def decided(self, variant: str, decisions: Mapping[str, object], origin: str = "decided") -> Candidate:
+        """The candidate by these decisions, the rules taking the others."""
+        return self.made(variant, Preferred(decisions), origin)
+
+
+class Space(Neighbourhood):
     """The candidates of a cascade on an architecture: rewritings x structures x parameters."""
 
     def __init__(self, cascade: Cascade, arch: Arch, opencl: OpenCL, target: Target, kinds: Collection[str] | None = None) -> None:
@@ -53,6 +97,11 @@ class Space:
             self.families[name] = Family(spec, fitted(self.target, spec), variant.outputs)
         return name
 
+    @property
+    def rewritings(self) -> Sequence[str]:
+        """The names of the families."""
+        return list(self.families)
+
     def defaults(self) -> list[Candidate]:
         """The default mapping of each rewriting that has one; the first is what ``ff.compile`` takes."""
         found = []
@@ -67,38 +116,8 @@ class Space:
                 break
         return found
 
-    def drawn(self, random: Random) -> Candidate:
-        """Any candidate; near the default mapping of its rewriting or not."""
-        change = NEAR if random.random() < 0.5 else FAR
-        return self.made(random.choice(list(self.families)), Drawn(random, change), "drawn")
-
-    def mutated(self, candidate: Candidate, random: Random) -> Candidate:
-        """The candidate with one decision taken otherwise, or a few; what follows from it follows."""
-        open_choices = [choice for choice in candidate.choices if len(choice.options) > 1]
-        if not open_choices:
-            return self.drawn(random)
-        count = min(len(open_choices), 1 + sum(random.random() < 0.4 for _ in range(MOST_CHANGES - 1)))
-        changed = {choice.name: _other(choice, candidate.decisions[choice.name], random) for choice in random.sample(open_choices, count)}
-        return self.made(candidate.variant, Preferred({**candidate.decisions, **changed}), "mutated")
-
-    def crossed(self, first: Candidate, second: Candidate, random: Random) -> Candidate:
-        """The first candidate with about half of its decisions as the second took them."""
-        shared = {name: option for name, option in second.decisions.items() if random.random() < 0.5}
-        return self.made(first.variant, Preferred({**first.decisions, **shared}), "crossed")
-
-    def moved(self, candidate: Candidate, random: Random) -> Candidate:
-        """The same decisions, as far as there are such, on another rewriting."""
-        others = [name for name in self.families if name != candidate.variant]
-        if not others:
-            return self.mutated(candidate, random)
-        return self.made(random.choice(others), Preferred(candidate.decisions), "moved")
-
-    def decided(self, variant: str, decisions: Mapping[str, object], origin: str = "decided") -> Candidate:
-        """The candidate by these decisions, the rules taking the others."""
-        return self.made(variant, Preferred(decisions), origin)
-
     def made(self, variant: str, chooser: Chooser, origin: str) -> Candidate:
-        """Raises what a family raises for decisions that make no mapping."""
+        """The mapping of a family."""
         family = self.families[variant]
         noted = Noted(chooser if self._kinds is None else Limited(self._kinds, chooser))
         spec = family.spec.replace(mapping=family.mapping(noted))

@@ -5,15 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from ..archive.facts.fact import Fact
+from ..arguments import NOTHING, PLOT_AXES, expect
 from ..device.catalogue import DeviceInfo
 from ..device.program.program import Program
 from ..device.timing.measurement import Measurement, time_text
 from ..device.timing.outcome import Outcome
+from ..errors import SearchError
 from ..formats.spec import Spec
 from ..presentation import InNotebooks, table
 from .candidate import ORIGIN
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 WITHIN = 1.1
 """How many times as long as the fastest the best transform may take, before the catalogue is said to lack one."""
@@ -82,6 +89,27 @@ class Tuned(InNotebooks):
         fastest = min(tried.measured for tried in self.history if tried.measured)
         seconds, name = min(timed)
         return name, seconds / fastest
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """The course of the search into these axes of matplotlib's or new ones: seconds of each candidate in the order of measuring, the
+        best so far, the default mapping, and the floor."""
+        expect(axes, NOTHING | PLOT_AXES, "axes", SearchError)
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.figure().add_subplot()
+        timed = [(number, tried.measured) for number, tried in enumerate(self.history, 1) if tried.measured]
+        numbers, times = [number for number, _ in timed], [seconds for _, seconds in timed]
+        axes.plot(numbers, times, "o", label="candidates")
+        axes.plot(numbers, list(accumulate(times, min)), drawstyle="steps-post", label="best so far")
+        for label, level in (("default mapping", self.default.median), ("floor", self.floor)):
+            if level > 0:
+                axes.axhline(level, linestyle="--", color="grey" if label == "floor" else "C3", label=label)
+        axes.set_yscale("log")
+        axes.set_xlabel("candidate")
+        axes.set_ylabel("time / s")
+        axes.legend()
+        return axes
 
     def __repr__(self) -> str:
         spec = self.spec

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import find_device
@@ -54,6 +55,16 @@ def test_it_prints_and_draws_itself(tuned: Tuned) -> None:
     assert "times as fast as the default mapping" in text and "LoopTree" in text
     assert "the tuner&#39;s course" in tuned._repr_html_()
     assert 0 < tuned.floor < tuned.measurement.median
+
+
+def test_it_plots_its_course(tuned: Tuned) -> None:
+    """Each candidate that ran, the best so far, the default mapping and the floor."""
+    axes = Figure().add_subplot()
+    assert tuned.plot(axes) is axes
+    candidates, best, *_ = (np.asarray(line.get_ydata()) for line in axes.get_lines())
+    assert list(candidates) == [tried.measured for tried in tuned.history if tried.measured]
+    assert best[-1] == candidates.min()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["candidates", "best so far", "default mapping", "floor"]
 
 
 def test_everything_measured_is_a_fact(tuned: Tuned, database: Path) -> None:
