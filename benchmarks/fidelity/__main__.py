@@ -1,5 +1,6 @@
 """``python -m benchmarks.fidelity judge`` prints the model's figures on what was measured, and ``models`` those of AccelForge's formulas
-with one term more at a time; ``residuals`` what intervals are made of; the other verbs measure.
+with one term more at a time; ``residuals`` what intervals are made of, ``corrected`` whether a correction that is learned from other
+workloads ranks better; the other verbs measure.
 
 ``prepare`` draws mappings, writes and verifies their kernels into a folder; ``slot`` times them until so many seconds have passed.
 """
@@ -19,7 +20,7 @@ WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verb", choices=["prepare", "slot", "judge", "models", "residuals"])
+    parser.add_argument("verb", choices=["prepare", "slot", "judge", "models", "residuals", "corrected"])
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
     parser.add_argument("--device", default="xeon_avx512", help="the folder of a processor, below data")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
@@ -28,7 +29,7 @@ def main() -> None:
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device)
-    cases = tuple(given.cases or ((*KNOWN, *HELD_OUT) if given.verb in {"judge", "models"} else DEVELOPED))
+    cases = tuple(given.cases or ((*KNOWN, *HELD_OUT) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
     if given.verb == "judge":
         from .judging import report
 
@@ -38,6 +39,11 @@ def main() -> None:
         from . import models
 
         print(models.report(device, cases))
+        return
+    if given.verb == "corrected":
+        from . import corrected
+
+        print(corrected.report(device, cases))
         return
     if given.verb == "residuals":
         from . import residuals

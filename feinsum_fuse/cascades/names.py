@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from constantdict import constantdict
 
@@ -21,6 +22,7 @@ _CONSTANTS = ("M_", "FLT_", "DBL_", "HALF_", "INT_", "LONG_")
 """Constants of OpenCL start so; loopy takes every name that starts like most of these for one."""
 
 
+@lru_cache(4096)
 def identifier(name: str) -> str:
     """A valid C and loopy identifier made from any name: the name itself if it is one."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)

@@ -10,12 +10,18 @@ from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, init=False)
 class Affine:
     """``sum(coefficient * variable) + constant``; terms are sorted by variable and have no zero coefficients."""
 
     terms: tuple[tuple[str, int], ...]
     constant: int = 0
+
+    def __init__(self, terms: tuple[tuple[str, int], ...], constant: int = 0) -> None:
+        # Written out, since a search makes a thousand for each candidate: a frozen class's own takes twice as long.
+        fields = self.__dict__
+        fields["terms"] = terms
+        fields["constant"] = constant
 
     @classmethod
     def of(cls, coefficients: Mapping[str, int], constant: int = 0) -> Affine:

@@ -20,6 +20,7 @@ from ..formats.mapping import PathNode, Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..formats.spec import Spec, expect_spec
 from ..progress import Hook, Stage
+from ..schedule.identity import Same
 from ..schedule.refusals import ScopeError
 from ..schedule.schedule import Schedule
 from ..schedule.step import Step
@@ -36,7 +37,7 @@ from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
 from .implied_steps import factored, in_pieces, rounded_sums, skipped, tensorized, unrolled, with_accumulators
-from .starting_point import Same, Unscheduled, unscheduled
+from .starting_point import Unscheduled, unscheduled
 
 CUTS = 1024
 """Einsums whose loops were cut that are kept: two mappings of a search differ in a few decisions, and cut most Einsums alike."""

@@ -8,36 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
 from ..formats.opencl import OpenCL
 from ..formats.spec import Spec
 from ..formats.workload import Workload
+from ..schedule.identity import KEPT, Same
 from ..schedule.steps.explicate import Explicate
 from ..schedule.tree.nest import Nest
 
 if TYPE_CHECKING:
     import loopy as lp
-
-KEPT = 32
-"""Workloads that are kept: a search has one, a benchmark a few."""
-
-_Value = TypeVar("_Value")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Same(Generic[_Value]):
-    """A value that is told from others by its identity: workloads are equal whatever the order of a tensor's ranks."""
-
-    value: _Value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

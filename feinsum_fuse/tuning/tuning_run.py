@@ -16,7 +16,7 @@ from ..errors import SearchError
 from ..executors import Executor
 from .candidate import Candidate
 from .measuring import Measured, Measuring, middle
-from .preparation import Prepared, Refused, predict_all, prepare
+from .preparation import Prepared, Refused, Sent, predict_sent, prepare_sent
 from .task import TuningTask
 from .tuned import Tried
 
@@ -113,9 +113,9 @@ class TuningRun:
 
     def _predict(self, candidates: Sequence[Candidate]) -> list[float | None]:
         """By the model, in the helpers."""
-        specs = [candidate.spec for candidate in candidates]
-        chunks = [specs[k : k + CHUNK] for k in range(0, len(specs), CHUNK)]
-        futures = [self.helpers.submit(predict_all, chunk, self.task.target) for chunk in chunks]
+        sent = [Sent.of(candidate.spec) for candidate in candidates]
+        chunks = [sent[k : k + CHUNK] for k in range(0, len(sent), CHUNK)]
+        futures = [self.helpers.submit(predict_sent, chunk, self.task.target) for chunk in chunks]
         found: list[float | None] = []
         for chunk, future in zip(chunks, futures, strict=True):
             try:
@@ -138,7 +138,7 @@ class TuningRun:
 
     def _prepared(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Cascade, Prepared]]:
         """Those of which there is a program."""
-        futures = [self.helpers.submit(prepare, c.spec, self.task.target, c.schedule) for c in candidates]
+        futures = [self.helpers.submit(prepare_sent, Sent.of(c.spec), self.task.target, c.schedule) for c in candidates]
         found = []
         for candidate, future in zip(candidates, futures, strict=True):
             try:

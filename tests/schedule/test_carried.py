@@ -46,3 +46,16 @@ def test_a_size_that_is_not_known_is_left_to_integer_sets() -> None:
     loop = For("i", 8, (For("j", None, (body,), (Affine.variable("n") - COLUMN - 1,)),))
     found = Nest((loop,), constantdict({"Z": Source("Z", "Z", (None,), "float32")}))
     assert polyhedra.carried(found, loop, ()) == "Z[4*i+j]"
+
+
+@pytest.mark.parametrize(("end", "apart"), [(63, True), (64, False)])
+def test_pieces_that_end_with_their_tile_are_told_apart_at_sight(end: int, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``for i in [0, 8): for j in [0, 3): for k in [0, 24), 24*j + k <= 63: Z[64*i + 24*j + k] = ...``."""
+    inner = COLUMN * 24 + Affine.variable("k")
+    body = Statement("Z", "map", Place("Z", (ROW * 64 + inner,)), 0.0)
+    loop = For("i", 8, (For("j", 3, (For("k", 24, (body,), (Affine((), end) - inner,)),)),))
+    found = Nest((loop,), constantdict({"Z": Source("Z", "Z", (600,), "float32")}))
+    assert (polyhedra.carried(found, loop, ()) is None) is apart
+    monkeypatch.setattr(polyhedra, "relation", None)
+    if apart:
+        assert polyhedra.carried(found, loop, ()) is None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import islpy as isl
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
 from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
-from feinsum_fuse.schedule.tree.initial_values import elements_set, initial_values
+from feinsum_fuse.schedule.tree.initial_values import ElementBox, elements_set, elements_set_per, initial_values, sets_within
+from feinsum_fuse.schedule.tree.nest import For, Place, PlacedStatement, Statement
 
 from .scripts import ref, refs
 
@@ -68,3 +71,41 @@ def test_a_tile_holds_the_elements_that_no_point_reaches() -> None:
     nest = Schedule((Explicate(), CacheWrite("Y", None, "local"))).nest(shifted().kernel())
     assert nest.tiles["Y_local"].shape == (9,)
     assert not initial_values(nest, "Y", "Y") and len(initial_values(nest, "Y", "Y_local")) == 1
+
+
+def draws_of_loops(random: Random) -> PlacedStatement:
+    """Up to three loops over one axis, cut as steps cut them: each tile has limits of its own, and the whole has an end."""
+    extent = random.randrange(5, 40)
+    tiles = sorted({random.randrange(1, extent + 1) for _ in range(random.randrange(0, 3))}, reverse=True)
+    loops: list[For] = []
+    index, left = Affine((), 0), extent
+    limits: list[Affine] = []
+    for depth, tile in enumerate([*tiles, 1]):
+        name = f"i{depth}"
+        index += Affine.variable(name) * tile
+        limits = [Affine((), end) - Affine.of(dict(part.terms)) for part, end in [(index, extent - 1)] if random.random() < 0.9]
+        inner = Affine(index.terms[-2:]) if depth and random.random() < 0.5 else None
+        limits += [Affine((), random.randrange(1, extent)) - inner] if inner is not None else []
+        loops.append(For(name, -(-left // tile), (), tuple(limits)))
+        left = tile
+    statement = Statement("Z", "init", Place("Z", (index + random.randrange(2),)), 0.0)
+    return tuple(loops), statement
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_boxes_of_elements_are_what_integer_sets_find(seed: int) -> None:
+    random = Random(seed)
+    one, other = draws_of_loops(random), draws_of_loops(random)
+    for fixed in ((), ("i0",)):
+        boxes = [ElementBox.of(*point, fixed) for point in (one, other)]
+        maps = [elements_set_per(*point, fixed) for point in (one, other)]
+        if None not in boxes and boxes[0] == boxes[1]:
+            assert maps[0].is_equal(maps[1])
+        if boxes[0] is not None and boxes[1] is not None and boxes[0].is_within(boxes[1]):
+            assert maps[0].is_subset(maps[1])
+        if not fixed and boxes[0] is not None:
+            (axis,) = boxes[0].axes
+            first = axis.base.constant
+            assert not axis.base.terms and not axis.caps
+            assert maps[0].range().is_equal(isl.Set(f"{{ [i] : {first} <= i <= {first + axis.reach} }}"))
+        assert sets_within(one, [other], fixed) == maps[0].is_subset(maps[1])

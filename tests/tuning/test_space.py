@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from feinsum_fuse.mappings.variants import variants
 from feinsum_fuse.model.floor import bounds
 from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.tuning.candidate import Candidate
+from feinsum_fuse.tuning.preparation import Sent, predict_all, predict_sent
 from feinsum_fuse.tuning.space import Space
 from feinsum_fuse.tuning.task import floor_of
 
@@ -100,3 +102,14 @@ def test_a_floor_counts_the_work_that_no_mask_skips() -> None:
     last = ("E[m, n] = exp(S[m, n])", "L[m] = E[m, n]")
     both = floor("S[m, n] = where(n <= m, A[m, k] * B[k, n], -inf)", *last)
     assert both == pytest.approx(half * floor("S[m, n] = A[m, k] * B[k, n]", *last))
+
+
+def test_candidates_that_are_sent_share_what_is_kept_for_their_workload(small: Space) -> None:
+    """Another process reads the workload once for all of them, and predicts what this one does."""
+    candidates = descendants(small, 3)[:4]
+    sent = pickle.loads(pickle.dumps([Sent.of(candidate.spec) for candidate in candidates]))
+    there = [pickle.loads(pickle.dumps(one)).spec for one in sent]
+    by_variant = {candidate.variant: spec for candidate, spec in zip(candidates, there, strict=True)}
+    assert all(spec.workload is by_variant[c.variant].workload for c, spec in zip(candidates, there, strict=True))
+    assert [spec.mapping for spec in there] == [candidate.spec.mapping for candidate in candidates]
+    assert predict_sent(sent, small.target) == predict_all([candidate.spec for candidate in candidates], small.target)

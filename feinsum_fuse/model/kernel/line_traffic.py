@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,8 +42,7 @@ class TouchedRegion:
     """Whether sums are added to what was there."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """What is touched along an axis: pieces of elements that follow one another.
 
     A reduction in parts reads the same place of several parts one after another: ``X[141*part + p]`` with two parts below the loop over
@@ -117,6 +117,7 @@ class LineTraffic:
     """What of each array these are, whichever cache asks."""
     surprises: dict[tuple[int, tuple[int, ...], bool], tuple[float, float]] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
+    layouts: dict[str, tuple[int, tuple[int | None, ...], tuple[int, ...]]] = field(default_factory=dict)
     ways: float = 0.0
     """Lines that a set of the cache holds, where rows meet in few sets; infinite where their pages may lie in any part of it, 0 for a
     shared cache, whose sets are scattered."""
@@ -254,11 +255,16 @@ class LineTraffic:
             self.axes[key] = self._name(place.source), stored(self.nest, place), sizes
         return self.axes[key]
 
+    def _layout(self, source: str) -> tuple[int, tuple[int | None, ...], tuple[int, ...]]:
+        """The bytes of an element of an array, and for each stored axis its extent and the elements from one index to the next."""
+        if source not in self.layouts:
+            known = self.nest.tiles.get(source) or self.nest.sources[source]
+            steps = tuple(step or 1 for step in strides(self.nest, source))
+            self.layouts[source] = int(np.dtype(known.dtype).itemsize), shape(self.nest, source), steps
+        return self.layouts[source]
+
     def _region(self, source: str, spans: Sequence[Span], windows: _Windows) -> TouchedRegion:
-        known = self.nest.tiles.get(source) or self.nest.sources[source]
-        width = int(np.dtype(known.dtype).itemsize)
-        steps = [step or 1 for step in strides(self.nest, source)]
-        sizes = shape(self.nest, source)
+        width, sizes, steps = self._layout(source)
         run, runs, rows = float(width), 1.0, 0
         line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
         whole, apart = True, line

@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from ...formats.arch import Arch, Compute, Memory
 from ...formats.language.functions import FUNCTIONS, Function
-from ...formats.opencl import GROUP_KINDS, PRIVATE_KINDS, SHARED_KINDS
+from ...formats.opencl import GROUP_KINDS, PRIVATE_KINDS, SHARED_KINDS, OpenCL
 from ...formats.spec import Spec
+from ...schedule.identity import Same
 from ...schedule.target import DeviceLimits
 from ..processor import DIVISION, DIVISION_CYCLES, figure, operation_seconds
 
@@ -51,8 +52,7 @@ class Machine:
         """The machine of a spec; ``None`` if its architecture was not measured on a processor with vectors and groups."""
         if spec.arch is None or spec.opencl is None or "launch_seconds" not in spec.arch.variables:
             return None
-        machine = cls(spec.arch, spec.opencl.memories, spec.opencl.fanouts)
-        return machine if machine.rate > 0 and machine.levels else None
+        return _machine(Same(spec.arch), Same(spec.opencl))
 
     def variable(self, name: str, default: float) -> float:
         """A measured figure, or what is assumed for it."""
@@ -130,11 +130,22 @@ class Machine:
 
     def seconds(self, name: str) -> float:
         """Seconds of one operation of a kind in :data:`~feinsum_fuse.model.processor.CYCLES`."""
-        return operation_seconds(self.arch, name, self.rate)
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = operation_seconds(self.arch, name, self.rate)
+        return found
 
     def figure(self, name: str) -> float:
         """One of :data:`~feinsum_fuse.model.processor.FIGURES`."""
-        return figure(self.arch, name)
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = figure(self.arch, name)
+        return found
+
+    @cached_property
+    def _known(self) -> dict[str, float]:
+        """Seconds and figures that were asked for: a kernel's time asks for them thousands of times."""
+        return {}
 
     @cached_property
     def group_parts(self) -> tuple[int, int]:
@@ -178,6 +189,13 @@ class Machine:
     def _throughput(self, memory: Memory, name: str) -> float:
         action = memory.action(name)
         return action.throughput if action is not None and action.throughput > 0 else math.inf
+
+
+@lru_cache(8)
+def _machine(arch: Same[Arch], opencl: Same[OpenCL]) -> Machine | None:
+    """The candidates of a search have one architecture, of which the same is asked again and again."""
+    machine = Machine(arch.value, opencl.value.memories, opencl.value.fanouts)
+    return machine if machine.rate > 0 and machine.levels else None
 
 
 def _priced(name: str) -> tuple[str, tuple[float, float]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,20 +37,18 @@ SIMPLE = "+"
 
 
 class _Operations(CombineMapper):  # type: ignore[misc]
-    """Counts the operations of an expression by what they are and by the loops that move them: a compiler does what a loop does not move
-    once before the loop, and what occurs twice once. Returned is what moves an expression.
+    """Counts the operations of an expression by what they are and by the variables that they are made of: what occurs twice is done once.
+    Returned are the variables of an expression.
     """
 
-    def __init__(self, moved: Mapping[str, frozenset[str]], narrow: Collection[str] = ()) -> None:
+    def __init__(self, narrow: Collection[str] = ()) -> None:
         super().__init__()
-        self.moved = moved
-        """Operand -> the loops that move its place."""
         self.narrow = narrow
         """Operands whose numbers have fewer bits than what is computed in: they are spread before they are converted."""
         self.found: Counter[tuple[str, frozenset[str]]] = Counter()
-        """(function, or :data:`SIMPLE`; the loops that move it) -> how many."""
+        """(function, or :data:`SIMPLE`; the variables) -> how many."""
         self.known: dict[object, frozenset[str]] = {}
-        """Expressions that were counted -> what moves them."""
+        """Expressions that were counted -> their variables."""
 
     def rec(self, expr: object) -> frozenset[str]:
         if expr not in self.known:
@@ -64,7 +62,7 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         return frozenset()
 
     def map_variable(self, expr: Variable) -> frozenset[str]:
-        return self.moved.get(expr.name, frozenset([expr.name]))
+        return frozenset([expr.name])
 
     def map_sum(self, expr: Sum | Product) -> frozenset[str]:
         """Of several terms the first two are added first."""
@@ -193,19 +191,26 @@ class Straight:
         return int(np.dtype(known.dtype).itemsize)
 
     def _operations_of(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
-        """The operations of a statement with the loops that move them, functions of its reduction among them."""
+        """The operations of a statement with the loops that move them, functions of its reduction among them: a compiler does what a loop
+        does not move once before the loop.
+        """
         written = line.statement.target.source
         every = frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
         named = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
         moved = {name: every if place.source == written else variables(place) for name, place in named.items()}
-        narrow = {name for name, place in named.items() if self._element(place) < self._itemsize(line)}
-        operations = _Operations(moved, narrow)
-        renamed = SubstitutionMapper(make_subst_func(_alike(line.statement.operands)))
-        value = operations.rec(renamed(line.statement.value))
+        narrow = frozenset(name for name, place in named.items() if self._element(place) < self._itemsize(line))
+
+        def moving(names: frozenset[str]) -> frozenset[str]:
+            return frozenset[str]().union(*(moved.get(name, (name,)) for name in names))
+
+        counted, own = _counted_operations(line.statement.value, _alike(line.statement.operands), narrow)
+        found: Counter[tuple[str, frozenset[str]]] = Counter()
+        for (what, names), count in counted:
+            found[what, moving(names)] += count
         cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
         if cost is not None:
-            operations.found[cost, value | every] += 1
-        return operations.found
+            found[cost, moving(own) | every] += 1
+        return found
 
     def _pieces(self, line: CodeLine) -> float:
         """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
@@ -456,11 +461,22 @@ class Straight:
                 yield line
 
 
-def _alike(operands: Sequence[Place]) -> dict[str, Variable]:
-    """Names of operands that read what one before them reads -> the name of that one."""
+@lru_cache(1024)
+def _counted_operations(
+    value: object, alike: tuple[tuple[str, str], ...], narrow: frozenset[str]
+) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str]]:
+    """The operations of a value, some of whose operands are others, and its variables: candidates of a search compute the same values."""
+    operations = _Operations(narrow)
+    renamed = SubstitutionMapper(make_subst_func({name: Variable(other) for name, other in alike}))
+    own = operations.rec(renamed(value))
+    return tuple(operations.found.items()), own
+
+
+def _alike(operands: Sequence[Place]) -> tuple[tuple[str, str], ...]:
+    """Names of operands that read what one before them reads, each with the name of that one."""
     first: dict[tuple[str, tuple[object, ...]], str] = {}
-    names = {operand_name(k): first.setdefault((p.source, p.indices), operand_name(k)) for k, p in enumerate(operands)}
-    return {name: Variable(other) for name, other in names.items() if name != other}
+    names = [(operand_name(k), first.setdefault((p.source, p.indices), operand_name(k))) for k, p in enumerate(operands)]
+    return tuple((name, other) for name, other in names if name != other)
 
 
 @dataclass

@@ -86,7 +86,7 @@ class Fuse(Step):
             if loop.extent is None:
                 raise SymbolicExtentError(f"{self}: {ref} has a symbolic size", hint="Fix the kernel's parameters first.")
         name = nest.fresh(f"{outer.name}_{inner.name}")
-        return nest.replace(body=replace_loop(nest.body, outer.name, (dataclasses.replace(outer, fused=name),)))
+        return nest.replace(body=replace_loop(nest.body, outer.name, (outer.changed(fused=name),)))
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,10 @@ def _ordered(nest: Nest, einsum: str, order: Sequence[For], initial: PlacedState
     body: tuple[NestItem, ...] = (computing(nest, einsum),)
     for position in reversed(range(len(order))):
         loop = order[position]
-        body = (dataclasses.replace(loop, limits=tuple(placed[loop.name]), body=body),)
+        body = (loop.changed(limits=tuple(placed[loop.name]), body=body),)
         if position == first and init is not None:
             below = [
-                dataclasses.replace(r, limits=tuple(limit for limit in placed[r.name] if limit in shared))
+                r.changed(limits=tuple(limit for limit in placed[r.name] if limit in shared))
                 for r, reduced in zip(order[position:], reductions[position:], strict=True)
                 if not reduced
             ]
@@ -293,7 +293,7 @@ def _with_init_inside(nest: Nest, ref: LoopRef, step: Step) -> Nest:
     inside = {loop.name for loop in chain if is_reduction(nest, loop, ref.einsum)} - set(reductions)
     guards = without(update.guards, inside | set(reductions))
     init = dataclasses.replace(inits[0][1], target=update.target, guards=guards, first=reductions)
-    below = [dataclasses.replace(loop, limits=without(loop.limits, inside | set(reductions))) for loop in below]
+    below = [loop.changed(limits=without(loop.limits, inside | set(reductions))) for loop in below]
     fresh = initial_nest(init, below)
 
     def change(node: NestItem) -> tuple[NestItem, ...]:
@@ -314,7 +314,7 @@ def _with_init_inside(nest: Nest, ref: LoopRef, step: Step) -> Nest:
 def bound(loop: For, axis: str) -> For:
     """The loop with this binding, which is known to be a legal name."""
     kind: FanoutKind = next(k for k in FANOUT_KINDS if k == axis)
-    return dataclasses.replace(loop, binding=kind)
+    return loop.changed(binding=kind)
 
 
 @dataclass(frozen=True)

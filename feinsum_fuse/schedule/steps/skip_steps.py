@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -53,7 +52,7 @@ class SkipTiles(Step):
                 f"{self}: no mask excludes the last iterations of {self.loop} as a whole",
                 hint="Cut the loops of its consumers first, or name more loops in 'per'.",
             )
-        new = dataclasses.replace(loop, limits=loop.limits + limits)
+        new = loop.changed(limits=loop.limits + limits)
         result = nest.replace(body=replace_loop(nest.body, loop.name, (new,)))
         self._check(nest, result, masks, loop)
         return result

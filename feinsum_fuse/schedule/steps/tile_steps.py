@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import cast
 
 import numpy as np
@@ -24,7 +22,7 @@ from ...number_types import computed_in, kind_of
 from ..refusals import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..step import EinsumName, Keyword, Step, TensorName
 from ..tree.accumulators import Later, started
-from ..tree.initial_values import elements_set_per, initial_values, limits_of
+from ..tree.initial_values import initial_values, limits_of, sets_within
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
 from ..tree.nest import For, LoopRef, Nest, NestItem, Place, PlacedStatement, Statement, StatementRole, Tile, rebuilt, statements, walk
@@ -357,8 +355,7 @@ class CacheWrite(Step):
         # Elements of a tile are set anew in each iteration of the loops around it.
         common = [loop.name for loop in scope if loop in above and loop.name not in reductions]
         stored = statements(mover.statement(self.einsum, "drain"), tuple(scope))
-        written = [elements_set_per(around, dataclasses.replace(s, first=reductions), common) for around, s in stored]
-        return bool(elements_set_per(above, init, common).is_subset(reduce(or_, written)))
+        return sets_within((above, init), [(around, dataclasses.replace(s, first=reductions)) for around, s in stored], common)
 
     def _leaves_partial_results(self, mover: Mover) -> bool:
         """Whether the tile is written back to some partial results only: the others, beyond a loop's end, are combined as well."""

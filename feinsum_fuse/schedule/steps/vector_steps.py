@@ -41,7 +41,7 @@ class Vectorize(Step):
         if len({loop.extent for loop in loops}) > 1:
             raise VectorAccessError(f"{self}: the loops have different lengths")
         lanes = loops[0].extent or 0
-        body = rebuilt(nest.body, lambda n: (dataclasses.replace(n, binding="vector"),) if isinstance(n, For) and n.name in names else (n,))
+        body = rebuilt(nest.body, lambda n: (n.changed(binding="vector"),) if isinstance(n, For) and n.name in names else (n,))
         nest = nest.replace(body=body)
         for tile in list(nest.tiles.values()):
             nest = _laid_out(nest, tile, names, lanes)
@@ -197,7 +197,7 @@ def _copies_of_blocks(nest: Nest, body: tuple[NestItem, ...]) -> tuple[NestItem,
     for node in body:
         lane = node.body[0] if isinstance(node, For) and len(node.body) == 1 else None
         if isinstance(node, For) and isinstance(lane, For) and _is_block(nest, node, lane):
-            result.append(dataclasses.replace(node, binding="vector"))
+            result.append(node.changed(binding="vector"))
         elif isinstance(node, For):
             result.append(with_body(node, _copies_of_blocks(nest, node.body)))
         else:

@@ -1,12 +1,16 @@
 """Initial values: each element of an output has one, whether points of the iteration space reach it or not.
 
-What bounds a reduction says which points there are, and so nothing of the elements that are set.
+What bounds a reduction says which points there are, and so nothing of the elements that are set. These are boxes mostly
+(:class:`ElementBox`); ISL decides the rest.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import islpy as isl
 
@@ -40,7 +44,115 @@ def sets_as_much(before: Nest, after: Nest, einsum: str) -> bool:
         return True
     if len(old) != 1 or len(new) != 1:
         return not old and not new
+    boxes = [ElementBox.of(*point) for point in (*old, *new)]
+    if boxes[0] is not None and boxes[0] == boxes[1]:
+        return True
     return bool(elements_set(*old[0]).is_equal(elements_set(*new[0])))
+
+
+def sets_within(one: PlacedStatement, others: Sequence[PlacedStatement], fixed: Sequence[str]) -> bool:
+    """Whether the elements that a statement sets while the ``fixed`` loops stand still are among those that the others set then."""
+    box = ElementBox.of(*one, fixed)
+    if box is not None and any(other is not None and box.is_within(other) for other in (ElementBox.of(*o, fixed) for o in others)):
+        return True
+    return bool(elements_set_per(*one, fixed).is_subset(reduce(or_, [elements_set_per(*other, fixed) for other in others])))
+
+
+@dataclass(frozen=True)
+class AxisRange:
+    """Indices ``base + t`` for ``0 <= t <= reach`` where no cap is below t; base and caps are over loops that stand still."""
+
+    base: Affine
+    reach: int
+    caps: frozenset[Affine]
+
+    def is_within(self, other: AxisRange) -> bool:
+        """Whether the other range has all of these indices, as far as this can be told at sight."""
+        capped = {cap.terms: cap.constant for cap in self.caps}
+        looser = all(cap.terms in capped and capped[cap.terms] <= cap.constant for cap in other.caps)
+        return self.base == other.base and self.reach <= other.reach and looser
+
+
+@dataclass(frozen=True)
+class ElementBox:
+    """The elements that a statement sets while some loops around it stand still: a range of each axis, where these loops allow any."""
+
+    axes: tuple[AxisRange, ...]
+    conditions: frozenset[Affine]
+    """What is >= 0 of the loops that stand still."""
+    extents: frozenset[tuple[str, int]]
+    """Of these loops."""
+
+    @classmethod
+    def of(cls, above: Sequence[For], statement: Statement, fixed: Collection[str] = ()) -> ElementBox | None:
+        """Exactly these elements; ``None`` where they are no box, or where that cannot be told at sight."""
+        extents = {loop.name: 1 if loop.name in statement.first else loop.extent or 0 for loop in above}
+        indices = statement.target.indices
+        limits = {limit for loop in above for limit in loop.limits}.union(statement.guards)
+        free = extents.keys() - set(fixed)
+        moving = [name for index in indices for name in index.variables if name in free]
+        known = all(name in extents for part in (*limits, *indices) for name in part.variables)
+        if not known or 0 in extents.values() or len(set(moving)) < len(moving) or not set(fixed).isdisjoint(statement.first):
+            return None
+        open_limits = [limit for limit in limits if limit.smallest(extents) < 0]
+        axes, explained = [], set[Affine]()
+        for index in indices:
+            own = free.intersection(index.variables)
+            ours = [limit for limit in open_limits if not own.isdisjoint(limit.variables)]
+            mixed = any(not own.issuperset(free.intersection(limit.variables)) for limit in ours)
+            found = None if mixed else _axis_range(index, {name: extents[name] for name in own}, ours)
+            if found is None:
+                return None
+            axes.append(found)
+            explained.update(ours)
+        conditions = frozenset(limit for limit in open_limits if limit not in explained)
+        if any(name in free for limit in conditions for name in limit.variables):
+            return None
+        still = frozenset((name, extents[name]) for name in extents.keys() - free)
+        return cls(tuple(axes), frozenset(c for c in conditions if not any(_is_implied(c, axis) for axis in axes)), still)
+
+    def is_within(self, other: ElementBox) -> bool:
+        """Whether the other box has all of these elements, as far as this can be told at sight."""
+        axes = zip(self.axes, other.axes, strict=True)
+        alike = self.extents == other.extents and other.conditions <= self.conditions
+        return alike and all(mine.is_within(theirs) for mine, theirs in axes)
+
+
+def _is_implied(condition: Affine, axis: AxisRange) -> bool:
+    """Whether there is no index where a condition on the loops that stand still fails."""
+    return any(cap.terms == condition.terms and cap.constant <= condition.constant for cap in axis.caps)
+
+
+def _axis_range(index: Affine, extents: Mapping[str, int], limits: Sequence[Affine]) -> AxisRange | None:
+    """The values of an index while these loops run and all limits hold; ``None`` where it may jump over some.
+
+    Loops are added from the innermost part of the index: with ``k`` in [0, 8), ``8*j + k`` has no gaps, and up to 63 where a limit says so.
+    A limit on what is further out alone follows from one on all of it.
+    """
+    waiting = [({n: f for n, f in limit.terms if n in extents}, _without(limit, extents)) for limit in limits]
+    reach, held, caps = 0, dict[str, int](), set[Affine]()
+    ends: list[tuple[dict[str, int], Affine]] = []
+    for factor, name in sorted((factor, name) for name, factor in index.terms if name in extents):
+        if not 0 < factor <= reach + 1:
+            return None
+        reach += factor * (extents[name] - 1)
+        held[name] = -factor
+        for moved, rest in waiting:
+            if moved == held:
+                if rest.terms and len(held) < len(extents):
+                    return None
+                ends.append((dict(held), rest))
+                caps.update([rest] if rest.terms else [])
+                reach = reach if rest.terms else min(reach, rest.constant)
+    for moved, rest in waiting:
+        if not any(moved.items() <= end.items() and rest.terms == r.terms and r.constant <= rest.constant for end, r in ends):
+            return None
+    return AxisRange(_without(index, extents), reach, frozenset(caps)) if reach >= 0 else None
+
+
+def _without(index: Affine, names: Container[str]) -> Affine:
+    """The expression less its terms over these loops."""
+    return Affine(tuple([term for term in index.terms if term[0] not in names]), index.constant)
 
 
 def limits_of(loops: Sequence[For]) -> frozenset[Affine]:
@@ -62,7 +174,7 @@ def limits_of_initial(nest: Nest, einsum: str, order: Sequence[For], initial: Pl
     summed = {loop.name for loop in order if is_reduction(nest, loop, einsum)}
     limits = {limit for limit in limits_of(order) if summed.isdisjoint(limit.variables)}
     target = computing(nest, einsum).target
-    loops = [dataclasses.replace(loop, limits=()) for loop in order if loop.name not in summed]
+    loops = [loop.changed(limits=()) for loop in order if loop.name not in summed]
 
     def excludes_none(limit: Affine) -> bool:
         lost = relation(loops, (), target.indices, (-limit - 1,)).range() & elements_set(above, init)

@@ -64,7 +64,7 @@ def _inside(loop: For, body: tuple[NestItem, ...], path: Sequence[str]) -> tuple
             waiting = []
             mixed = tuple(limit for limit in node.limits if loop.name in limit.variables)
             inner = _inside(loop, guarded(node.body, mixed), path[1:])
-            result.append(dataclasses.replace(node, limits=tuple(x for x in node.limits if x not in mixed), body=inner))
+            result.append(node.changed(limits=tuple(x for x in node.limits if x not in mixed), body=inner))
         else:
             waiting.append(node)
     return (*result, _around(loop, waiting)) if waiting else tuple(result)
@@ -72,7 +72,7 @@ def _inside(loop: For, body: tuple[NestItem, ...], path: Sequence[str]) -> tuple
 
 def _around(loop: For, body: Sequence[NestItem]) -> For:
     computed = {s.einsum for _, s in statements(tuple(body)) if s.role in {"update", "map"}}
-    return dataclasses.replace(loop, body=tuple(body), refs=tuple(ref for ref in loop.refs if ref.einsum in computed))
+    return loop.changed(body=tuple(body), refs=tuple(ref for ref in loop.refs if ref.einsum in computed))
 
 
 def own_items(nest: Nest, memory: str, scope: Sequence[str], uses: Callable[[Statement], bool]) -> tuple[Nest, tuple[For, ...]]:
@@ -102,7 +102,7 @@ def _with_loops_called(nest: Nest, names: dict[str, str]) -> Nest:
 
     def change(node: NestItem) -> tuple[NestItem, ...]:
         if isinstance(node, For):
-            return (dataclasses.replace(node, name=names.get(node.name, node.name), fused=names.get(node.fused, node.fused)),)
+            return (node.changed(name=names.get(node.name, node.name), fused=names.get(node.fused, node.fused)),)
         return (node,)
 
     tiles = {n: dataclasses.replace(t, origin=tuple(o.substituted(values) for o in t.origin)) for n, t in nest.tiles.items()}
@@ -121,7 +121,7 @@ def item_loops(chains: Sequence[tuple[For, ...]], scope: Sequence[str]) -> tuple
             if loop.binding.startswith("local."):
                 limits = tuple(limit for limit in loop.limits if not inner.intersection(limit.variables))
                 kept = tuple(limit for limit in limits if loop.name not in found or limit in found[loop.name].limits)
-                found[loop.name] = dataclasses.replace(loop, body=(), limits=kept, refs=())
+                found[loop.name] = loop.changed(body=(), limits=kept, refs=())
     return tuple(found.values())
 
 
@@ -134,5 +134,5 @@ def items_first(above: tuple[For, ...], scope: Sequence[str], items: Sequence[Fo
     over_items = [loop for loop in above[len(scope) :] if loop.binding.startswith("local.")]
     mixed = tuple(limit for loop in over_items for limit in loop.limits if inner.intersection(limit.variables))
     if mixed:
-        below[-1] = dataclasses.replace(below[-1], limits=below[-1].limits + mixed)
+        below[-1] = below[-1].changed(limits=below[-1].limits + mixed)
     return (*above[: len(scope)], *items, *below)

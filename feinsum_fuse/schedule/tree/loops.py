@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from ...formats.affine import Affine
 from ..refusals import NestOrderError, UnknownEinsumError, UnknownLoopError
 from ..step import Step
-from .nest import For, LoopRef, Nest, NestItem, Statement, rebuilt, walk
+from .nest import For, LoopRef, Nest, NestItem, Statement, rebuilt, unless_same, walk
 
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:
@@ -41,7 +41,15 @@ def check_alone(nest: Nest, loop: For, step: Step) -> None:
 
 def replace_loop(body: tuple[NestItem, ...], name: str, new: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
     """The tree with the loop of this name replaced."""
-    return rebuilt(body, lambda node: new if isinstance(node, For) and node.name == name else (node,))
+    result: list[NestItem] = []
+    for node in body:
+        if not isinstance(node, For):
+            result.append(node)
+        elif node.name == name:
+            result += new
+        elif inner := replace_loop(node.body, name, new):
+            result.append(with_body(node, inner))
+    return unless_same(body, result)
 
 
 def replace_chain(body: tuple[NestItem, ...], chain: Sequence[For], new: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
@@ -61,7 +69,7 @@ def guarded(body: tuple[NestItem, ...], limits: tuple[Affine, ...]) -> tuple[Nes
     if not limits:
         return body
     return tuple(
-        dataclasses.replace(n, limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits)
+        n.changed(limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits)
         for n in body
     )
 

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import cast
 
 import islpy as isl
@@ -24,6 +24,8 @@ from ...formats.integer_sets import NotAffineError, integer_set
 from ...formats.language.functions import IN_KERNELS
 from ...formats.language.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
+from ..identity import KEPT, Same
+from .initial_values import ElementBox
 from .nest import For, Nest, Place, Statement
 from .polyhedra import points, relation
 
@@ -119,7 +121,7 @@ class Masks:
             computing = [(above, s) for above, s in writers if s.role in {"map", "update"}]
             inits = [s for _, s in writers if s.role == "init"]
             if len(computing) == 1 and len(inits) <= 1 and len(writers) == len(computing) + len(inits):
-                self.arrays[source] = self._computed(*computing[0], inits)
+                self.arrays[source] = self._kept(source, *computing[0], inits)
         return self.arrays[source]
 
     def value(self, above: Sequence[For], statement: Statement) -> KnownValues:
@@ -143,6 +145,16 @@ class Masks:
             return KnownValues({}, _none(domain))
         to_loops = elements(place, above, statement).reverse()
         return known.mapped(lambda part: part.apply(to_loops))
+
+    def _kept(self, source: str, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> KnownValues:
+        """What is known of an array is a matter of its elements, however loops reach them: it is looked at once for all mappings."""
+        box = ElementBox.of(above, statement)
+        if box is None:
+            return self._computed(above, statement, inits)
+        kept = _arrays_of(Same(self.nest.spaces))
+        if (source, box) not in kept:
+            kept[source, box] = self._computed(above, statement, inits)
+        return kept[source, box]
 
     def _computed(self, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> KnownValues:
         known = self.value(above, statement)
@@ -176,6 +188,12 @@ class Masks:
                 return _collected(iter([(lost, every(nothing))]), finite & some(known.finite))
             return KnownValues({}, finite if math.isfinite(start) else _none(reached))
         return KnownValues({}, _none(reached))
+
+
+@lru_cache(KEPT)
+def _arrays_of(spaces: Same[Mapping[str, tuple[For, ...]]]) -> dict[tuple[str, ElementBox], KnownValues]:
+    """Array and the elements that are computed -> what is known of it; steps leave the loops of a nest before any step as they are."""
+    return {}
 
 
 def elements(place: Place, above: Sequence[For], statement: Statement) -> isl.Map:

@@ -128,7 +128,7 @@ class Statement:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class For:
     """``for name in [0, extent)`` where every limit (over this and enclosing loops and size parameters) is >= 0.
 
@@ -147,8 +147,33 @@ class For:
     is_block: bool = False
     intrinsic: str = ""
 
+    def __init__(
+        self,
+        name: str,
+        extent: int | None,
+        body: tuple[NestItem, ...],
+        limits: tuple[Affine, ...] = (),
+        refs: tuple[LoopRef, ...] = (),
+        binding: FanoutKind = "loop",
+        fused: str = "",
+        is_block: bool = False,
+        intrinsic: str = "",
+    ) -> None:
+        # Written out, since every step makes hundreds: a frozen class's own takes twice as long.
+        self.__dict__.update(
+            name=name,
+            extent=extent,
+            body=body,
+            limits=limits,
+            refs=refs,
+            binding=binding,
+            fused=fused,
+            is_block=is_block,
+            intrinsic=intrinsic,
+        )
+
     def around(self, body: tuple[NestItem, ...]) -> For:
-        """The loop around another body; written out, since every step makes hundreds."""
+        """The loop around another body."""
         return For(self.name, self.extent, body, self.limits, self.refs, self.binding, self.fused, self.is_block, self.intrinsic)
 
     @cached_property
@@ -170,9 +195,15 @@ class For:
 
     def __getstate__(self) -> dict[str, object]:
         # What is computed from a loop stays here, as of a nest.
-        return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
+        own = self.__dict__
+        return {name: own[name] for name in _LOOP_PARTS}
+
+    def changed(self, **changes: object) -> For:
+        """The loop with some parts replaced; written out, since a search does it all the time."""
+        return For(**{**self.__getstate__(), **changes})  # type: ignore[arg-type]
 
 
+_LOOP_PARTS = tuple(part.name for part in dataclasses.fields(For))
 NestItem = For | Statement
 PlacedStatement = tuple[tuple[For, ...], Statement]
 """A statement with the loops around it, outermost first."""
@@ -256,7 +287,7 @@ class Nest:
 
     def replace(self, **changes: object) -> Nest:
         """A copy with some parts replaced."""
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+        return Nest(**{**self.__getstate__(), **changes})  # type: ignore[arg-type]
 
     @cached_property
     def loops(self) -> Mapping[str, For]:
@@ -283,7 +314,8 @@ class Nest:
 
     def __getstate__(self) -> dict[str, object]:
         # loopy pickles kernels for its cache, with the nests that they carry; what is computed from a nest stays here.
-        return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
+        own = self.__dict__
+        return {name: own[name] for name in _NEST_PARTS}
 
     def fresh(self, wish: str) -> str:
         """An identifier that no loop, tile or source has."""
@@ -297,6 +329,9 @@ class Nest:
 
     def __str__(self) -> str:
         return "\n".join(pretty(self.body))
+
+
+_NEST_PARTS = tuple(part.name for part in dataclasses.fields(Nest))
 
 
 def walk(body: tuple[NestItem, ...]) -> Iterator[NestItem]:
@@ -364,14 +399,14 @@ def unless_same(body: tuple[NestItem, ...], nodes: Sequence[NestItem]) -> tuple[
 def substituted(body: tuple[NestItem, ...], values: Mapping[str, Affine]) -> tuple[NestItem, ...]:
     """The tree with loops replaced by expressions in every index, limit and guard."""
 
-    def change(node: NestItem) -> tuple[NestItem, ...]:
-        if isinstance(node, Statement):
-            return (node.substituted(values),)
-        if not any(name in values for limit in node.limits for name in limit.variables):
-            return (node,)
-        return (dataclasses.replace(node, limits=tuple(limit.substituted(values) for limit in node.limits)),)
+    return tuple([_substituted(node, values) for node in body])
 
-    return rebuilt(body, change)
+
+def _substituted(node: NestItem, values: Mapping[str, Affine]) -> NestItem:
+    if isinstance(node, Statement):
+        return node.substituted(values)
+    limits = tuple([limit.substituted(values) for limit in node.limits])
+    return node.changed(limits=limits, body=tuple([_substituted(inner, values) for inner in node.body]))
 
 
 def pretty(body: tuple[NestItem, ...], indent: str = "") -> Iterator[str]:

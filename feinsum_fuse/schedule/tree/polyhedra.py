@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 import islpy as isl
 
 from ...formats.affine import Affine
 from ...formats.integer_sets import integer_map, integer_set, within
+from .loops import interval
 from .nest import For, Nest, Place, statements
 
 
@@ -36,6 +38,10 @@ def extremes(index: Affine, above: Sequence[For], guards: Sequence[Affine] = ())
     return (int(low.to_python()) if low.is_int() else None), (int(high.to_python()) if high.is_int() else None)
 
 
+Visit = tuple[Place, For, Sequence[For]]
+"""An access, the loop that is asked about, and the loops around the access."""
+
+
 def _keeps_apart(nest: Nest, loop: For, around: Sequence[For]) -> bool:
     """Whether an axis of each array that is written tells the loop's iterations apart, whatever the limits: most loops that are bound.
 
@@ -45,44 +51,43 @@ def _keeps_apart(nest: Nest, loop: For, around: Sequence[For]) -> bool:
     outer = {other.name for other in around}
     found = [(above, s, p) for above, s in statements((loop,)) for p in (s.target, *s.operands) if p.source not in nest.tiles]
     for source in {p.source for _, s, p in found if p is s.target}:
-        axes = zip(*[_moves(p, loop, above, outer) for above, _, p in found if p.source == source], strict=True)
-        if not any(_tells_apart(list(axis)) for axis in axes):
+        if not _some_axis_tells_apart([(p, loop, above) for above, _, p in found if p.source == source], outer):
             return False
     return True
 
 
-_Move = tuple[Affine, int, int | None, int | None]
-"""What the loops around do to an index, the loop's own step, and the least and most that constant and loops below add."""
+def _some_axis_tells_apart(visits: Sequence[Visit], outer: Collection[str]) -> bool:
+    """Whether all of these accesses to one array move along some axis as :func:`_tells_apart` asks.
+
+    What the loops below add is bounded by their extents, and where that is too much by their limits: a tile of 64 that is cut into pieces
+    of 24 ends in the middle of its third piece.
+    """
+    axes = range(len(visits[0][0].indices))
+    moving = [axis for axis in axes if _move_alike(visits, axis, outer)]
+    return any(_tells_apart(visits, axis, outer, limits) for limits in (0, 2) for axis in moving)
 
 
-def _moves(place: Place, loop: For, above: Sequence[For], outer: Collection[str]) -> list[_Move]:
-    extents = {other.name: other.extent for other in above}
-    moves: list[_Move] = []
-    for index in place.indices:
-        low: int | None = index.constant
-        high: int | None = index.constant
-        for name, factor in index.terms:
-            if name == loop.name or name in outer:
-                continue
-            extent = extents.get(name)
-            if extent is None or low is None or high is None:
-                low = high = None
-                break
-            low, high = low + min(0, factor * (extent - 1)), high + max(0, factor * (extent - 1))
-        moves.append((index.restricted(outer), index.coefficients.get(loop.name, 0), low, high))
-    return moves
+def _move_alike(visits: Sequence[Visit], axis: int, outer: Collection[str]) -> bool:
+    """Whether the loops that are asked about step along an axis, all alike, and the loops around move all accesses alike."""
+    place, loop, _ = visits[0]
+    index = place.indices[axis]
+    step, around = index.coefficients.get(loop.name, 0), index.restricted(outer)
+    others = ((place.indices[axis], loop.name) for place, loop, _ in visits[1:])
+    return step != 0 and all(i.coefficients.get(name, 0) == step and i.restricted(outer) == around for i, name in others)
 
 
-def _tells_apart(moves: Sequence[_Move]) -> bool:
-    around, step, _, _ = moves[0]
-    lows, highs = [low for *_, low, _ in moves if low is not None], [high for *_, high in moves if high is not None]
-    if not step or len(lows) < len(moves) or any(move[:2] != (around, step) for move in moves):
-        return False
-    return max(highs) - min(lows) < abs(step)
-
-
-Visit = tuple[Place, For, Sequence[For]]
-"""An access, the loop that is asked about, and the loops around the access."""
+def _tells_apart(visits: Sequence[Visit], axis: int, outer: Collection[str], limits: int) -> bool:
+    """Whether constants and loops below move all of these accesses by less than the loops' own step, by so many of the limits."""
+    step, lowest, highest = 0, math.inf, -math.inf
+    for place, loop, above in visits:
+        index = place.indices[axis]
+        step = abs(index.coefficients[loop.name])
+        below = Affine(tuple([term for term in index.terms if term[0] != loop.name and term[0] not in outer]), index.constant)
+        low, high = interval(below, above, limits)
+        lowest, highest = min(lowest, -math.inf if low is None else low), max(highest, math.inf if high is None else high)
+        if highest - lowest >= step:
+            return False
+    return True
 
 
 def is_one_iteration(one: Visit, other: Visit, standing: Collection[str]) -> bool:
@@ -90,8 +95,7 @@ def is_one_iteration(one: Visit, other: Visit, standing: Collection[str]) -> boo
 
     The loops ``standing`` stand alike for both. Where no axis shows it, ISL has to decide.
     """
-    axes = zip(_moves(*one, set(standing)), _moves(*other, set(standing)), strict=True)
-    return any(_tells_apart(axis) for axis in axes)
+    return _some_axis_tells_apart((one, other), set(standing))
 
 
 def carried(nest: Nest, loop: For, around: Sequence[For]) -> str | None:

@@ -1,0 +1,24 @@
+"""Values told apart by which object they are: keys of what is kept for them, where comparing them would take long or mean too little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+KEPT = 32
+"""Workloads of which something is kept: a search has a few, one for each rewriting."""
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, eq=False)
+class Same(Generic[_Value]):
+    """A value that is told from others by its identity: workloads are equal whatever the order of a tensor's ranks."""
+
+    value: _Value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
