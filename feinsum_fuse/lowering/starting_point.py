@@ -15,7 +15,7 @@ from ..cascades.reading.reader import cascade as cascade_of
 from ..formats.opencl import OpenCL
 from ..formats.spec import Spec
 from ..formats.workload import Workload
-from ..schedule.identity import KEPT, Same
+from ..schedule.identity import KEPT_WORKLOADS, Same
 from ..schedule.steps.explicate import Explicate
 from ..schedule.tree.nest import Nest
 
@@ -43,7 +43,7 @@ def unscheduled(spec: Spec, outputs: tuple[str, ...] | None = None) -> Unschedul
     return _unscheduled(Same(spec.workload), Same(spec.opencl), outputs)
 
 
-@lru_cache(KEPT)
+@lru_cache(KEPT_WORKLOADS)
 def _unscheduled(workload: Same[Workload], opencl: Same[OpenCL | None], outputs: tuple[str, ...] | None) -> Unscheduled:
     cascade = cascade_of(Spec(workload.value, opencl=opencl.value))
     if outputs is not None:
@@ -51,6 +51,6 @@ def _unscheduled(workload: Same[Workload], opencl: Same[OpenCL | None], outputs:
     return Unscheduled(cascade, cascade.kernel())
 
 
-@lru_cache(KEPT)
+@lru_cache(KEPT_WORKLOADS)
 def _nest(start: Same[Unscheduled], first: Explicate) -> Nest:
     return first.read(start.value.kernel)

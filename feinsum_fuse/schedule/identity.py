@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-KEPT = 32
+KEPT_WORKLOADS = 32
 """Workloads of which something is kept: a search has a few, one for each rewriting."""
 
 _Value = TypeVar("_Value")

@@ -21,7 +21,7 @@ from ..lowering.lowering import lower
 from ..lowering.starting_point import unscheduled
 from ..model.kernel.kernel_time import nest_time
 from ..model.kernel.machine import Machine
-from ..schedule.identity import KEPT, Same
+from ..schedule.identity import KEPT_WORKLOADS, Same
 from ..schedule.schedule import Schedule
 from ..schedule.target import Target
 
@@ -60,12 +60,12 @@ class Sent:
         return dataclasses.replace(_unpacked(self.base), mapping=self.mapping)
 
 
-@lru_cache(KEPT)
+@lru_cache(KEPT_WORKLOADS)
 def _packed(workload: Same[Workload], arch: Same[Arch | None], opencl: Same[OpenCL | None]) -> bytes:
     return pickle.dumps(Spec(workload.value, arch.value, opencl=opencl.value))
 
 
-@lru_cache(KEPT)
+@lru_cache(KEPT_WORKLOADS)
 def _unpacked(base: bytes) -> Spec:
     found: Spec = pickle.loads(base)
     return found

@@ -24,7 +24,7 @@ from ...formats.integer_sets import NotAffineError, integer_set
 from ...formats.language.functions import IN_KERNELS
 from ...formats.language.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
-from ..identity import KEPT, Same
+from ..identity import KEPT_WORKLOADS, Same
 from .initial_values import ElementBox
 from .nest import For, Nest, Place, Statement
 from .polyhedra import points, relation
@@ -190,7 +190,7 @@ class Masks:
         return KnownValues({}, _none(reached))
 
 
-@lru_cache(KEPT)
+@lru_cache(KEPT_WORKLOADS)
 def _arrays_of(spaces: Same[Mapping[str, tuple[For, ...]]]) -> dict[tuple[str, ElementBox], KnownValues]:
     """Array and the elements that are computed -> what is known of it; steps leave the loops of a nest before any step as they are."""
     return {}
