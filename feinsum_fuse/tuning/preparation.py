@@ -56,7 +56,7 @@ class Sent:
 
     @property
     def spec(self) -> Spec:
-        """The Spec; what was sent alike is one object, for which much is kept (:mod:`feinsum_fuse.lowering.unscheduled`)."""
+        """The Spec; what was sent alike is one object, for which much is kept (:mod:`feinsum_fuse.lowering.starting_point`)."""
         return dataclasses.replace(_unpacked(self.base), mapping=self.mapping)
 
 
