@@ -20,8 +20,8 @@ from ..formats.mapping import PathNode, Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..formats.spec import Spec, expect_spec
 from ..progress import Hook, Stage
-from ..schedule.identity import Same
 from ..schedule.refusals import ScopeError
+from ..schedule.sameness import Same
 from ..schedule.schedule import Schedule
 from ..schedule.step import Step
 from ..schedule.steps.explicate import Explicate

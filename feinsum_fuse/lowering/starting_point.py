@@ -15,7 +15,7 @@ from ..cascades.reading.reader import cascade as cascade_of
 from ..formats.opencl import OpenCL
 from ..formats.spec import Spec
 from ..formats.workload import Workload
-from ..schedule.identity import KEPT_WORKLOADS, Same
+from ..schedule.sameness import KEPT_WORKLOADS, Same
 from ..schedule.steps.explicate import Explicate
 from ..schedule.tree.nest import Nest
 

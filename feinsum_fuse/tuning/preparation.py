@@ -21,7 +21,7 @@ from ..lowering.lowering import lower
 from ..lowering.starting_point import unscheduled
 from ..model.kernel.kernel_time import nest_time
 from ..model.kernel.machine import Machine
-from ..schedule.identity import KEPT_WORKLOADS, Same
+from ..schedule.sameness import KEPT_WORKLOADS, Same
 from ..schedule.schedule import Schedule
 from ..schedule.target import Target
 

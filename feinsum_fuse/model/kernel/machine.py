@@ -16,7 +16,7 @@ from ...formats.arch import Arch, Compute, Memory
 from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.opencl import GROUP_KINDS, PRIVATE_KINDS, SHARED_KINDS, OpenCL
 from ...formats.spec import Spec
-from ...schedule.identity import Same
+from ...schedule.sameness import Same
 from ...schedule.target import DeviceLimits
 from ..processor import DIVISION, DIVISION_CYCLES, figure, operation_seconds
 

@@ -24,7 +24,7 @@ from ...formats.integer_sets import NotAffineError, integer_set
 from ...formats.language.functions import IN_KERNELS
 from ...formats.language.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
-from ..identity import KEPT_WORKLOADS, Same
+from ..sameness import KEPT_WORKLOADS, Same
 from .initial_values import ElementBox
 from .nest import For, Nest, Place, Statement
 from .polyhedra import points, relation
