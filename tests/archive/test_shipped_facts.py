@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from feinsum_fuse.archive import export_facts, forget, import_facts, query, record, remember, retrieve
-from feinsum_fuse.archive.facts import shipped_facts
+from feinsum_fuse.archive.facts import shipped_facts as shipped
 from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.archive.facts.record import Record
 from feinsum_fuse.archive.key.device_identity import device_family
@@ -25,7 +25,7 @@ from tests.sweeps import SLOW
 
 from .samples import HERE, measurement, product, tiled
 
-FILES = shipped_facts.shipped_files()
+FILES = shipped.shipped_files()
 RECORDS = [record for file in FILES for record in read_facts(file.read_text(encoding="utf-8").splitlines(), file.name)]
 
 VERIFIED = [known for known in RECORDS if known.measurement.outcome is Outcome.ok]
@@ -40,27 +40,27 @@ REPLAYED = VERIFIED if SLOW else [*SAMPLE.values()][::3]
 @pytest.fixture(autouse=True)
 def shipped_facts() -> Iterator[None]:
     """Those of the files, as users have them."""
-    shipped_facts.forget()
+    shipped.forget()
     yield
-    shipped_facts.forget()
+    shipped.forget()
 
 
 @pytest.fixture
 def one_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """As if one fact had shipped_facts, and the user had recorded nothing."""
+    """As if one fact had shipped, and the user had recorded nothing."""
     folder = tmp_path / "shipped"
     folder.mkdir()
     record(measurement(median_ns=10.0), url=folder / "facts.sqlite3")
     (folder / "device.jsonl").write_text("\n".join(export_facts(folder / "facts.sqlite3")))
-    monkeypatch.setattr(shipped_facts, "shipped_files", lambda: (folder / "device.jsonl",))
-    shipped_facts.forget()
+    monkeypatch.setattr(shipped, "shipped_files", lambda: (folder / "device.jsonl",))
+    shipped.forget()
     yield folder / "device.jsonl"
-    shipped_facts.forget()
+    shipped.forget()
 
 
 def test_facts_of_a_checkout_are_found_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
-    monkeypatch.setattr(shipped_facts, "PACKAGE", "feinsum_fuse.no_such_package")
-    assert [Path(str(file)).resolve() for file in shipped_facts.shipped_files()] == sorted((root / "database").glob("*.jsonl"))
+    monkeypatch.setattr(shipped, "PACKAGE", "feinsum_fuse.no_such_package")
+    assert [Path(str(file)).resolve() for file in shipped.shipped_files()] == sorted((root / "database").glob("*.jsonl"))
 
 
 def test_shipped_facts_are_found_without_a_database(one_shipped: Path, tmp_path: Path) -> None:
