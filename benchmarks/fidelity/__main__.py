@@ -1,6 +1,6 @@
 """``python -m benchmarks.fidelity judge`` prints the model's figures on what was measured, and ``models`` those of AccelForge's formulas
-with one term more at a time; ``residuals`` what intervals are made of, ``corrected`` whether a correction that is learned from other
-workloads ranks better; the other verbs measure.
+with one term more at a time; ``residuals`` what intervals are made of, with each workload left out, and ``processors`` with each
+processor left out; ``corrected`` what the times of some mappings tell of the others; the other verbs measure.
 
 ``prepare`` draws mappings, writes and verifies their kernels into a folder; ``slot`` times them until so many seconds have passed.
 """
@@ -12,7 +12,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from .cases import DEVELOPED, HELD_OUT, KNOWN, Device
+from .cases import DATA, DEVELOPED, HELD_OUT, KNOWN, Device
 
 WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 
@@ -20,7 +20,7 @@ WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verb", choices=["prepare", "slot", "judge", "models", "residuals", "corrected"])
+    parser.add_argument("verb", choices=["prepare", "slot", "judge", "models", "residuals", "processors", "corrected"])
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
     parser.add_argument("--device", default="xeon_avx512", help="the folder of a processor, below data")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
@@ -49,6 +49,11 @@ def main() -> None:
         from . import residuals
 
         print(residuals.report(device))
+        return
+    if given.verb == "processors":
+        from . import residuals
+
+        print(residuals.across([Device(folder.name) for folder in sorted(DATA.iterdir())]))
         return
     from .measuring import prepare, slot
 

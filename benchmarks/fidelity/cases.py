@@ -17,6 +17,7 @@ from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.schedule.target import Target
 
 FOLDER = Path(__file__).parent
+DATA = FOLDER / "data"
 DEVELOPED = ("matmul", "ttmc", "bilinear", "conv3x3_1x1", "swiglu")
 """Workloads A: the model may be changed by what is seen of them."""
 JUDGED = ("permuted", "three_operands", "depthwise", "gelu_residual", "softmax", "layer_norm", "decoding", "matvec")
@@ -59,7 +60,7 @@ class Device:
     @property
     def folder(self) -> Path:
         """Where its data lie."""
-        return FOLDER / "data" / self.name
+        return DATA / self.name
 
     @property
     def text(self) -> str:

@@ -91,6 +91,22 @@ def intervals(found: Sequence[Residual], tail: float) -> dict[str, tuple[float, 
     return {kind: ends(ratios, tail) for kind, ratios in kinds.items() if len(ratios) >= FEWEST}
 
 
+def across(devices: Sequence[Device]) -> str:
+    """Each processor with what intervals from the other ones hold of it: reported, while there are so few of them, and not judged."""
+    every = {device.name: residuals(device) for device in devices}
+    rows = []
+    for name, own in every.items():
+        others = [one for other, found in every.items() if other != name for one in found]
+        bounds = intervals(others, best_tail(others))
+        judged = [(one.ratio, bounds[one.kind]) for one in own if one.kind in bounds]
+        if judged:
+            inside = sum(low <= ratio <= high for ratio, (low, high) in judged) / len(judged)
+            width = statistics.median((high - low) / 2 for _, (low, high) in judged)
+            ratio = statistics.median(ratio for ratio, _ in judged)
+            rows.append((name, str(len(judged)), f"{ratio:.2f}", f"{inside:.0%}", f"{width:.0%}"))
+    return table(("processor left out", "mappings", "measured over predicted", "held", "either way"), rows, numbers=4)
+
+
 def part_held(some: Iterable[Held]) -> float:
     """The part of all mappings that is inside."""
     some = list(some)
