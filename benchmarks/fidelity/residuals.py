@@ -35,7 +35,7 @@ class Residual:
 
 def residuals(device: Device) -> list[Residual]:
     """Of all mappings that were measured on a processor."""
-    found = []
+    found: list[Residual] = []
     for case in KNOWN:
         samples = device.samples(case)
         specs = device.mapped(case) if samples else []
