@@ -1,6 +1,6 @@
 """``python -m benchmarks.fidelity judge`` prints the model's figures on what was measured, and ``models`` those of AccelForge's formulas
 with one term more at a time; ``residuals`` what intervals are made of, with each workload left out, and ``processors`` with each
-processor left out; ``corrected`` what the times of some mappings tell of the others; the other verbs measure.
+processor left out; ``corrected`` whether a correction that is learned from other workloads ranks better; the other verbs measure.
 
 ``prepare`` draws mappings, writes and verifies their kernels into a folder; ``slot`` times them until so many seconds have passed.
 """
