@@ -41,7 +41,7 @@ class Stages:
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
         self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
-        self._stage, self._since = progress.stage, now
+        self._stage, self._since = next((stage for stage in STAGES if stage in progress.stage), ""), now
 
 
 class Memory(threading.Thread):
