@@ -1,4 +1,4 @@
-"""Processors that PoCL's compiler does not know."""
+"""Processors that PoCL's compiler does not know, or takes for older ones."""
 
 from __future__ import annotations
 
@@ -48,12 +48,27 @@ class _Device:
         self.int_ptr = description
 
 
-@pytest.mark.parametrize(("processor", "names", "changed"), [("generic", 1, True), ("generic", 2, False), ("znver3", 1, False)])
+OLD = frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"])
+NEW = frozenset(" ".join(needed for _, needed in VARIANTS).split())
+
+
+@pytest.mark.parametrize(
+    ("processor", "flags", "names", "changed"),
+    [
+        ("generic", OLD, 1, "corei7"),
+        ("generic", OLD, 2, ""),
+        ("generic", frozenset(), 1, ""),
+        ("znver3", OLD, 1, ""),
+        ("znver3", NEW, 1, "cascadelake"),  # a Zen 4 to a compiler that knows none
+        ("znver3", NEW - {"avx512vl"}, 1, ""),
+        ("znver4", NEW, 1, ""),
+    ],
+)
 def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
-    processor: str, names: int, changed: bool, monkeypatch: pytest.MonkeyPatch
+    processor: str, flags: frozenset[str], names: int, changed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pocl_processor, "instruction_sets", lambda: frozenset(["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"]))
-    name = ctypes.create_string_buffer(b"generic")
+    monkeypatch.setattr(pocl_processor, "instruction_sets", lambda: flags)
+    name = ctypes.create_string_buffer(processor.encode())
     description = (ctypes.c_void_p * (DESCRIPTION_BYTES // 8))()
     triple = ctypes.create_string_buffer(b"x86_64-unknown-linux-gnu")
     for place in range(names):
@@ -61,10 +76,10 @@ def test_the_name_of_an_unknown_processor_is_replaced_where_it_is_clear(
         description[5 + 2 * place] = ctypes.addressof(name)
     description[11] = 1 << 62  # no pointer: nothing is there
     description[20] = ctypes.addressof(name)  # what another object left
-    assert name_processor(_Device(processor, ctypes.addressof(description))) is changed  # type: ignore[arg-type]
+    assert name_processor(_Device(processor, ctypes.addressof(description))) is bool(changed)  # type: ignore[arg-type]
     found = description[5]
     assert found is not None
-    assert ctypes.string_at(found) == (b"corei7" if changed else b"generic")
+    assert ctypes.string_at(found) == (changed or processor).encode()
 
 
 def test_a_description_without_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,11 @@ import math
 import sqlite3
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import platformdirs
 import pyopencl as cl
 
 from ... import cache_folder
@@ -21,6 +23,7 @@ from ...codegen.executable import Executable, Launch
 from ...errors import DeviceError
 from . import runtimes
 from .compiler_cache import shared_cache
+from .host_processor import host_processor
 from .pocl_processor import name_processor
 
 KernelValue: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
@@ -48,7 +51,7 @@ class Loaded:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 warnings.filterwarnings("ignore", "PyOpenCL compiler caching failed")  # it builds the source instead
-                program = cl.Program(context, executable.source).build(options=list(executable.options))
+                program = cl.Program(context, executable.source).build(options=list(executable.options), cache_dir=_binaries())
         self.program = program
         try:
             self._launches = tuple(
@@ -137,3 +140,9 @@ def _context(device: cl.Device) -> cl.Context:
 @functools.cache
 def _queue(device: cl.Device) -> cl.CommandQueue:
     return cl.CommandQueue(context_of(device), properties=cl.command_queue_properties.PROFILING_ENABLE)
+
+
+def _binaries() -> str | None:
+    """Where pyopencl keeps what it has built: it goes by a device's name, which processors with other instructions may share."""
+    processor = host_processor()
+    return str(Path(platformdirs.user_cache_dir("pyopencl", "pyopencl")) / processor.replace(" ", "-")) if processor else None

@@ -1,8 +1,11 @@
-"""A name for a processor that is newer than PoCL's compiler.
+"""A name for a processor that PoCL's compiler does not know, or takes for an older one.
 
 PoCL asks LLVM which processor it runs on. LLVM tells AMD's by family, so of a later family it says ``generic``, which is no processor to
 Clang on x86: no kernel is built (``unknown target CPU 'generic'``). No setting of PoCL names another. So where a device is to be compiled
 for ``generic``, the name in PoCL's description of it is replaced.
+
+So it is where LLVM takes a processor for an older one of its family that has no AVX-512: a Zen 4 is ``znver3`` to LLVM 14, which then
+writes vectors of half the length for 16 registers of 32, and inlines none of the functions that PoCL has built with AVX-512.
 
 By the name of which processor is a matter of speed. PoCL's library of functions comes in variants, each compiled for one processor,
 and PoCL takes the one whose instructions this processor has. LLVM inlines a function only into code for a processor that has all features
@@ -27,12 +30,15 @@ from .host_processor import instruction_sets
 
 POCL_PLATFORM = "Portable Computing Language"
 MEMORY = Path("/proc/self/mem")
-UNKNOWN = b"generic\0"
+UNKNOWN = "generic"
+OLDER = ("znver1", "znver2", "znver3")
+"""What LLVM takes later processors of a family for, none of which has AVX-512."""
 TRIPLE = b"x86_64-"
 """How that begins which PoCL compiles for."""
+AVX_512 = "avx512bw avx512cd avx512dq avx512f avx512vl"
 VARIANTS = (
     ("cascadelake", "avx512_vnni"),
-    ("skylake-avx512", "avx512bw avx512cd avx512dq avx512f avx512vl"),
+    ("skylake-avx512", AVX_512),
     ("haswell", "abm avx avx2 bmi1 bmi2 f16c fma movbe"),
     ("corei7", "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"),
 )
@@ -60,14 +66,14 @@ def name_processor(device: cl.Device) -> bool:
 
     Everything else is left alone: other platforms, processors that LLVM knows, and systems where memory cannot be looked at safely.
     """
-    if device.platform.name.strip() != POCL_PLATFORM or not device.type & cl.device_type.CPU or "-generic" not in device.version:
+    if device.platform.name.strip() != POCL_PLATFORM or not device.type & cl.device_type.CPU or "x86_64" not in device.version:
         return False
-    flags = instruction_sets()
-    if "x86_64" not in device.version or not flags:
+    told, flags = device.version.rpartition("-")[2].strip(), instruction_sets()
+    if not flags or not (told == UNKNOWN or (told in OLDER and flags.issuperset(AVX_512.split()))):
         return False
     try:
         with MEMORY.open("rb", buffering=0) as memory:
-            places = list(_places(memory, device.int_ptr))
+            places = list(_places(memory, device.int_ptr, told.encode() + b"\0"))
     except OSError:
         return False
     if len(places) != 1:
@@ -78,23 +84,23 @@ def name_processor(device: cl.Device) -> bool:
     return True
 
 
-def _places(memory: BinaryIO, description: int) -> Iterator[int]:
-    """Where a description points to the name of an unknown processor: behind the pointer to what is compiled for, since a pointer that
+def _places(memory: BinaryIO, description: int, told: bytes) -> Iterator[int]:
+    """Where a description points to the name of the processor: behind the pointer to what is compiled for, since a pointer that
     some other object left near it may lead to such a name as well. Read as a file, memory that is not there is an error, no crash.
     """
     memory.seek(description)
     pointers = [pointer for (pointer,) in _POINTER.iter_unpack(_whole_pointers(memory.read(DESCRIPTION_BYTES)))]
     for number, pair in enumerate(pairwise(pointers), start=1):
-        triple, name = (_text(memory, pointer) for pointer in pair)
-        if name.startswith(UNKNOWN) and triple.startswith(TRIPLE):
+        triple, name = (_text(memory, pointer, len(told)) for pointer in pair)
+        if name == told and triple.startswith(TRIPLE):
             yield description + number * _POINTER.size
 
 
-def _text(memory: BinaryIO, pointer: int) -> bytes:
+def _text(memory: BinaryIO, pointer: int, size: int) -> bytes:
     """The first bytes that a pointer leads to; none where it leads nowhere."""
     try:
         memory.seek(pointer)
-        return memory.read(len(UNKNOWN))
+        return memory.read(size)
     except (OSError, ValueError, OverflowError):
         return b""
 
