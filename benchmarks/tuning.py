@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=USUAL)
     parser.add_argument("--measurements", type=int, default=30)
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     head = ("workload", "candidates", "whole, s each", "choosing", "text", "build and measure", "processor", "memory, GiB", "failed")
     print(table(head, [row(name, given.measurements) for name in given.names]))
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from feinsum_fuse.device.timing.measurement import time_text
 from feinsum_fuse.presentation import table as text_table
+from feinsum_fuse.tuning.candidate import Candidate
 
-from .record import Record
-from .searchers import Times, by_chance, by_tpe, ours
+from .record import Record, RecordedSpace
+from .searchers import Times, anywhere, by_chance, by_tpe, ours
 
 CLOSE = 1.05
 """What counts as found: within 5 % of the best of all."""
@@ -22,23 +23,32 @@ REACHED = 0.95
 
 
 def judge(record: Record, seeds: int) -> str:
-    """A table of searchers, and after how many measurements each is close to the best."""
-    space, times, predicted, count = record.space(), record.times, record.predicted, max(MEASUREMENTS)
+    """A table of searchers, and after how many measurements each is close to the best: from the default, and from anywhere."""
+    times = record.times
     known = [seconds for seconds in times.values() if seconds is not None]
     if len(times) < len(record.configurations):
         return f"{record.file}: {len(times)} of {len(record.configurations)} configurations are measured; `measure` does the others"
+    space = record.space()
+    default = _compared(record, space, lambda seed: space.default, seeds)
+    drawn = _compared(record, space, lambda seed: anywhere(space, seed), seeds)
+    return "\n\n".join([_about(record, known), "From the default:", default, "From a configuration that is drawn:", drawn])
+
+
+def _compared(record: Record, space: RecordedSpace, start: Callable[[int], Candidate], seeds: int) -> str:
+    """The searchers, all from the same configuration for each seed."""
+    times, predicted, count = record.times, record.predicted, max(MEASUREMENTS)
     searchers: dict[str, Callable[[int], list[float]]] = {
-        "ours": lambda seed: ours(space, times, seed, count, predicted),
-        "ours, no model": lambda seed: ours(space, times, seed, count, None),
+        "ours": lambda seed: ours(space, times, seed, count, predicted, start(seed)),
+        "ours, no model": lambda seed: ours(space, times, seed, count, None, start(seed)),
         "random": lambda seed: by_chance(times, seed),
     }
     if importlib.util.find_spec("optuna"):
-        searchers[TPE] = lambda seed: by_tpe(space, times, seed, count)
+        searchers[TPE] = lambda seed: by_tpe(space, times, seed, count, start(seed))
     runs = {label: [searcher(seed) for seed in range(seeds)] for label, searcher in searchers.items()}
-    best = min(known)
+    best = min(seconds for seconds in times.values() if seconds is not None)
     head = ["", *(f"after {n}" for n in MEASUREMENTS), "until within 5 %", "score"]
     rows = [[label, *_row(found, best), f"{score(found, times):+.2f}"] for label, found in runs.items()]
-    lines = [_about(record, known), "", text_table(head, rows, numbers=len(head) - 1)]
+    lines = [text_table(head, rows, numbers=len(head) - 1)]
     if TPE in runs:
         lines.append(_beside(runs["ours"], runs[TPE], count))
     return "\n".join(lines)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import TypeVar
 
-from feinsum_fuse.mappings.choices import Choice
+from feinsum_fuse.mappings.choices import Choice, Drawn
+from feinsum_fuse.tuning.candidate import Candidate
 from feinsum_fuse.tuning.search import Search
 
 from .record import RecordedSpace
@@ -18,10 +19,15 @@ BATCH = 6
 """Candidates that ours proposes at once, as it does on two cores."""
 
 
-def ours(space: RecordedSpace, times: Times, seed: int, count: int, predicted: Times | None) -> list[float]:
-    """The search of ``ff.tune``, from the default configuration; told of a batch after the last."""
+def anywhere(space: RecordedSpace, seed: int) -> Candidate:
+    """A configuration of which every decision is drawn."""
+    return space.made("", Drawn(Random(seed), 1), "drawn")
+
+
+def ours(space: RecordedSpace, times: Times, seed: int, count: int, predicted: Times | None, start: Candidate) -> list[float]:
+    """The search of ``ff.tune``, from a configuration; told of a batch after the last."""
     estimates = None if predicted is None else (lambda candidates: [predicted[candidate.tree] for candidate in candidates])
-    search = Search(space, seed, [space.default], estimates, [space.default])
+    search = Search(space, seed, [start], estimates, [start])
     found: list[float] = []
     while len(found) < count and (asked := search.ask(BATCH)):
         for candidate in asked:
@@ -36,17 +42,16 @@ def by_chance(times: Times, seed: int) -> list[float]:
     return [seconds or math.inf for seconds in Random(seed).sample(known, len(known))]
 
 
-def by_tpe(space: RecordedSpace, times: Times, seed: int, count: int) -> list[float]:
-    """Optuna's TPE, told of the decisions as categories, after the default configuration; what it asks again is not counted."""
+def by_tpe(space: RecordedSpace, times: Times, seed: int, count: int, start: Candidate) -> list[float]:
+    """Optuna's TPE, told of the decisions as categories, from the same configuration; what it asks again is not counted."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True, warn_independent_sampling=False)
     study = optuna.create_study(sampler=sampler)
     worst = 4 * max(seconds for seconds in times.values() if seconds is not None)
-    default = space.default
     study.enqueue_trial(
-        {_Suggested.name(choice): choice.options.index(default.decisions[choice.name]) for choice in default.choices if _is_open(choice)}
+        {_Suggested.name(choice): choice.options.index(start.decisions[choice.name]) for choice in start.choices if _is_open(choice)}
     )
     found: dict[str, float] = {}
     for _ in range(6 * count):

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from feinsum_fuse import archive
 from feinsum_fuse.archive.facts.retrieval import history
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.formats.spec import expect_spec
 from feinsum_fuse.optimization.ranges import RangedProgram
 from feinsum_fuse.patterns.registry import transforms
@@ -21,6 +23,7 @@ from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.block_steps import Blockize, Tensorize
 from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.schedule.tree.nest import LoopRef
+from feinsum_fuse.tuning.tuned import Tried, Tuned
 from tests.archive.samples import HERE, measurement, product, tiled
 from tests.model.test_kernel_time import product as on_processor
 
@@ -162,6 +165,9 @@ class _Given:
         self.symbolic = ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]).kernel()
         self.matched, self.prediction = ff.match(self.kernels[0]), ff.predict(self.whole)
         self.found, self.curve = ff.search(self.whole, seconds=2.0), ff.curve(self.whole, "Buffer")
+        tried = Tried(self.whole, "", "default", 2e-6, 1e-6, Outcome.ok)
+        program = cast(Program, None)  # none of what is called asks it
+        self.tuned = Tuned(program, self.made, self.made, None, (tried,), 1e-7, 1.0, self.made.provenance.device, ())
         self.saved = folder / "saved.yaml"
         self.saved.write_text(WHOLE)
         self.found.save(folder / "result.yaml")
@@ -282,6 +288,7 @@ def _searching(given: _Given) -> tuple[Function, ...]:
         Function("Result.loads", type(given.found).loads, (given.found.to_yaml(),), {}, 2),
         Function("Result.save", given.found.save, (str(given.folder / "result.yaml"),), {}, 0.5),
         Function("Result.plot", given.found.plot, (None,), {}, 0.2),
+        Function("Tuned.plot", given.tuned.plot, (None,), {}, 0.2),
         Function("Curve.at", given.curve.at, (1024.0,), {}, 0.5),
         Function("Curve.height", given.curve.height, (given.curve.points[0],), {}, 0.5),
     )
@@ -330,6 +337,8 @@ def _rewriting(given: _Given) -> tuple[Function, ...]:
         Function("Cascade.one_pass", given.chain.one_pass, ("T", "k", 2), {}, 0.5),
         Function("Cascade.online", given.attention.online, ("W",), {}, 0.5),
         Function("Cascade.split_reduction", given.chain.split_reduction, ("T", "k", 2), {}, 1),
+        Function("Cascade.recompute", given.chain.recompute, ("T",), {}, 0.5),
+        Function("Cascade.share", given.chain.share, ("T", "G"), {}, 0.5),
         Function("Cascade.triangle", given.chain.triangle, ("G", "a", "b"), {}, 0.5),
         Function("Cascade.pack", given.chain.pack, ("T", 1, ["n", "k"]), {}, 0.5),
         Function("Cascade.batch", given.chain.batch, ("T", "Y"), {}, 0.5),
