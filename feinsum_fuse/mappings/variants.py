@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, islice
 from math import prod
 
 from ..cascades.cascade import Cascade
@@ -42,8 +42,8 @@ def _all(cascade: Cascade, target: Target) -> Iterator[Cascade]:
         return
     contracted = _contracted(cascade)
     yield contracted
-    for einsum in cascade.einsums:
-        yield from _recomputed(cascade, einsum, target)
+    # One of these, which leaves room for reductions in parts.
+    yield from islice((made for einsum in cascade.einsums for made in _recomputed(cascade, einsum, target)), 1)
     for base in (contracted, cascade):
         for einsum in base.einsums:
             yield from _split(base, einsum, target.groups)
