@@ -143,6 +143,9 @@ def _queue(device: cl.Device) -> cl.CommandQueue:
 
 
 def _binaries() -> str | None:
-    """Where pyopencl keeps what it has built: it goes by a device's name, which processors with other instructions may share."""
+    """Where pyopencl keeps what it has built, for runtimes without a cache of their own (PoCL has one).
+
+    It goes by a device's name, which processors with other instructions may share.
+    """
     processor = host_processor()
     return str(Path(platformdirs.user_cache_dir("pyopencl", "pyopencl")) / processor.replace(" ", "-")) if processor else None
