@@ -38,7 +38,7 @@ from ..number_types import BFLOAT16
 from ..schedule.kernel.bfloat import BFLOAT_FUNCTIONS, ELEMENT, TYPE
 from ..schedule.kernel.coalescing import aligned, vectors_in
 from ..schedule.kernel.definitions import definitions
-from ..schedule.kernel.intrinsics import Intrinsic
+from ..schedule.kernel.intrinsics import Intrinsic, operations_of
 from ..schedule.kernel.remarks import described
 from ..schedule.target import ANY_DEVICE, Quirks, Target
 from .arithmetic import function_of
@@ -99,7 +99,7 @@ class Generated:
         order = {name: position for position, name in enumerate([a.name for a in kernel.args])}
         names = sorted(passed, key=lambda name: (order.get(name, len(order)), name))
         arguments = tuple(_argument(kernel, name, written, wanted, sizes) for name in names)
-        moved = vectors_in(kernel)
+        moved = vectors_in(kernel, operations_of(self.unit))
         elements = {name: _element_type(_array(kernel, name).dtype.numpy_dtype, name)[1] or moved.get(name) for name in names}
         vectors = tuple((name, lanes) for name, lanes in elements.items() if lanes)
         return Executable(self.source, self.options, arguments, launches, vectors)

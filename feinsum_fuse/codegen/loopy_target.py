@@ -47,7 +47,7 @@ from ..formats.language.functions import IN_KERNELS
 from ..number_types import BFLOAT16
 from ..schedule.kernel.bfloat import ELEMENT, is_value, stored_as, value_of
 from ..schedule.kernel.intrinsics import Intrinsic
-from ..schedule.kernel.operations import VectorOperation
+from ..schedule.kernel.operations import Verb
 from ..schedule.kernel.remarks import Description
 from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import Quirks
@@ -208,10 +208,10 @@ class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[m
 
     def map_call(self, expr: p.Call, type_context: str | None) -> Expression:
         result = super().map_call(expr, type_context)
-        if isinstance(self.codegen_state.callables_table[expr.function.name], Intrinsic):
-            operation = VectorOperation.named(result.function.name)
-            call = VectorCall(operation, result.parameters)
-            return value_of(call) if operation.element == ELEMENT and operation.what.startswith("lane") else call
+        function = self.codegen_state.callables_table[expr.function.name]
+        if isinstance(function, Intrinsic):
+            call = VectorCall(function.operation, result.parameters)
+            return value_of(call) if function.operation.element == ELEMENT and function.operation.verb is Verb.LANE else call
         return result
 
 

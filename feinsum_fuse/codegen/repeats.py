@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
+from ..schedule.kernel.operations import Verb
 from .arithmetic import NOTHING_KNOWN, Linear, is_axis, linear
 from .simplification import few_at_once
 from .statement_expressions import (
@@ -346,9 +347,9 @@ def _declared(operand: Expression, known: Mapping[str, Variable], taken: set[str
 
 def _operands(value: Expression, known: Mapping[str, Variable]) -> Iterator[Expression]:
     """The vector loads, and the elements of arrays that are not private, which an expression reads."""
-    if isinstance(value, VectorCall) and value.operation.is_product:
+    if isinstance(value, VectorCall) and value.operation.verb is Verb.PRODUCT:
         return  # takes addresses
-    is_load = isinstance(value, VectorCall) and value.operation.is_load and isinstance(value.parameters[0], p.Subscript)
+    is_load = isinstance(value, VectorCall) and value.operation.verb is Verb.LOAD and isinstance(value.parameters[0], p.Subscript)
     if is_load or (isinstance(value, p.Subscript) and _is_public(array_of(value), known)):
         yield value
     else:

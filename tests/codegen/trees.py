@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
 import loopy as lp
 import numpy as np
 import pymbolic.primitives as p
@@ -13,7 +16,8 @@ from feinsum_fuse.codegen.generation import functions_of, source_of
 from feinsum_fuse.codegen.loopy_target import TreeTarget, looped
 from feinsum_fuse.codegen.statement_expressions import Rewriter, VectorCall
 from feinsum_fuse.codegen.statements import Assignment, CStatement, Declaration, ExpressionStatement, Head, Kernel, Parameter, Variable
-from feinsum_fuse.schedule.kernel.operations import VectorOperation
+from feinsum_fuse.formats.language.functions import FUNCTIONS
+from feinsum_fuse.schedule.kernel.operations import C_TYPES, LANES, Extent, VectorOperation, Verb
 from feinsum_fuse.schedule.kernel.remarks import described
 from feinsum_fuse.schedule.target import ANY_DEVICE, Quirks
 
@@ -31,6 +35,19 @@ def kernels_of(t_unit: lp.TranslationUnit) -> list[Kernel]:
     return program_of(t_unit)[0]
 
 
+def _operations() -> Iterator[VectorOperation]:
+    """Operations that texts of tests may call."""
+    for element, lanes in product(C_TYPES.values(), LANES):
+        yield from (VectorOperation(verb, element, lanes) for verb in (Verb.CONVERT, Verb.IOTA, Verb.DIVIDE))
+        yield from (VectorOperation(Verb.FUNCTION, element, lanes, function=name) for name in FUNCTIONS)
+        yield from (VectorOperation(verb, element, lanes, comparison=">=") for verb in (Verb.INDEX, Verb.WHERE))
+        for verb, extent, space in product((Verb.LOAD, Verb.STORE), Extent, ("global", "local", "private")):
+            yield VectorOperation(verb, element, lanes, spaces=(space,), extent=extent)
+
+
+_OPERATIONS = {operation.name: operation for operation in _operations()}
+
+
 class _Typed(Rewriter):
     """Numbers with a point are floats of C, calls of functions on vectors are such."""
 
@@ -46,9 +63,8 @@ class _Typed(Rewriter):
     def map_call(self, expr: p.Call) -> Expression:
         name = expr.function.name
         parameters = tuple(map(self.rec, expr.parameters))
-        if not name.startswith("v"):
-            return p.Call(expr.function, parameters)
-        return VectorCall(VectorOperation.named(name), parameters)
+        operation = _OPERATIONS.get(name)
+        return p.Call(expr.function, parameters) if operation is None else VectorCall(operation, parameters)
 
 
 def expression(text: str) -> Expression:

@@ -16,7 +16,7 @@ from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
 from ...model.processor import DIVISION
 from ...schedule.kernel.definitions import definition
-from ...schedule.kernel.operations import VectorOperation, c_type
+from ...schedule.kernel.operations import VectorOperation, Verb, c_type
 from ...schedule.target import Quirks
 from ..catalogue import target
 from ..runtime.loaded_executable import Loaded, queue_of
@@ -91,7 +91,7 @@ def written(dtype: str, lanes: int, quirks: Quirks) -> tuple[str, dict[str, str]
     probed = [function for function in FUNCTIONS.values() if function.probe is not None]
     if lanes == 1:
         return "", {function.name: function.opencl for function in probed}
-    operations = {function.name: VectorOperation(f"v{function.name}", c_type(dtype), lanes) for function in probed}
+    operations = {function.name: VectorOperation(Verb.FUNCTION, c_type(dtype), lanes, function=function.name) for function in probed}
     text = "".join(f"{definition(operation, quirks)}\n" for operation in operations.values())
     return text, {name: operation.name for name, operation in operations.items()}
 

@@ -8,7 +8,7 @@ others at once; if those are too many, one of them is fixed in turn, which usual
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,7 +27,8 @@ from pymbolic.typing import Expression
 
 from ...cascades.kernel.tags import TensorTag
 from ...errors import LoweringError
-from ...schedule.kernel.operations import BLOCK_STORE, PRODUCT_FUNCTION, parts
+from ...schedule.kernel.intrinsics import operations_of
+from ...schedule.kernel.operations import VectorOperation, Verb
 
 _LARGEST = 1 << 22
 """Points of the other variables that are looked at in one go."""
@@ -240,8 +241,9 @@ class _Reads(WalkMapper):  # type: ignore[misc]
     Not made from loopy's walk mappers, which visit equal expressions once and would count an access in two branches once.
     """
 
-    def __init__(self, arrays: Collection[str]) -> None:
+    def __init__(self, arrays: Collection[str], operations: Mapping[str, VectorOperation]) -> None:
         super().__init__()
+        self.operations = operations
         self.arrays = arrays
         self.found: list[_Access] = []
         self.conditions: list[Expression] = []
@@ -285,18 +287,18 @@ class _Reads(WalkMapper):  # type: ignore[misc]
         self.rec(expr.child)
 
     def map_call(self, expr: Call) -> None:
-        if _function(expr).startswith(PRODUCT_FUNCTION):
+        operation = self.operations.get(_function(expr))
+        if operation is not None and operation.verb is Verb.PRODUCT:
             self._product(expr)
             return
-        axes, rest = _vector_access(expr)
-        if axes is None:
+        if operation is None or not operation.spaces:
             for parameter in expr.parameters:
                 self.rec(parameter)
             return
-        function = _function(expr)
-        address = expr.parameters[1 if function.startswith(BLOCK_STORE) else 0]
-        assert isinstance(address, Subscript)
-        if function.startswith(("vload", BLOCK_STORE)):
+        axes, rest = _moved(expr, operation)
+        if operation.verb is not Verb.STORE:
+            address = expr.parameters[operation.addresses - 1]
+            assert isinstance(address, Subscript)
             self.note(address.aggregate.name, axes)
         for parameter in rest:
             self.rec(parameter)
@@ -321,16 +323,12 @@ def _function(call: Call) -> str:
     return str(function.name) if isinstance(function, ResolvedFunction | Variable) else ""
 
 
-def _vector_access(call: Call) -> tuple[tuple[_Lanes, ...] | None, tuple[Expression, ...]]:
-    """The lanes, and the parameters that are values, of an intrinsic that takes an element's address; no lanes for any other."""
-    name = _function(call)
-    if not name.startswith(("vload", "vstore")):
-        return None, call.parameters
-    what, _, lanes = parts(name)
-    if what.startswith(BLOCK_STORE):
-        return tuple(_Lanes(lanes, _minima(count)) for count in call.parameters[-2:]), ()
-    upto = _minima(call.parameters[-1]) if "upto" in what else ()
-    return (_Lanes(lanes, upto),), call.parameters[1 : len(call.parameters) - bool(upto)]
+def _moved(call: Call, operation: VectorOperation) -> tuple[tuple[_Lanes, ...], tuple[Expression, ...]]:
+    """The lanes of an operation that moves a vector or a block, and the parameters that are values."""
+    if operation.verb is Verb.BLOCK:
+        return tuple(_Lanes(operation.lanes, _minima(count)) for count in call.parameters[-2:]), ()
+    upto = _minima(call.parameters[-1]) if operation.is_counted else ()
+    return (_Lanes(operation.lanes, upto),), call.parameters[1 : len(call.parameters) - bool(upto)]
 
 
 def _minima(expression: Expression) -> tuple[Expression, ...]:
@@ -352,10 +350,11 @@ def traffic(t_unit: TranslationUnit) -> dict[str, ArrayTraffic]:
     arrays |= {t.name: t for t in kernel.temporary_variables.values() if _is_global(t)}
     sizes = {name: np.dtype(array.dtype.numpy_dtype).itemsize for name, array in arrays.items()}
     totals = {name: [0, 0] for name in arrays}
+    operations = operations_of(t_unit)
     for instruction in kernel.instructions:
         if not isinstance(instruction, MultiAssignmentBase):
             continue
-        for position, accesses in enumerate(_accesses(instruction, arrays)):
+        for position, accesses in enumerate(_accesses(instruction, arrays, operations)):
             for access in accesses:
                 totals[access.array][position] += sizes[access.array] * _executions(kernel, instruction, access)
     return {name: ArrayTraffic(*both) for name, both in totals.items()}
@@ -365,19 +364,22 @@ def _is_global(array: TemporaryVariable) -> bool:
     return bool(array.address_space == AddressSpace.GLOBAL)
 
 
-def _accesses(instruction: MultiAssignmentBase, arrays: Collection[str]) -> tuple[list[_Access], list[_Access]]:
+def _accesses(
+    instruction: MultiAssignmentBase, arrays: Collection[str], operations: Mapping[str, VectorOperation]
+) -> tuple[list[_Access], list[_Access]]:
     """What an instruction reads, and what it writes; a stored vector is one write of all its lanes."""
-    reads = _Reads(arrays)
+    reads = _Reads(arrays, operations)
     reads.rec(instruction.expression)
     written: list[_Access] = []
     expression = instruction.expression
-    axes = _vector_access(expression)[0] if isinstance(expression, Call) and _function(expression).startswith("vstore") else None
+    stored = operations.get(_function(expression)) if isinstance(expression, Call) else None
+    axes = _moved(expression, stored)[0] if stored is not None and stored.is_store else ()
     for assignee in instruction.assignees:
         if isinstance(assignee, Subscript):
             reads.rec(assignee.index)
         name = assignee.aggregate.name if isinstance(assignee, Subscript) else assignee.name
         if name in arrays:
-            written.append(_Access(name, axes=axes or ()))
+            written.append(_Access(name, axes=axes))
     return reads.found, written
 
 

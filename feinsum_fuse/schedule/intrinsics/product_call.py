@@ -9,11 +9,10 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ..kernel.operations import c_type
+from ..kernel.operations import ProductTile, VectorOperation, Verb, c_type
 from ..tree.nest import For, Nest, Place, Tile
 from ..tree.parallel import memory_of
 from .matching import IterationCount, MatchedProduct
-from .product_text import product_name
 
 Read = Callable[[Place], Expression]
 Write = Callable[[Affine], Expression]
@@ -23,7 +22,7 @@ Write = Callable[[Affine], Expression]
 class ProductCall:
     """A call for loopy: the first vector of the tile of sums, and what becomes of it."""
 
-    name: str
+    operation: VectorOperation
     target: Expression
     value: Expression
 
@@ -35,8 +34,8 @@ def product_call(nest: Nest, found: MatchedProduct, read: Read, expression: Writ
     origin = {loop.name: Affine((), 0) for loop in found.chain}
     spaces = (memory_of(nest, found.left.source), memory_of(nest, found.right.source))
     left, right = (c_type(nest.dtype_of(operand.source)) for operand in (found.left, found.right))
-    shape = (found.rows.extent, found.columns.extent // found.lanes)
-    name = f"{product_name(left, right, spaces, shape)}_{c_type(tile.dtype)}{found.lanes}"
+    product = ProductTile(left, right, spaces, found.rows.extent, found.columns.extent // found.lanes)
+    operation = VectorOperation(Verb.PRODUCT, c_type(tile.dtype), found.lanes, tile=product)
     target = var(tile.name)[tuple(map(expression, tile.stored(place.substituted(origin).indices)))]
     distances = [
         _apart(found.left, found.row, read),
@@ -46,7 +45,7 @@ def product_call(nest: Nest, found: MatchedProduct, read: Read, expression: Writ
     ]
     counts = [_least(count, expression) for count in (found.rows, found.columns, found.depth)]
     places = (target, read(found.left.substituted(origin)), read(found.right.substituted(origin)))
-    return ProductCall(name, target, var(name)(*places, *_of_sums(tile, found), *distances, *counts))
+    return ProductCall(operation, target, var(operation.name)(*places, *_of_sums(tile, found), *distances, *counts))
 
 
 def _of_sums(tile: Tile, found: MatchedProduct) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..kernel.operations import PRODUCT_FUNCTION, VectorOperation
+from ..kernel.operations import VectorOperation
 
 FOUR = 4
 _SUFFIXES = {4: "128", 8: "256", 16: "512"}
@@ -33,7 +33,7 @@ _ONES = "0x01010101"
 
 @dataclass(frozen=True)
 class ProductShape:
-    """What the name of such a function says."""
+    """What such a function computes."""
 
     name: str
     element: str
@@ -48,9 +48,10 @@ class ProductShape:
     @classmethod
     def of(cls, operation: VectorOperation) -> ProductShape:
         """The shape of an operation, such as ``product_char_char_global_local_6x2_int8``."""
-        _, left, right, left_space, right_space, tile = operation.what.split("_")
-        rows, vectors = map(int, tile.split("x"))
-        return cls(operation.name, operation.element, operation.lanes, left, right, left_space, right_space, rows, vectors)
+        tile = operation.tile
+        assert tile is not None, operation.name
+        of_sums = (operation.name, operation.element, operation.lanes)
+        return cls(*of_sums, tile.left, tile.right, *tile.spaces, tile.rows, tile.vectors)
 
     @property
     def vector(self) -> str:
@@ -61,11 +62,6 @@ class ProductShape:
     def is_of_bytes(self) -> bool:
         """Whether four products are added at once."""
         return self.left != self.element
-
-
-def product_name(left: str, right: str, spaces: tuple[str, str], tile: tuple[int, int]) -> str:
-    """What a product of these C types is called, without the type of its sums; ``tile``: rows and vectors."""
-    return "_".join((PRODUCT_FUNCTION, left, right, *spaces, f"{tile[0]}x{tile[1]}"))
 
 
 def product_definitions(operation: VectorOperation) -> Iterator[tuple[str, str]]:

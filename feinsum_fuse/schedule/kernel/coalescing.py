@@ -27,8 +27,8 @@ from pymbolic.primitives import Call, Product, Remainder, Subscript, Sum, Variab
 from pymbolic.typing import Expression
 
 from ..target import Target
-from .intrinsics import registered
-from .operations import ALIGNED, BLOCK_STORE, VectorOperation
+from .intrinsics import operations_of, registered
+from .operations import Extent, VectorOperation, Verb
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,9 @@ class ItemAccess:
 class _Subscripts(WalkMapper):  # type: ignore[misc]
     """Collects the elements of arrays that an expression reads, each with how many from there on."""
 
-    def __init__(self) -> None:
+    def __init__(self, operations: Mapping[str, VectorOperation]) -> None:
         super().__init__()
+        self.operations = operations
         self.found: list[tuple[Subscript, int]] = []
 
     def map_subscript(self, expr: Subscript) -> None:
@@ -63,27 +64,24 @@ class _Subscripts(WalkMapper):  # type: ignore[misc]
         self.rec(expr.index)
 
     def map_call(self, expr: Call) -> None:
-        place, lanes = _moved(expr)
-        if lanes and not _stores(expr):
-            self.found.append((place, lanes))
+        moved = _moved(expr, self.operations)
+        if moved is not None and moved.verb is Verb.LOAD:
+            place = expr.parameters[0]
+            self.found.append((place, moved.lanes))
             self.rec(place.index)
-        for parameter in expr.parameters[1 if lanes else 0 :]:
+        for parameter in expr.parameters[0 if moved is None else 1 :]:
             self.rec(parameter)
 
     def map_type_cast(self, expr: TypeCast) -> None:
         self.rec(expr.child)
 
 
-def _moved(expression: Expression) -> tuple[Subscript, int]:
-    """The first element, and the lanes, of a vector that a call loads or stores; no lanes for anything else."""
-    name = _name(expression)
-    if not name.startswith(("vload", "vstore")) or name.startswith(BLOCK_STORE) or not isinstance(expression.parameters[0], Subscript):
-        return Subscript(var("none"), 0), 0
-    return expression.parameters[0], VectorOperation.named(name).lanes
-
-
-def _stores(expression: Expression) -> bool:
-    return _name(expression).startswith("vstore")
+def _moved(expression: Expression, operations: Mapping[str, VectorOperation]) -> VectorOperation | None:
+    """The operation that loads or stores a vector at an element; ``None`` for anything else."""
+    called = operations.get(_name(expression))
+    if called is None or called.verb not in {Verb.LOAD, Verb.STORE}:
+        return None
+    return called if isinstance(expression.parameters[0], Subscript) else None
 
 
 def item_accesses(t_unit: TranslationUnit, target: Target) -> tuple[ItemAccess, ...]:
@@ -96,13 +94,15 @@ def item_accesses(t_unit: TranslationUnit, target: Target) -> tuple[ItemAccess, 
     arrays |= {t.name: t for t in kernel.temporary_variables.values() if t.address_space == AddressSpace.GLOBAL}
     _, group = kernel.get_grid_size_upper_bounds_as_exprs(t_unit.callables_table)
     sizes = tuple(int(size) for size in group)
-    return tuple(found for instruction in kernel.instructions for found in _of(kernel, instruction, arrays, sizes, target))
+    operations = operations_of(t_unit)
+    return tuple(found for one in kernel.instructions for found in _of(kernel, one, arrays, operations, sizes, target))
 
 
 def _of(
     kernel: LoopKernel,
     instruction: InstructionBase,
     arrays: Mapping[str, lp.ArrayArg | TemporaryVariable],
+    operations: Mapping[str, VectorOperation],
     group: tuple[int, ...],
     target: Target,
 ) -> Iterator[ItemAccess]:
@@ -111,10 +111,11 @@ def _of(
     values = _values(kernel, instruction, group, target.items_in_step)
     if values is None:
         return
-    reads = _Subscripts()
+    reads = _Subscripts(operations)
     reads.rec(instruction.expression)
-    stored = _moved(instruction.expression)[1] if _stores(instruction.expression) else 0
-    written = [(assignee, stored or 1, True) for assignee in instruction.assignees if isinstance(assignee, Subscript)]
+    moved = _moved(instruction.expression, operations)
+    stored = moved.lanes if moved is not None and moved.is_store else 1
+    written = [(assignee, stored, True) for assignee in instruction.assignees if isinstance(assignee, Subscript)]
     for subscript, lanes, is_write in (*((*found, False) for found in reads.found), *written):
         array = arrays.get(subscript.aggregate.name)
         if array is None:
@@ -162,7 +163,8 @@ def _places(array: lp.ArrayArg | TemporaryVariable, subscript: Subscript, values
     return np.atleast_1d(np.asarray(total))
 
 
-_MOVERS = {f"{what}_{memory}": f"{what}{ALIGNED}_{memory}" for what in ("vload", "vstore") for memory in ("global", "local")}
+_SHARED = {("global",), ("local",)}
+"""Where vectors lie whose places matter: a compiler sees those of private ones."""
 
 
 def aligned(t_unit: lp.TranslationUnit, target: Target) -> lp.TranslationUnit:
@@ -174,14 +176,15 @@ def aligned(t_unit: lp.TranslationUnit, target: Target) -> lp.TranslationUnit:
     if not target.moves_aligned:
         return t_unit
     kernel = t_unit.default_entrypoint
-    mapper = _Aligned(kernel)
+    operations = operations_of(t_unit)
+    mapper = _Aligned(kernel, operations)
     kernel = kernel.copy(instructions=[instruction.with_transformed_expressions(mapper) for instruction in kernel.instructions])
     if not mapper.found:
         return t_unit
-    tiles = {name: lanes for name, lanes in vectors_in(kernel).items() if name in kernel.temporary_variables}
+    begun = vectors_in(kernel, {operation.name: operation for operation in mapper.found})
+    tiles = {name: lanes for name, lanes in begun.items() if name in kernel.temporary_variables}
     own = {name: _begun(tile, tiles[name]) if name in tiles else tile for name, tile in kernel.temporary_variables.items()}
-    names = {operation.name for operation in mapper.found.values()}
-    return registered(t_unit.with_kernel(kernel.copy(temporary_variables=own)), names, target.quirks)
+    return registered(t_unit.with_kernel(kernel.copy(temporary_variables=own)), mapper.found, target.quirks)
 
 
 def _begun(tile: TemporaryVariable, lanes: int) -> TemporaryVariable:
@@ -190,16 +193,16 @@ def _begun(tile: TemporaryVariable, lanes: int) -> TemporaryVariable:
     return tile.copy(alignment=lanes * tile.dtype.numpy_dtype.itemsize) if local else tile
 
 
-def vectors_in(kernel: LoopKernel) -> dict[str, int]:
+def vectors_in(kernel: LoopKernel, operations: Mapping[str, VectorOperation]) -> dict[str, int]:
     """Array -> the elements of whose multiple it has to begin at, of those in which vectors are moved at once."""
     found: dict[str, int] = {}
 
     class Moved(IdentityMapper):  # type: ignore[misc]
         def map_call(self, expr: Call) -> Expression:
-            name, place = _name(expr), expr.parameters[0] if expr.parameters else None
-            if name.startswith(tuple(_MOVERS.values())) and isinstance(place, Subscript):
-                array = place.aggregate.name
-                found[array] = max(found.get(array, 1), VectorOperation.named(name).lanes)
+            moved = _moved(expr, operations)
+            if moved is not None and moved.extent is Extent.ALIGNED:
+                array = expr.parameters[0].aggregate.name
+                found[array] = max(found.get(array, 1), moved.lanes)
             return super().map_call(expr)
 
     moved = Moved()
@@ -209,20 +212,23 @@ def vectors_in(kernel: LoopKernel) -> dict[str, int]:
 
 
 class _Aligned(IdentityMapper):  # type: ignore[misc]
-    """Calls movers of vectors by what is known of their places; ``found``: those that were called otherwise, by their names before."""
+    """Calls movers of vectors by what is known of their places; ``found``: those that are called then."""
 
-    def __init__(self, kernel: LoopKernel) -> None:
+    def __init__(self, kernel: LoopKernel, operations: Mapping[str, VectorOperation]) -> None:
         super().__init__()
+        self.operations = operations
         self.arrays: dict[str, lp.ArrayArg | TemporaryVariable] = {a.name: a for a in kernel.args if isinstance(a, lp.ArrayArg)}
         self.arrays |= {t.name: t for t in kernel.temporary_variables.values() if t.address_space != AddressSpace.PRIVATE}
-        self.found: dict[str, VectorOperation] = {}
+        self.found: set[VectorOperation] = set()
 
     def map_call(self, expr: Call) -> Expression:
-        name, place = _name(expr), expr.parameters[0] if expr.parameters else None
-        operation = VectorOperation.named(name) if name.startswith(tuple(f"{mover}_" for mover in _MOVERS)) else None
-        if operation is None or not isinstance(place, Subscript) or not self._is_multiple(place, operation.lanes):
+        moved = _moved(expr, self.operations)
+        if moved is None or moved.extent is not Extent.WHOLE or moved.spaces not in _SHARED:
             return super().map_call(expr)
-        self.found[name] = called = dataclasses.replace(operation, what=_MOVERS[operation.what])
+        if not self._is_multiple(expr.parameters[0], moved.lanes):
+            return super().map_call(expr)
+        called = dataclasses.replace(moved, extent=Extent.ALIGNED)
+        self.found.add(called)
         return var(called.name)(*map(self.rec, expr.parameters))
 
     def _is_multiple(self, place: Subscript, lanes: int) -> bool:

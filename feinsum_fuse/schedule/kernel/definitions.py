@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...formats.language.functions import FUNCTIONS, Function
-from ..intrinsics.product_text import ProductShape, product_definitions
+from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import HALVED_BYTES, LANES, SHORTEST, WIDEST_VECTOR, VectorOperation
+from .operations import HALVED_BYTES, LANES, SHORTEST, WIDEST_VECTOR, Extent, VectorOperation, Verb
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
-_OPERATORS = {"ge": ">=", "gt": ">", "eq": "==", "ne": "!="}
-
-_MAKERS = frozenset({"splat", "vconvert", "vwiden", "vload_global", "vload_local", "vload_private"})
 _WHOLE = "static inline {0} whole_{0}({0} value) {{ return value; }}"
 """A function that takes a vector and is inlined makes the compiler keep such vectors whole in the kernel."""
 
@@ -28,14 +25,14 @@ def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[st
     lanes = operation.lanes
     if operation.element == ELEMENT:
         yield from ((f"07_{ELEMENT}{length}", vector_type(length)) for length in LANES if length <= lanes)
-    if operation.is_product:
+    if operation.tile is not None:
         # Rows of the right operand are read as vectors.
-        yield f"09_anywhere_{(right := ProductShape.of(operation).right)}{lanes}", anywhere(right, lanes, quirks)
+        yield f"09_anywhere_{(right := operation.tile.right)}{lanes}", anywhere(right, lanes, quirks)
         yield from product_definitions(operation)
         return
     if _is_halved(operation, quirks):
         yield f"08_whole_{operation.vector}", _WHOLE.format(operation.vector)
-    while (operation.is_load or operation.is_store) and not operation.is_aligned:
+    while operation.spaces and operation.extent is not Extent.ALIGNED:
         yield f"09_anywhere_{operation.element}{lanes}", anywhere(operation.element, lanes, quirks)
         lanes //= 2
         if not operation.is_counted or lanes < SHORTEST:
@@ -45,7 +42,7 @@ def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[st
 
 def _is_halved(operation: VectorOperation, quirks: Quirks) -> bool:
     """Whether it makes vectors that the compiler would take apart."""
-    return quirks.halved_vectors and operation.what in _MAKERS and operation.vector_bytes == HALVED_BYTES
+    return quirks.halved_vectors and operation.makes_whole and operation.vector_bytes == HALVED_BYTES
 
 
 def anywhere(element: str, lanes: int, quirks: Quirks) -> str:
@@ -111,62 +108,76 @@ static inline {vector} {name}_by_halves({", ".join(f"{vector} {argument}" for ar
 
 def definition(operation: VectorOperation, quirks: Quirks) -> str:
     """The OpenCL C text of an operation."""
-    name, what, element, lanes, vector = operation.name, operation.what, operation.element, operation.lanes, operation.vector
+    name, lanes, vector = operation.name, operation.lanes, operation.vector
     whole = f"whole_{vector}" if _is_halved(operation, quirks) else ""
-    if what == "splat":
-        return f"#define {name}(x) {whole}(({vector})(x))"
-    if what == "vconvert":
-        return f"#define {name}(x) {whole}(convert_{vector}(x))"
-    if what == "vwiden":
-        return f"#define {name}(x) {whole}({widened(vector, 'x')})"
-    if what == "vnarrow":
-        return narrowed(name, lanes)
-    if what == "pack":
-        names = ", ".join(f"x{k}" for k in range(lanes))
-        return f"#define {name}({names}) (({vector})({names}))"
-    if what.startswith("lane"):
-        return f"#define {name}(x) ((x).s{int(what[4:]):x})"
-    function = FUNCTIONS.get(what.removeprefix("builtin") if what.startswith("builtin") else what.removeprefix("v"))
-    if function is not None and function.is_ours:
+    match operation.verb:
+        case Verb.SPLAT:
+            return f"#define {name}(x) {whole}(({vector})(x))"
+        case Verb.CONVERT:
+            return f"#define {name}(x) {whole}(convert_{vector}(x))"
+        case Verb.WIDEN:
+            return f"#define {name}(x) {whole}({widened(vector, 'x')})"
+        case Verb.NARROW:
+            return narrowed(name, lanes)
+        case Verb.PACK:
+            names = ", ".join(f"x{k}" for k in range(lanes))
+            return f"#define {name}({names}) (({vector})({names}))"
+        case Verb.LANE:
+            return f"#define {name}(x) ((x).s{operation.lane:x})"
+        case Verb.FUNCTION | Verb.BUILTIN:
+            return _function(operation, FUNCTIONS[operation.function], quirks)
+        case Verb.DIVIDE:
+            return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
+        case Verb.IOTA:
+            element = operation.element
+            return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
+        case Verb.INDEX | Verb.WHERE:
+            return _choice(operation)
+        case Verb.BLOCK:
+            return _of_block(operation)
+    return _of_memory(operation, whole)
+
+
+def _function(operation: VectorOperation, function: Function, quirks: Quirks) -> str:
+    """The OpenCL C text of a function of the table on vectors."""
+    name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
+    if function.is_ours:
         if not quirks.widest_builtins or lanes < WIDEST_VECTOR:
             return function.text_of(f"{name}_of", vector, lanes) + f"\n#define {name}(x) {name}_of(x)"
         half = function.text_of(f"{name}_half", f"{element}{lanes // 2}", lanes // 2)
         return half + f"\n#define {name}(x) (({vector})({name}_half((x).lo), {name}_half((x).hi)))"
-    if function is not None and element == "float" and has_own(function, quirks):
+    if element == "float" and has_own(function, quirks):
         return own_function(function, name, lanes)
-    if function is not None:
-        kind = "f" if element in {"float", "double"} else "i"
-        # Of integers abs gives unsigned ones.
-        is_converted = kind == "i" and function.arity == 1
-        return _builtin(operation, function.opencl_name(kind), ("x", "y")[: function.arity], quirks, is_converted=is_converted)
-    if what == "viota":
-        return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
-    if what.startswith(("vindex", "vwhere")):
-        operator = _OPERATORS[what[6:]]
-        chosen = f"? ({vector})(then) : ({vector})(otherwise))"
-        if what.startswith("vwhere"):
-            return f"#define {name}(x, y, then, otherwise) (({vector})(x) {operator} ({vector})(y) {chosen}"
-        mask = _MASKS[element]
-        counted = "int" if mask == "char" else mask
-        lane = f"{_iota(counted, lanes)} * ({counted})(step) + ({counted})(first) {operator} 0"
-        lane = lane if mask == counted else f"convert_{mask}{lanes}({lane})"
-        return f"#define {name}(first, step, then, otherwise) ({lane} {chosen}"
-    if what == "vdiv":
-        return f"#define {name}(x, y) (({vector})(x) / ({vector})(y))"
-    return _of_block(operation) if operation.is_block else _of_memory(operation, whole)
+    kind = "f" if element in {"float", "double"} else "i"
+    # Of integers abs gives unsigned ones.
+    is_converted = kind == "i" and function.arity == 1
+    return _builtin(operation, function.opencl_name(kind), ("x", "y")[: function.arity], quirks, is_converted=is_converted)
+
+
+def _choice(operation: VectorOperation) -> str:
+    """The OpenCL C text that takes lane by lane one of two vectors."""
+    name, lanes, vector, operator = operation.name, operation.lanes, operation.vector, operation.comparison
+    chosen = f"? ({vector})(then) : ({vector})(otherwise))"
+    if operation.verb is Verb.WHERE:
+        return f"#define {name}(x, y, then, otherwise) (({vector})(x) {operator} ({vector})(y) {chosen}"
+    mask = _MASKS[operation.element]
+    counted = "int" if mask == "char" else mask
+    lane = f"{_iota(counted, lanes)} * ({counted})(step) + ({counted})(first) {operator} 0"
+    lane = lane if mask == counted else f"convert_{mask}{lanes}({lane})"
+    return f"#define {name}(first, step, then, otherwise) ({lane} {chosen}"
 
 
 def _of_memory(operation: VectorOperation, whole: str) -> str:
     """The OpenCL C text of a load or a store; ``whole``: the function that keeps vectors in one piece, if one is needed."""
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
-    what, _, space = operation.what.partition("_")
+    (space,), is_load = operation.spaces, operation.verb is Verb.LOAD
     pointer = f"__{space} {element} "
-    if what == "vload":
+    if operation.extent is Extent.WHOLE and is_load:
         loaded = f"get_{vector}(__{space}, &(x))"
         return f"#define {name}(x) {whole}({loaded})" if whole else f"#define {name}(x) {loaded}"
-    if operation.is_aligned and operation.is_load:
+    if operation.extent is Extent.ALIGNED and is_load:
         return f"#define {name}(x) (*(__{space} {vector} const *)&(x))"
-    if operation.is_aligned:
+    if operation.extent is Extent.ALIGNED:
         return f"""
 static inline {element} {name}_at({pointer}*at, {vector} value)
 {{
@@ -174,7 +185,7 @@ static inline {element} {name}_at({pointer}*at, {vector} value)
   return value.s0;
 }}
 #define {name}(x, value) {name}_at(&(x), value)"""
-    if what == "vloadupto":
+    if is_load:
         return f"""
 /* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */
 static inline {vector} {name}_at({pointer}const *at, int count)
@@ -185,7 +196,7 @@ static inline {vector} {name}_at({pointer}const *at, int count)
   return some;
 }}
 #define {name}(x, count) {name}_at(&(x), count)"""
-    if what == "vstore":
+    if operation.extent is Extent.WHOLE:
         return f"""
 static inline {element} {name}_at({pointer}*at, {vector} value)
 {{
@@ -193,7 +204,6 @@ static inline {element} {name}_at({pointer}*at, {vector} value)
   return value.s0;
 }}
 #define {name}(x, value) {name}_at(&(x), value)"""
-    assert what == "vstoreupto", name
     return f"""
 static inline {element} {name}_at({pointer}*at, {vector} value, int count)
 {{
@@ -211,7 +221,7 @@ static inline {element} {name}_at({pointer}*at, {vector} value, int count)
 def _of_block(operation: VectorOperation) -> str:
     """The OpenCL C text that transposes a square block: log2 of the lanes stages, each of which deals two vectors out like cards."""
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
-    _, to, source = operation.what.split("_")
+    to, source = operation.spaces
     names = [f"row{k}" for k in range(lanes)]
     lines = [f"  {vector} {n} = get_{vector}(__{source}, from + {k} * from_row);" for k, n in enumerate(names)]
     for stage in range(lanes.bit_length() - 1):

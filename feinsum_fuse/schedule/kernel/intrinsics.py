@@ -5,7 +5,7 @@ A vector is an element type (``float8``), never a loop: arguments stay scalar ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -25,7 +25,7 @@ from ..refusals import VectorAccessError
 from ..target import Quirks
 from .bfloat import ELEMENT, is_value
 from .definitions import definitions
-from .operations import C_TYPES, LANES, VectorOperation, c_type, parts
+from .operations import LANES, VectorOperation, Verb, c_type
 
 
 @cache
@@ -47,35 +47,36 @@ def _calls() -> str:
 
 @dataclass(frozen=True, init=False)
 class Intrinsic(ScalarCallable):  # type: ignore[misc]
-    """A function whose name says its type: ``<what>_<C type><lanes>`` is a vector; ``lane<k>_...`` and ``vstore..._...`` are elements.
+    """A function of loopy's that is an operation on vectors.
 
     A store is an expression that has the first element's value, so that ``C[i] = vstore_global_float8(C[i], v)`` is an ordinary
     assignment for loopy; the macro takes the address of the element.
     """
 
+    operation: VectorOperation
     quirks: Quirks
     """What its text avoids."""
 
-    def __init__(self, name: str, quirks: Quirks, **known: object) -> None:
-        super().__init__(name, **known)
+    def __init__(self, operation: VectorOperation, quirks: Quirks, **known: object) -> None:
+        super().__init__(**{"name": operation.name, **known})
+        object.__setattr__(self, "operation", operation)
         object.__setattr__(self, "quirks", quirks)
 
     def with_types(self, arg_id_to_dtype, clbl_inf_ctx):  # type: ignore[no-untyped-def]
         known = {k: v for k, v in arg_id_to_dtype.items() if k >= 0}
         if any(v is None for v in known.values()):
             return self.copy(arg_id_to_dtype=constantdict(known)), clbl_inf_ctx
-        _, element, lanes = parts(self.name)
-        dtype = next(d for d, text in C_TYPES.items() if text == element)
-        result = np.dtype(dtype) if self.name.startswith(("lane", "vstore")) else vector_dtype(dtype, lanes)
+        dtype = self.operation.dtype
+        result = np.dtype(dtype) if self.operation.makes_element else vector_dtype(dtype, self.operation.lanes)
         return self.copy(name_in_target=self.name, arg_id_to_dtype=constantdict({**known, -1: NumpyType(result)})), clbl_inf_ctx
 
     def emit_call(self, expression_to_code_mapper, expression, target):  # type: ignore[no-untyped-def]
         """The call, of elements as they are stored; how far rows of a block lie apart is where the first element of the second row is."""
         call = super().emit_call(expression_to_code_mapper, expression, target)
-        operation = VectorOperation.named(self.name)
+        operation = self.operation
         if operation.element == ELEMENT:
             call = p.Call(call.function, tuple(part.parameters[0] if is_value(part) else part for part in call.parameters))
-        if not operation.is_block and not operation.is_product:
+        if operation.verb not in {Verb.BLOCK, Verb.PRODUCT}:
             return call
         places, rest = call.parameters[: operation.addresses], call.parameters[operation.addresses :]
         arrays = expression_to_code_mapper.kernel.get_var_descriptor
@@ -83,13 +84,13 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         return p.Call(call.function, (*places, *distances))
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
-        yield from definitions(VectorOperation.named(self.name), self.quirks)
+        yield from definitions(self.operation, self.quirks)
 
     def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
         # loopy keeps generated code on disk: another definition, or another way to call it, is another function.
         key_builder.update_for_dataclass(key_hash, self)
         key_builder.rec(key_hash, _calls())
-        key_builder.rec(key_hash, list(definitions(VectorOperation.named(self.name), self.quirks)))
+        key_builder.rec(key_hash, list(definitions(self.operation, self.quirks)))
 
 
 def _distance(element: p.Subscript, offset: str | int | None) -> Expression:
@@ -101,8 +102,14 @@ def _distance(element: p.Subscript, offset: str | int | None) -> Expression:
     return flatten(element.index - offset)
 
 
-def registered(t_unit: lp.TranslationUnit, names: set[str], quirks: Quirks) -> lp.TranslationUnit:
-    """The program with these intrinsics known to it."""
-    for name in sorted(names - set(t_unit.callables_table)):
-        t_unit = lp.register_callable(t_unit, name, Intrinsic(name, quirks))
+def registered(t_unit: lp.TranslationUnit, operations: Collection[VectorOperation], quirks: Quirks) -> lp.TranslationUnit:
+    """The program with these operations known to it."""
+    for operation in sorted(operations, key=lambda o: o.name):
+        if operation.name not in t_unit.callables_table:
+            t_unit = lp.register_callable(t_unit, operation.name, Intrinsic(operation, quirks))
     return t_unit
+
+
+def operations_of(t_unit: lp.TranslationUnit) -> dict[str, VectorOperation]:
+    """Name -> operation, of those that a program knows."""
+    return {name: function.operation for name, function in t_unit.callables_table.items() if isinstance(function, Intrinsic)}

@@ -1,9 +1,10 @@
-"""What functions on vectors do, by their names; a vector is an element type such as ``float8``."""
+"""What functions on vectors do; a vector is an element type such as ``float8``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
 
 from ...number_types import BFLOAT16, memory_type
 from ..refusals import VectorAccessError
@@ -23,17 +24,10 @@ C_TYPES = {
 _TYPES = {c: name for name, c in C_TYPES.items()}
 LANES = (2, 4, 8, 16)
 WIDEST_VECTOR = LANES[-1]
-VECTORS = {f"{element}{lanes}": (element, lanes) for element in C_TYPES.values() for lanes in LANES}
-"""What OpenCL C calls a vector -> the C type of its elements, and how many there are."""
 HALVED_BYTES = 64
 """Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
-BLOCK_STORE = "vstoreblock"
-"""Begins the names of operations that move a block. They take the first elements where it goes and comes from, how far rows lie apart in
-both arrays, and the numbers of rows and columns."""
-PRODUCT_FUNCTION = "product"
-"""Begins the names of operations that add a product to a tile of sums in registers. They take the tile, the left and the right operand."""
-ALIGNED = "aligned"
-"""Behind ``vload`` and ``vstore`` in the names of those that move a vector which lies at a multiple of its length."""
+COMPARISON_WORDS = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
+"""Operator -> what names say."""
 SHORTEST = 4
 """Fewer elements than so many are moved one by one."""
 
@@ -50,24 +44,85 @@ def has_vectors(dtype: str) -> bool:
     return dtype in C_TYPES
 
 
+class Verb(Enum):
+    """What is done; the value begins the function's name."""
+
+    SPLAT = "splat"
+    """One scalar in all lanes."""
+    CONVERT = "vconvert"
+    WIDEN = "vwiden"
+    """bfloat16 to float32; ``NARROW`` is the way back."""
+    NARROW = "vnarrow"
+    PACK = "pack"
+    """A vector of scalars."""
+    LANE = "lane"
+    """The element of one lane."""
+    FUNCTION = "v"
+    """A function of the table on whole vectors; ``BUILTIN``: where OpenCL's takes no such vectors, or has another name."""
+    BUILTIN = "builtin"
+    DIVIDE = "vdiv"
+    IOTA = "viota"
+    """An affine expression's value on each lane, from the first one and the step."""
+    INDEX = "vindex"
+    """Lane by lane one of two vectors, as such values compare with 0; ``WHERE``: as two vectors compare."""
+    WHERE = "vwhere"
+    LOAD = "vload"
+    STORE = "vstore"
+    BLOCK = "vstoreblock"
+    """Moves a square block and exchanges rows with columns on the way. It takes the first elements where it goes and comes from, how far
+    rows lie apart in both arrays, and the numbers of rows and columns."""
+    PRODUCT = "product"
+    """Adds a product to a tile of sums in registers. It takes the tile, the left and the right operand, distances and counts."""
+
+
+class Extent(Enum):
+    """Which elements a load or a store moves, and what is known of where they lie."""
+
+    WHOLE = ""
+    COUNTED = "upto"
+    """The last argument says how many elements there are."""
+    ALIGNED = "aligned"
+    """The place in memory is a multiple of the vector's length."""
+
+
+@dataclass(frozen=True)
+class ProductTile:
+    """The C types and the address spaces of a product's operands, and its rows and vectors of sums."""
+
+    left: str
+    right: str
+    spaces: tuple[str, str]
+    rows: int
+    vectors: int
+
+
 @dataclass(frozen=True)
 class VectorOperation:
-    """What a function on vectors does; ``what`` is its name without the type."""
+    """What a function on vectors does."""
 
-    what: str
+    verb: Verb
     element: str
     lanes: int
+    function: str = ""
+    """Of :data:`~feinsum_fuse.formats.language.functions.FUNCTIONS`, for ``FUNCTION`` and ``BUILTIN``."""
+    comparison: str = ""
+    """Of ``INDEX`` and ``WHERE``: a key of :data:`COMPARISON_WORDS`."""
+    lane: int = 0
+    spaces: tuple[str, ...] = ()
+    """The address spaces that it moves a vector or a block to and from."""
+    extent: Extent = Extent.WHOLE
+    tile: ProductTile | None = None
 
-    @classmethod
-    @cache
-    def named(cls, name: str) -> VectorOperation:
-        """The operation of an intrinsic's name."""
-        return cls(*parts(name))
-
-    @property
+    @cached_property
     def name(self) -> str:
-        """The function's name."""
-        return f"{self.what}_{self.element}{self.lanes}"
+        """The function's name, such as ``vload_global_float8``."""
+        what = self.verb.value + self.function + COMPARISON_WORDS.get(self.comparison, "") + self.extent.value
+        if self.verb is Verb.LANE:
+            what += str(self.lane)
+        words = [what, *self.spaces]
+        if (tile := self.tile) is not None:
+            words += [tile.left, tile.right, *tile.spaces, f"{tile.rows}x{tile.vectors}"]
+        return "_".join((*words, self.vector))
 
     @property
     def vector(self) -> str:
@@ -77,65 +132,52 @@ class VectorOperation:
     @property
     def vector_bytes(self) -> int:
         """The size of one of its vectors."""
-        return self.lanes * memory_type(_TYPES[self.element]).itemsize
+        return self.lanes * memory_type(self.dtype).itemsize
 
     @property
-    def is_load(self) -> bool:
-        """Whether it reads a vector from memory."""
-        return self.what.startswith("vload")
+    def dtype(self) -> str:
+        """The NumPy type of the elements."""
+        return _TYPES[self.element]
 
     @property
-    def is_store(self) -> bool:
-        """Whether it writes a vector to memory."""
-        return self.what.startswith("vstore")
+    def makes_element(self) -> bool:
+        """Whether its value is one element: a store has that of the first one."""
+        return self.is_store or self.verb is Verb.LANE
+
+    @property
+    def makes_whole(self) -> bool:
+        """Whether it makes a vector from memory, a scalar or a vector of another type."""
+        return self.verb in {Verb.SPLAT, Verb.CONVERT, Verb.WIDEN} or (self.verb is Verb.LOAD and self.extent is Extent.WHOLE)
 
     @property
     def is_counted(self) -> bool:
         """Whether its last argument says how many elements there are."""
-        return "upto" in self.what
+        return self.extent is Extent.COUNTED
 
     @property
-    def is_aligned(self) -> bool:
-        """Whether its place in memory is a multiple of the vector's length."""
-        return self.what.startswith((f"vload{ALIGNED}", f"vstore{ALIGNED}"))
-
-    @property
-    def is_block(self) -> bool:
-        """Whether it moves a square block of elements and exchanges rows with columns on the way."""
-        return self.what.startswith(BLOCK_STORE)
-
-    @property
-    def is_product(self) -> bool:
-        """Whether it adds a product to a tile of sums."""
-        return self.what.startswith(PRODUCT_FUNCTION)
+    def is_store(self) -> bool:
+        """Whether it writes a vector or a block to memory."""
+        return self.verb in {Verb.STORE, Verb.BLOCK}
 
     @property
     def changes_first(self) -> bool:
         """Whether it writes to the place that is its first argument."""
-        return self.is_store or self.is_product
+        return self.is_store or self.verb is Verb.PRODUCT
 
     @property
     def addresses(self) -> int:
         """How many of its arguments, the first ones, are places in memory."""
-        if self.is_product:
-            return 3
-        return 2 if self.is_block else int(self.is_load or self.is_store)
+        return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
 
     @property
     def uncounted(self) -> VectorOperation:
         """The same on whole vectors."""
-        return VectorOperation(self.what.replace("upto", ""), self.element, self.lanes)
+        return replace(self, extent=Extent.WHOLE) if self.is_counted else self
 
     def whole_parameters(self, count: int) -> frozenset[int]:
         """Which of its so many arguments are whole numbers."""
-        if self.is_block or self.is_product:
+        if self.verb in {Verb.BLOCK, Verb.PRODUCT}:
             return frozenset(range(self.addresses, count))
         if self.is_counted:
             return frozenset((count - 1,))
-        return frozenset((0, 1)) if self.what.startswith(("vindex", "viota")) else frozenset()
-
-
-def parts(name: str) -> tuple[str, str, int]:
-    """(what, C element type, lanes) of an intrinsic's name."""
-    what, _, vector = name.rpartition("_")
-    return what, *VECTORS[vector]
+        return frozenset((0, 1)) if self.verb in {Verb.INDEX, Verb.IOTA} else frozenset()

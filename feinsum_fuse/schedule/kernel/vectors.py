@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from loopy.symbolic import IdentityMapper, SubstitutionMapper, TypeCast, UncachedWalkMapper, get_dependencies
@@ -21,19 +21,18 @@ from ..refusals import NormalFormError, VectorAccessError
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
 from ..tree.nest import For, Nest, Place, Statement, Tile
-from .operations import BLOCK_STORE, HALVED_BYTES, WIDEST_VECTOR, c_type
+from .operations import HALVED_BYTES, WIDEST_VECTOR, Extent, VectorOperation, Verb, c_type
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
 _STORED = "_stored"
 """Behind an operand's name: the vector of the type that memory has."""
-_NAMES = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
 
 
 class OnVectors(IdentityMapper):  # type: ignore[misc]
     """Rewrites a map whose operands ``vectorial`` are vectors, and in which the rank variables ``values`` may depend on the lane.
 
     Functions of two arguments, divisions, conditions and rank variables become intrinsics; everything else works on vectors as it is.
-    ``call`` makes a call of an intrinsic, ``expression`` an affine expression. Operands, whose own ``types`` may be others, come as vectors
+    ``call`` makes a call of an operation, ``expression`` an affine expression. Operands, whose own ``types`` may be others, come as vectors
     of ``dtype``.
     """
 
@@ -68,7 +67,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
 
     def _lanes(self, index: Affine) -> Expression:
         """A rank variable's values: a number for each lane."""
-        return self.call("viota", self.expression(index - index.restricted({self.lane})), index.coefficients[self.lane])
+        return self.call(Verb.IOTA, self.expression(index - index.restricted({self.lane})), index.coefficients[self.lane])
 
     def map_type_cast(self, expr: TypeCast) -> Expression:
         if not self.is_vector(expr.child):
@@ -113,12 +112,12 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         if function.is_argument(expr.function.name):
             return arguments[0]
         if len(arguments) > 1:
-            return self.call(f"v{function.name}", *arguments)
+            return self.call(Verb.FUNCTION, *arguments, function=function.name)
         if function.of_bytes and isinstance(arguments[0], Variable) and self.types.get(arguments[0].name) == "uint8":
             arguments = [var(arguments[0].name + _STORED)]
         widest = self.lanes == WIDEST_VECTOR or self.lanes * self.dtype.itemsize >= HALVED_BYTES
         if widest or function.opencl != expr.function.name or function.is_ours or (function.own and self.dtype == np.float32):
-            return self.call(f"builtin{function.name}", *arguments)
+            return self.call(Verb.BUILTIN, *arguments, function=function.name)
         return expr.function(*arguments)
 
     @staticmethod
@@ -130,23 +129,23 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         # loopy casts both sides of a division to a scalar type.
         if not self.is_vector(expr):
             return super().map_quotient(expr)
-        return self.call("vdiv", self.rec(expr.numerator), self.rec(expr.denominator))
+        return self.call(Verb.DIVIDE, self.rec(expr.numerator), self.rec(expr.denominator))
 
     def map_power(self, expr: Power) -> Expression:
         if not self.is_vector(expr):
             return super().map_power(expr)
-        return self.call("vpow", self.rec(expr.base), self.rec(expr.exponent))
+        return self.call(Verb.FUNCTION, self.rec(expr.base), self.rec(expr.exponent), function="pow")
 
     def map_max(self, expr: Max) -> Expression:
-        return self._nested("vmax", expr) if self.is_vector(expr) else super().map_max(expr)
+        return self._nested("max", expr) if self.is_vector(expr) else super().map_max(expr)
 
     def map_min(self, expr: Min) -> Expression:
-        return self._nested("vmin", expr) if self.is_vector(expr) else super().map_min(expr)
+        return self._nested("min", expr) if self.is_vector(expr) else super().map_min(expr)
 
-    def _nested(self, what: str, expr: Max | Min) -> Expression:
+    def _nested(self, function: str, expr: Max | Min) -> Expression:
         first, *rest = (self.rec(child) for child in expr.children)
         for other in rest:
-            first = self.call(what, first, other)
+            first = self.call(Verb.FUNCTION, first, other, function=function)
         return first
 
     def map_if(self, expr: If) -> Expression:
@@ -170,15 +169,14 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         left, right, operator = condition.left, condition.right, cast(str, condition.operator)
         if operator in {"<", "<="}:
             left, right, operator = right, left, _MIRRORED[operator]
-        name = _NAMES[operator]
         ours, theirs = self._index(left), self._index(right)
         if ours is not None and theirs is not None:
             # Integers are compared as integers: a vector of differences with 0.
             difference = ours - theirs
             step = difference.coefficients.get(self.lane, 0)
             first = self.expression(difference - difference.restricted({self.lane}))
-            return self.call(f"vindex{name}", first, step, then, otherwise)
-        return self.call(f"vwhere{name}", self.rec(left), self.rec(right), then, otherwise)
+            return self.call(Verb.INDEX, first, step, then, otherwise, comparison=operator)
+        return self.call(Verb.WHERE, self.rec(left), self.rec(right), then, otherwise, comparison=operator)
 
 
 class _Uncast(UncachedWalkMapper):  # type: ignore[misc]
@@ -225,16 +223,16 @@ class VectorWriter:
         self.memory_of = memory_of
         self.stored_type = nest.dtype_of(statement.target.source)
         self.dtype = computed_in(self.stored_type)
-        self.suffix = f"{c_type(self.dtype)}{self.lanes}"
-        self.intrinsics: set[str] = set()
+        self.operations: dict[str, VectorOperation] = {}
+        """Name -> operation that is called."""
         self.is_cut = all(limit.coefficients.get(self.lane) == -1 for limit in self.limits)
         """Whether the lanes that count are the first ones."""
 
-    def call(self, what: str, *arguments: Expression, dtype: str | None = None) -> Expression:
-        """A call of an intrinsic, which is noted; ``dtype``: of its vectors, by default the one that is computed in."""
-        name = f"{what}_{self.suffix if dtype is None else f'{c_type(dtype)}{self.lanes}'}"
-        self.intrinsics.add(name)
-        return var(name)(*arguments)
+    def call(self, verb: Verb, *arguments: Expression, dtype: str | None = None, **details: Any) -> Expression:
+        """A call of an operation, which is noted; ``dtype``: of its vectors, by default the one that is computed in."""
+        operation = VectorOperation(verb, c_type(dtype or self.dtype), self.lanes, **details)
+        self.operations[operation.name] = operation
+        return var(operation.name)(*arguments)
 
     def at_lane(self, place: Place, lane: int) -> Place:
         """The element that one lane touches."""
@@ -263,24 +261,26 @@ class VectorWriter:
             first = self.read(self.at_lane(place, 0))
             count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
-            counted = () if count is None else (count,)
-            loaded = self.call(f"vload{'upto' * len(counted)}_{space}", first, *counted, dtype=dtype)
+            counted, extent = ((), Extent.WHOLE) if count is None else ((count,), Extent.COUNTED)
+            loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=(space,), extent=extent)
             return loaded if is_stored else self._converted(loaded, dtype)
-        return self.call("pack", *(self._single(place, lane) for lane in range(self.lanes)))
+        return self.call(Verb.PACK, *(self._single(place, lane) for lane in range(self.lanes)))
 
     def _converted(self, vector: Expression, dtype: str) -> Expression:
         """A vector in the type that is computed in."""
         if dtype == BFLOAT16:
-            vector, dtype = self.call("vwiden", vector, dtype=computed_in(dtype)), computed_in(dtype)
-        return vector if dtype == self.dtype else self.call("vconvert", vector)
+            vector, dtype = self.call(Verb.WIDEN, vector, dtype=computed_in(dtype)), computed_in(dtype)
+        return vector if dtype == self.dtype else self.call(Verb.CONVERT, vector)
 
     def _narrowed(self, vector: Expression) -> Expression:
         """A vector as it is stored."""
         if self.stored_type == self.dtype:
             return vector
-        if isinstance(vector, Call) and vector.function.name.startswith("vwiden"):
-            return vector.parameters[0]
-        return self.call("vnarrow", vector, dtype=self.stored_type)
+        if isinstance(vector, Call):
+            called = self.operations.get(vector.function.name)
+            if called is not None and called.verb is Verb.WIDEN:
+                return vector.parameters[0]
+        return self.call(Verb.NARROW, vector, dtype=self.stored_type)
 
     def _is_contiguous(self, place: Place, axis: int) -> bool:
         tile = self.nest.tiles.get(place.source)
@@ -324,14 +324,14 @@ class VectorWriter:
         stored = {name + _STORED: self.operand(p, is_stored=True) for name, p in places.items() if name + _STORED in needed}
         value = SubstitutionMapper(make_subst_func({**loops, **operands, **stored}))(value)
         if not mapper.is_vector(s.value):
-            value = self.call("splat", value)
+            value = self.call(Verb.SPLAT, value)
         if s.reduce is None:
             return value
         target = self.operand(s.target)
-        value = REDUCTIONS[s.reduce].combined(target, value, lambda function, *values: self.call(f"v{function}", *values))
+        value = REDUCTIONS[s.reduce].combined(target, value, lambda name, *values: self.call(Verb.FUNCTION, *values, function=name))
         for limit in self._inside():
             first = self.expression(limit - limit.restricted({self.lane}))
-            value = self.call("vindexge", first, limit.coefficients[self.lane], value, target)
+            value = self.call(Verb.INDEX, first, limit.coefficients[self.lane], value, target, comparison=">=")
         return value
 
     def _inside(self) -> Iterator[Affine]:
@@ -373,8 +373,8 @@ class VectorWriter:
             for limits, name in ((self.limits, self.lane), (columns.limits, columns.name))
         ]
         places = (target.substituted(origin), source.substituted(origin), *steps)
-        spaces = f"{self.memory_of(target.source)}_{self.memory_of(source.source)}"
-        return self.call(f"{BLOCK_STORE}_{spaces}", *map(self.read, places), *counts, dtype=self.stored_type)
+        spaces = (self.memory_of(target.source), self.memory_of(source.source))
+        return self.call(Verb.BLOCK, *map(self.read, places), *counts, dtype=self.stored_type, spaces=spaces)
 
     def _least(self, counts: Iterable[Affine]) -> Expression:
         """The least of some numbers and the number of lanes."""
@@ -404,15 +404,15 @@ class VectorWriter:
     def stored(self, first: Expression, value: Expression) -> Expression:
         """A call that stores the vector from its first element's place on, and has the first element's value."""
         target = self.statement.target
-        space, count = self.memory_of(target.source), self.count()
+        spaces, count = (self.memory_of(target.source),), self.count()
         # A tile that is fetched ends in padding, into which a last vector may be stored whole.
         if count is None or (self.statement.role == "fetch" and self._is_padded(target)):
-            return self.call(f"vstore_{space}", first, value, dtype=self.stored_type)
-        return self.call(f"vstoreupto_{space}", first, value, count, dtype=self.stored_type)
+            return self.call(Verb.STORE, first, value, dtype=self.stored_type, spaces=spaces)
+        return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, spaces=spaces, extent=Extent.COUNTED)
 
     def lane_of(self, vector: Expression, lane: int) -> Expression:
         """One element of a vector in the target's type."""
-        return self.call(f"lane{lane}", vector, dtype=self.stored_type)
+        return self.call(Verb.LANE, vector, dtype=self.stored_type, lane=lane)
 
     def guards(self, lane: int) -> tuple[Affine, ...]:
         """When one lane counts."""

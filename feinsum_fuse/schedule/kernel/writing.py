@@ -35,6 +35,7 @@ from ..tree.nest import For, Nest, NestItem, Place, Source, Statement, Tile, fus
 from ..tree.parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .intrinsics import registered, vector_dtype
 from .naming import final_form
+from .operations import VectorOperation
 from .surroundings import apart, disjoint, foreign_instructions, inames_of, surrounded, variables_of
 from .tagging import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
@@ -58,15 +59,17 @@ def written(t_unit: lp.TranslationUnit, nest: Nest, quirks: Quirks) -> lp.Transl
     original = apart(t_unit.default_entrypoint, nest.ids)
     nest = disjoint(nest, original)
     final = final_form(nest, original)
-    kernel, intrinsics = _rewritten(original, nest, final, quirks, guarded=False)
+    kernel, operations = _rewritten(original, nest, final, quirks, guarded=False)
     if not _has_domain_tree(kernel):
-        kernel, intrinsics = _rewritten(original, nest, final, quirks, guarded=True)
+        kernel, operations = _rewritten(original, nest, final, quirks, guarded=True)
     kernel = surrounded(kernel, original, nest.ids)
-    return registered(t_unit.with_kernel(kernel), intrinsics, quirks)
+    return registered(t_unit.with_kernel(kernel), operations, quirks)
 
 
-def _rewritten(original: lp.LoopKernel, nest: Nest, final: Nest, quirks: Quirks, *, guarded: bool) -> tuple[lp.LoopKernel, set[str]]:
-    """The kernel with the instructions of the final form of a nest, and the intrinsics that they call."""
+def _rewritten(
+    original: lp.LoopKernel, nest: Nest, final: Nest, quirks: Quirks, *, guarded: bool
+) -> tuple[lp.LoopKernel, set[VectorOperation]]:
+    """The kernel with the instructions of the final form of a nest, and the operations on vectors that they call."""
     foreign = foreign_instructions(original, nest)
     theirs = {name for insn in foreign for name in inames_of(insn)}
     text = _Text(final, {*(insn.id for insn in foreign), *original.all_variable_names()}, quirks, guarded=guarded)
@@ -83,7 +86,7 @@ def _rewritten(original: lp.LoopKernel, nest: Nest, final: Nest, quirks: Quirks,
         loop_priority=frozenset({*(p for p in original.loop_priority if theirs.issuperset(p)), *text.priorities}),
         tags=frozenset({*(t for t in original.tags if not isinstance(t, NormalFormTag)), NormalFormTag(nest, final)}),
     )
-    return kernel, text.intrinsics
+    return kernel, text.operations
 
 
 def _has_domain_tree(kernel: lp.LoopKernel) -> bool:
@@ -180,7 +183,7 @@ class _Text:
         self.earlier: list[_Earlier] = []
         self.numbers: dict[str, int] = {}
         self.temporaries: dict[str, lp.TemporaryVariable] = {}
-        self.intrinsics: set[str] = set()
+        self.operations: set[VectorOperation] = set()
         self.over_items: set[str] = set()
         self.axes: set[str] = set()
         self.limited: dict[str, frozenset[str]] = {}
@@ -384,7 +387,7 @@ class _Text:
         value = writer.block(columns)
         first = {loop.name: Affine((), 0) for loop in (rows, columns)}
         self.assign(s, self.read(s.target.substituted(first)), value, above)
-        self.intrinsics |= writer.intrinsics
+        self.operations.update(writer.operations.values())
 
     def tensorized(self, block: For, above: tuple[str, ...]) -> None:
         """A block that one call computes."""
@@ -392,7 +395,7 @@ class _Text:
         s = dataclasses.replace(found.statement, guards=found.guards)
         call = product_call(self.nest, found, self.read, self.expression)
         self.assign(s, call.target, call.value, above)
-        self.intrinsics.add(call.name)
+        self.operations.add(call.operation)
 
     def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:
         """A statement whose iterations over ``lane`` are lanes of vectors. Limits that say nothing of lanes hold for all or for none."""
@@ -403,7 +406,7 @@ class _Text:
             self.scatter(s, target, writer, value, above)
         else:
             self.assign(s, target, value if not writer.stores else writer.stored(target, value), above)
-        self.intrinsics |= writer.intrinsics
+        self.operations.update(writer.operations.values())
 
     def scatter(self, s: Statement, places: list[Place], writer: VectorWriter, value: object, above: tuple[str, ...]) -> None:
         """A vector whose elements go to places that do not lie next to one another."""
