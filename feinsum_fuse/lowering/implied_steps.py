@@ -213,7 +213,7 @@ def in_pieces(nest: Nest, target: Target) -> Iterator[Vectorize]:
         *around, loop = above or (None,)
         if loop is None or not loop.refs or loop.binding != "loop" or not loop.extent:
             continue
-        if any(a.binding.startswith("local.") for a in around if a is not None) and _is_piece(nest, loop, statement, target):
+        if any(a.is_over_items for a in around if a is not None) and _is_piece(nest, loop, statement, target):
             found.setdefault(loop.extent, {})[loop.name] = loop.refs[0]
         else:
             others.add(loop.name)
@@ -268,7 +268,7 @@ def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> l
     names = {v for index in statement.target.indices for v in index.variables}
     found: list[For] = []
     for loop in reversed(above):
-        if loop.binding == "vector" or loop.binding.startswith("local."):
+        if loop.binding == "vector" or loop.is_over_items:
             continue
         if loop.name not in names or loop.binding != "loop" or not loop.refs:
             break

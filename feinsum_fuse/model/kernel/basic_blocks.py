@@ -308,7 +308,7 @@ def blocks(nest: Nest, body: Sequence[NestItem], above: tuple[For, ...] = ()) ->
             straight += [CodeLine(s, (), node, above) for s in node.body if isinstance(s, Statement)]
             continue
         inside = [line for child in node.body for line in _lines(nest, child, (*above, node))]
-        if not node.binding.startswith("group.") and all(_is_straight(nest, child) for child in node.body):
+        if not node.is_over_groups and all(_is_straight(nest, child) for child in node.body):
             for child in node.body:
                 if isinstance(child, For) and not is_written_out(nest, child):
                     inside += [CodeLine(s, (), child, (*above, node)) for s in child.body if isinstance(s, Statement)]

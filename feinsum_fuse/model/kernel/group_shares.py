@@ -20,7 +20,7 @@ def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int
     A group of a ragged tile has less work than the others: of 135 rows in three groups of 64, the last has 7, and the first two take as
     long as two whole ones. ``parts``: as in :func:`~feinsum_fuse.schedule.makespan.makespan`.
     """
-    ordered = sorted((loop for loop in block.above if loop.binding.startswith("group.")), key=lambda loop: loop.binding, reverse=True)
+    ordered = sorted((loop for loop in block.above if loop.is_over_groups), key=lambda loop: loop.binding, reverse=True)
     inner = [loop for line in block.lines for loop in (*block.above, *line.unrolled, *((line.lane,) if line.lane else ()))]
     names = {loop.name for loop in ordered}
     limits = {limit for loop in inner for limit in loop.limits if names.intersection(limit.variables)}

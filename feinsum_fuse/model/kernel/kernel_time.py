@@ -119,7 +119,7 @@ def groups_of(body: Sequence[NestItem]) -> int:
     """Work-groups of a kernel."""
     axes: dict[str, int] = {}
     for node in walk(tuple(body)):
-        if isinstance(node, For) and node.binding.startswith("group."):
+        if isinstance(node, For) and node.is_over_groups:
             axes[node.binding] = max(axes.get(node.binding, 1), node.extent or 1)
     return math.prod(axes.values())
 

@@ -42,7 +42,7 @@ class Occupancy:
             return None
         axes: dict[str, int] = {}
         for node in walk(tuple(body)):
-            if isinstance(node, For) and node.binding.startswith("local."):
+            if isinstance(node, For) and node.is_over_items:
                 axes[node.binding] = max(axes.get(node.binding, 1), node.extent or 1)
         items = math.prod(axes.values())
         local = sum(size for name, size in allocated(nest).items() if nest.tiles[name].memory == "local")
@@ -52,7 +52,7 @@ class Occupancy:
 
     def together(self, block: BasicBlock, machine: Machine) -> float:
         """How many of a block's operations, counted for one work-item each, are one of the calibrated group's."""
-        runs = math.prod(loop.extent or 1 for loop in block.above if loop.binding.startswith("local."))
+        runs = math.prod(loop.extent or 1 for loop in block.above if loop.is_over_items)
         return max(1.0, min(float(runs), machine.items * min(1.0, self.resident * runs / machine.items)))
 
     def core(self, block: BasicBlock, machine: Machine, work: float, waiting: float) -> float:

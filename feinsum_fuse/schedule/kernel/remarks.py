@@ -83,7 +83,7 @@ def shared_names(nest: Nest, kernel: lp.LoopKernel) -> dict[str, str]:
 
 def group_starts(nest: Nest) -> tuple[GroupStart, ...]:
     """Where groups' parts of rank variables start that are cut by several axes."""
-    bound = {n.name: n for n in walk(nest.body) if isinstance(n, For) and n.refs and n.binding.startswith("group.")}
+    bound = {n.name: n for n in walk(nest.body) if isinstance(n, For) and n.refs and n.is_over_groups}
     found: dict[tuple[Group, str], dict[str, None]] = {}
     for _, statement in nest.points:
         for value in statement.values.values():

@@ -154,7 +154,7 @@ def _conditioned(body: tuple[NestItem, ...], limits: tuple[Affine, ...]) -> tupl
 
 
 def _is_spread(node: NestItem) -> bool:
-    return any(isinstance(n, For) and n.binding.startswith("local.") and n.extent != 1 for n in walk((node,)))
+    return any(isinstance(n, For) and n.is_over_items and n.extent != 1 for n in walk((node,)))
 
 
 def _apart(s: Statement, lane: For) -> tuple[Statement, For]:
@@ -249,7 +249,7 @@ class _Text:
         if derived:
             # loopy's domains are kept free of quotients.
             loop = self._without_limits(loop, derived)
-        fenced = not loop.binding.startswith("local.") and self._fenced(loop.body)
+        fenced = not loop.is_over_items and self._fenced(loop.body)
         if fenced and loop.extent is not None:
             # All work-items must reach a barrier: what they do not agree on are conditions of the statements.
             binding: FanoutKind = "loop" if loop.binding == "unroll" else loop.binding
@@ -257,9 +257,9 @@ class _Text:
             loop = dataclasses.replace(loop, binding=binding)
         if self.guarded and not loop.refs and loop.extent is not None:
             loop = self._without_limits(loop, loop.limits)
-        if loop.binding.startswith(("group.", "local.")):
+        if loop.is_over_grid:
             self.axes.add(loop.name)
-        if loop.binding.startswith("local."):
+        if loop.is_over_items:
             self.over_items.add(loop.name)
         elif loop.extent is not None and self.quirks.uneven_loops:
             loop = self._without_limits(loop, self._uneven(loop))
@@ -269,7 +269,7 @@ class _Text:
         beside = [name for name in above if name not in outer and self.limited.get(name, frozenset()) & related]
         self.limited[loop.name] = related
         parameters = sorted({*outer, *beside[-1:]})
-        if loop.binding.startswith("local."):
+        if loop.is_over_items:
             # loopy, which narrows the domain of a work-item's number, takes loops further out for its own unless they are parameters.
             parameters = sorted(self._closure(parameters))
         self.parameters[loop.name] = parameters

@@ -31,7 +31,7 @@ class Blockize(Step):
         if any(other.is_block for other in enclosing(nest, loop)) or any(n.is_block for n in walk(loop.body) if isinstance(n, For)):
             raise NestOrderError(f"{self}: a block stands in, or around, {self.loop} already", hint="Make a block of one of the two.")
         for inner in walk((loop,)):
-            if isinstance(inner, For) and inner.binding.startswith(("group.", "local.")):
+            if isinstance(inner, For) and inner.is_over_grid:
                 raise BindingConflictError(
                     f"{self}: {inner.refs[0] if inner.refs else inner.name} is bound to {inner.binding}",
                     hint="A block is what one work-item does: take a loop further in.",

@@ -238,7 +238,7 @@ def _earlier(write: _Access, read: _Access) -> list[list[Affine]]:
         if one is not other:
             break
         common.append(one)
-    timed = [loop.name for loop in common if not loop.binding.startswith(("group.", "local."))]
+    timed = [loop.name for loop in common if not loop.is_over_grid]
     both = {name: (Affine.variable(f"w_{name}"), Affine.variable(f"r_{name}")) for name in timed}
 
     def alike(names: Sequence[str]) -> list[Affine]:

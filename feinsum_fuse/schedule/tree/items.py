@@ -27,7 +27,7 @@ def shared_scope(nest: Nest, einsum: str, depth: int, step: Step) -> tuple[Nest,
     """
     while True:
         chain = chain_of(nest, einsum, step)[:depth]
-        over_items = [loop.binding.startswith("local.") for loop in chain]
+        over_items = [loop.is_over_items for loop in chain]
         if True not in over_items:
             return nest, depth
         last = max(position for position, found in enumerate(over_items) if found)
@@ -87,7 +87,7 @@ def own_items(nest: Nest, memory: str, scope: Sequence[str], uses: Callable[[Sta
     for above, statement in nest.points:
         if not uses(statement) or tuple(loop.name for loop in above[: len(scope)]) != tuple(scope):
             continue
-        over_items = [loop for loop in above[len(scope) :] if loop.binding.startswith("local.")]
+        over_items = [loop for loop in above[len(scope) :] if loop.is_over_items]
         for axis in dict.fromkeys(loop.binding for loop in over_items):
             loops = tuple(loop for loop in over_items if loop.binding == axis)
             first = found.setdefault(axis, loops)
@@ -116,9 +116,9 @@ def item_loops(chains: Sequence[tuple[For, ...]], scope: Sequence[str]) -> tuple
     found: dict[str, For] = {}
     for chain in chains:
         below = chain[len(scope) :]
-        inner = {loop.name for loop in below if not loop.binding.startswith("local.")}
+        inner = {loop.name for loop in below if not loop.is_over_items}
         for loop in below:
-            if loop.binding.startswith("local."):
+            if loop.is_over_items:
                 limits = tuple(limit for limit in loop.limits if not inner.intersection(limit.variables))
                 kept = tuple(limit for limit in limits if loop.name not in found or limit in found[loop.name].limits)
                 found[loop.name] = loop.changed(body=(), limits=kept, refs=())
@@ -129,9 +129,9 @@ def items_first(above: tuple[For, ...], scope: Sequence[str], items: Sequence[Fo
     """The loops around a statement as if its loops over work-items were these, around what else stands below the scope."""
     if not items:
         return above
-    below = [loop for loop in above[len(scope) :] if not loop.binding.startswith("local.")]
+    below = [loop for loop in above[len(scope) :] if not loop.is_over_items]
     inner = {loop.name for loop in below}
-    over_items = [loop for loop in above[len(scope) :] if loop.binding.startswith("local.")]
+    over_items = [loop for loop in above[len(scope) :] if loop.is_over_items]
     mixed = tuple(limit for loop in over_items for limit in loop.limits if inner.intersection(limit.variables))
     if mixed:
         below[-1] = below[-1].changed(limits=below[-1].limits + mixed)

@@ -176,6 +176,21 @@ class For:
         """The loop around another body."""
         return For(self.name, self.extent, body, self.limits, self.refs, self.binding, self.fused, self.is_block, self.intrinsic)
 
+    @property
+    def is_over_groups(self) -> bool:
+        """Whether its iterations are work-groups."""
+        return self.binding.startswith("group.")
+
+    @property
+    def is_over_items(self) -> bool:
+        """Whether its iterations are the work-items of a group."""
+        return self.binding.startswith("local.")
+
+    @property
+    def is_over_grid(self) -> bool:
+        """Whether its iterations are groups or work-items."""
+        return self.is_over_groups or self.is_over_items
+
     @cached_property
     def loops(self) -> tuple[For, ...]:
         """This loop and those below, outer before inner, in the order of the text."""

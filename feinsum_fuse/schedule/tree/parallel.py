@@ -67,7 +67,7 @@ def _apart(node: NestItem, fresh: Identifiers, seen: set[str]) -> NestItem:
     """The node with a name of its own for each copy of a loop over work-items, because copies may have different limits."""
     if not isinstance(node, For):
         return node
-    if node.binding.startswith("local."):
+    if node.is_over_items:
         if node.name in seen:
             name = fresh(node.name)
             fused = fresh(node.fused) if node.fused else ""
@@ -200,7 +200,7 @@ def kernel_starts(nest: Nest) -> tuple[int, ...]:
 
 
 def _is_grouped(node: NestItem) -> bool:
-    return any(isinstance(n, For) and n.binding.startswith("group.") and n.extent != 1 for n in walk((node,)))
+    return any(isinstance(n, For) and n.is_over_groups and n.extent != 1 for n in walk((node,)))
 
 
 def check_kernels(nest: Nest) -> None:
@@ -223,7 +223,7 @@ def check_kernels(nest: Nest) -> None:
 
 def _check_below(nest: Nest, body: tuple[NestItem, ...], *, top: bool) -> None:
     for position, node in enumerate(body):
-        grouped = any(isinstance(n, For) and n.binding.startswith("group.") for n in walk((node,)))
+        grouped = any(isinstance(n, For) and n.is_over_groups for n in walk((node,)))
         if not isinstance(node, For) or not grouped:
             continue
         if not top:
@@ -233,5 +233,5 @@ def _check_below(nest: Nest, body: tuple[NestItem, ...], *, top: bool) -> None:
                     f"groups would have to wait for one another to exchange {', '.join(sorted(others))} under a loop in time",
                     hint="Move the loop below the loop that is bound to groups.",
                 )
-        if not node.binding.startswith("group."):
+        if not node.is_over_groups:
             _check_below(nest, node.body, top=False)

@@ -95,7 +95,7 @@ def check_visible(memory: AddressSpace, accesses: Sequence[Touch], scope: Collec
                 raise ScopeError(
                     f"{step}: {memory} memory is not visible across {loop.binding}, which lies between the tile and its use in {place}",
                     hint="Place the tile below that loop, or in a memory further out."
-                    if loop.binding.startswith("group.")
+                    if loop.is_over_groups
                     else "Place the tile below that loop, or hold it in local memory, or distributed over the work-items.",
                 )
 
