@@ -168,4 +168,3 @@ class Cascade(EinsumSequence):
 
         expect(sizes, mapping("a mapping from names to numbers", TEXT, COUNT) | NOTHING, "the sizes", CascadeError)
         return tolerance(self, sizes)
-

@@ -81,5 +81,3 @@ def _canonical(way: Way) -> tuple[str | None, Mapping[str, str]]:
     form = way.cascade.canonical()
     schedule = renamed_schedule(way.schedule, form.renaming)
     return request_of("schedule", cascade=form.text, schedule=schedule.to_json()), form.renaming.tensors
-
-

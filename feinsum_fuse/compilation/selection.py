@@ -241,5 +241,3 @@ def _faster(ways: Sequence[Way], options: BuildOptions) -> Program:
         programs = [programs[best]]
     chosen = programs[0]
     return replace(chosen, origin=replace(chosen.origin, reasons=(*chosen.origin.reasons, *reasons)))
-
-

@@ -215,8 +215,7 @@ class Prediction(InNotebooks):
         actions, leaks = self.action_energy.totals("einsum"), self.leak_energy.totals("einsum")
         energy = {einsum: actions.get(einsum, 0.0) + leaks.get(einsum, 0.0) for einsum in seconds}
         rows = [
-            [einsum, slow[einsum], f"{seconds[einsum]:.6g}", f"{energy[einsum]:.6g}", f"{self.computes[einsum]:.6g}"]
-            for einsum in seconds
+            [einsum, slow[einsum], f"{seconds[einsum]:.6g}", f"{energy[einsum]:.6g}", f"{self.computes[einsum]:.6g}"] for einsum in seconds
         ]
         lines += ["", table(["Einsum", "bound by", "latency/s", "energy/J", "computes"], rows, numbers=3)]
         rows = [[str(memory), f"{bits:.6g}", self._share(memory, bits)] for memory, bits in self.peak.items()]

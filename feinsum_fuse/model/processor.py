@@ -20,6 +20,8 @@ class Assumed:
     source: str
 
 
+CROWDED_SETS = 4
+"""In so many sets of a first cache the lines meet whose rate a calibration measures: those in fewer take as long, those in more less."""
 SAMPLE_SECONDS = 2e-3
 """A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
 
@@ -61,8 +63,7 @@ vector_registers     32      0.896, 19.3 %                0.877, 37.9 %         
 Had a cache lost all of what is more than its part (``times_lost`` 1), the mean error of matmul among the 360 would be 33 and not 17 %,
 those of TTMc and of matmul on the Xeon 27 and 52 instead of 22 and 46 %; nothing else changes by more than 3 %.
 
-The 360 were measured on a processor with 16 registers, the Xeon has 32. The distance of rows from which on each row costs
-``far_line_seconds`` was 1024 bytes; 2048 changes no prediction of either set.
+The 360 were measured on a processor with 16 registers, the Xeon has 32.
 Had compilers written no loop out (``written_out_operations`` 0), the mean error would be 25, 29 and 19 % for the three sets of workloads of
 ``benchmarks/fidelity`` on Zen 4, instead of 18, 26 and 20 %; 300 gives the same, 64 has 19 % for the last.
 
@@ -73,14 +74,20 @@ CYCLES: dict[str, Assumed] = {
     "load": Assumed(0.5, "two loads a cycle (Fog, Instruction tables); 0.50 measured on an EPYC, 0.58 on a Xeon"),
     "store": Assumed(1.0, "one store a cycle (Fog, Instruction tables); 0.99 measured on an EPYC, 0.97 on a Xeon"),
     "issue": Assumed(1 / 6, "six operations a cycle on Zen 2 and later and on Golden Cove (Fog, Microarchitecture)"),
+    "mixed_addition": Assumed(0.5, "of additions and as many multiply-adds one: on ports that they share (Skylake to Golden Cove, Fog)"),
+    "split_load": Assumed(1.0, "a load that lies in two lines takes the place of two (Fog, Microarchitecture); 0.97 measured on a Zen 5"),
+    "split_store": Assumed(2.0, "a store that lies in two lines (Fog, Instruction tables: Skylake); 1.3 measured on a Zen 5"),
+    "narrow_store": Assumed(1.0, "a store of half a vector or less: as one of a whole (Fog: Zen 3); 0.48 measured on a Zen 5"),
+    "addition_latency": Assumed(3.0, "Zen 2 to Zen 4 (Fog, Instruction tables); 1.9 measured on a Zen 5"),
     "multiply_add_latency": Assumed(4.0, "Skylake to Golden Cove and Zen 3 (Fog, Instruction tables); 3.9 measured on an EPYC"),
     "memory_chain": Assumed(13.0, "a sum in memory waits for its own store; 12.9 measured on an EPYC"),
     "vector_memory_chain": Assumed(13.5, "the same on vectors; 13.8 measured on an EPYC"),
     "vector_memory_update": Assumed(2.0, "a vector in memory is changed, not waiting for the last change; 2.0 measured on an EPYC"),
     "pack": Assumed(0.5, "a lane filled from memory; 0.57 measured on an EPYC"),
     "guarded_pack": Assumed(5.0, "lanes filled under a condition of the loop: read off one workload (DG divergence), least sure"),
-    "far_line": Assumed(10.0, "a line of a far row, on a page that the core has no address of at hand; 8.3 measured on an EPYC"),
-    "far_update": Assumed(20.0, "such a line read and written back: stores leave a core in order; 19 measured on an EPYC"),
+    "crowded_line": Assumed(
+        14.0, "a written line whose few sets of the first cache are full: the latency of a second cache, stores being in order"
+    ),
     "mispredict": Assumed(14.0, "13 to 18 since 2015 (Fog, Microarchitecture)"),
     "lone_line": Assumed(20.0, "a line from beyond a core's caches that nobody foresaw, others on their way; 13 to 25 measured on a Xeon"),
     "lone_memory_line": Assumed(20.0, "the same from main memory; 21 measured on an EPYC"),

@@ -132,9 +132,7 @@ class OptimizationRequest:
 
     def _tuned(self) -> Iterator[Contender]:
         try:
-            found = tune(
-                self.matched.cascade, find_device(self.device.name), seconds=self.seconds, url=self.url, progress=self.progress
-            )
+            found = tune(self.matched.cascade, find_device(self.device.name), seconds=self.seconds, url=self.url, progress=self.progress)
         except Error as error:
             self.reasons.append(f"{How.tuned}: {error.message}")
             return

@@ -51,9 +51,7 @@ def over_tiles(schedule: Schedule, cascade: Cascade, lengths: Mapping[tuple[str,
     return Schedule((*first, *splits, *(_with_tiles(step, outer, bound, indexed) for step in rest)))
 
 
-def _with_tiles(
-    step: Step, outer: Mapping[str, tuple[LoopRef, ...]], bound: set[LoopRef], indexed: Collection[tuple[str, str]]
-) -> Step:
+def _with_tiles(step: Step, outer: Mapping[str, tuple[LoopRef, ...]], bound: set[LoopRef], indexed: Collection[tuple[str, str]]) -> Step:
     """A step where there are loops over tiles besides."""
     if isinstance(step, Reorder) and step.einsum in outer:
         place = next((k for k, loop in enumerate(step.order) if loop not in bound), len(step.order))

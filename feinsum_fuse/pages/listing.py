@@ -65,7 +65,6 @@ def _said(line: str) -> str:
     return rest if colon and axis.startswith(("gid(", "lid(")) else text.removeprefix("// ")
 
 
-
 @dataclass(frozen=True)
 class Mark:
     """How a node or a line is named in the page, and what it is linked to."""

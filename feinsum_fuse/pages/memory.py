@@ -55,9 +55,7 @@ def _chart(case: Case, course: MemoryCourse, place: int) -> Chart:
     spans = list(_spans(steps))
     tensors = list(dict.fromkeys(span.tile.tensor for span in spans))
     shown = tensors[: len(PALETTE) - (len(tensors) > len(PALETTE))]
-    series = [
-        _series(tensor, [s for s in spans if s.tile.tensor == tensor], steps, PALETTE[number]) for number, tensor in enumerate(shown)
-    ]
+    series = [_series(tensor, [s for s in spans if s.tile.tensor == tensor], steps, PALETTE[number]) for number, tensor in enumerate(shown)]
     if rest := [span for span in spans if span.tile.tensor not in shown]:
         series.append(_series(f"{len(tensors) - len(shown)} others", rest, steps, "#cccccc"))
     most = max(span.bottom + span.tile.bits / 8 for span in spans)

@@ -41,8 +41,10 @@ class Table:
 
 def fragment(title: str, tables: Sequence[Table] = (), charts: Sequence[Chart | None] = (), *, note: str = "", source: str = "") -> str:
     """HTML that stands within a notebook's page. Foreign texts are escaped, and no script is in it."""
-    return environment().get_template("notebook.html").render(
-        title=title, tables=tables, images=_images(charts), note=note, source=Markup(source), most=SHOWN
+    return (
+        environment()
+        .get_template("notebook.html")
+        .render(title=title, tables=tables, images=_images(charts), note=note, source=Markup(source), most=SHOWN)
     )
 
 

@@ -107,20 +107,24 @@ def page(report: Report) -> str:
     cases = [_shown(case, report.target) for case in report.cases]
     charts = [*overall, *searches, *(chart for case in cases for chart in case.charts)]
     library, script = plotly(), text("page.js")
-    return environment().get_template("report.html").render(
-        report=report,
-        overall=overall,
-        searches=searches,
-        cases=cases,
-        einsums=[(e.name, einsum_text(e), operation_text(e)) for e in report.written.workload.einsums],
-        tensors=_tensors(report.written, report.cascade),
-        drawing=Markup(workload_svg(report.written.workload)),
-        comparison=_side_by_side(report.trials),
-        facts=[_fact_row(fact) for fact in report.facts],
-        policy=policy([library, script] if library else [script]),
-        library=packed(library) if library else "",
-        script=Markup(script),
-        charts={shown.chart.key: shown.chart.plotly() for shown in charts},
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            overall=overall,
+            searches=searches,
+            cases=cases,
+            einsums=[(e.name, einsum_text(e), operation_text(e)) for e in report.written.workload.einsums],
+            tensors=_tensors(report.written, report.cascade),
+            drawing=Markup(workload_svg(report.written.workload)),
+            comparison=_side_by_side(report.trials),
+            facts=[_fact_row(fact) for fact in report.facts],
+            policy=policy([library, script] if library else [script]),
+            library=packed(library) if library else "",
+            script=Markup(script),
+            charts={shown.chart.key: shown.chart.plotly() for shown in charts},
+        )
     )
 
 

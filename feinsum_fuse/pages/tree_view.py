@@ -96,9 +96,7 @@ class _Builder:
 
     def _holder(self, node: Storage | Toll, einsums: Mapping[str, object]) -> TreeNode:
         """Tiles and traffic of its tensors, those of all Einsums below it together; in detail for each tensor."""
-        held = {
-            tensor: max((self._held(einsum, node.component, tensor) for einsum in einsums), default=0.0) for tensor in node.tensors
-        }
+        held = {tensor: max((self._held(einsum, node.component, tensor) for einsum in einsums), default=0.0) for tensor in node.tensors}
         figures, details = [], []
         if any(held.values()):
             figures.append(("holds", amount(sum(held.values()) / 8, "B")))

@@ -276,5 +276,3 @@ def _domain(domain: isl.BasicSet, outer: str, inner: str, tile: int, whole: str)
     if found.dim(isl.dim_type.div):
         found = found.to_set().simple_hull()
     return found
-
-

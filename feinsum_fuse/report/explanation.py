@@ -99,9 +99,17 @@ class Explanation:
             "least_lines": self.least_lines,
             "parts": [
                 {
-                    "einsum": part.einsum, "role": part.role, "bound": part.bound, "seconds": part.seconds, "core_seconds": part.core,
-                    "memory_seconds": part.memory, "lanes": part.code.lanes, "arithmetic": part.code.arithmetic,
-                    "loads": part.code.loads, "stores": part.code.stores, "spilled": part.code.spilled,
+                    "einsum": part.einsum,
+                    "role": part.role,
+                    "bound": part.bound,
+                    "seconds": part.seconds,
+                    "core_seconds": part.core,
+                    "memory_seconds": part.memory,
+                    "lanes": part.code.lanes,
+                    "arithmetic": part.code.arithmetic,
+                    "loads": part.code.loads,
+                    "stores": part.code.stores,
+                    "spilled": part.code.spilled,
                 }
                 for part in self.parts
             ],

@@ -78,6 +78,27 @@ def far_sums(rows: int = 2048, length: int = 4096) -> Spec:
     )
 
 
+def reduced(value: str, rows: int = 512) -> Spec:
+    """A reduction down the columns of a matrix by one accumulator on lanes."""
+    return _mapped(
+        f"{{rank_sizes: {{M: {rows}, N: 8}}, bits_per_value: {{All: 32}}, einsums: ['Z[n] = {value}']}}",
+        "[A, Z]",
+        "- !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: m, tile_shape: 1}\n"
+        "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
+def shifted() -> Spec:
+    """Windows of three elements: vectors that are read start anywhere, those that are written with a line."""
+    return _mapped(
+        "{rank_sizes: {M: 64, N: 64, P: 66, R: 3}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = A[m, P: n + r] * F[r]']}",
+        "[A, F, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 8}\n"
+        "  - !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: r, tile_shape: 1}\n"
+        "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
 def _mapped(workload: str, tensors: str, loops: str) -> Spec:
     head = DEVICE.partition("workload:")[0]
     text = f"workload: {workload}\nmapping:\n  nodes:\n  - !Storage {{tensors: {tensors}, component: Main}}\n  {loops}\n"
@@ -90,19 +111,24 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "load": (REGISTER_TILE, None),
     "store": (product(2, 1, registers=False), None),
     "issue": (REGISTER_TILE, None),
+    "mixed_addition": (REGISTER_TILE, None),
+    "split_load": (shifted(), REGISTER_TILE),
+    "split_store": (elementwise("2 * A[m, n]", 60, 60), shifted()),
+    "narrow_store": (scalars(16, 16, registers=False), REGISTER_TILE),
+    "addition_latency": (reduced("sum(A[m, n])"), product(1, 1)),
     "multiply_add_latency": (product(1, 1), product(2, 1, registers=False)),
     "memory_chain": (scalars(16, 16, registers=False), REGISTER_TILE),
     "vector_memory_chain": (product(2, 1, registers=False), REGISTER_TILE),
     "vector_memory_update": (product(2, 1, registers=False), REGISTER_TILE),
     "pack": (columns(64, 64), REGISTER_TILE),
     "guarded_pack": (columns(61, 64, inside=True), columns(61, 64)),
-    "far_line": (far_rows(), REGISTER_TILE),
-    "far_update": (far_sums(), far_rows()),
+    "crowded_line": (far_sums(), far_rows()),
     "mispredict": (REGISTER_TILE, None),
     "lone_line": (far_rows(), REGISTER_TILE),
     "lone_memory_line": (far_rows(), REGISTER_TILE),
     "unforeseen": (far_rows(), REGISTER_TILE),
     "unforeseen_memory": (far_rows(), far_rows(32)),
+    "max_chain_vector": (reduced("max(A[m, n])"), reduced("sum(A[m, n])")),
     "exp_vector": (elementwise("exp(A[m, n])"), elementwise("2 * A[m, n]")),
     "div_vector": (elementwise("1 / A[m, n]"), elementwise("2 * A[m, n]")),
 }
@@ -119,7 +145,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "wake_seconds": (product(4, 2), 0, 1e-5),
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
-    "first_cache_sets": (far_rows(32), 64, 1),
+    "first_cache_sets": (far_sums(), 64, 1),
     "written_out_operations": (columns(64, 4), 0, 150),
     "surprising_lines": (with_variables(elementwise("2 * A[m, n]", 4096, 2048), unforeseen_memory_seconds=1e-7), 8, 1),
 }

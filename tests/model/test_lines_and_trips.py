@@ -17,12 +17,13 @@ from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
-from feinsum_fuse.model.kernel.basic_blocks import average_trips, blocks
+from feinsum_fuse.model.kernel.basic_blocks import average_trips, blocks, split
 from feinsum_fuse.model.kernel.kernel_time import nest_time, seconds_a_line
-from feinsum_fuse.model.kernel.line_traffic import Fetched, Span, touched
+from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, touched
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import For
 from feinsum_fuse.tuning.candidate import Preferred
+from tests.model.test_each_term import elementwise, far_sums
 
 DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "fidelity" / "data" / "xeon_avx512" / "device.yaml"
 
@@ -55,7 +56,7 @@ def test_lines_that_nobody_foresaw_take_a_core_longer() -> None:
     machine = Machine.of(ff.loads(DEVICE_FILE.read_text()))
     assert machine is not None
     own, *_, shared = machine.levels
-    alone, foreseen = Fetched(1.0, 64, 8192, False, 1.0), Fetched(1.0, 64, 8192, False, 0.0)
+    alone, foreseen = Fetched(1.0, 64, False, 1.0), Fetched(1.0, 64, False, 0.0)
     assert seconds_a_line(machine, shared, alone) == machine.seconds("lone_line") > seconds_a_line(machine, shared, foreseen)
     assert seconds_a_line(machine, own, alone) == seconds_a_line(machine, own, foreseen)
 
@@ -124,3 +125,26 @@ def test_parts_of_a_blocks_entries_are_all_of_them(seed: int) -> None:
             updates = sum(line.copies for line in case.lines if line.statement.role == "update")
             points += part * updates * case.trips * case.entries
     assert points == pytest.approx(sizes["M"] * sizes["N"] * sizes["K"])
+
+
+def test_rows_that_meet_in_few_sets_of_the_first_cache_drive_one_another_out() -> None:
+    """Columns of 64 rows 4 KiB apart lie in one set, of rows a line longer in all of them."""
+    found = {}
+    for length in (1024, 1040):
+        spec = far_sums(64, length)
+        machine = Machine.of(spec)
+        assert machine is not None
+        nest = lower(spec, machine.limits).nest(unscheduled(spec).kernel)
+        beyond = LineTraffic(nest, machine).beyond(nest.body, machine.levels[0], warm=True)
+        found[length] = max(one.crowd for some in beyond.values() for one in some if one.written)
+    assert found == {1024: 1.0, 1040: 0.0}
+
+
+@pytest.mark.parametrize(("pitch", "part"), [(64, 0.0), (65, 7 / 16), (66, 3 / 8), (68, 1 / 4)])
+def test_vectors_that_lie_in_two_lines(pitch: int, part: float) -> None:
+    """Rows of 65 elements start at any element: vectors of 32 bytes cross a line at 7 of 16 of them."""
+    spec = elementwise("2 * A[m, n]", pitch, pitch)
+    nest = lower(spec).nest(unscheduled(spec).kernel)
+    _, statement = next(point for point in nest.points if point[1].operands)
+    lane = next(loop.name for loops, _ in nest.points for loop in loops if loop.binding == "vector")
+    assert split(nest, statement.operands[0], lane, 32, 64) == part

@@ -117,7 +117,10 @@ def test_neighbours_share_lines() -> None:
 def test_scattered_lines_cost_what_the_probe_measured() -> None:
     """A unit that reads 1e6 lines a second: 64 of them 6.4e7, in place of 1e12 bytes in lines of 128."""
     text = moved("Z[m, n] = A[m, n]", "m")
-    spec = ff.loads(DEVICE.replace("ITEMS", "2048").replace("ALONE", "1e15").replace("line_bytes: 128", "line_bytes: 128, strided_lines_Main: 1e6") + text)
+    spec = ff.loads(
+        DEVICE.replace("ITEMS", "2048").replace("ALONE", "1e15").replace("line_bytes: 128", "line_bytes: 128, strided_lines_Main: 1e6")
+        + text
+    )
     machine = Machine.of(spec)
     assert machine is not None
     lines = 2 * 4096 * 4096 * 62 / 64  # of 64 elements on 64 lines two would be enough, for reading and for writing
@@ -129,7 +132,8 @@ def test_vectors_of_neighbouring_work_items_share_lines() -> None:
     """Four neighbours each, moved as a vector: no line is touched twice, and no more of them than by single elements."""
     text = moved("Z[m, n] = A[m, n]", "n")
     pieces = text.replace("{rank_variable: n, tile_shape: 64}", "{rank_variable: n, tile_shape: 256}").replace(
-        "{rank_variable: n, tile_shape: 1, component: Lane, name: lane}", "{rank_variable: n, tile_shape: 4, component: Lane, name: lane}\n  - !Temporal {rank_variable: n, tile_shape: 1}"
+        "{rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+        "{rank_variable: n, tile_shape: 4, component: Lane, name: lane}\n  - !Temporal {rank_variable: n, tile_shape: 1}",
     )
     spec = ff.loads(DEVICE.replace("ITEMS", "2048").replace("ALONE", "1e15") + pieces)
     machine = Machine.of(spec)

@@ -178,9 +178,7 @@ def _require_same(
     if result.outcome is not Outcome.ok:
         raise KernelError(result.outcome, result.stage, f"the transformed kernel failed its check: {result.message}", new)
     alternatives = matched.alternatives(**trial.arrays)
-    others = [
-        {**expected, **trial.buffers({name: found[name] for name in found if name in expected}, expected)} for found in alternatives
-    ]
+    others = [{**expected, **trial.buffers({name: found[name] for name in found if name in expected}, expected)} for found in alternatives]
     check = verify({name: result.outputs[name] for name in expected}, expected, tolerance, others)
     if not check.passed:
         raise KernelError(Outcome.wrong_result, "verify", f"the transformed kernel computes something else: {check}", new)

@@ -150,9 +150,7 @@ class Question:
             return None
         if not same_device and device_family(record.device) != device_family(self.device):
             return None
-        fitting = [
-            i for i in self.identity.mirrored if (i.shape.dtypes, i.shape.strides) == (record.key.dtypes, record.key.strides)
-        ]
+        fitting = [i for i in self.identity.mirrored if (i.shape.dtypes, i.shape.strides) == (record.key.dtypes, record.key.strides)]
         if not fitting:
             return None
         nearest = min(fitting, key=lambda i: size_distance(i.shape.sizes, record.key.sizes))

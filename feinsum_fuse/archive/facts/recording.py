@@ -111,9 +111,7 @@ def key_from(identity: Identity, measurement: Measurement, schedule: Schedule | 
     """The key of a fact about a cascade of known sizes."""
     sizes = tuple(size for size in identity.shape.sizes if size is not None)
     device = device_identity(measurement.provenance.device)
-    return FactKey(
-        identity.structure, sizes, identity.shape.dtypes, identity.shape.strides, device, digest(schedule_to_text(schedule))
-    )
+    return FactKey(identity.structure, sizes, identity.shape.dtypes, identity.shape.strides, device, digest(schedule_to_text(schedule)))
 
 
 def _schedule_of(subject: Subject) -> Schedule | None:

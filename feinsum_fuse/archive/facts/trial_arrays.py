@@ -214,4 +214,3 @@ class _Subscripts(UncachedWalkMapper):  # type: ignore[misc]
     def map_subscript(self, expr: p.Subscript) -> None:
         self.found.append(expr)
         super().map_subscript(expr)
-

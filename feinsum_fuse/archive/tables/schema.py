@@ -93,6 +93,7 @@ def tell(address: Address, action: Callable[[Connection], T]) -> T:
     Makes a database that is not there, migrates an older SQLite file after a backup, and refuses a newer schema and an older one on a
     server (:func:`migrate` is for its administrator).
     """
+
     def if_current(connection: Connection) -> tuple[T] | str:
         found = revision(address, connection)
         if found is None:

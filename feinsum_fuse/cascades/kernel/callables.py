@@ -41,7 +41,6 @@ class MapFunction(ScalarCallable):  # type: ignore[misc]
         name = IN_KERNELS[self.name].opencl if self.name in IN_KERNELS else self.name
         return self.copy(name_in_target=name, arg_id_to_dtype=constantdict({**known, -1: known[0]})), clbl_inf_ctx
 
-
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
         function = IN_KERNELS.get(self.name)
         if function is not None and function.is_ours:

@@ -99,7 +99,6 @@ class Types:
             raise Refusal(f"the type of {expression} is not known")
         return _named(candidates[0].numpy_dtype, expression)
 
-
     def _untyped(self, names: Sequence[str], what: object) -> Refusal:
         """For arrays whose types neither the kernel says nor what is assigned to them."""
         given = [name for name in self.original.arg_dict if self.kernel.get_var_descriptor(name).dtype in (None, auto)]

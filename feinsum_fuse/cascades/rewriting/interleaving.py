@@ -46,9 +46,7 @@ class Interleave:
         inside = (Affine((), size - 1) - index,) if count * self.group > size else ()
         dtype = cascade.tensors[access.tensor].dtype
         copied = _at(access, self.variable, index)
-        copy = Einsum(
-            name, packed, (copied,), var(operand_name(0)), constantdict(sizes), guards=inside, accumulate=dtype, is_copy=True
-        )
+        copy = Einsum(name, packed, (copied,), var(operand_name(0)), constantdict(sizes), guards=inside, accumulate=dtype, is_copy=True)
         operands = tuple(packed if k == self.operand else _at(other, self.variable, index) for k, other in enumerate(einsum.operands))
         guards = (*(guard.substituted({self.variable: index}) for guard in einsum.guards), *inside)
         own = {v: self.group if v == self.variable else n for v, n in einsum.sizes.items()}

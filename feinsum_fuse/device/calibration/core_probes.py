@@ -14,7 +14,8 @@ import numpy as np
 
 from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
-from ...model.processor import DIVISION
+from ...formats.language.reductions import REDUCTIONS
+from ...model.processor import CROWDED_SETS, DIVISION, FIGURES
 from ...schedule.kernel.definitions import definition
 from ...schedule.kernel.operations import VectorOperation, Verb, c_type
 from ...schedule.target import Quirks
@@ -25,6 +26,8 @@ from .probes import ACCUMULATORS, Bench, Probe, source_of
 
 PROBES = {**{f.name: f.probe for f in FUNCTIONS.values() if f.probe is not None}, DIVISION: "w / ({0} + (REAL) 1)"}
 """What cascades compute besides sums and products, each with an argument that stays in range."""
+CHAINED = tuple(sorted({reduction.cost for reduction in REDUCTIONS.values() if reduction.cost is not None}))
+"""Functions by which values are reduced: each call waits for the one before."""
 HASH = "(REAL)((i * 1103515245 + r * 12345) >> 16 & 1023) * (REAL) 0.006 - 3"
 """An argument between -3 and 3 made of loop variables, spread as data are: libraries branch on it, and no predictor foresees where."""
 LOOP = 2048
@@ -41,8 +44,10 @@ CHAIN = 160
 """Additions that wait for one another before a sum begins that waits for none of them, each of a value that is loaded, as in kernels."""
 CHAIN_OPERATIONS = 2 * CHAIN + 6
 """Of such a sum: additions, loads, its first value, the sum of sums, and the loop."""
-ROW, FAR_LINES = 2048, 500
-"""Lines that lie a row of so many bytes apart: they meet in few sets of the first cache, and on more pages than it remembers."""
+ROW = 2048
+"""Bytes of a row of the matrices whose columns are walked down."""
+CROWDED_LINES = 500
+"""Lines that meet in few sets of the first cache, which has no room for them there."""
 TIMES_OWN = 4
 """Of a core's own caches, the size at the least of a matrix of whose lines none is left when its columns are walked down again."""
 SECOND_CACHE = 256 << 10
@@ -72,8 +77,11 @@ _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
     "lookahead": "VEC s = x[r & 63]; CHAIN a0 += s;",
     "overlap": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { BOTH }",
-    "pages": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAGES }",
-    "far_update": "for (int i = 0; i < n; ++i) y[i * PITCH] = y[i * PITCH] + u;",
+    "pairs": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAIRS }",
+    "sums": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { SUMS }",
+    "split_loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { SPLIT_LOADS }",
+    "split_stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { SPLIT_STORES }",
+    "crowded": "for (int i = 0; i < n; ++i) y[i * CROWDED] = y[i * CROWDED] + u;",
     "stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { STORES }",
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
@@ -114,6 +122,10 @@ class CoreBench:
         for name, kernel, n, work in (
             ("load", "loads", count, count),
             ("store", "stores", count, count),
+            ("mixed_addition", "pairs", count, 2 * count),
+            ("addition_latency", "sums", count, count),
+            ("split_load", "split_loads", count, count),
+            ("split_store", "split_stores", count, count),
             ("memory_chain", "update", 1, 1),
             ("vector_memory_chain", "vector_update", 1, 1),
             ("vector_memory_update", "vector_update", UPDATES, UPDATES),
@@ -122,8 +134,9 @@ class CoreBench:
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
         yield "lookahead", self.bench.probe(core, "probe_lookahead", 1, 1, CHAIN, BYTES)
         yield "spilled", self.bench.probe(self._spilled, "probe_spilled", 1, ROW_LENGTH, ROW_LENGTH, BYTES)
-        for name, kernel in (("far_line", "pages"), ("far_update", "far_update")):
-            yield name, self.bench.probe(core, f"probe_{kernel}", 1, FAR_LINES, FAR_LINES, FAR_LINES * ROW)
+        yield "crowded_line", self.bench.probe(core, "probe_crowded", 1, CROWDED_LINES, CROWDED_LINES, CROWDED_LINES * self._crowded)
+        if self.halves is not None:
+            yield "narrow_store", self.halves.probe(self._core_of(self.halves), "probe_stores", 1, count, count, BYTES)
         for kernel in ("loads", "overlap"):
             yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
         yield from ((f"{name}_vector", probe) for name, probe in self.functions(self.bench))
@@ -147,6 +160,8 @@ class CoreBench:
         functions = self._functions(bench)
         for name in PROBES:
             yield name, bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
+        for name in CHAINED:
+            yield f"{name}_chain", bench.probe(functions, f"probe_{name}_chain", 1, 1, CALLS, BYTES)
 
     @property
     def _far_rows(self) -> int:
@@ -180,32 +195,42 @@ class CoreBench:
         return math.isqrt(math.prod(cache.size for cache in nearest)) if len(nearest) > 1 else SECOND_CACHE
 
     @property
-    def _rows(self) -> int:
-        """Vectors from one of the far lines to the next."""
-        return ROW // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize)
+    def _crowded(self) -> int:
+        """Bytes from one to the next of lines that meet in few sets."""
+        return int(FIGURES["first_cache_sets"].value) // CROWDED_SETS * self.bench.line
 
     @cached_property
     def _core(self) -> Loaded:
-        lanes = self.bench.lanes
+        return self._core_of(self.bench)
+
+    def _core_of(self, bench: Bench) -> Loaded:
+        """The probes' kernels on a bench's vectors."""
+        lanes, width = bench.lanes, bench.lanes * np.dtype(bench.dtype).itemsize
+        line = bench.line // width * lanes
+        across = f"[(i + {{}}) * {line} + {line} - 1]"
         chains = range(ACCUMULATORS)
         lone = " ".join(f"a{k} += x[((i + {k}) & ({{0}} - 1)) * PITCH + (i + {k}) / {{0}} * SPAN];" for k in chains)
         words = {
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
             "CHAIN": " ".join(f"s = s * u + x[{k}];" for k in range(CHAIN)),
             "ROWS": str(self._columns[1] // ROW),
-            "PITCH": str(self._rows),
-            "SPAN": str(self.bench.line // (lanes * np.dtype(self.bench.dtype).itemsize) or 1),
+            "PITCH": str(ROW // width),
+            "SPAN": str(bench.line // width or 1),
+            "CROWDED": str(self._crowded // width),
+            "PAIRS": " ".join(f"a{k} = a{k} * u + (x[i + {k}] + w);" for k in chains),
+            "SUMS": " ".join(f"a0 = a0 + x[i + {k}];" for k in chains),
+            "SPLIT_LOADS": " ".join(f"a{k} = a{k} * u + {_AT.format('const ')}p{across.format(k)};" for k in chains),
+            "SPLIT_STORES": " ".join(f"{_AT.format('')}q{across.format(k)} = u;" for k in chains),
             "LONE": lone.format("FAR_ROWS"),
             "FAR_ROWS": str(self._far_rows),
             "MEMORY_LONE": lone.format("MEMORY_ROWS"),
             "MEMORY_ROWS": str(self._memory_rows),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
-            "PAGES": " ".join(f"a{k} += x[(i + {k}) * {self._rows}];" for k in chains),
             "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
         }
-        return self._loaded(self.bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
+        return self._loaded(bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
 
     @cached_property
     def _spilled(self) -> Loaded:
@@ -225,6 +250,8 @@ class CoreBench:
         calls = {
             name: " ".join(f"a{k} = {probe.format(f'a{k}', call=names.get(name))};" for k in range(CALLS)) for name, probe in PROBES.items()
         }
+        for name in CHAINED:
+            calls[f"{name}_chain"] = " ".join(f"a0 = {names.get(name)}(a0, x[{k}]);" for k in range(CALLS))
         return self._loaded(bench, {}, text + "".join(_HEAD % item for item in calls.items()))
 
     @cached_property

@@ -137,7 +137,6 @@ class Recipe:
             raise DeviceError("tiles inside this kernel cannot be seen: it was not made from a Spec")
         return build(self.cascade, unfused_schedule(self.spec, target(self.device)), self.device, spec=self.spec)
 
-
     def apart(self, constants: Collection[str]) -> tuple[Program, Program] | None:
         """The Einsums that depend on these inputs alone and run inside kernels with others, and the rest, each by its default mapping.
 

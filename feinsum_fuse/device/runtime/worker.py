@@ -35,9 +35,7 @@ class _Job:
         job = json.loads((directory / "job.json").read_text())
         self.executable = Executable.from_parent(job["executable"])
         self.info = DeviceInfo.from_json(job["device"])
-        self.arrays = {
-            a.name: np.load(directory / f"input-{k}.npy", allow_pickle=False) for k, a in enumerate(self.executable.inputs)
-        }
+        self.arrays = {a.name: np.load(directory / f"input-{k}.npy", allow_pickle=False) for k, a in enumerate(self.executable.inputs)}
 
     def status(self, stage: str, outcome: Outcome | None = None, message: str = "") -> None:
         """Record where we are; an outcome ends the job."""

@@ -23,9 +23,7 @@ class HasWorkload(Protocol):
     def workload(self) -> Workload: ...
 
 
-def spec(
-    cascade: Workload | HasWorkload, arch: Arch | None = None, mapping: Mapping | None = None, opencl: OpenCL | None = None
-) -> Spec:
+def spec(cascade: Workload | HasWorkload, arch: Arch | None = None, mapping: Mapping | None = None, opencl: OpenCL | None = None) -> Spec:
     """A validated Spec from Python objects, for ``ff.predict``, ``ff.compile``, ``ff.measure`` and ``ff.lower``.
 
     ``cascade``: what is computed, a ``Cascade`` of ``ff.cascade`` or the ``workload`` of another Spec. ``arch``: the memories, fanouts and

@@ -356,5 +356,3 @@ def read_string(text: str, variables: Mapping[str, object] | None, base: str | P
     folder = None if base is None else Path(base).resolve()
     loader = Loader(variables or {}, [folder] if folder else [])
     return _united([(TEXT_NAME, loader.text(text, TEXT_NAME, folder, loader.variables))])
-
-

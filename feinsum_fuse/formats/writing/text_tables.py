@@ -145,5 +145,3 @@ def opencl_text(opencl: OpenCL) -> str:
         if getattr(opencl, field)
     ]
     return table(("OpenCL", "binding"), rows)
-
-

@@ -385,6 +385,23 @@ def moves(nest: Nest, place: Place) -> dict[str, int] | None:
     return found
 
 
+def split(nest: Nest, place: Place, lane: str, piece: int, line: int) -> float:
+    """The part of the pieces of so many bytes along a loop over lanes that lie in two lines of a cache, arrays starting with one.
+
+    Where they start is a multiple of what all other loops move the place by: a piece of 64 bytes that starts at any multiple of 8 lies in
+    two lines of 64 bytes seven times in eight.
+    """
+    steps = strides(nest, place.source)
+    if any(step is None for step in steps):
+        return 0.0
+    width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
+    apart = math.gcd(line, piece)
+    for index, step in zip(stored(nest, place), steps, strict=True):
+        assert step is not None
+        apart = math.gcd(apart, index.constant * step * width, *(f * step * width for name, f in index.terms if name != lane))
+    return (piece - apart) / line
+
+
 def stored(nest: Nest, place: Place) -> tuple[Affine, ...]:
     """The indices in the order in which the array's axes are stored."""
     tile = nest.tiles.get(place.source)

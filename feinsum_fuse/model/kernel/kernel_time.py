@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -124,6 +124,10 @@ def groups_of(body: Sequence[NestItem]) -> int:
     return math.prod(axes.values())
 
 
+_Cases = list[tuple[float, Straight]]
+"""(part of the entries, their code)"""
+
+
 @dataclass(frozen=True)
 class _CorePart:
     """What one kernel makes of the time of one core that would do all of its work alone."""
@@ -160,13 +164,27 @@ class _Timing:
         for inner, outer in pairwise(levels):
             fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold, before=before)
         found = []
-        for block in blocks(self.nest, body):
+        for block, cases in self._straight(body):
             share = busiest_share(block, groups, cores, self.machine.group_parts) / cores
-            found.append(self._part(block, fetched, _CorePart(share, share * busy / self.machine.together(busy), items)))
+            found.append(self._part(block, cases, fetched, _CorePart(share, share * busy / self.machine.together(busy), items)))
         return found
 
-    def _part(self, block: BasicBlock, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart) -> BlockTime:
-        cases = [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()]
+    def _straight(self, body: tuple[NestItem, ...]) -> list[tuple[BasicBlock, _Cases]]:
+        """The blocks of one kernel, each with the cases of its code and what other blocks do between two entries of it."""
+        found = [
+            (block, [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()])
+            for block in blocks(self.nest, body)
+        ]
+        done = [sum(part * code.issued for part, code in cases) * block.trips * block.entries for block, cases in found]
+        result = []
+        for number, (block, cases) in enumerate(found):
+            around = block.above[:-1] if block.is_loop else block.above
+            inside = (k for k, (other, _) in enumerate(found) if k != number and around and around[-1] in other.above)
+            between = sum(done[k] for k in inside) / max(1.0, block.entries)
+            result.append((block, [(part, replace(code, between=between)) for part, code in cases] if between else cases))
+        return result
+
+    def _part(self, block: BasicBlock, cases: _Cases, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart) -> BlockTime:
         core = sum(part * straight.seconds for part, straight in cases)
         operations = sum(part * straight.issued for part, straight in cases) * block.trips * block.entries
         memory: dict[str, float] = {}
@@ -227,16 +245,16 @@ def stalled(unforeseen: float, ahead: float, core: float, operations: float, mis
 
 
 def seconds_a_line(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
-    """Seconds that a level needs to hand over one line, and to take it back if it was written; more for the
-    first line of a far row, if it is changed or from beyond a core's own caches, and for a line that nobody foresaw: a core waits for few
-    of these at a time."""
+    """Seconds that a level needs to hand over one line, and to take it back if it was written; more for the first line of a row that is
+    written where rows drive one another out of few sets of the first cache, since stores leave a core in order; and for a line that nobody
+    foresaw, since a core waits for few of these at a time."""
     line = machine.figure("line_bytes")
     lone = fetched.unforeseen * machine.seconds(_alone(machine, level)) if level.shared else 0.0
-    rows = line / max(fetched.run, line) if fetched.distance >= machine.figure("far_bytes") else 0.0
     if fetched.written:
-        return max(line / level.write, rows * machine.seconds("far_update") if fetched.changed else 0.0, lone)
+        crowded = fetched.crowd * line / max(fetched.run, line)
+        return max(line / level.write, crowded * machine.seconds("crowded_line"), lone)
     near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
-    return max(near, rows * machine.seconds("far_line") if level.shared else 0.0, lone)
+    return max(near, lone)
 
 
 def _waiting(machine: Machine, level: MemoryLevel) -> str:

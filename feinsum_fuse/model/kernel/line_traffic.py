@@ -18,6 +18,7 @@ import numpy as np
 
 from ...formats.affine import Affine
 from ...schedule.tree.nest import For, Nest, NestItem, Place, statements
+from ..processor import CROWDED_SETS
 from .basic_blocks import average_trips, in_registers, is_written_out, moves, shape, stored, strides
 from .machine import Machine, MemoryLevel
 
@@ -33,13 +34,11 @@ class TouchedRegion:
     lines: float
     run: float
     """Bytes that lie next to one another."""
-    distance: int
-    """Bytes from one run to the next; 0 for a single one."""
     claimed: float
     """Bytes of a cache that it takes, more than its lines where they meet in few sets."""
     written: bool
-    changed: bool
-    """Whether sums are added to what was there."""
+    crowd: float = 0.0
+    """The part of its lines that others of its rows drive out of their set of a core's first cache."""
 
 
 class Span(NamedTuple):
@@ -85,11 +84,11 @@ class Fetched:
 
     lines: float
     run: float
-    distance: int
     written: bool
     unforeseen: float
     """The part of the lines that no cache asks for ahead of the core."""
-    changed: bool = False
+    crowd: float = 0.0
+    """The part of the lines that drive one another out of a core's first cache since they meet in few of its sets."""
     visits: float = math.inf
     """How often the whole run goes on to another line of a far row; fewer fetch one where columns share lines that a cache keeps."""
 
@@ -101,7 +100,6 @@ class _Windows:
     found: dict[tuple[tuple[tuple[str, int], ...], ...], tuple[str, list[Span]]] = field(default_factory=dict)
     """What moves a window outside -> the name by which it is touched last, and what is touched along each stored axis."""
     written: bool = False
-    changed: bool = False
 
 
 @dataclass
@@ -189,7 +187,7 @@ class LineTraffic:
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
                     alone, visits = self._unforeseen(place, (*above, *loops))
-                    part = Fetched(region.lines * times, region.run, region.distance, region.written, alone, region.changed, visits)
+                    part = Fetched(region.lines * times, region.run, region.written, alone, region.crowd, visits)
                     self.found.setdefault(id(statement), []).append(part)
 
     def _unforeseen(self, place: Place, loops: tuple[For, ...]) -> tuple[float, float]:
@@ -244,7 +242,6 @@ class LineTraffic:
                 _, known = windows.found.get(at, ("", spans))
                 windows.found[at] = place.source, list(map(Span.joined, known, spans))
                 windows.written |= place is statement.target
-                windows.changed |= place is statement.target and statement.reduce is not None
         return found
 
     def _axes(self, place: Place) -> tuple[str, tuple[Affine, ...], tuple[int, ...]]:
@@ -265,7 +262,7 @@ class LineTraffic:
 
     def _region(self, source: str, spans: Sequence[Span], windows: _Windows) -> TouchedRegion:
         width, sizes, steps = self._layout(source)
-        run, runs, rows = float(width), 1.0, 0
+        run, runs, rows, crowd = float(width), 1.0, 0, 0.0
         line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
         whole, apart = True, line
         for span, step, size in zip(reversed(spans), reversed(steps), reversed(sizes), strict=True):
@@ -286,8 +283,10 @@ class LineTraffic:
         if self.ways and runs > 1 and rows % line == 0:
             # Rows whose distance is a multiple of many lines meet in few sets; those of a set that holds fewer drive one another out.
             reach = min(sets, sets // math.gcd(rows // line, sets) * max(1.0, run / line))
-            claimed *= max(1.0, sets / reach if lines / reach > self.ways else min(sets / reach, runs))
-        return TouchedRegion(source, lines, run, rows, claimed, windows.written, windows.changed)
+            few = lines / reach > self.ways
+            claimed *= max(1.0, sets / reach if few else min(sets / reach, runs))
+            crowd = min(1.0, CROWDED_SETS / reach) if few and math.isfinite(self.ways) and reach < sets else 0.0
+        return TouchedRegion(source, lines, run, claimed, windows.written, crowd)
 
 
 def touched(run: float, line: int, apart: int) -> float:

@@ -164,6 +164,13 @@ class Machine:
         alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
         return alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone)
 
+    def chain(self, name: str, lanes: int) -> float:
+        """Seconds of one call of a function that waits for the one before: at least those of one that waits for none."""
+        whole = self.variable(f"{name}_chain_vector_seconds", self.seconds("multiply_add_latency"))
+        found = self.variable(f"{name}_chain_half_vector_seconds", whole) if lanes <= self.lanes // 2 else whole
+        found = self.variable(f"{name}_chain_scalar_seconds", found) if lanes == 1 else found
+        return max(found, self.function(name, lanes))
+
     def is_vectorised(self, name: str) -> bool:
         """Whether the compiler makes vectors of a loop that calls a function: not if the library keeps the function to itself."""
         name, _ = _priced(name)

@@ -8,105 +8,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import numpy as np
-from loopy.symbolic import SubstitutionMapper
-from pymbolic.mapper import CombineMapper
-from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
+from pymbolic.primitives import Product
 
-from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
-from ...number_types import WIDENED
 from ...schedule.tree.nest import For, Nest, Place
-from ..processor import DIVISION
-from .basic_blocks import BasicBlock, CodeLine, average_trips, stride, variables
+from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride, variables
 from .held_values import held_at_once
 from .machine import Machine
-
-if TYPE_CHECKING:
-    from loopy.symbolic import TypeCast
-
-SIMPLE = "+"
-"""What operations are called that one instruction does."""
-
-
-class _Operations(CombineMapper):  # type: ignore[misc]
-    """Counts the operations of an expression by what they are and by the variables that they are made of: what occurs twice is done once.
-    Returned are the variables of an expression.
-    """
-
-    def __init__(self, narrow: Collection[str] = ()) -> None:
-        super().__init__()
-        self.narrow = narrow
-        """Operands whose numbers have fewer bits than what is computed in: they are spread before they are converted."""
-        self.found: Counter[tuple[str, frozenset[str]]] = Counter()
-        """(function, or :data:`SIMPLE`; the variables) -> how many."""
-        self.known: dict[object, frozenset[str]] = {}
-        """Expressions that were counted -> their variables."""
-
-    def rec(self, expr: object) -> frozenset[str]:
-        if expr not in self.known:
-            self.known[expr] = super().rec(expr)
-        return self.known[expr]
-
-    def combine(self, values: Iterable[frozenset[str]]) -> frozenset[str]:
-        return frozenset[str]().union(*values)
-
-    def map_constant(self, _: object) -> frozenset[str]:
-        return frozenset()
-
-    def map_variable(self, expr: Variable) -> frozenset[str]:
-        return frozenset([expr.name])
-
-    def map_sum(self, expr: Sum | Product) -> frozenset[str]:
-        """Of several terms the first two are added first."""
-        parts: list[frozenset[str]] = [self.rec(child) for child in expr.children]
-        first, *others = parts
-        for other in others:
-            first |= other
-            self.found[SIMPLE, first] += 1
-        return first
-
-    map_product = map_sum
-
-    def map_quotient(self, expr: Quotient) -> frozenset[str]:
-        return self._done(DIVISION, expr.numerator, expr.denominator)
-
-    def map_power(self, expr: Power) -> frozenset[str]:
-        return self._done("pow", expr.base, expr.exponent)
-
-    def map_type_cast(self, expr: TypeCast) -> frozenset[str]:
-        if isinstance(expr.child, Variable) and expr.child.name in self.narrow:
-            self._done(SIMPLE, expr.child)
-        return self._done(SIMPLE, expr.child)
-
-    def map_comparison(self, expr: Comparison) -> frozenset[str]:
-        return self._done(SIMPLE, expr.left, expr.right)
-
-    def map_if(self, expr: If) -> frozenset[str]:
-        return self._done(SIMPLE, expr.condition, expr.then, expr.else_)
-
-    def map_call(self, expr: Call) -> frozenset[str]:
-        name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
-        function = FUNCTIONS.get(name) or IN_KERNELS.get(name)
-        if name == WIDENED:
-            # Spread to 32 bits, then moved to the upper half.
-            self._done(SIMPLE, *expr.parameters)
-            return self._done(SIMPLE, *expr.parameters)
-        if function is None or (function.cost != "" and not function.is_argument(name)):
-            return self._done(function.name if function is not None else name, *expr.parameters)
-        return self.combine(map(self.rec, expr.parameters))
-
-    def _done(self, what: str, *children: object) -> frozenset[str]:
-        moved = self.combine(map(self.rec, children))
-        self.found[what, moved] += 1
-        return moved
+from .operation_counts import ADDITION, ONE_INSTRUCTION, SIMPLE, alike, counted_operations
 
 
 @dataclass(frozen=True)
@@ -118,6 +33,8 @@ class Straight:
     registers: frozenset[str]
     """The private tiles that live in registers."""
     block: BasicBlock
+    between: float = 0.0
+    """Operations of other blocks from one entry of this one to the next."""
 
     @property
     def seconds(self) -> float:
@@ -125,8 +42,9 @@ class Straight:
         once = self.block.trips * self.iteration + self._outside
         chained = self._chained
         if chained:
-            # What follows a loop starts as soon as the core sees it, while the loop's last operations wait for one another.
-            ahead = 1 + self.machine.figure("lookahead_operations") / max(1.0, self.operations * self.block.trips * self._continued)
+            # What follows sums starts as soon as the core sees it, while their last operations wait for one another.
+            own = self.issued * self.block.trips * self._continued
+            ahead = 1 + self.machine.figure("lookahead_operations") / max(1.0, own + self.between)
             once = max(once, chained * self.block.trips / ahead)
         once = max(once, self._around)
         if self.block.is_loop and not self._is_written_out:
@@ -147,15 +65,24 @@ class Straight:
     def iteration(self) -> float:
         """The busiest port's time for the code once."""
         second = self.machine.seconds
+        additions, others = self._counts.additions, self.arithmetic - self._counts.additions
         ports = [
-            self.arithmetic / self.machine.rate,
-            self.loads * second("load"),
+            max(additions, others) / self.machine.rate,
+            self.arithmetic * second("mixed_addition"),
+            self.loads * second("load") + self._counts.split_loads * (second("split_load") - second("load")),
             self.packed * second("pack"),
             self._counts.updates * second("vector_memory_update"),
-            self.stores * second("store"),
+            self._storing,
             self.operations * second("issue"),
         ]
         return max(ports) + self.functions
+
+    @property
+    def _storing(self) -> float:
+        """Seconds in which the stores of an iteration leave the core."""
+        whole, narrow, split = (self.machine.seconds(name) for name in ("store", "narrow_store", "split_store"))
+        counts = self._counts
+        return (self.stores - counts.narrow_stores) * whole + counts.narrow_stores * narrow + counts.split_stores * max(0.0, split - whole)
 
     @property
     def lanes(self) -> int:
@@ -171,7 +98,7 @@ class Straight:
         if any(line.lane is not None or line.unrolled for line in self.block.lines):
             return 1
         for line in self.block.lines:
-            if not all(self.machine.is_vectorised(name) for name, _ in self._operations_of(line) if name != SIMPLE):
+            if not all(self.machine.is_vectorised(name) for name, _ in self._operations_of(line) if name not in ONE_INSTRUCTION):
                 return 1
             steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
             target = stride(self.nest, line.statement.target, loop.name)
@@ -203,7 +130,7 @@ class Straight:
         def moving(names: frozenset[str]) -> frozenset[str]:
             return frozenset[str]().union(*(moved.get(name, (name,)) for name in names))
 
-        counted, own = _counted_operations(line.statement.value, _alike(line.statement.operands), narrow)
+        counted, own = counted_operations(line.statement.value, alike(line.statement.operands), narrow)
         found: Counter[tuple[str, frozenset[str]]] = Counter()
         for (what, names), count in counted:
             found[what, moving(names)] += count
@@ -237,6 +164,14 @@ class Straight:
                 copies *= loop.extent or 1
         return int(min(self._native(line), 1 << (copies.bit_length() - 1)))
 
+    def _split(self, line: CodeLine, place: Place) -> float:
+        """The part of the vectors at a place that lie in two lines, arrays starting with one: as many as the loops that move it tell."""
+        loop = line.lane or self.block.loop
+        assert loop is not None
+        lanes = line.width if line.lane is not None else self.vectorised
+        piece = min(lanes, self._native(line)) * self._element(place)
+        return split(self.nest, place, loop.name, piece, int(self.machine.figure("line_bytes")))
+
     def _is_joined(self, line: CodeLine, place: Place) -> bool:
         return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
 
@@ -262,15 +197,16 @@ class Straight:
         if reduce is not None and REDUCTIONS[reduce].cost is None:
             # A multiplication that comes last becomes one operation with the addition.
             counts.arithmetic += pieces
-            if reduce == ADD.name and isinstance(line.statement.value, Product):
-                found -= Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len))])
-        lanes = line.width * self.vectorised
-        if lanes > 1:
-            lanes = max(2, lanes * self._itemsize(line) // 4)  # of 32 bits, as those of the calibration are
+            if self._multiplies_and_adds(line):
+                found -= Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len, default=frozenset()))])
+            elif reduce == ADD.name:
+                counts.additions += pieces
+        lanes = self._lanes_of(line)
         for (name, moved), count in found.items():
             times = self._times(line, moved) * count
-            if name == SIMPLE:
+            if name in ONE_INSTRUCTION:
                 counts.arithmetic += times
+                counts.additions += times if name == ADDITION else 0.0
             elif line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
                 counts.functions += times / self._pieces(line) * line.width * self.machine.function(name, 1)
             else:
@@ -301,6 +237,7 @@ class Straight:
             step = stride(self.nest, place, line.lane.name)
             if step == 1:
                 loads = count * self._pieces(line)
+                counts.split_loads += loads * self._split(line, place) if repeated else 0.0
             elif line.is_transposed:
                 # Each vector goes through as many stages as halve it to single elements.
                 loads, packs = count * self._pieces(line), count * (line.width.bit_length() - 1)
@@ -310,6 +247,8 @@ class Straight:
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
             loads /= self._joined(line) if line.distinct(place) > 1 and self._is_joined(line, place) else 1
+            if self.vectorised > 1 and stride(self.nest, place, loop.name) == 1:
+                counts.split_loads += loads * self._split(line, place)
         if line.lane is not None and any(line.lane.name in limit.variables for limit in line.lane.limits) and is_vector:
             counts.other += count
         if repeated:
@@ -327,7 +266,11 @@ class Straight:
             counts.live += count * pieces / self._gathered(line) if line.statement.reduce else 0
             return
         step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
-        counts.stores += count * (pieces if step == 1 else line.width)
+        stores = count * (pieces if step == 1 else line.width)
+        counts.stores += stores
+        lanes = max(line.width, self.vectorised) if step == 1 else 1
+        counts.narrow_stores += stores if lanes <= self._native(line) // 2 else 0.0
+        counts.split_stores += stores * self._split(line, target) if lanes > 1 else 0.0
         counts.updates += count * pieces if line.is_vector and step == 1 and line.statement.reduce is not None else 0.0
         counts.packed += 0 if step == 1 else count * line.width
 
@@ -400,14 +343,15 @@ class Straight:
     @property
     def _chained(self) -> float:
         """Seconds of an iteration if each update of an accumulator waits for the last."""
-        loop = self.block.loop
-        if loop is None:
-            return 0.0
-        longest = 0.0
-        for line in self._reducing(loop):
-            target = line.statement.target
-            updates = line.copies / line.distinct(target)
-            each = self.machine.seconds("memory_chain") * self._detours if self.spilled else self.machine.seconds(self._latency(line))
+        loop, longest = self.block.loop, 0.0
+        for line in self.block.lines if loop is None else self._reducing(loop):
+            updates = line.copies / line.distinct(line.statement.target)
+            if loop is not None:
+                each = self.machine.seconds("memory_chain") * self._detours if self.spilled else self._latency(line)
+            elif line.statement.reduce is not None and updates > 1:
+                each = self._register_latency(line)  # as in lanes that are added up: compilers keep it in a register
+            else:
+                continue
             longest = max(longest, updates * each)
         return longest
 
@@ -433,10 +377,29 @@ class Straight:
         """
         return self.machine.figure("spilled_passes") if self._counts.live >= self.machine.figure("vector_registers") else 1.0
 
-    def _latency(self, line: CodeLine) -> str:
-        if line.statement.target.source in self.registers or self._is_promoted(line):
-            return "multiply_add_latency"
-        return "vector_memory_chain" if line.is_vector else "memory_chain"
+    def _latency(self, line: CodeLine) -> float:
+        """Seconds from one update of an accumulator to the next."""
+        if line.statement.target.source not in self.registers and not self._is_promoted(line):
+            return self.machine.seconds("vector_memory_chain" if line.is_vector else "memory_chain")
+        return self._register_latency(line)
+
+    def _register_latency(self, line: CodeLine) -> float:
+        """The same of an accumulator in a register."""
+        assert line.statement.reduce is not None
+        cost = REDUCTIONS[line.statement.reduce].cost
+        if cost is not None:
+            return self.machine.chain(cost, self._lanes_of(line))
+        return self.machine.seconds("multiply_add_latency" if self._multiplies_and_adds(line) else "addition_latency")
+
+    @staticmethod
+    def _multiplies_and_adds(line: CodeLine) -> bool:
+        """Whether a multiplication that comes last becomes one operation with the addition of a sum."""
+        return line.statement.reduce == ADD.name and isinstance(line.statement.value, Product)
+
+    def _lanes_of(self, line: CodeLine) -> int:
+        """Elements of a vector of functions, in those of 32 bits, as those of the calibration are; 1 of a scalar."""
+        lanes = line.width * self.vectorised
+        return max(2, lanes * self._itemsize(line) // 4) if lanes > 1 else 1
 
     @property
     def _around(self) -> float:
@@ -446,7 +409,7 @@ class Straight:
         for depth, loop in reversed(list(enumerate(outside))):
             for line in self._reducing(loop):
                 if line.statement.target.source not in self.registers and not self._is_promoted(line):
-                    longest = max(longest, self.machine.seconds(self._latency(line)) / between)
+                    longest = max(longest, self._latency(line) / between)
             between *= average_trips(loop, outside[:depth])
         return longest
 
@@ -461,29 +424,18 @@ class Straight:
                 yield line
 
 
-@lru_cache(1024)
-def _counted_operations(
-    value: object, alike: tuple[tuple[str, str], ...], narrow: frozenset[str]
-) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str]]:
-    """The operations of a value, some of whose operands are others, and its variables: candidates of a search compute the same values."""
-    operations = _Operations(narrow)
-    renamed = SubstitutionMapper(make_subst_func({name: Variable(other) for name, other in alike}))
-    own = operations.rec(renamed(value))
-    return tuple(operations.found.items()), own
-
-
-def _alike(operands: Sequence[Place]) -> tuple[tuple[str, str], ...]:
-    """Names of operands that read what one before them reads, each with the name of that one."""
-    first: dict[tuple[str, tuple[object, ...]], str] = {}
-    names = [(operand_name(k), first.setdefault((p.source, p.indices), operand_name(k))) for k, p in enumerate(operands)]
-    return tuple((name, other) for name, other in names if name != other)
-
-
 @dataclass
 class _Counts:
     """What one iteration of a block needs."""
 
     arithmetic: float = 0.0
+    additions: float = 0.0
+    """Those of the arithmetic operations that no multiplication is part of."""
+    split_loads: float = 0.0
+    """Loads of vectors that lie in two lines."""
+    split_stores: float = 0.0
+    narrow_stores: float = 0.0
+    """Stores of half a vector or less."""
     functions: float = 0.0
     loads: float = 0.0
     stores: float = 0.0

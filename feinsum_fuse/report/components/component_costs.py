@@ -166,9 +166,7 @@ def _runnable(cascade: Cascade, nest: Nest, device: cl.Device, trial: Example) -
     return program
 
 
-def _timed(
-    ready: Mapping[str, Executable], device: cl.Device, trial: Example, repeats: int | None, cores: CoreWatch
-) -> dict[str, float]:
+def _timed(ready: Mapping[str, Executable], device: cl.Device, trial: Example, repeats: int | None, cores: CoreWatch) -> dict[str, float]:
     queue = queue_of(device)
     inputs = {name: np.asarray(array) for name, array in trial.inputs.items()}
     subjects = [Resident(Loaded(program, queue.context), queue, inputs) for program in ready.values()]

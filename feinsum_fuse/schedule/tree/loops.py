@@ -69,8 +69,7 @@ def guarded(body: tuple[NestItem, ...], limits: tuple[Affine, ...]) -> tuple[Nes
     if not limits:
         return body
     return tuple(
-        n.changed(limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits)
-        for n in body
+        n.changed(limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits) for n in body
     )
 
 

@@ -291,9 +291,7 @@ def _box(inames: list[str], shape: tuple[Expression, ...]) -> isl.BasicSet:
     return isl.BasicSet(f"[{', '.join(parameters)}] -> {{ [{', '.join(inames)}] : {bounds} }}")
 
 
-def _inner(
-    kernel: lp.LoopKernel, outer: list[str], inner: list[str], own: dict[str, str], starts: dict[str, int]
-) -> list[isl.BasicSet]:
+def _inner(kernel: lp.LoopKernel, outer: list[str], inner: list[str], own: dict[str, str], starts: dict[str, int]) -> list[isl.BasicSet]:
     """The loops of reductions, within the new loops around them."""
     if not inner:
         return []
