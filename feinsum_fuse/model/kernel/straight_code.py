@@ -21,7 +21,7 @@ from ...schedule.tree.nest import For, Nest, Place
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride, variables
 from .held_values import held_at_once
 from .machine import Machine
-from .operation_counts import ADDITION, ONE_INSTRUCTION, SIMPLE, alike, counted_operations
+from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, alike, counted_operations
 
 
 @dataclass(frozen=True)
