@@ -15,12 +15,13 @@ from random import Random
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.checking.example import example
-from feinsum_fuse.device.timing.measuring_process import MeasuringProcesses
+from feinsum_fuse.device.timing.measuring_process import MeasuringProcesses, Sample
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import Error
 from feinsum_fuse.mappings.choices import Choice
 from feinsum_fuse.tuning.candidate import Candidate
 from feinsum_fuse.tuning.helpers import Helpers
+from feinsum_fuse.tuning.measuring import Measured as Timed
 from feinsum_fuse.tuning.measuring import Measuring
 from feinsum_fuse.tuning.preparation import Prepared, predict_all, prepare
 
@@ -106,11 +107,11 @@ class _Filling:
             texts.setdefault(record.measured[number].text, number)
         chosen = list(dict.fromkeys([self.default, *list(texts.values())[:FASTEST]]))
         jobs, _ = self._prepared(chosen)
-        ones = self.measuring.batch(jobs, lambda one: None)
-        samples = self.measuring.finals(ones, TURNS, lambda: True)
-        base = samples[0]
+        finals: list[tuple[Timed, list[Sample]]] = [(one, []) for one in self.measuring.batch(jobs, lambda one: None)]
+        self.measuring.finals(finals, TURNS, lambda: True)
+        base = finals[0][1]
         rows = []
-        for number, one, taken in zip(chosen, ones, samples.values(), strict=True):
+        for number, (one, taken) in zip(chosen, finals, strict=True):
             ratio = statistics.median(a.host_ns / b.host_ns for a, b in zip(taken, base, strict=True))
             rows.append((number, known[self.default] * ratio, one.prepared, ""))
         self._note(rows)

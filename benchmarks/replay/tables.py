@@ -98,11 +98,11 @@ TABLES = {
             constantdict({"tile": 5}),
         ),
         Table(
-            "softmax",
-            ("X[m] = max(S[m, p])", "N[m, p] = exp(S[m, p] - X[m])", "L[m] = N[m, p]", "Y[m, p] = N[m, p] / L[m]"),
-            {"M": 300, "P": 700},
-            ("width", "budget", "tile", "layout"),
-            constantdict({"width": 4}),
+            "permuted",
+            ("Z[a, b, c] = A[d, c, a] * B[b, d]",),
+            {"A": 44, "B": 36, "C": 28, "D": 50},
+            ("tile", "lane", "second", "down", "copied", "block", "accumulator"),
+            constantdict({"tile": 3, "down": 5, "block": 3, "accumulator": 2}),
         ),
         Table(
             "two_sums",

@@ -10,8 +10,8 @@ from constantdict import constantdict
 
 from ..archive.facts.fact import Fact
 from ..archive.facts.question import Fit
-from ..archive.facts.record import FactId
-from ..archive.facts.recording import insert_all, record, record_from
+from ..archive.facts.record import Record
+from ..archive.facts.recording import insert_all, record_from
 from ..archive.facts.retrieval import query, retrieve
 from ..archive.key.applicability import recorded_alone
 from ..archive.key.identity import identify
@@ -20,6 +20,7 @@ from ..archive.tables.schema import tell
 from ..cascades.cascade import Cascade
 from ..device.timing.measurement import Measurement
 from ..device.timing.outcome import Outcome
+from ..errors import ArchiveError
 from ..formats.spec import Spec
 from ..formats.writing.writer import mapping_text
 from .candidate import Candidate
@@ -41,6 +42,10 @@ class Ledger:
     def __init__(self, device: cl.Device, url: Url | None) -> None:
         self._device = device
         self.url = url
+        self.unrecorded: list[Record] = []
+        """What the archive would not take."""
+        self.problem = ""
+        """Why; empty where all is on record."""
         self._known: dict[str, constantdict[str, PastTrial]] = {}
 
     def known(self, candidate: Candidate, cascade: Cascade) -> PastTrial | None:
@@ -59,17 +64,37 @@ class Ledger:
         """The best fact that applies, of whoever measured it."""
         return retrieve(cascade, self._device, self.url)
 
-    def write(self, measurements: Sequence[Measurement]) -> None:
-        """Record measurements, each for its own sizes alone: deriving others takes longer than most kernels are worth."""
-        records = tuple(
-            record_from(m, mapping=_mapping(m), applicable=recorded_alone(_sizes(m))) for m in measurements if m.subject is not None
-        )
-        if records:
-            tell(locate(self.url), lambda connection: insert_all(connection, records))
+    def check(self) -> None:
+        """Make the archive if there is none. Raises :class:`~feinsum_fuse.errors.ArchiveError` if nothing can be written there."""
+        tell(locate(self.url), lambda connection: None)
 
-    def write_best(self, measurement: Measurement) -> FactId:
-        """Record what others should find, for all sizes for which it is legal."""
-        return record(measurement, url=self.url)
+    def write(self, measurements: Sequence[Measurement]) -> None:
+        """Record measurements, each for its own sizes alone: deriving others takes longer than most kernels are worth.
+
+        An archive that does not take them, since the disk is full, say, ends no search: they are kept for :meth:`finish`.
+        """
+        self.unrecorded += [
+            record_from(m, mapping=_mapping(m), applicable=recorded_alone(_sizes(m))) for m in measurements if m.subject is not None
+        ]
+        if not self.problem:
+            self._write()
+
+    def finish(self, best: Measurement) -> None:
+        """Record what others should find, for all sizes for which it is legal, and what could not be recorded before."""
+        self.unrecorded.append(record_from(best, mapping=_mapping(best)))
+        self._write()
+
+    def _write(self) -> None:
+        records = tuple(self.unrecorded)
+        if not records:
+            return
+        try:
+            tell(locate(self.url), lambda connection: insert_all(connection, records))
+        except ArchiveError as error:
+            self.problem = error.message
+        else:
+            self.unrecorded.clear()
+            self.problem = ""
 
 
 def _sizes(measurement: Measurement) -> tuple[int, ...]:

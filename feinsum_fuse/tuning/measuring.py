@@ -70,6 +70,11 @@ class Measured:
     """Whether another candidate's text was the same, whose times these are."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether it was timed, or failed; not so where an interrupt came first."""
+        return bool(self.samples) or self.verdict.outcome not in (Outcome.ok, Outcome.rejected)
+
+    @property
     def sliced(self) -> bool:
         """Whether it was estimated by a slice of its groups and never timed as a whole."""
         return bool(self.samples) and all(sample.sliced for sample in self.samples)
@@ -109,7 +114,7 @@ class Measuring:
     def batch(
         self, prepared: Iterable[tuple[Candidate, Cascade, Prepared]], told: Callable[[Measured], object], timeout_s: float = TIMEOUT_S
     ) -> list[Measured]:
-        """Build, verify and time some candidates; ``told`` hears of each when it is known."""
+        """Build, verify and time some candidates; ``told`` hears of each when all are known, after an interrupt of those that are."""
         new: list[Measured] = []
         found: list[Measured] = []
         for candidate, cascade, program in prepared:
@@ -121,42 +126,55 @@ class Measuring:
             if same is None:
                 self._by_text[text] = one
                 new.append(one)
-        self._load(new, timeout_s)
-        good = [one for one in new if one.verdict.outcome is Outcome.ok]
-        self._time(good)
+        try:
+            self._load(new, timeout_s)
+            loaded = [one for one in new if one.verdict.outcome is Outcome.ok]
+            self._time(loaded)
+        finally:
+            self._settle(found, told)
+        self._keep(loaded)
+        return found
+
+    def _settle(self, found: Sequence[Measured], told: Callable[[Measured], object]) -> None:
+        """Say what is known of some candidates by now, and which is the fastest."""
         for one in found:
             if one.equal:
                 same = self._by_text[one.prepared.executable.source_hash]
                 one.verdict, one.samples, one.seconds = same.verdict, same.samples, same.seconds
-            told(one)
-        self._keep(good)
-        return found
+            if one.is_known:
+                told(one)
+        fresh = [one for one in found if one.samples and not one.equal]
+        first = [self._first] if self._first is not None else []
+        running = [one for one in (*first, *self._held, *fresh) if one.verdict.outcome is Outcome.ok]
+        self.fastest = min(running, key=lambda one: one.seconds, default=None)
 
     @property
     def held(self) -> tuple[Measured, ...]:
         """The fastest, whose times may have changed since they were told."""
         return tuple(self._held)
 
-    def finals(self, finalists: Sequence[Measured], turns: int, worthwhile: Callable[[], bool]) -> dict[int, list[Sample]]:
-        """Whole samples of some in turns, by their places; fewer turns if they are not ``worthwhile`` any more, but three."""
-        taken: dict[int, list[Sample]] = {k: [] for k in range(len(finalists))}
-        for one in finalists:
+    def finals(self, finalists: Sequence[tuple[Measured, list[Sample]]], turns: int, worthwhile: Callable[[], bool]) -> None:
+        """Add whole samples of some in turns to their lists; fewer turns if they are not ``worthwhile`` any more, but three."""
+        for one, _ in finalists:
             self._ensure(one)
         for turn in range(turns):
             for k in [(turn + j) % len(finalists) for j in range(len(finalists))]:
-                sample = self._sample(finalists[k], math.inf)
+                one, samples = finalists[k]
+                sample = self._sample(one, math.inf)
                 if sample is not None:
-                    taken[k].append(sample)
+                    samples.append(sample)
             if turn + 1 >= TURNS and not worthwhile():
                 break
-        return taken
 
     def _load(self, ones: Sequence[Measured], timeout_s: float) -> None:
-        verdicts = self._processes.load([Loading(m.number, m.prepared.executable, m.cascade.tolerance()) for m in ones], timeout_s)
-        hung = [one for one in ones if verdicts[one.number].outcome is Outcome.timeout]
-        if hung and self._first is None:
+        verdicts = self._processes.load([_loading(one) for one in ones], timeout_s)
+        # A process holds many programs: it may have died of another one, or somebody killed it. Alone a crash shows again.
+        again = [one for one in ones if verdicts[one.number].outcome is Outcome.crashed]
+        if self._first is None:
             # Nothing is known to run yet, such as the default mapping: a busy machine, or a runtime that stands still once, ends no search.
-            verdicts |= self._processes.load([Loading(m.number, m.prepared.executable, m.cascade.tolerance()) for m in hung[:1]], timeout_s)
+            again += [one for one in ones if verdicts[one.number].outcome is Outcome.timeout][:1]
+        for one in again:
+            verdicts |= self._processes.load([_loading(one)], timeout_s)
         for one in ones:
             one.verdict = verdicts[one.number]
 
@@ -182,8 +200,6 @@ class Measuring:
         if self._first in standing and any(one in close for one in near):
             turn = sum(one.seconds * self._runs(one) for one in (self._first, *close))
             self._compare(close, min(MOST_TURNS - TURNS, int(EXTRA_S / turn)))
-        running = [one for one in (self._first, *self._held, *near) if one.verdict.outcome is Outcome.ok]
-        self.fastest = min(running, key=lambda one: one.seconds, default=None)
 
     def _compare(self, others: Sequence[Measured], turns: int) -> None:
         """Some with the first one in turns; their seconds follow."""
@@ -209,12 +225,15 @@ class Measuring:
             first.seconds = middle(first.samples[1:] or first.samples)
 
     def _sample(self, one: Measured, longest_s: float) -> Sample | None:
-        """One sample, as many runs as make it long enough for the clock; ``None``, and a verdict, if the process died of it."""
-        try:
-            return self._processes.sample(one.number, self._runs(one), longest_s=longest_s, timeout_s=TIMEOUT_S)
-        except ProcessDiedError as error:
-            one.verdict, one.seconds, one.samples = error.verdict, math.nan, []
-            return None
+        """One sample, as many runs as make it long enough for the clock; ``None``, and a verdict, if the process died of it, or twice."""
+        for attempt in range(2):
+            try:
+                return self._processes.sample(one.number, self._runs(one), longest_s=longest_s, timeout_s=TIMEOUT_S)
+            except ProcessDiedError as error:
+                if attempt or error.verdict.outcome is not Outcome.crashed:
+                    one.verdict, one.seconds, one.samples = error.verdict, math.nan, []
+                    break
+        return None
 
     def _runs(self, one: Measured) -> int:
         """Runs of a sample."""
@@ -235,6 +254,10 @@ class Measuring:
         """Load it again, if it was dropped."""
         if one.number not in {held.number for held in self._held}:
             self._load([one], TIMEOUT_S)
+
+
+def _loading(one: Measured) -> Loading:
+    return Loading(one.number, one.prepared.executable, one.cascade.tolerance())
 
 
 def middle(samples: Sequence[Sample]) -> float:

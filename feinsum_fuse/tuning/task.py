@@ -22,6 +22,8 @@ from ..model.floor import bounds
 from ..model.kernel.machine import Machine
 from ..patterns.transform import Transform
 from ..progress import Hook, Progress
+from ..raising.raising import raise_mapping
+from ..schedule.schedule import Schedule
 from ..schedule.steps.explicate import Explicate
 from ..schedule.steps.skip_steps import live_points
 from ..schedule.tree.masks import Masks, has_masks
@@ -104,9 +106,21 @@ class TuningTask:
                 except Error:
                     continue
                 if fact and fact.schedule is not None:
-                    start.append(Candidate(family.spec, name, f"fact {fact.known.id}", schedule=fact.schedule, origin="fact"))
+                    start.append(self.recorded(name, fact.schedule, f"fact {fact.known.id}"))
         self.seeds = [*defaults, *self.sketches]
         return [*start, *self._promising(self.sketches), *(self._worthwhile(defaults) if self.asked.search else ())]
+
+    def recorded(self, variant: str, schedule: Schedule, identifier: str) -> Candidate:
+        """What is on record: as its mapping, which can be written to a file, where its kernel is a LoopTree's, else as its schedule."""
+        family = self.space.families[variant]
+        for spec in (family.spec, default_space(family.cascade, target=self.target)):  # lanes may be more than those of a given file
+            try:
+                kernel = schedule.apply(unscheduled(spec).kernel, target=self.target)
+                mapped = spec.replace(mapping=raise_mapping(kernel, onto=spec, target=self.target).mapping)
+            except Error:
+                continue
+            return Candidate(mapped, variant, str(mapped.mapping), origin="fact")
+        return Candidate(family.spec, variant, identifier, schedule=schedule, origin="fact")
 
     def _promising(self, sketches: Sequence[Candidate]) -> list[Candidate]:
         """What transforms make, the best by the model first, the unknown last; beside a search nothing that is predicted to be far off."""

@@ -69,6 +69,10 @@ class Tuned(InNotebooks):
     finalists: tuple[tuple[Spec, Measurement], ...]
     """The best that were compared in turns, as many as were asked for, the fastest first."""
     interrupted: bool = False
+    unrecorded: int = 0
+    """Measurements that the archive did not take."""
+    problem: str = ""
+    """Why not."""
 
     @property
     def spec(self) -> Spec | None:
@@ -125,6 +129,8 @@ class Tuned(InNotebooks):
         if nearest is not None:
             remark = "no transform comes within 10 %: one is missing" if nearest[1] > WITHIN else "a transform is as good"
             lines += ["", f"{nearest[0]} takes {nearest[1]:.2f} times as long as the fastest: {remark}"]
+        if self.unrecorded:
+            lines += ["", f"{self.unrecorded} measurements are not on record: {self.problem}"]
         if rewriting:
             lines += ["", f"rewritten by {rewriting}"]
         if spec is not None and spec.mapping is not None:
@@ -133,7 +139,7 @@ class Tuned(InNotebooks):
 
     def _headline(self) -> str:
         best, default = self.measurement.median, self.default.median
-        how = "interrupted, the best so far" if self.interrupted else f"{self.seconds:.0f} s"
+        how = f"{self.seconds:.0f} s{', interrupted' if self.interrupted else ''}"
         floor = f", {self.floor / best:.2f} of what the device's rates allow" if self.floor > 0 else ""
         return (
             f"{self.device}\n{time_text(best)}, {default / best:.2f} times as fast as the default mapping ({time_text(default)}){floor}; "

@@ -86,7 +86,9 @@ def tune(
     ``transforms``: the catalogue's transforms that apply, or those that are given or named, are candidates as well, and the search goes on
     from them; Optuna tunes their parameters beside it (its study lies in the archive's database), or alone without ``search``.
 
-    Raises :class:`~feinsum_fuse.errors.SearchError` if no candidate runs, and what reading, matching and devices raise.
+    Raises :class:`~feinsum_fuse.errors.SearchError` if no candidate runs, :class:`~feinsum_fuse.errors.ArchiveError` if the archive cannot
+    be written when the search begins, and what reading, matching and devices raise. An archive that fails later ends no search: ``problem``
+    of the result says why, and how many measurements are ``unrecorded``.
     """
     if measurements < 1 or top < 1:
         raise SearchError(f"{measurements} measurements for the best {top} find nothing", hint="Give at least 1 of both.")
@@ -97,6 +99,8 @@ def tune(
     if not search and not asked.transforms:
         raise SearchError("there is nothing to tune: no transform is asked for, or none applies, and no other mapping is searched")
     check_room(cascade, chosen)
+    ledger = Ledger(chosen, url)
+    ledger.check()
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore")  # of mappings that nobody keeps
         count = max(1, min(PROCESSES, os.cpu_count() or 1))
@@ -109,12 +113,12 @@ def tune(
             processes = stack.enter_context(RemoteProcesses(cluster, chosen, cascade, count))
         else:
             processes = stack.enter_context(MeasuringProcesses(chosen, example(cascade), count))
-        task = TuningTask(cascade, given, chosen, Ledger(chosen, url), Reporter(progress, begin, measurements), known, asked)
+        task = TuningTask(cascade, given, chosen, ledger, Reporter(progress, begin, measurements), known, asked)
         width = cluster.width if cluster else count
         run = TuningRun(task, helpers, Measuring(processes), width, begin + seconds, measurements, seed, resume)
-        interrupted = run.search()
+        run.search()
         finals = run.decide(max(top, FINALISTS))
-    return _result(task, run, finals, top, begin, interrupted)
+    return _result(task, run, finals, top, begin)
 
 
 def _asked(what: object) -> tuple[Cascade, Spec | None]:
@@ -138,9 +142,7 @@ def _asked(what: object) -> tuple[Cascade, Spec | None]:
     return cascade, given
 
 
-def _result(
-    task: TuningTask, run: TuningRun, finals: Sequence[tuple[Measured, list[Sample]]], top: int, begin: float, interrupted: bool
-) -> Tuned:
+def _result(task: TuningTask, run: TuningRun, finals: Sequence[tuple[Measured, list[Sample]]], top: int, begin: float) -> Tuned:
     """The fastest that can be built in this process, recorded."""
     measured = [(one, one.measurement(task.info, samples)) for one, samples in finals]
     default = next((m for one, m in measured if one.candidate == task.first[0]), measured[-1][1])
@@ -151,8 +153,10 @@ def _result(
         except (KernelError, LoweringError) as error:
             problems.append(error.message)
             continue
-        task.ledger.write_best(measurement)
-        fact = task.ledger.best(one.cascade)
+        task.say("recording", run.spent)
+        task.ledger.write([other for _, other in measured if other is not measurement])
+        task.ledger.finish(measurement)
+        fact = None if task.ledger.problem else task.ledger.best(one.cascade)
         task.say("done", run.spent, ended=True)
         return Tuned(
             program=program,
@@ -164,7 +168,9 @@ def _result(
             seconds=time.monotonic() - begin,
             device=task.info,
             finalists=tuple((m.candidate.spec, found) for m, found in measured[:top]),
-            interrupted=interrupted,
+            interrupted=run.interrupted,
+            unrecorded=len(task.ledger.unrecorded),
+            problem=task.ledger.problem,
         )
     raise SearchError(f"no finalist can be built in this process: {'; '.join(problems)}")
 

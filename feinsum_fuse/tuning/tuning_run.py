@@ -32,6 +32,8 @@ GAIN = 0.98
 FINAL_SHARE = 0.15
 """The part of the time that is kept for the turns that decide."""
 LEAST_FINAL_S = 2.0
+PROMISED = ("given", "fact")
+"""Where candidates come from that the result is never slower than."""
 PATIENCE_S = 150.0
 """Seconds for a task before an executor is said to be stuck."""
 
@@ -56,9 +58,10 @@ class TuningRun:
         self.search_state = self.task.proposing(self.seed, self._predict)
         self.begin = time.monotonic()
         self.spent = 0
+        self.interrupted = False
 
-    def search(self) -> bool:
-        """Whether it was interrupted."""
+    def search(self) -> None:
+        """Measure candidates until time or measurements are spent, or until an interrupt once anything ran."""
         final = max(LEAST_FINAL_S, FINAL_SHARE * (self.deadline - self.begin))
         each: list[float] = []
         try:
@@ -77,8 +80,8 @@ class TuningRun:
         except KeyboardInterrupt:
             if self.measuring.fastest is None:
                 raise
-            return True
-        return False
+            self.interrupted = True
+            self.deadline = min(self.deadline, time.monotonic() + LEAST_FINAL_S)
 
     def _batch(self, count: int) -> bool:
         """Propose, prepare, measure and record; false if there is nothing more."""
@@ -90,17 +93,22 @@ class TuningRun:
         fresh = [candidate for candidate in proposed if not self._taken_from_archive(candidate)]
         prepared = self._prepared(fresh)
         self.task.say("building and measuring", self.spent)
-        measured = self.measuring.batch(prepared, self._told)
-        self.run += measured
+        self._measure(prepared)
         for one in self.measuring.held:
             if one.verdict.outcome is Outcome.ok:
                 self.search_state.tell(one.candidate, one.seconds)
-        runs = [one for one in measured if not one.equal]
-        self.spent += len(runs)
-        whole = [one for one in runs if not one.sliced]
-        self.task.ledger.write([one.measurement(self.task.info) for one in whole])
         self._say_best()
         return True
+
+    def _measure(self, prepared: Sequence[tuple[Candidate, Cascade, Prepared]]) -> list[Measured]:
+        """Measure and record; after an interrupt what was measured before it."""
+        before = len(self.run)
+        try:
+            return self.measuring.batch(prepared, self._told)
+        finally:
+            runs = [one for one in self.run[before:] if not one.equal]
+            self.spent += len(runs)
+            self.task.ledger.write([one.measurement(self.task.info) for one in runs if not one.sliced])
 
     def _say_best(self) -> None:
         fastest = self.measuring.fastest
@@ -153,6 +161,7 @@ class TuningRun:
         return found
 
     def _told(self, one: Measured) -> None:
+        self.run.append(one)
         seconds = one.seconds if one.verdict.outcome is Outcome.ok else None
         self.search_state.tell(one.candidate, seconds)
         self._note(one.candidate, seconds, one.verdict.outcome, one.verdict.message, estimated=one.sliced, equal=one.equal)
@@ -181,23 +190,35 @@ class TuningRun:
         return tuple(t if t.recorded else replace(t, measured=specs.get(id(t.spec))) for t in self.history)
 
     def decide(self, count: int) -> list[tuple[Measured, list[Sample]]]:
-        """The fastest, the default mapping and what was given or known, in turns; the fastest of these first, the default mapping too."""
+        """The fastest, the default mapping and what was given or known, in turns; the fastest of these first, the default mapping too.
+
+        After an interrupt by the samples that there are by then.
+        """
         good = [one for one in self.run if one.verdict.outcome is Outcome.ok and not one.equal]
-        recorded = self._recorded_best(count)
-        ranked = sorted([*good, *recorded], key=lambda one: one.seconds)
-        must = [one for one in good if one.candidate.origin in ("given", "fact") or one.candidate == self.task.first[0]]
-        finalists = list({one.number: one for one in [*ranked[:count], *must]}.values())
-        if not finalists:
-            reasons = "; ".join(dict.fromkeys(tried.message.splitlines()[0] for tried in self.history if tried.message))
-            raise SearchError(f"none of {len(self.history)} candidates ran: {reasons}")
-        self.task.say("comparing the best in turns", self.spent)
-        samples = self.measuring.finals(finalists, FINAL_TURNS, lambda: time.monotonic() < self.deadline)
-        taken = [(one, samples[k]) for k, one in enumerate(finalists) if samples[k]]
-        return ordered(taken, next((place for place, (one, _) in enumerate(taken) if one.candidate == self.task.first[0]), None))
+        taken: list[tuple[Measured, list[Sample]]] = []
+        try:
+            ranked = sorted([*good, *self._recorded_best(count)], key=lambda one: one.seconds)
+            must = [one for one in ranked if one.candidate.origin in PROMISED or one.candidate == self.task.first[0]]
+            taken = [(one, []) for one in {one.number: one for one in [*ranked[:count], *must]}.values()]
+            if not taken:
+                reasons = "; ".join(dict.fromkeys(tried.message.splitlines()[0] for tried in self.history if tried.message))
+                raise SearchError(f"none of {len(self.history)} candidates ran: {reasons}")
+            self.task.say("comparing the best in turns", self.spent)
+            self.measuring.finals(taken, FINAL_TURNS, lambda: time.monotonic() < self.deadline)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            if not any(samples for _, samples in taken):
+                taken = [(one, whole) for one in good if (whole := [sample for sample in one.samples if not sample.sliced])]
+            if not taken:
+                raise
+        ran = [(one, samples) for one, samples in taken if samples and one.verdict.outcome is Outcome.ok]
+        return ordered(ran, next((place for place, (one, _) in enumerate(ran) if one.candidate == self.task.first[0]), None))
 
     def _recorded_best(self, count: int) -> list[Measured]:
-        """The fastest of the candidates whose times came from the archive, ready to be compared."""
-        known = [c for c in self.search_state.ranking[:count] if all(c != one.candidate for one in self.run)]
+        """What came from the archive and is among the fastest, or was given or known, ready to be compared."""
+        ranking = self.search_state.ranking
+        chosen = [*ranking[:count], *(c for c in ranking[count:] if c.origin in PROMISED)]
+        known = [c for c in chosen if all(c != one.candidate for one in self.run)]
         found: list[Measured] = []
         for candidate, cascade, prepared in self._prepared(known):
             found += self.measuring.batch([(candidate, cascade, prepared)], lambda one: None)

@@ -62,6 +62,33 @@ def test_a_program_whose_process_died_is_built_again(processes: MeasuringProcess
     assert sample.runs == 3 and sample.host_ns > 0 and not sample.sliced
 
 
+@pytest.mark.parametrize("asked", ["load", "sample", "drop"])
+def test_an_answer_that_an_interrupt_kept_from_being_read_is_not_taken_for_the_next(
+    processes: MeasuringProcesses, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    assert processes.load([loading(50, GOOD), loading(51, GOOD)], 60)[50].outcome is Outcome.ok
+    (process,) = processes._processes
+    assert process is not None
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as now:
+        now.setattr(process, "answer", interrupted)
+        now.setattr(process, "lines", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            if asked == "load":
+                processes.load([loading(52, GOOD)], 60)
+            elif asked == "sample":
+                processes.sample(51, 1, longest_s=1, timeout_s=60)
+            else:
+                processes.drop(51)
+    assert processes.sample(50, 2, longest_s=1, timeout_s=60).runs == 2
+    assert processes.load([loading(53, program("C[i] = 3*A[i];"))], 60)[53].outcome is Outcome.wrong_result
+    for key in (50, 51, 52):
+        processes.drop(key)
+
+
 def test_a_hung_kernel_is_killed(processes: MeasuringProcesses) -> None:
     endless = program("while (A[i] > 0) { if (C[i] == -1.0f) break; C[i] = 1; }")
     verdict = processes.load([loading(20, endless)], 2.5)[20]

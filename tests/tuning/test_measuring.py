@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError, Sample, Verdict
 from feinsum_fuse.device.timing.outcome import Outcome
@@ -55,16 +56,18 @@ class Fake:
 def measured(fake: Fake, batches: Sequence[Sequence[float]]) -> tuple[Measuring, list[Measured]]:
     """Batches of candidates that take so many ms."""
     measuring = Measuring(cast(MeasuringProcesses, fake))
-    cascade: Any = type("Cascade", (), {"tolerance": lambda self: {}})()
     found: list[Measured] = []
     for batch in batches:
-        prepared = []
-        for milliseconds in batch:
-            launch, argument = Launch("f", (1,), (1,), ("A",)), Argument("A", "float32", (1,), "output")
-            program = Prepared(cast(Any, None), Executable(str(milliseconds), (), (argument,), (launch,)))
-            prepared.append((Candidate(product(), "", f"{len(found)} {milliseconds}"), cascade, program))
-        found += measuring.batch(prepared, lambda one: None)
+        found += measuring.batch([programmed(milliseconds, len(found)) for milliseconds in batch], lambda one: None)
     return measuring, found
+
+
+def programmed(milliseconds: float, number: int) -> tuple[Candidate, Cascade, Prepared]:
+    """A candidate whose program takes so many ms."""
+    cascade: Any = type("Cascade", (), {"tolerance": lambda self: {}})()
+    launch, argument = Launch("f", (1,), (1,), ("A",)), Argument("A", "float32", (1,), "output")
+    program = Prepared(cast(Any, None), Executable(str(milliseconds), (), (argument,), (launch,)))
+    return Candidate(product(), "", f"{number} {milliseconds}"), cascade, program
 
 
 def test_luck_and_drift_make_nobody_fast() -> None:
@@ -94,6 +97,45 @@ def test_failures_are_verdicts() -> None:
     measuring, found = measured(Fake(0.0), [[2.0], [-1.0, 13.0, 1.5]])
     assert [one.verdict.outcome for one in found] == [Outcome.ok, Outcome.build_failed, Outcome.crashed, Outcome.ok]
     assert measuring.fastest is found[3]
+
+
+def test_a_process_that_somebody_killed_condemns_no_candidate() -> None:
+    class KilledOnce(Fake):
+        def __init__(self) -> None:
+            super().__init__(0.0)
+            self.waiting = {"load", "sample"}
+
+        def _once(self, what: str) -> bool:
+            first = what in self.waiting
+            self.waiting.discard(what)
+            return first
+
+        def load(self, jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]:
+            verdicts = super().load(jobs, timeout_s)
+            return {k: Verdict(Outcome.crashed, "build") for k in verdicts} if self._once("load") else verdicts
+
+        def sample(self, key: int, runs: int, **_: float) -> Sample:
+            if self._once("sample"):
+                raise ProcessDiedError(Verdict(Outcome.crashed, "run", "died of SIGKILL"))
+            return super().sample(key, runs)
+
+    _, found = measured(KilledOnce(), [[2.0, 3.0]])
+    assert [one.verdict.outcome for one in found] == [Outcome.ok, Outcome.ok]
+
+
+def test_an_interrupt_leaves_what_was_timed_before_it() -> None:
+    class Interrupted(Fake):
+        def sample(self, key: int, runs: int, **_: float) -> Sample:
+            if self.held[key] == 3.0:
+                raise KeyboardInterrupt
+            return super().sample(key, runs)
+
+    measuring, (first,) = measured(Interrupted(0.0), [[2.0]])
+    told: list[Measured] = []
+    with pytest.raises(KeyboardInterrupt):
+        measuring.batch([programmed(-1.0, 1), programmed(1.0, 2), programmed(3.0, 3), programmed(4.0, 4)], told.append)
+    assert [(one.verdict.outcome, bool(one.samples)) for one in told] == [(Outcome.build_failed, False), (Outcome.ok, True)]
+    assert measuring.fastest is told[1] is not first
 
 
 def test_the_first_program_that_hangs_is_tried_once_more() -> None:

@@ -14,13 +14,17 @@ import feinsum_fuse as ff
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.timing.measuring_process import Sample
 from feinsum_fuse.device.timing.outcome import Outcome
-from feinsum_fuse.errors import CascadeError, SearchError
+from feinsum_fuse.errors import ArchiveError, CascadeError, SearchError
 from feinsum_fuse.progress import Progress
+from feinsum_fuse.tuning import ledger
 from feinsum_fuse.tuning.helpers import Helpers
+from feinsum_fuse.tuning.ledger import Ledger
+from feinsum_fuse.tuning.preparation import Prepared, prepare
+from feinsum_fuse.tuning.task import Reporter, TuningTask
 from feinsum_fuse.tuning.tuned import Tuned
 from feinsum_fuse.tuning.tuning_run import ordered
 
-from .spaces import Here, product
+from .spaces import DEVICE_FILE, WORKLOAD, Here, product
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +81,9 @@ def test_everything_measured_is_a_fact(tuned: Tuned, database: Path) -> None:
 def test_resuming_measures_nothing_twice(tuned: Tuned, database: Path) -> None:
     again = ff.tune(product(), "pocl", seconds=600, measurements=3, url=str(database), executor=Here(), resume=True)
     before = {(tried.variant, str(tried.spec.mapping)) for tried in tuned.history if tried.outcome is Outcome.ok}
-    for tried in again.history[1:]:
+    for tried in again.history:
         known = (tried.variant, str(tried.spec.mapping)) in before
-        assert tried.recorded == known or tried.equal or tried.origin == "fact"
+        assert tried.recorded == known or tried.equal or tried.origin in ("default", "fact")
     assert any(tried.recorded for tried in again.history)
 
 
@@ -90,6 +94,55 @@ def test_an_interrupt_keeps_the_best_so_far(database: Path) -> None:
 
     found = ff.tune(product(), "pocl", seconds=600, measurements=9, url=str(database), executor=Here(), progress=stop)
     assert found.interrupted and "interrupted" in repr(found)
+
+
+@pytest.mark.parametrize("stage", ["tuning: comparing", "tuning: building", "tuning: generating"])
+def test_an_interrupt_in_any_stage_keeps_what_was_measured(database: Path, stage: str) -> None:
+    """In the second batch, or when the best are compared: then by the times of the search."""
+
+    def stop(now: Progress) -> None:
+        if now.stage.startswith(stage) and now.done:
+            raise KeyboardInterrupt
+
+    found = ff.tune(product(), "pocl", seconds=600, measurements=3, url=str(database), executor=Here(), progress=stop, known=False)
+    assert found.interrupted and found.measurement.median > 0 and found.seconds < 60
+    assert found.spec is not None and found.spec.mapping is not None
+
+
+def test_what_is_on_record_has_a_mapping_again(tuned: Tuned, database: Path) -> None:
+    """A fact's schedule is raised to a LoopTree, so that it can be written to a file, also in other names."""
+    renamed = WORKLOAD.replace("Z[m, n] = A[m, k] * B[k, n]", "C[i, j] = P[i, l] * Q[l, j]")
+    spec = ff.loads(renamed.replace("M: 48, N: 40, K: 64", "I: 48, J: 40, L: 64") + DEVICE_FILE.read_text())
+    device, cascade = find_device("pocl"), ff.cascade(spec)
+    task = TuningTask(cascade, spec, device, Ledger(device, str(database)), Reporter(None, 0, 1), known=True)
+    fact = task.ledger.best(cascade)
+    assert fact.schedule is not None
+    candidate = next(one for one in task.first if one == task.recorded("", fact.schedule, "a fact"))
+    assert candidate.spec.mapping is not None and "computes C" in str(candidate.spec.mapping)
+    texts = [prepare(candidate.spec, task.target, schedule) for schedule in (None, fact.schedule)]
+    assert all(isinstance(text, Prepared) for text in texts)
+    assert len({text.executable.source for text in texts if isinstance(text, Prepared)}) == 1
+
+
+def test_an_archive_that_fails_on_the_way_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise ArchiveError("cannot write facts: the disk is full")
+
+    database = str(tmp_path / "facts.sqlite3")
+    with monkeypatch.context() as now:
+        now.setattr(ledger, "insert_all", full)
+        found = ff.tune(product(), "pocl", seconds=600, measurements=2, url=database, executor=Here(), known=False)
+    assert found.measurement.median > 0 and found.fact is None
+    assert found.unrecorded >= 2 and "not on record: cannot write facts: the disk is full" in repr(found)
+
+
+def test_an_archive_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "facts.sqlite3"
+    file.write_text("no database")
+    stages: list[str] = []
+    with pytest.raises(ArchiveError, match="no SQLite database"):
+        ff.tune(product(), "pocl", url=str(file), executor=Here(), progress=lambda now: stages.append(now.stage))
+    assert not stages
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,8 @@ def to_data(tuned: Tuned) -> dict[str, object]:
         "measured": tuned.measured,
         "rewritings": [str(rewriting) for rewriting in tuned.program.cascade.rewritings],
         "mapping": yaml(tuned.spec.mapping) if tuned.spec is not None else None,
+        "unrecorded": tuned.unrecorded,
+        "problem": tuned.problem,
         "fact": tuned.fact.known.id if tuned.fact is not None else None,
         "history": [_tried(tried) for tried in tuned.history],
     }

@@ -179,14 +179,27 @@ class MeasuringProcesses:
 
     def load(self, jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]:
         """Build and verify programs, each within ``timeout_s`` seconds; those that pass are held until they are dropped."""
-        waiting, verdicts = list(jobs), {}
+        verdicts: dict[int, Verdict] = {}
         busy: dict[int, tuple[Loading, float]] = {}
+        try:
+            self._load(list(jobs), timeout_s, busy, verdicts)
+        except BaseException:  # an interrupt: what was asked would be answered in place of the next request
+            for place in busy:
+                self._lost(place)
+            raise
+        return verdicts
+
+    def _load(
+        self, waiting: list[Loading], timeout_s: float, busy: dict[int, tuple[Loading, float]], verdicts: dict[int, Verdict]
+    ) -> None:
+        """The verdicts one by one; ``busy``: place -> the program that the process there is building, and when its time is over."""
         while waiting or busy:
             for place in range(len(self._processes)):
                 if waiting and place not in busy:
                     job = waiting.pop(0)
-                    self._ready(place).ask(do="load", key=job.key, executable=job.executable.to_json(), tolerance=dict(job.tolerance))
+                    process = self._ready(place)
                     busy[place] = job, time.monotonic() + timeout_s
+                    process.ask(do="load", key=job.key, executable=job.executable.to_json(), tolerance=dict(job.tolerance))
             for place in self._answering(busy):
                 job, deadline = busy[place]
                 verdict = self._verdict(place, deadline)
@@ -197,7 +210,6 @@ class MeasuringProcesses:
                 if verdict.outcome is Outcome.ok:
                     self._known[job.key] = job
                     self._ready(place).held.add(job.key)
-        return verdicts
 
     def _answering(self, busy: dict[int, tuple[Loading, float]]) -> list[int]:
         """The places of processes that have said something, or have had their time."""
@@ -242,7 +254,7 @@ class MeasuringProcesses:
         process.ask(do="sample", key=key, runs=runs, longest_ns=longest_s * 1e9)
         try:
             return Sample(**process.answer(time.monotonic() + timeout_s))
-        except ProcessDiedError:
+        except BaseException:  # it died; or an interrupt, after which its answer would be taken for that to the next request
             self._lost(place)
             raise
 
@@ -261,6 +273,9 @@ class MeasuringProcesses:
                     process.answer(time.monotonic() + START_S)
                 except ProcessDiedError:
                     self._lost(place)
+                except BaseException:
+                    self._lost(place)
+                    raise
 
     def _start(self) -> _Process:
         self._started += 1
@@ -272,7 +287,11 @@ class MeasuringProcesses:
         process = self._processes[place] or self._start()
         self._processes[place] = process
         if process.stage == "start":
-            process.answer(time.monotonic() + START_S)
+            try:
+                process.answer(time.monotonic() + START_S)
+            except BaseException:
+                self._lost(place)
+                raise
             process.stage = "ready"
         return process
 
