@@ -148,8 +148,9 @@ def test_cores_that_work_together() -> None:
 
 def test_launches_behind_one_another_are_probed() -> None:
     probe = Bench(find_device(), "float32", 4).launches(2)
-    assert probe.launches and probe.repeats > 1
-    assert probe.sample() > 0
+    assert probe.launches
+    sample_in_turns([probe], 0.02)  # on a busy machine a first sample may look long enough
+    assert probe.repeats > 1 and probe.seconds
 
 
 def test_caches_of_a_listing(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
