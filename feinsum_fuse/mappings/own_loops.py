@@ -11,6 +11,7 @@ import numpy as np
 from ..cascades.maps import calls_in, has_sums
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
+from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from .branches import MOST_VECTORS, Branch
 from .choices import Choice
 from .components import Axis
@@ -19,6 +20,8 @@ from .lanes import is_contiguous, is_one_stream
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
 a tile computes half of a whole one on average: a ratio of counts, no measured figure."""
+FLIPPED = 2
+"""Registers with what flips signs of bytes and what adds them up, where both operands of a dot product are signed, or neither is."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 FAR_VECTORS = 8
@@ -79,16 +82,24 @@ class OwnLoops:
         self.registers = registers // long if self.vector is not None else registers
         part = self.registers // 4 if self.components.on_items else self.registers // 2 if self.sums else self.registers * 3 // 4
         self.accumulators = max(1, min(part, self.most))
+        types = tuple(branch.segment.cascade.tensors[access.tensor].dtype for access in einsum.operands)
+        self.adds_words = (einsum.accumulate, *types) in DOT_PRODUCT.types
+        """Whether one instruction may add up several products, which are of bytes."""
+        self.flips = self.adds_words and len(set(types)) == 1
+        """Whether dot products of bytes are of one sign, so that the right operand's bytes are summed up beside them for each vector."""
 
     def nodes(self) -> list[Node]:
         """Outer loops, copies, cuts of the reduction, the register tile, the reductions, the tile's own loops, lanes."""
         outputs = self.einsum.output_variables
         if not self.reductions or not self.einsum.has_injective_output:
-            lines = self._lines()
-            last = (lines or self._used_again()) if self.vector is not None else None
+            lines, words = self._lines(), self._words()
+            last = (words or lines or self._used_again()) if self.vector is not None else None
             loops = [*(v for v in outputs if v not in {self.lane, last}), *(v for v in outputs if v == last)]
             nodes = []
-            if lines is not None:
+            if words is not None:
+                # The rows of words are those of a vector: they are read one soon after the other, and written together.
+                nodes += [*self._down(self._order([v for v in loops if v != words])), *self._cut(self.lane, self.lanes)]
+            elif lines is not None:
                 # Blocks of as many lines as lanes: all elements of a line are touched one soon after the other.
                 for variable in self._order([*loops, *filter(None, [self.lane])]):
                     nodes += self._cut(variable, self.lanes if variable in (lines, self.lane) else 1)
@@ -151,6 +162,13 @@ class OwnLoops:
         best = max(found, key=lambda v: self.tiles[v], default=None)
         return self.choose(Choice.of("lines", self.einsum.name, best, [None])) if best is not None else None
 
+    def _words(self) -> str | None:
+        """The variable that goes over the bytes of a word where bytes are copied so that one instruction adds them up."""
+        index = self.einsum.output.indices[-1].bare if self.einsum.output.indices else None
+        if index is None or self.lane in {None, index} or not self.einsum.is_copy or self.einsum.accumulate not in BYTE_TYPES:
+            return None
+        return index if self.einsum.sizes[index] == DOT_PRODUCT.deep else None
+
     def _along(self, second: str | None) -> str | None:
         """The other side of a register tile of scalars, or of vectors that are summed up."""
         if second is None:
@@ -179,7 +197,8 @@ class OwnLoops:
             return 1
         # Beside the vectors of one operand, a number of the other, and what functions make of them.
         shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if self.sums else vectors
-        room = min(self.accumulators, self.registers - max(vectors, shared) - 1 - self._held_between())
+        held = max(vectors, shared) + 1 + self._held_between() + (vectors + FLIPPED if self.flips else 0)
+        room = min(self.accumulators, self.registers - held)
         most = min(self.tiles[second], max(1, room // vectors))
         return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
 
@@ -188,9 +207,10 @@ class OwnLoops:
         return max(len(calls_in(self.einsum.map)), has_sums(self.einsum.map))
 
     def _beside(self, vectors: int, down: int, second: str) -> float:
-        """What a multiply-add costs more than itself: its share of loads, and of tiles that are cut at the end of the loop."""
+        """What a multiply-add costs more than itself: its share of loads, of sums beside it, of tiles that are cut at a loop's end."""
         length = self.tiles[second]
-        return self.branch.plan.target.load_cost * (vectors + down) / (vectors * down) + (CUT / -(-length // down) if length % down else 0)
+        shared = self.branch.plan.target.load_cost * (vectors + down) / (vectors * down) + (1 / down if self.flips else 0)
+        return shared + (CUT / -(-length // down) if length % down else 0)
 
     def _cost(self, vectors: int, along: str, second: str | None) -> tuple[float, int]:
         """What an iteration of the reductions costs, in multiply-adds of whole vectors, with what is loaded beside them."""
@@ -208,8 +228,11 @@ class OwnLoops:
     def _row_bytes(self, second: str) -> int:
         """Bytes of the operands that go with one row of a register tile, over all reductions."""
         read = [a for a in self.einsum.operands if second in a.variables]
-        elements = sum(prod(self.tiles[v] for v in self.reductions if v in access.variables) for access in read)
-        return elements * np.dtype(self.einsum.accumulate).itemsize
+        return sum(prod(self.tiles[v] for v in self.reductions if v in access.variables) * self._size(access) for access in read)
+
+    def _size(self, access: Access) -> int:
+        """Bytes of an operand's element."""
+        return np.dtype(self.branch.segment.cascade.tensors[access.tensor].dtype).itemsize
 
     def _order(self, loops: list[str]) -> list[str]:
         return list(self._permuted("order", loops))
@@ -276,7 +299,7 @@ class OwnLoops:
             near, roomy = self._copied_near(gathered) if copies else self._kept_near(tile), 2
         usual = max(1, near // rest) if near and self.tiles[longest] * rest > roomy * near else None
         if self.branch.segment.batches and self.branch.is_read_across(self.einsum):
-            usual = STREAMS
+            usual = 2 * STREAMS if self.adds_words else STREAMS  # four rows of bytes are one multiply-add
         block = self.choose(Choice.of("block", self.einsum.name, usual, [None, *(n for n in BLOCKS if n < self.tiles[longest])]))
         return self._cut(longest, block) if block is not None else []
 
@@ -302,8 +325,7 @@ class OwnLoops:
                 continue
             # Of what only register tiles along the lanes share, which follow one another, a register tile's part is enough.
             near = tile if second not in shared else {}
-            step += prod(near.get(v, self.tiles[v]) for v in access.variables if v not in self.reductions)
-        step *= np.dtype(self.einsum.accumulate).itemsize
+            step += prod(near.get(v, self.tiles[v]) for v in access.variables if v not in self.reductions) * self._size(access)
         return 1 << (self.core_bytes // step).bit_length() - 1 if 0 < step <= self.core_bytes else 0
 
     def _accumulator(self) -> list[Node]:

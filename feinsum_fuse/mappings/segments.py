@@ -181,9 +181,12 @@ class Segment:
         )
 
     def is_merged_by(self, einsum: Einsum) -> bool:
-        """Whether an Einsum reduces over what are problems of their own: then groups may take these, and need not read everything."""
+        """Whether an Einsum reduces over what are problems of their own: then groups may take these, and need not read everything.
+
+        A copy is none: it was made so that a group moves what it reads.
+        """
         kept = {item for batch in self.batches for item in batch.items()}
-        writers = {e.output.tensor: e for e in self.einsums}
+        writers = {e.output.tensor: e for e in self.einsums if not e.is_copy}
         for access in einsum.operands:
             writer = writers.get(access.tensor)
             axes = zip(writer.output.indices, access.indices, strict=True) if writer is not None else ()

@@ -78,11 +78,16 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
 def _interleaved(cascade: Cascade, packing: Pack) -> Interleave | None:
     """The copy in which the values that one instruction adds up lie together, in place of a plain one; none for other types."""
     einsum = cascade.einsum(packing.einsum)
-    types = tuple(cascade.tensors[access.tensor].dtype for access in einsum.operands)
     reduced = [v for v in packing.variables if v not in einsum.output_variables]
-    if (einsum.accumulate, *types) not in DOT_PRODUCT.types or packing.variables[-1] in reduced or not reduced:
+    if not _adds_words(cascade, einsum) or packing.variables[-1] in reduced or not reduced:
         return None
     return Interleave(packing.einsum, packing.operand, reduced[-1], DOT_PRODUCT.deep)
+
+
+def _adds_words(cascade: Cascade, einsum: Einsum) -> bool:
+    """Whether one instruction may add up several of an Einsum's products, which are of bytes."""
+    types = tuple(cascade.tensors[access.tensor].dtype for access in einsum.operands)
+    return (einsum.accumulate, *types) in DOT_PRODUCT.types
 
 
 def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
@@ -160,7 +165,12 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         elif kept:
             if variables[-1] != columns and size >= nearest and used >= TURNED:
                 found.append(Pack(einsum.name, position, (*kept, *reduced, columns)))
-        elif sizes[columns] >= PANELS and used >= USED and nearest <= size <= sizes[columns] // (2 * LEAST_ROWS) * panel:
+        # Whoever reads words from bytes that lie apart puts them together anew each time.
+        elif (
+            used >= USED
+            and (_adds_words(cascade, einsum) or (sizes[columns] >= PANELS and size >= nearest))
+            and size <= sizes[columns] // (2 * LEAST_ROWS) * panel
+        ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
     return found
 

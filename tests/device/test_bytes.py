@@ -33,3 +33,28 @@ def test_traffic_of_a_call() -> None:
     cascade = ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": 2, "N": 8, "K": 6}, dtypes=TYPES)
     found = traffic(ff.compile(ff.spec(cascade)).kernel)
     assert (found["A"].read_bytes, found["B"].read_bytes) == (2 * 6, 6 * 8)
+
+
+@pytest.mark.parametrize(("left", "right"), [("int8", "int8"), ("int8", "uint8"), ("uint8", "int8"), ("uint8", "uint8")])
+@pytest.mark.parametrize("text", ["Z[m,n] = A[m,k] * B[k,n]", "Z[m,n] = A[m,k] * B[n,k]"])
+def test_words_of_packed_operands(text: str, left: str, right: str) -> None:
+    """The copy holds words of four bytes: they are put together once, and the product loads them as they are."""
+    types = {"A": left, "B": right, "Z": "int32"}
+    cascade = ff.cascade([text], sizes={"M": 70, "N": 107, "K": 139}, dtypes=types)
+    program = ff.compile(ff.spec(cascade))
+    (call,) = (line for line in program.source.splitlines() if line.strip().startswith("product_"))
+    assert "vstorewords_local" in program.source and "B_packed_local" in call
+    generator = np.random.default_rng(5)
+    inputs = {}
+    for name, dtype in (("A", left), ("B", right)):
+        ends = np.iinfo(dtype)
+        inputs[name] = generator.choice([ends.min, ends.min + 1, 0, ends.max], cascade.fixed_shape(name)).astype(dtype)
+    np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
+def test_traffic_of_words() -> None:
+    """A block of words reads four rows, and not as many as a vector has lanes."""
+    cascade = ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": 70, "N": 64, "K": 20}, dtypes=TYPES)
+    program = ff.compile(ff.spec(cascade))
+    assert "vstorewords" in program.source
+    assert traffic(program.kernel)["B"].read_bytes == 20 * 64

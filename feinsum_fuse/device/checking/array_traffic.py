@@ -325,8 +325,9 @@ def _function(call: Call) -> str:
 
 def _moved(call: Call, operation: VectorOperation) -> tuple[tuple[_Lanes, ...], tuple[Expression, ...]]:
     """The lanes of an operation that moves a vector or a block, and the parameters that are values."""
-    if operation.verb is Verb.BLOCK:
-        return tuple(_Lanes(operation.lanes, _minima(count)) for count in call.parameters[-2:]), ()
+    if operation.is_block:
+        sides = (operation.block_rows, operation.lanes)
+        return tuple(_Lanes(side, _minima(count)) for side, count in zip(sides, call.parameters[-2:], strict=True)), ()
     upto = _minima(call.parameters[-1]) if operation.is_counted else ()
     return (_Lanes(operation.lanes, upto),), call.parameters[1 : len(call.parameters) - bool(upto)]
 

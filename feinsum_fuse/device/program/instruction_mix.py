@@ -29,7 +29,8 @@ _CALLED = re.compile(r".*_workgroup$")
 
 _LINE = re.compile(r"^\s*([0-9a-f]+):\t(?:[0-9a-f]{2} )*\s*\t?([a-z][\w.]*)(?:\s+(.*))?$")
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
-_MULTIPLY_ADD = re.compile(r"vfn?m(?:add|sub)")
+_MULTIPLY_ADD = re.compile(r"vfn?m(?:add|sub)|vpdp|vpmadd")
+"""Of numbers, and of pairs and fours of integers whose products are added up at once."""
 _ARITHMETIC = re.compile(r"v?(?:add|sub|mul|div|max|min|sqrt)[ps][sd]$")
 _MEMORY = re.compile(r"(?:-?0x[0-9a-f]+)?\((?:%\w+)?(?:,%\w+)?(?:,\d)?\)")
 _STACK = re.compile(r"\(%r[sb]p")

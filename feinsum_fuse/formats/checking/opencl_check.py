@@ -32,21 +32,18 @@ def problems(tables: OpenCLTables, workload: Workload, arch: Arch | None) -> Ite
     for field in ("dtypes", "accumulate"):
         for key, name in tables[field].items():
             known = (*DTYPES, INT4) if field == "dtypes" else DTYPES
-            if name not in known and not (field == "dtypes" and _is_in_groups(name)):
+            try:
+                is_known = name in known or (field == "dtypes" and group_of(name) is not None)
+            except UnsupportedTypeError as error:
+                yield Misfit((field, key), f"There is no element type {name!r}: {error.message}.", error.hint or "")
+                continue
+            if not is_known:
                 yield Misfit((field, key), f"There is no element type {name!r}.", nearest(name, known))
         for einsum in workload.einsums:
             try:
                 resolve(tables[field], workload, einsum.name)
             except SpecError as error:
                 yield Misfit((field,), error.message, error.hint)
-
-
-def _is_in_groups(dtype: str) -> bool:
-    """Whether this is a type of four bits, whose groups can be."""
-    try:
-        return group_of(dtype) is not None
-    except UnsupportedTypeError:
-        return False
 
 
 def binding_problems(memories: Mapping[str, str], fanouts: Mapping[str, str], arch: Arch | None) -> Iterator[Misfit]:

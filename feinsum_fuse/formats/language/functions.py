@@ -15,7 +15,22 @@ from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
 from .error_function import erf
-from .vector_functions import COS, ERF, EXP, HIGH4, HIGH4_OF_BYTES, LOG, LOW4, LOW4_OF_BYTES, SIN, TANH, VECTOR_MAX, VECTOR_MIN
+from .vector_functions import (
+    COS,
+    ERF,
+    EXP,
+    HIGH4,
+    HIGH4_OF_BYTES,
+    HIGH4_OF_TABLE,
+    LOG,
+    LOW4,
+    LOW4_OF_BYTES,
+    LOW4_OF_TABLE,
+    SIN,
+    TANH,
+    VECTOR_MAX,
+    VECTOR_MIN,
+)
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -71,6 +86,8 @@ class Function:
     """Whether OpenCL C has none: then ``own`` is for scalars and vectors of every floating-point type."""
     of_bytes: str = ""
     """The same for vectors of unsigned bytes, for a function that OpenCL C lacks."""
+    of_table: str = ""
+    """The same for sixteen of them, where one instruction looks up sixteen numbers (:data:`.vector_functions.PERMUTES`)."""
     is_periodic: bool = False
     """Whether its argument is first brought into a period, which devices may get wrong (``Quirks.mixed_arguments``)."""
 
@@ -112,6 +129,8 @@ def _composed(name: str, arity: int, composed: Callable[..., Expression], **fact
 
 _STEP: dict[str, Any] = {"of_integers": "same", "is_finite": True, "is_real": True, "amplification": 0.0, "cycles": (0.5, 0.5)}
 _BITS: dict[str, Any] = {"is_ours": True, "is_finite": True, "is_real": True, "cycles": (1.5, 1.5)}
+_LOW4 = {"own": LOW4, "of_bytes": LOW4_OF_BYTES, "of_table": LOW4_OF_TABLE}
+_HIGH4 = {"own": HIGH4, "of_bytes": HIGH4_OF_BYTES, "of_table": HIGH4_OF_TABLE}
 _ROWS = (
     _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, own=EXP),
     _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)", own=LOG),
@@ -154,8 +173,8 @@ _ROWS = (
     # Half to even, as NumPy does it; what OpenCL C calls round goes away from zero.
     _function("round", np.rint, kernel="rint", opencl="rint", **_STEP),
     # The four low and the four high bits of a whole number from 0 to 255, which stand for -8 to 7.
-    _function("low4", lambda x: np.asarray(x).astype(np.int64) % 16 - 8.0, own=LOW4, of_bytes=LOW4_OF_BYTES, **_BITS),
-    _function("high4", lambda x: np.asarray(x).astype(np.int64) // 16 % 16 - 8.0, own=HIGH4, of_bytes=HIGH4_OF_BYTES, **_BITS),
+    _function("low4", lambda x: np.asarray(x).astype(np.int64) % 16 - 8.0, **_BITS, **_LOW4),
+    _function("high4", lambda x: np.asarray(x).astype(np.int64) // 16 % 16 - 8.0, **_BITS, **_HIGH4),
     _composed("isnan", 1, lambda x: If(Comparison(x, "!=", x), 1, 0), kernel="isnan"),
     # OpenCL C's gives 0 of what is no number.
     _composed("sign", 1, lambda x: If(Comparison(x, ">", 0), 1, If(Comparison(x, "<", 0), -1, x))),

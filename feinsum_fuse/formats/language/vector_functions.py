@@ -151,3 +151,14 @@ static inline VECTOR __attribute__((overloadable)) NAME(BYTES x) { return conver
 HIGH4_OF_BYTES = """
 static inline VECTOR __attribute__((overloadable)) NAME(BYTES x) { return convert_VECTOR((convert_INTS(x) >> 4) - 8); }"""
 """Of unsigned bytes as they are loaded, which need not become floating-point numbers before."""
+_CODES = f"(float16)({', '.join(map(str, range(-8, 8)))})"
+LOW4_OF_TABLE = f"""
+static inline float16 __attribute__((overloadable)) NAME(uchar16 x)
+{{
+  return __builtin_ia32_permvarsf512({_CODES}, __builtin_convertvector(x, int16));
+}}"""
+HIGH4_OF_TABLE = LOW4_OF_TABLE.replace("convertvector(x, int16)", "convertvector(x, int16) >> 4")
+"""Of sixteen bytes where an instruction looks up sixteen numbers in a register, by the low four bits of each index (Intel SDM, volume 2,
+VPERMPS): a mask, a difference and a conversion less."""
+PERMUTES = "defined(__clang__) && defined(__AVX512F__)"
+"""When the compiler has that instruction."""

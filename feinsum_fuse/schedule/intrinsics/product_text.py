@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..kernel.operations import VectorOperation
+from ..kernel.operations import LANES, VectorOperation
 
 FOUR = 4
 _SUFFIXES = {4: "128", 8: "256", 16: "512"}
@@ -71,6 +71,7 @@ def product_definitions(operation: VectorOperation) -> Iterator[tuple[str, str]]
         yield "11_bytes", _BYTES
         yield f"12_word_{shape.left_space}_{shape.left}", _word(shape.left_space, shape.left)
         yield f"12_word_{shape.right_space}_{shape.right}", _word(shape.right_space, shape.right)
+        yield from ((f"12_of_bytes{lanes:02}", _OF_BYTES.format(lanes)) for lanes in LANES if lanes <= shape.lanes)
         lengths = (shape.lanes // 2, shape.lanes) if shape.lanes == max(_SUFFIXES) else (shape.lanes,)
         for lanes in lengths:
             yield f"12_interleaved_{lanes:02}", _interleaved(lanes)
@@ -89,6 +90,11 @@ typedef int int_of_bytes __attribute__((aligned(1), may_alias));
 #define word_at(space, at) (*(space const int_of_bytes *)(at))
 #else
 #define word_at(space, at) as_int((uchar4)((uchar)(at)[0], (uchar)(at)[1], (uchar)(at)[2], (uchar)(at)[3]))
+#endif"""
+
+
+_OF_BYTES = """#ifdef __clang__
+typedef int int{0}_of_bytes __attribute__((ext_vector_type({0}), aligned(1), may_alias));
 #endif"""
 
 
@@ -135,10 +141,12 @@ def _words(space: str, kind: str, lanes: int) -> str:
 static inline {words} words_{space}_{kind}{lanes}(__{space} {kind} const *at, int next, int column, int columns, int left)
 {{
 #ifdef __clang__
-  if (column == 4 && next == 1 && columns >= {lanes} && left >= 4)
+  if (column == 4 && next == 1 && left >= 4)
   {{
-    typedef int {words}_of_bytes __attribute__((ext_vector_type({lanes}), aligned(1), may_alias));
-    return *(__{space} const {words}_of_bytes *)at;
+    if (columns >= {lanes}) return *(__{space} const {words}_of_bytes *)at;
+    {words} some = 0;
+{_some_words(space, lanes)}
+    return some;
   }}
 #endif
   if (column == 1 && columns >= {lanes} && left >= 4) return interleaved_{words}({rows});
@@ -148,26 +156,41 @@ static inline {words} words_{space}_{kind}{lanes}(__{space} {kind} const *at, in
 }}"""
 
 
+def _some_words(space: str, lanes: int, first: int = 0, indent: str = "    ") -> str:
+    """C that loads fewer words than ``lanes``, those from ``first`` to ``columns``, by halves of vectors."""
+    half = lanes // 2
+    if half not in LANES:
+        singles = (f"if (columns > {k}) some.s{k:x} = word_at(__{space}, at + {FOUR * k});" for k in range(first, first + lanes - 1))
+        return "\n".join(indent + line for line in singles)
+    places = "".join(f"{k:x}" for k in range(first, first + half))
+    loaded = f"some.s{places} = *(__{space} const int{half}_of_bytes *)(at + {FOUR * first});"
+    above, below = (_some_words(space, half, start, f"{indent}  ") for start in (first + half, first))
+    head = f"{indent}if (columns >= {first + half})\n{indent}{{\n{indent}  {loaded}\n{above}\n{indent}}}\n"
+    return head + f"{indent}else\n{indent}{{\n{below}\n{indent}}}"
+
+
 def _dots(left: str, right: str, lanes: int) -> str:
-    """What adds four products to each lane, and what corrects the sums afterwards."""
+    """What adds four products to each lane, what prepares the operands for it, and what corrects the sums afterwards."""
     vector, name = f"int{lanes}", f"{left}_{right}_int{lanes}"
     builtin = f"__builtin_ia32_vpdpbusd{_SUFFIXES.get(lanes, '')}"
-    signed = f"({vector})({_SIGN})"
     by_bytes, offset = {
         ("uchar", "char"): (f"{builtin}(sum, x, y)", 0),
         ("char", "uchar"): (f"{builtin}(sum, y, x)", 0),
-        ("char", "char"): (f"{builtin}(sum, x ^ {signed}, y)", -128),
-        ("uchar", "uchar"): (f"{builtin}(sum, y, x ^ {signed})", 128),
+        ("char", "char"): (f"{builtin}(sum, x, y)", -128),
+        ("uchar", "uchar"): (f"{builtin}(sum, y, x)", 128),
     }[left, right]
+    flipped = f"#define left_{name}(x, sign) ({'(x) ^ (sign)' if left == right else 'x'})"
     ones = f"({vector})({_ONES})"
     sums = f"{builtin}(sum, {ones}, y)" if right == "char" else f"{builtin}(sum, y, {ones})"
     if lanes == max(_SUFFIXES):
         half = f"{left}_{right}_int{lanes // 2}"
         otherwise = f"""#define offset_{name} offset_{half}
+#define left_{name}(x, sign) (({vector})(left_{half}((x).lo, (sign).lo), left_{half}((x).hi, (sign).hi)))
 #define sums_{name}(sum, y) (({vector})(sums_{half}((sum).lo, (y).lo), sums_{half}((sum).hi, (y).hi)))
 #define dots_{name}(sum, x, y) (({vector})(dots_{half}((sum).lo, (x).lo, (y).lo), dots_{half}((sum).hi, (x).hi, (y).hi)))"""
     else:
-        otherwise = f"""#if {PACKED}
+        otherwise = f"""#define left_{name}(x, sign) (x)
+#if {PACKED}
 {_by_packed_words(left, right, lanes)}
 #else
 {_by_pairs(left, right, lanes)}
@@ -177,6 +200,7 @@ def _dots(left: str, right: str, lanes: int) -> str:
     return f"""
 #if {_VNNI[lanes]}
 #define offset_{name} {offset}
+{flipped}
 static inline {vector} sums_{name}({vector} sum, {vector} y) {{ return {sums}; }}
 static inline {vector} dots_{name}({vector} sum, {vector} x, {vector} y) {{ return {by_bytes}; }}
 #else
@@ -273,6 +297,9 @@ def _bytes_body(shape: ProductShape) -> Iterator[str]:
     yield "  if (left_group == 0) left_group = 4 * left_next;"
     yield "  if (right_group == 0) right_group = 4 * right_next;"
     yield f"  {shape.vector} " + ", ".join(f"t{v} = 0" for v in range(shape.vectors)) + ";"
+    # Of a number that the compiler knows it would flip the signs before words are spread over the lanes, which then are no loads.
+    yield f"  {shape.vector} volatile kept = ({shape.vector})({_SIGN});"
+    yield f"  {shape.vector} const sign = kept;"
     for head, left in (("for (; deep >= 4; deep -= 4)", "4"), ("if (deep > 0)", "deep")):
         yield f"  {head}"
         yield "  {"
@@ -284,7 +311,7 @@ def _bytes_body(shape: ProductShape) -> Iterator[str]:
             yield f"    if (offset_{kinds} != 0) t{v} = sums_{kinds}(t{v}, y{v});"
         for r in range(shape.rows):
             word = f"word_{shape.left_space}_{shape.left}(left{r}, left_next, {left})"
-            yield f"    {shape.vector} const x{r} = ({shape.vector})({word});"
+            yield f"    {shape.vector} const x{r} = left_{kinds}(({shape.vector})({word}), sign);"
             for v in range(shape.vectors):
                 yield f"    s{r}_{v} = dots_{kinds}(s{r}_{v}, x{r}, y{v});"
         yield "    " + " ".join(f"left{r} += left_group;" for r in range(shape.rows))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...formats.language.functions import FUNCTIONS, Function
+from ...formats.language.vector_functions import PERMUTES
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import HALVED_BYTES, LANES, SHORTEST, WIDEST_VECTOR, Extent, VectorOperation, Verb
+from .operations import HALVED_BYTES, LANES, SHORTEST, WIDEST_VECTOR, WORD, Extent, VectorOperation, Verb
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
@@ -133,7 +134,7 @@ def definition(operation: VectorOperation, quirks: Quirks) -> str:
             return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
         case Verb.INDEX | Verb.WHERE:
             return _choice(operation)
-        case Verb.BLOCK:
+        case Verb.BLOCK | Verb.WORDS:
             return _of_block(operation)
     return _of_memory(operation, whole)
 
@@ -145,7 +146,17 @@ def _function(operation: VectorOperation, function: Function, quirks: Quirks) ->
         if not quirks.widest_builtins or lanes < WIDEST_VECTOR:
             return function.text_of(f"{name}_of", vector, lanes) + f"\n#define {name}(x) {name}_of(x)"
         half = function.text_of(f"{name}_half", f"{element}{lanes // 2}", lanes // 2)
-        return half + f"\n#define {name}(x) (({vector})({name}_half((x).lo), {name}_half((x).hi)))"
+        by_halves = f"(({vector})({name}_half((x).lo), {name}_half((x).hi)))"
+        if not function.of_table or vector != "float16":
+            return f"{half}\n#define {name}(x) {by_halves}"
+        return f"""{half}
+#if {PERMUTES}
+static inline {vector} __attribute__((overloadable)) {name}_of({vector} x) {{ return {by_halves}; }}
+{function.of_table.replace("NAME", f"{name}_of").strip()}
+#define {name}(x) {name}_of(x)
+#else
+#define {name}(x) {by_halves}
+#endif"""
     if element == "float" and has_own(function, quirks):
         return own_function(function, name, lanes)
     kind = "f" if element in {"float", "double"} else "i"
@@ -219,25 +230,17 @@ static inline {element} {name}_at({pointer}*at, {vector} value, int count)
 
 
 def _of_block(operation: VectorOperation) -> str:
-    """The OpenCL C text that transposes a square block: log2 of the lanes stages, each of which deals two vectors out like cards."""
-    name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
+    """The OpenCL C text that transposes a block."""
+    name, element, lanes = operation.name, operation.element, operation.lanes
     to, source = operation.spaces
-    names = [f"row{k}" for k in range(lanes)]
-    lines = [f"  {vector} {n} = get_{vector}(__{source}, from + {k} * from_row);" for k, n in enumerate(names)]
-    for stage in range(lanes.bit_length() - 1):
-        pairs = [(names[k], names[k + lanes // 2]) for k in range(lanes // 2)]
-        names = [f"stage{stage}_{k}" for k in range(lanes)]
-        lines.append(f"  {vector} {', '.join(names)};")
-        for k, (one, other) in enumerate(pairs):
-            low, high = names[2 * k], names[2 * k + 1]
-            lines.append(f"  {low}.even = {one}.lo; {low}.odd = {other}.lo; {high}.even = {one}.hi; {high}.odd = {other}.hi;")
-    lines += [f"  set_{vector}(__{to}, to + {k} * to_row, {n});" for k, n in enumerate(names)]
-    body = "\n".join(lines)
+    is_square = operation.verb is Verb.BLOCK
+    body = "\n".join(_square(operation, to, source) if is_square else _words(operation, to, source))
+    others = "" if is_square else f" || to_row != {WORD}"
     return f"""
 /* A block of a matrix, transposed; what is no whole block goes element by element. */
 static inline {element} {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
 {{
-  if (rows < {lanes} || columns < {lanes})
+  if (rows < {operation.block_rows} || columns < {lanes}{others})
   {{
     for (int column = 0; column < columns; ++column)
       for (int row = 0; row < rows; ++row)
@@ -248,6 +251,37 @@ static inline {element} {name}_at(__{to} {element} *to, __{source} {element} con
   return *to;
 }}
 #define {name}(to, from, to_row, from_row, rows, columns) {name}_at(&(to), &(from), to_row, from_row, rows, columns)"""
+
+
+def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
+    """A square block: log2 of the lanes stages, each of which deals two vectors out like cards."""
+    lanes, vector = operation.lanes, operation.vector
+    names = [f"row{k}" for k in range(lanes)]
+    yield from (f"  {vector} {n} = get_{vector}(__{source}, from + {k} * from_row);" for k, n in enumerate(names))
+    for stage in range(lanes.bit_length() - 1):
+        pairs = [(names[k], names[k + lanes // 2]) for k in range(lanes // 2)]
+        names = [f"stage{stage}_{k}" for k in range(lanes)]
+        yield f"  {vector} {', '.join(names)};"
+        for k, (one, other) in enumerate(pairs):
+            yield _dealt(names[2 * k], names[2 * k + 1], one, other)
+    yield from (f"  set_{vector}(__{to}, to + {k} * to_row, {n});" for k, n in enumerate(names))
+
+
+def _words(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
+    """Four rows whose columns become words, one after another: two stages."""
+    lanes, vector = operation.lanes, operation.vector
+    yield from (f"  {vector} row{k} = get_{vector}(__{source}, from + {k} * from_row);" for k in range(WORD))
+    yield f"  {vector} even0, even1, odd0, odd1, words0, words1, words2, words3;"
+    yield _dealt("even0", "even1", "row0", "row2")
+    yield _dealt("odd0", "odd1", "row1", "row3")
+    yield _dealt("words0", "words1", "even0", "odd0")
+    yield _dealt("words2", "words3", "even1", "odd1")
+    yield from (f"  set_{vector}(__{to}, to + {k * lanes}, words{k});" for k in range(WORD))
+
+
+def _dealt(low: str, high: str, one: str, other: str) -> str:
+    """Two vectors dealt out like cards: an element of each in turn."""
+    return f"  {low}.even = {one}.lo; {low}.odd = {other}.lo; {high}.even = {one}.hi; {high}.odd = {other}.hi;"
 
 
 def _parts_of(element: str, lanes: int, first: int, several: str, single: str, indent: str = "  ") -> str:

@@ -76,7 +76,7 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         operation = self.operation
         if operation.element == ELEMENT:
             call = p.Call(call.function, tuple(part.parameters[0] if is_value(part) else part for part in call.parameters))
-        if operation.verb not in {Verb.BLOCK, Verb.PRODUCT}:
+        if not operation.is_block and operation.verb is not Verb.PRODUCT:
             return call
         places, rest = call.parameters[: operation.addresses], call.parameters[operation.addresses :]
         arrays = expression_to_code_mapper.kernel.get_var_descriptor

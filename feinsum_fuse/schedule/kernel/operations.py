@@ -28,6 +28,8 @@ HALVED_BYTES = 64
 """Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
 COMPARISON_WORDS = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
 """Operator -> what names say."""
+WORD = 4
+"""Bytes of a word."""
 SHORTEST = 4
 """Fewer elements than so many are moved one by one."""
 
@@ -71,6 +73,8 @@ class Verb(Enum):
     BLOCK = "vstoreblock"
     """Moves a square block and exchanges rows with columns on the way. It takes the first elements where it goes and comes from, how far
     rows lie apart in both arrays, and the numbers of rows and columns."""
+    WORDS = "vstorewords"
+    """Moves four rows of bytes, whose columns become words; arguments are those of ``BLOCK``."""
     PRODUCT = "product"
     """Adds a product to a tile of sums in registers. It takes the tile, the left and the right operand, distances and counts."""
 
@@ -155,9 +159,19 @@ class VectorOperation:
         return self.extent is Extent.COUNTED
 
     @property
+    def is_block(self) -> bool:
+        """Whether it moves a block of elements and exchanges rows with columns on the way."""
+        return self.verb in {Verb.BLOCK, Verb.WORDS}
+
+    @property
+    def block_rows(self) -> int:
+        """How many rows such a block has in what is read; it has as many columns as a vector has lanes."""
+        return WORD if self.verb is Verb.WORDS else self.lanes
+
+    @property
     def is_store(self) -> bool:
         """Whether it writes a vector or a block to memory."""
-        return self.verb in {Verb.STORE, Verb.BLOCK}
+        return self.verb is Verb.STORE or self.is_block
 
     @property
     def changes_first(self) -> bool:
@@ -167,7 +181,7 @@ class VectorOperation:
     @property
     def addresses(self) -> int:
         """How many of its arguments, the first ones, are places in memory."""
-        return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
+        return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.WORDS: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
 
     @property
     def uncounted(self) -> VectorOperation:
@@ -176,7 +190,7 @@ class VectorOperation:
 
     def whole_parameters(self, count: int) -> frozenset[int]:
         """Which of its so many arguments are whole numbers."""
-        if self.verb in {Verb.BLOCK, Verb.PRODUCT}:
+        if self.is_block or self.verb is Verb.PRODUCT:
             return frozenset(range(self.addresses, count))
         if self.is_counted:
             return frozenset((count - 1,))

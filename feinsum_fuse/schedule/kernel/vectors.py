@@ -228,9 +228,9 @@ class VectorWriter:
         self.is_cut = all(limit.coefficients.get(self.lane) == -1 for limit in self.limits)
         """Whether the lanes that count are the first ones."""
 
-    def call(self, verb: Verb, *arguments: Expression, dtype: str | None = None, **details: Any) -> Expression:
+    def call(self, verb: Verb, *arguments: Expression, dtype: str | None = None, lanes: int | None = None, **details: Any) -> Expression:
         """A call of an operation, which is noted; ``dtype``: of its vectors, by default the one that is computed in."""
-        operation = VectorOperation(verb, c_type(dtype or self.dtype), self.lanes, **details)
+        operation = VectorOperation(verb, c_type(dtype or self.dtype), lanes or self.lanes, **details)
         self.operations[operation.name] = operation
         return var(operation.name)(*arguments)
 
@@ -358,7 +358,7 @@ class VectorWriter:
                         yield limit + element
 
     def block(self, columns: For) -> Expression:
-        """A call that moves a square block, whose columns are the iterations of another loop; it has the first element's value.
+        """A call that moves a block, whose columns are the iterations of another loop; it has the first element's value.
 
         How far apart rows lie is said by the element that is the first one of the second row, or column, of an array's first block.
         """
@@ -369,16 +369,17 @@ class VectorWriter:
             for place, name in ((target, columns.name), (source, self.lane))
         ]
         counts = [
-            self._least(limit.substituted(origin) + 1 for limit in limits if name in limit.variables)
-            for limits, name in ((self.limits, self.lane), (columns.limits, columns.name))
+            self._least(most, (limit.substituted(origin) + 1 for limit in limits if name in limit.variables))
+            for limits, name, most in ((self.limits, self.lane, self.lanes), (columns.limits, columns.name, columns.extent or 0))
         ]
         places = (target.substituted(origin), source.substituted(origin), *steps)
         spaces = (self.memory_of(target.source), self.memory_of(source.source))
-        return self.call(Verb.BLOCK, *map(self.read, places), *counts, dtype=self.stored_type, spaces=spaces)
+        verb = Verb.BLOCK if columns.extent == self.lanes else Verb.WORDS
+        return self.call(verb, *map(self.read, places), *counts, dtype=self.stored_type, lanes=columns.extent, spaces=spaces)
 
-    def _least(self, counts: Iterable[Affine]) -> Expression:
-        """The least of some numbers and the number of lanes."""
-        result: Expression = self.lanes
+    def _least(self, most: int, counts: Iterable[Affine]) -> Expression:
+        """The least of some numbers, and no more than ``most``."""
+        result: Expression = most
         for count in counts:
             result = var("min")(self.expression(count), result)
         return result

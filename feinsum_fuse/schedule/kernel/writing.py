@@ -378,7 +378,7 @@ class _Text:
         self.assign(s, target, value, above)
 
     def transposed(self, outer: For, inner: For, above: tuple[str, ...]) -> None:
-        """A statement that moves a square block from an array, whose columns become rows."""
+        """A statement that moves a block from an array, whose columns become rows."""
         (s,) = (statement for _, statement in statements((inner,)))
         for loop in (outer, inner):
             s, _ = _apart(s, loop)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from constantdict import constantdict
 from pymbolic import var
+from pymbolic.primitives import Comparison, If
 
-from ...formats.affine import Affine
+from ...formats.affine import Affine, read_affine
 from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
+from ..intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from ..kernel.operations import LANES, has_vectors
 from ..refusals import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..step import Step
@@ -102,6 +104,8 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     # The lanes of one vector that are added up are read one by one.
     aligned = aligned and not any(set(p.indices[axis].variables) - _written(s) for s, p in combined)
     others = tuple(a for a in tile.axes if a != axis)
+    if _holds_words(nest, tile, axis):
+        return nest.replace(tiles=constantdict({**nest.tiles, tile.name: dataclasses.replace(tile, axes=(*others[:-1], axis, others[-1]))}))
     stored = dataclasses.replace(tile, axes=(*others, axis), padding=-tile.shape[axis] % lanes)
     if MEMORIES[tile.memory].is_register and aligned:
         stored = dataclasses.replace(stored, lanes=lanes, padding=0)
@@ -111,6 +115,19 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
         nest = nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
         nest = nest.replace(body=_movers_of_blocks(nest, nest.body, stored, lanes))
     return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
+
+
+def _holds_words(nest: Nest, tile: Tile, axis: int) -> bool:
+    """Whether the bytes along the last axis of a tile are what one instruction multiplies and adds up, in each of the lanes along ``axis``.
+
+    Such words stay in one piece, one after another along the lanes.
+    """
+    last = tile.axes[-1]
+    if MEMORIES[tile.memory].is_register or last == axis or tile.shape[last] != DOT_PRODUCT.deep:
+        return False
+    users = [s for _, s, _ in accesses(nest, tile.name) if s.reduce is not None]
+    types = [tuple(nest.dtype_of(place.source) for place in (s.target, *s.operands)) for s in users]
+    return bool(users) and all(s.reduce == "add" and t in DOT_PRODUCT.types for s, t in zip(users, types, strict=True))
 
 
 def _written(statement: Statement) -> set[str]:
@@ -171,16 +188,25 @@ def is_transposed(nest: Nest, statement: Statement, row: str, column: str) -> bo
     loop ``row``.
     """
     (source,), target = statement.operands, statement.target
-    array = nest.sources.get(source.source)
-    if row == column or array is None or not (array.is_direct or not array.is_rule):
+    dtype = nest.dtype_of(source.source)
+    if row == column or not _has_addresses(nest, source.source):
         return False
-    if array.dtype != (nest.tiles.get(target.source) or nest.sources[target.source]).dtype or not has_vectors(array.dtype):
+    if dtype != nest.dtype_of(target.source) or not has_vectors(dtype):
         return False
     for name in (row, column):
         steps = [index.coefficients[name] for place in (target, source) for index in place.indices if name in index.variables]
         if len(steps) != 2 or min(steps) < 1:
             return False
     return lane_axis(target, row) == consecutive_axis(nest, target) and lane_axis(source, column) == consecutive_axis(nest, source)
+
+
+def _has_addresses(nest: Nest, source: str) -> bool:
+    """Whether elements lie in memory: those of arrays, and of tiles outside registers."""
+    tile = nest.tiles.get(source)
+    if tile is not None:
+        return not MEMORIES[tile.memory].is_register
+    array = nest.sources[source]
+    return array.is_direct or not array.is_rule
 
 
 def consecutive_axis(nest: Nest, place: Place) -> int | None:
@@ -192,11 +218,14 @@ def consecutive_axis(nest: Nest, place: Place) -> int | None:
 
 
 def _copies_of_blocks(nest: Nest, body: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
-    """The tree with every copy whose lanes lie apart in what is read moving square blocks, if the loop around has as many iterations."""
+    """The tree with every copy whose lanes lie apart in what is read moving square blocks, if the loop around has as many iterations.
+
+    So do copies whose lanes lie apart in what is written, if the loop around makes words of four bytes.
+    """
     result: list[NestItem] = []
     for node in body:
         lane = node.body[0] if isinstance(node, For) and len(node.body) == 1 else None
-        if isinstance(node, For) and isinstance(lane, For) and _is_block(nest, node, lane):
+        if isinstance(node, For) and isinstance(lane, For) and (_is_block(nest, node, lane) or _makes_words(nest, node, lane)):
             result.append(node.changed(binding="vector"))
         elif isinstance(node, For):
             result.append(with_body(node, _copies_of_blocks(nest, node.body)))
@@ -206,11 +235,34 @@ def _copies_of_blocks(nest: Nest, body: tuple[NestItem, ...]) -> tuple[NestItem,
 
 
 def _is_block(nest: Nest, columns: For, rows: For) -> bool:
-    statement = rows.body[0]
-    if (columns.binding, rows.binding, columns.extent) != ("loop", "vector", rows.extent) or not isinstance(statement, Statement):
+    statement = _copying(columns, rows)
+    return statement is not None and columns.extent == rows.extent and is_transposed(nest, statement, rows.name, columns.name)
+
+
+def _makes_words(nest: Nest, byte: For, columns: For) -> bool:
+    """Whether lanes copy a row of bytes each time, and the loop around goes over the four bytes of words, which are written together."""
+    statement = _copying(byte, columns)
+    if statement is None or byte.extent != DOT_PRODUCT.deep or nest.dtype_of(statement.target.source) not in BYTE_TYPES:
         return False
-    is_copy = statement.role == "map" and statement.reduce is None and statement.value == var(operand_name(0))
-    return is_copy and len(statement.operands) == 1 and is_transposed(nest, statement, rows.name, columns.name)
+    return is_transposed(nest, statement, byte.name, columns.name)
+
+
+def _copying(outer: For, lane: For) -> Statement | None:
+    """The statement of two loops, the inner one over lanes, if it only copies."""
+    statement = lane.body[0]
+    if (outer.binding, lane.binding) != ("loop", "vector") or not isinstance(statement, Statement):
+        return None
+    is_copy = statement.role == "map" and statement.reduce is None and _is_operand(statement, {*outer.limits, *lane.limits})
+    return statement if is_copy and len(statement.operands) == 1 else None
+
+
+def _is_operand(statement: Statement, limits: Collection[Affine]) -> bool:
+    """Whether a statement's value is its operand, at all points that are within the limits."""
+    value = statement.value
+    if isinstance(value, If) and isinstance(value.condition, Comparison) and value.condition.operator == ">=":
+        inside = read_affine(value.condition.left - value.condition.right)
+        value = value.then if inside is not None and inside.substituted(statement.values) in limits else value
+    return bool(value == var(operand_name(0)))
 
 
 def _movers_of_blocks(nest: Nest, body: tuple[NestItem, ...], tile: Tile, lanes: int) -> tuple[NestItem, ...]:
