@@ -116,6 +116,14 @@ def test_types_that_are_refused(dtype: str) -> None:
         ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 5, "K": 24}, dtypes={"W": dtype})
 
 
+@pytest.mark.parametrize("group", ["63", "x", "0"])
+def test_what_groups_can_be(group: str) -> None:
+    """The groups are at fault, and not the name of the type: no other type is suggested."""
+    with pytest.raises(ff.SpecError, match=f"no element type 'int4/{group}': groups of .* cannot lie two to a byte") as refused:
+        ff.loads(FILE.replace("TYPE", f"int4/{group}"))
+    assert "Give an even number from 2 to 65536." in str(refused.value) and "int64" not in str(refused.value)
+
+
 def test_types_are_those_of_inputs() -> None:
     with pytest.raises(ff.CascadeError, match="tensor Z cannot be read in four bits: it is no input"):
         ff.cascade(ff.loads(FILE.replace("W: TYPE", "Z: int4, W: float32")))
