@@ -37,7 +37,6 @@ FIGURES: dict[str, Assumed] = {
     "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
     "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
-    "spilled_passes": Assumed(1.5, "ways through memory of a sum where sums fill all registers: read off an EPYC; calibrations say"),
     "wake_seconds": Assumed(0.0, "how much later than the first core the others begin with a kernel; a calibration measures it"),
     "written_out_operations": Assumed(150, "LLVM writes short loops out up to so many instructions (UnrollThreshold; 300 with -O3)"),
     "overlap_loss": Assumed(0.0, "part of the shorter of fetching and computing that the longer does not hide; a calibration measures it"),

@@ -60,7 +60,6 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     assert 0 < variables["launch_seconds"] < 0.1
     assert 0 < variables["warm_launch_seconds"] < 0.1
     assert variables["assumed_energies"] == 1
-    assert 1 <= variables["spilled_passes"] < 100
     assert 0 <= variables["lookahead_operations"] < 5000
     assert variables["vector_registers"] == target(find_device()).vector_registers
     assert variables["line_bytes"] == caches(find_device())[-1].line

@@ -140,7 +140,6 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "times_lost": (far_rows(16384, 256), 1.1, 8),
     "far_bytes": (product(4, 2, size=512), 4096, 1024),
     "followed_rows": (product(4, 2, size=512), 512, 1),
-    "spilled_passes": (product(8, 4), 1.5, 3),
     "overlap_loss": (product(4, 2, size=2048), 0, 1),
     "wake_seconds": (product(4, 2), 0, 1e-5),
     "line_bytes": (far_rows(16384, 256), 64, 128),

@@ -248,10 +248,6 @@ class _Session:
         waiting = self.rate("core lookahead").value / self.rate("chained").value
         return max(0.0, waiting - 1) * CHAIN_OPERATIONS
 
-    def spilled_passes(self) -> float:
-        """How often a sum that finds no register passes through memory in an iteration of a register tile of too many sums."""
-        return self.rate("core memory_chain").value / self.rate("core spilled").value
-
     def variables(self) -> dict[str, float]:
         """Costs and rates that no component carries."""
         launch = sorted(self.probes["launch"].seconds)
@@ -276,14 +272,12 @@ class _Session:
             # Of the instruction set that the compiler writes for. A processor that renames its stack hides from a clock what is spilled.
             result["vector_registers"] = found.vector_registers
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
-        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith(("beyond", "spilled", "lookahead"))]
+        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith(("beyond", "lookahead"))]
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
         result["overlap_loss"] = self.overlap_loss()
         result["lookahead_operations"] = self.lookahead_operations()
         if self.counts:
             result["wake_seconds"] = self.wake_seconds()
-        if "vector_registers" in result:
-            result["spilled_passes"] = max(1.0, self.spilled_passes())
         result |= dict(self.together())
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in PROBE_KINDS:

@@ -52,8 +52,6 @@ TIMES_OWN = 4
 """Of a core's own caches, the size at the least of a matrix of whose lines none is left when its columns are walked down again."""
 SECOND_CACHE = 256 << 10
 """Bytes that a second cache holds and a first one does not, on devices that list no two of them (Zen 3: 512 and 32 KiB)."""
-ROW_LENGTH, SPILLED_COLUMNS = 128, 3
-"""Steps of a register tile's sums, and its vectors: 128 of three vectors of 64 bytes lie in the nearest cache with the rows."""
 BYTES = 64 << 10
 """Of the probes' memory; what they touch of it fits into the nearest cache."""
 _HEAD = """
@@ -133,7 +131,6 @@ class CoreBench:
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
         yield "lookahead", self.bench.probe(core, "probe_lookahead", 1, 1, CHAIN, BYTES)
-        yield "spilled", self.bench.probe(self._spilled, "probe_spilled", 1, ROW_LENGTH, ROW_LENGTH, BYTES)
         yield "crowded_line", self.bench.probe(core, "probe_crowded", 1, CROWDED_LINES, CROWDED_LINES, CROWDED_LINES * self._crowded)
         if self.halves is not None:
             yield "narrow_store", self.halves.probe(self._core_of(self.halves), "probe_stores", 1, count, count, BYTES)
@@ -231,18 +228,6 @@ class CoreBench:
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
         }
         return self._loaded(bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
-
-    @cached_property
-    def _spilled(self) -> Loaded:
-        """A register tile of half as many sums again as the compiler has registers, as products of matrices have them."""
-        rows, columns = target(self.bench.device).vector_registers // 2, range(SPILLED_COLUMNS)
-        sums = [f"s{row}_{column}" for row in range(rows) for column in columns]
-        loads = " ".join(f"VEC b{column} = x[i * {len(columns)} + {column}];" for column in columns)
-        adds = " ".join(f"s{row}_{column} += p[{row} * ROW_LENGTH + i] * b{column};" for row in range(rows) for column in columns)
-        words = {"ROW_LENGTH": str(ROW_LENGTH)}
-        head = _HEAD.replace("VEC u = x[0], w = x[1], DECLARE;", f"VEC {', '.join(f'{one} = x[{k}]' for k, one in enumerate(sums))};")
-        text = head.replace("TOTAL", " + ".join(sums)) % ("spilled", f"for (int i = 0; i < n; ++i) {{ {loads} {adds} }}")
-        return self._loaded(self.bench, words, text)
 
     def _functions(self, bench: Bench) -> Loaded:
         """Functions as kernels call them: on vectors with what the device's quirks ask for."""

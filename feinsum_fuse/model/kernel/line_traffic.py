@@ -163,7 +163,8 @@ class LineTraffic:
             return
         times *= lost
         for node in body:
-            if not isinstance(node, For):
+            if not isinstance(node, For) or is_written_out(self.nest, node):
+                # What is written out touches a line once, however many copies of a statement do.
                 self._charge((node,), self.regions((node,)), times, above)
                 continue
             mine = self.regions((node,))

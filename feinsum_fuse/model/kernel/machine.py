@@ -171,6 +171,11 @@ class Machine:
         found = self.variable(f"{name}_chain_scalar_seconds", found) if lanes == 1 else found
         return max(found, self.function(name, lanes))
 
+    def looped(self, name: str) -> float:
+        """Seconds of one call in a loop over neighbours of which the compiler makes vectors: by a function of its own choice."""
+        name, (vector, _) = _priced(name)
+        return self.variable(f"{name}_loop_seconds", self.variable(f"{name}_vector_seconds", vector * self.cycle) / self.lanes)
+
     def is_vectorised(self, name: str) -> bool:
         """Whether the compiler makes vectors of a loop that calls a function: not if the library keeps the function to itself."""
         name, _ = _priced(name)

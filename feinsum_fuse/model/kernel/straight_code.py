@@ -209,6 +209,8 @@ class Straight:
                 counts.additions += times if name == ADDITION else 0.0
             elif line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
                 counts.functions += times / self._pieces(line) * line.width * self.machine.function(name, 1)
+            elif line.lane is None and self.vectorised > 1:
+                counts.functions += times * self.vectorised * self.machine.looped(name)
             else:
                 counts.functions += times * self.machine.function(name, lanes)
         loop = self.block.loop
@@ -347,7 +349,7 @@ class Straight:
         for line in self.block.lines if loop is None else self._reducing(loop):
             updates = line.copies / line.distinct(line.statement.target)
             if loop is not None:
-                each = self.machine.seconds("memory_chain") * self._detours if self.spilled else self._latency(line)
+                each = self.machine.seconds("memory_chain") if self.spilled else self._latency(line)
             elif line.statement.reduce is not None and updates > 1:
                 each = self._register_latency(line)  # as in lanes that are added up: compilers keep it in a register
             else:
@@ -359,23 +361,14 @@ class Straight:
     def _continued(self) -> float:
         """How many entries one after another add to the same places: the sum's loops around the block, inside those that start it anew."""
         sums = {line.statement.target.source for line in self.block.lines if line.statement.reduce is not None}
-        starts = [loops for loops, s in self.nest.points if s.role == "init" and s.target.source in sums]
-        around = {loop.name for loops in starts for loop in loops}
+        starts = [(loops, s.first) for loops, s in self.nest.points if s.role == "init" and s.target.source in sums]
+        around = {loop.name for loops, first in starts for loop in loops if loop.name not in first}
         count = 1.0
         for depth, loop in reversed(list(enumerate(self.block.above[:-1]))):
             if loop.name in around or not any(self._reducing(loop)):
                 break
             count *= average_trips(loop, self.block.above[:depth])
         return count
-
-    @property
-    def _detours(self) -> float:
-        """How often an accumulator that does not fit into registers passes through memory in an iteration.
-
-        Once; where accumulators alone fill all registers, compilers turn them around in memory and registers, which takes some through
-        memory twice in about half of the loops: nothing in the text tells which.
-        """
-        return self.machine.figure("spilled_passes") if self._counts.live >= self.machine.figure("vector_registers") else 1.0
 
     def _latency(self, line: CodeLine) -> float:
         """Seconds from one update of an accumulator to the next."""
