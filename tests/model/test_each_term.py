@@ -205,6 +205,19 @@ def three_factors(sums: str) -> Spec:
     )
 
 
+def test_lanes_that_are_added_up_wait_for_one_another() -> None:
+    """A row of one vector is eight lanes, each of which is added to the sum of those before it."""
+    spec = _mapped(
+        "{rank_sizes: {M: 64, N: 8}, bits_per_value: {All: 32}, einsums: ['Z[m] = sum(A[m, n])']}",
+        "[A, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 8}\n"
+        "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+    )
+    alone = seconds(spec, lookahead_operations=0, addition_latency_seconds=SLOW)
+    assert 64 * 8 * SLOW <= alone < 64 * 10 * SLOW
+    assert seconds(spec, lookahead_operations=1000, addition_latency_seconds=SLOW) < alone / 4
+
+
 def test_what_a_loop_does_not_move_is_read_again_before_sums_are_spilled() -> None:
     """Twelve sums, three products and one factor fit sixteen registers, ``B`` does not; with ``C`` on lanes ``T`` is held, too."""
     assert _spilled(three_factors("r")) == 0
