@@ -13,7 +13,12 @@ from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 
 from .cases import KNOWN, Device
-from .measuring import seconds
+from .measuring import noise, seconds
+
+QUIET = ("epyc_zen4", "epyc_zen5")
+"""Processors whose times intervals are made of. The Xeon's are not among them: its host was busy, and PoCL's threads shared cores."""
+MOST_NOISE = 0.1
+"""Of mappings that are as noisy or less: what a busy minute does to a time is no fault of the model."""
 
 FEWEST = 10
 """Residuals from which on a tenth means something."""
@@ -34,10 +39,10 @@ class Residual:
 
 
 def residuals(device: Device) -> list[Residual]:
-    """Of all mappings that were measured on a processor."""
+    """Of all mappings that were measured on a processor, but for the noisy ones."""
     found: list[Residual] = []
     for case in KNOWN:
-        samples = device.samples(case)
+        samples = {number: runs for number, runs in device.samples(case).items() if noise(runs) <= MOST_NOISE}
         specs = device.mapped(case) if samples else []
         found += _of((device.name, case), ((specs[number], seconds(runs)) for number, runs in samples.items()))
     return found
@@ -118,9 +123,9 @@ def best_tail(found: Sequence[Residual]) -> float:
     return min(TAILS, key=lambda tail: abs(part_held(held(found, tail)) - WANTED))
 
 
-def report(device: Device) -> str:
+def report(devices: Sequence[Device]) -> str:
     """The table of the model; each workload with what intervals from the others hold of it, whose tail the others chose, too."""
-    found = residuals(device)
+    found = [one for device in devices for one in residuals(device)]
     tail = best_tail(found)
     rows = []
     for kind, (low, high) in intervals(found, tail).items():

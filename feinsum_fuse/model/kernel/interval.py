@@ -18,18 +18,18 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.80, 1.55, 132),
-    "narrow vectors": Residuals(0.76, 1.59, 194),
-    "scalars": Residuals(0.82, 1.57, 73),
-    "own caches": Residuals(0.78, 1.62, 37),
-    "shared memory": Residuals(0.48, 1.87, 23),
+    "full vectors": Residuals(0.76, 1.44, 119),
+    "narrow vectors": Residuals(0.78, 1.42, 198),
+    "scalars": Residuals(0.77, 1.23, 90),
+    "own caches": Residuals(0.73, 2.13, 48),
+    "shared memory": Residuals(0.82, 1.95, 29),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals --device epyc_zen4`` prints them from 459 mappings of 21 workloads measured on a Zen 4, with
-what intervals from the other workloads hold of each workload. Tails of 8.5 % are left out at either end: since workloads differ, intervals
-of the middle eight tenths hold less than eight tenths of a workload that is left out. The noise of times and of the calibration is among
-them.
+``python -m benchmarks.fidelity residuals`` prints them from 484 mappings of 31 workloads measured on a Zen 4 and a Zen 5, those whose own
+noise is 10 % at most, with what intervals from the other workloads hold of each workload. Tails of 9 % are left out at either end: since
+workloads differ, intervals of the middle eight tenths hold less than eight tenths of a workload that is left out. The noise of times and of
+the calibration is among them.
 """
 
 

@@ -40,13 +40,7 @@ class Straight:
     def seconds(self) -> float:
         """One core's time for all entries of the block, data being in the nearest cache."""
         once = self.block.trips * self.iteration + self._outside
-        chained = self._chained
-        if chained:
-            # What follows sums starts as soon as the core sees it, while their last operations wait for one another.
-            own = self.issued * self.block.trips * self._continued
-            ahead = 1 + self.machine.figure("lookahead_operations") / max(1.0, own + self.between)
-            once = max(once, chained * self.block.trips / ahead)
-        once = max(once, self._around)
+        once = max(once, self._chained, self._apart, self._around)
         if self.block.is_loop and not self._is_written_out:
             once += 2 * self.machine.seconds("issue")
             if self.block.trips > 1:
@@ -344,18 +338,32 @@ class Straight:
 
     @property
     def _chained(self) -> float:
-        """Seconds of an iteration if each update of an accumulator waits for the last."""
+        """Seconds of one entry of a loop if each update of an accumulator waits for the last."""
         loop, longest = self.block.loop, 0.0
-        for line in self.block.lines if loop is None else self._reducing(loop):
-            updates = line.copies / line.distinct(line.statement.target)
-            if loop is not None:
-                each = self.machine.seconds("memory_chain") if self.spilled else self._latency(line)
-            elif line.statement.reduce is not None and updates > 1:
-                each = self._register_latency(line)  # as in lanes that are added up: compilers keep it in a register
-            else:
+        if loop is None:
+            return 0.0
+        for line in self._reducing(loop):
+            each = self.machine.seconds("memory_chain") if self.spilled else self._latency(line)
+            longest = max(longest, line.copies / line.distinct(line.statement.target) * each)
+        own = self.issued * self.block.trips * self._continued
+        return self.block.trips * self._seen(longest, own + self.between) if longest else 0.0
+
+    @property
+    def _apart(self) -> float:
+        """Seconds of one entry if the copies of a statement that add to one place wait for one another, and those of each iteration have
+        places of their own: lanes that are added up. Compilers keep the sum in a register meanwhile.
+        """
+        loop, longest = self.block.loop, 0.0
+        for line in self.block.lines:
+            if line.statement.reduce is None or (loop is not None and loop.name not in variables(line.statement.target)):
                 continue
-            longest = max(longest, updates * each)
-        return longest
+            updates = line.copies / line.distinct(line.statement.target)
+            longest = max(longest, updates * self._register_latency(line)) if updates > 1 else longest
+        return self.block.trips * self._seen(longest, self.issued + (0.0 if loop else self.between)) if longest else 0.0
+
+    def _seen(self, waiting: float, operations: float) -> float:
+        """Seconds that so much waiting takes, once in so many operations: what follows it starts as soon as the core sees it."""
+        return waiting / (1 + self.machine.figure("lookahead_operations") / max(1.0, operations))
 
     @property
     def _continued(self) -> float:
