@@ -26,7 +26,7 @@ RESIDUALS: dict[str, Residuals] = {
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 484 mappings of 31 workloads measured on a Zen 4 and a Zen 5, those whose own
+``python -m benchmarks.fidelity residuals`` prints them from 484 mappings of 29 workloads measured on a Zen 4 and a Zen 5, those whose own
 noise is 10 % at most, with what intervals from the other workloads hold of each workload. Tails of 9 % are left out at either end: since
 workloads differ, intervals of the middle eight tenths hold less than eight tenths of a workload that is left out. The noise of times and of
 the calibration is among them.
