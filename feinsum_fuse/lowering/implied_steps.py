@@ -114,8 +114,9 @@ def _place(nest: Nest, einsum: str) -> LoopRef | None:
     return own[-1] if own else None
 
 
-def skipped(nest: Nest, branches: Sequence[EinsumBranch], bindings: Bindings) -> Iterator[SkipTiles]:
-    """One step for each Einsum that a mask allows to do less, consumers first: its outermost loop in time that can end early.
+def skipped(nest: Nest, branches: Sequence[EinsumBranch], bindings: Bindings) -> Iterator[tuple[SkipTiles, Nest]]:
+    """One step for each Einsum that a mask allows to do less, with the nest after it, consumers first: its outermost loop in time that can
+    end early.
 
     The end depends on loops in time and on groups, never on work-items or lanes: all of a group's work-items run a loop equally often.
     """
@@ -128,7 +129,7 @@ def skipped(nest: Nest, branches: Sequence[EinsumBranch], bindings: Bindings) ->
                 nest = step.apply(nest)
             except NothingMaskedError:
                 continue
-            yield step
+            yield step, nest
             break
 
 

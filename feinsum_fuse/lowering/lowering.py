@@ -82,6 +82,13 @@ class _Steps:
             self.stage.advance()
         return []
 
+    def take(self, steps: Iterable[tuple[Step, Nest]]) -> None:
+        """Steps that were applied already, each with the nest that it leads to."""
+        for step, nest in steps:
+            self.nest = nest
+            self.steps.append(step)
+            self.stage.advance()
+
     def add_apart(self, steps: Sequence[tuple[str, Step]]) -> None:
         """Apply steps on Einsums that share no loop yet, each to its Einsum's own nodes: a step takes as long as its nest is large."""
         whole = self.nest
@@ -131,7 +138,7 @@ class Lowering:
         made = _Steps(Explicate(self.order), self.start, stage)
         made.add([*map(Inline, self.copies)])
         made.add_apart([*self.ordered()])
-        made.add([*skipped(made.nest, self.branches, self.bindings)])
+        made.take(skipped(made.nest, self.branches, self.bindings))
         steps = [*self.shared()]
         added: list[LoopRef] = []
         if self.rolled:

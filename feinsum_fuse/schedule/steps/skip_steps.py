@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import islpy as isl
 
 from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, equal, integer_set, projected
 from ..refusals import BindingConflictError, NestOrderError, NothingMaskedError, ProducerConsumerError
+from ..sameness import Same
 from ..step import Step
 from ..tree.loops import check_alone, find, replace_loop
-from ..tree.masks import Masks, elements
+from ..tree.masks import KEPT_SETS, Masks, SamePoint, elements, placed, same_point
 from ..tree.nest import For, LoopRef, Nest, Place, PlacedStatement, Statement, statements
 from ..tree.polyhedra import points
 
@@ -45,7 +47,7 @@ class SkipTiles(Step):
         names = {find(nest, ref, self).name for ref in self.per}
         if not names <= {other.name for other in around}:
             raise NestOrderError(f"{self}: not all of these loops stand around {self.loop}")
-        masks = Masks(nest)
+        masks = Masks.of(nest)
         limits = self._limits(nest, masks, loop, (*(other for other in around if other.name in names),), around)
         if not limits:
             raise NothingMaskedError(
@@ -82,40 +84,69 @@ class SkipTiles(Step):
             removed = points(above, statement.guards) - points(shorter, statement.guards) - masks.neutral(above, statement)
             lost = removed.apply(elements(statement.target, above, statement))
             source = statement.target.source
-            missed = lost if source in after.outputs or _is_read_by_rules(after, source) else lost & _read(source, new, lost)
-            if not missed.is_empty():
+            missed: isl.Set | None = lost
+            if source not in after.outputs and not _is_read_by_rules(after, source):
+                read = _read(source, _readers(source, new))
+                missed = None if read is None else lost & read
+            if missed is not None and not missed.is_empty():
                 raise ProducerConsumerError(f"{self}: {missed} of {source} would not be computed, and are needed")
 
 
 def live_points(nest: Nest, masks: Masks, loop: For | None = None) -> Iterator[tuple[Statement, isl.Set]]:
     """The points under a loop, or of the whole nest, statement by statement, that change what is read later or is an output."""
     outside = [(above, s) for above, s in nest.points if loop is not None and loop not in above]
-    living: list[tuple[tuple[For, ...], Statement, isl.Set]] = []
+    living: list[tuple[PlacedStatement, isl.Set]] = []
     for above, statement in reversed([(above, s) for above, s in nest.points if loop is None or loop in above]):
         source = statement.target.source
-        target = elements(statement.target, above, statement)
-        domain = points(above, statement.guards)
+        wanted: _Wanted | None = None
         if source not in nest.outputs and not _is_read_by_rules(nest, source):
-            wanted = _read(source, outside, domain.apply(target))
-            for other, reader, part in living:
-                for place in _reads(reader, source):
-                    wanted = wanted | part.apply(elements(place, other, reader))
-            domain = domain & wanted.apply(target.reverse())
-        live = domain - masks.neutral(above, statement)
-        living.append((above, statement, live))
+            inside = tuple([(same_point(point), Same(part)) for point, part in living if _reads(point[1], source)])
+            wanted = _readers(source, outside), inside
+        live = _live(same_point((above, statement)), Same(masks.neutral(above, statement)), wanted)
+        living.append(((above, statement), live))
         yield statement, live
 
 
-def _reads(statement: Statement, source: str) -> Iterator[Place]:
-    yield from (place for place in statement.operands if place.source == source)
+_Wanted = tuple[tuple[SamePoint, ...], tuple[tuple[SamePoint, Same[isl.Set]], ...]]
+"""Who reads what a statement writes: statements at all of their points, and others at some of theirs."""
 
 
-def _read(source: str, readers: Sequence[PlacedStatement], like: isl.Set) -> isl.Set:
-    """The elements of an array that these statements read."""
-    found = isl.Set.empty(like.get_space())
-    for above, statement in readers:
+@lru_cache(KEPT_SETS)
+def _live(point: SamePoint, neutral: Same[isl.Set], wanted: _Wanted | None) -> isl.Set:
+    """The points of a statement that change what is wanted; all that change anything if all of it is wanted (``None``)."""
+    above, statement = placed(point)
+    domain = points(above, statement.guards)
+    if wanted is not None:
+        target, source = elements(statement.target, above, statement), statement.target.source
+        readers, inside = wanted
+        found = _read(source, readers)
+        for reader, part in inside:
+            around, reading = placed(reader)
+            for place in _reads(reading, source):
+                more = part.value.apply(elements(place, around, reading))
+                found = more if found is None else found | more
+        domain = isl.Set.empty(domain.get_space()) if found is None else domain & found.apply(target.reverse())
+    return domain - neutral.value
+
+
+def _reads(statement: Statement, source: str) -> list[Place]:
+    return [place for place in statement.operands if place.source == source]
+
+
+def _readers(source: str, among: Sequence[PlacedStatement]) -> tuple[SamePoint, ...]:
+    """Those of these statements that read an array."""
+    return tuple([same_point(point) for point in among if _reads(point[1], source)])
+
+
+@lru_cache(KEPT_SETS)
+def _read(source: str, readers: tuple[SamePoint, ...]) -> isl.Set | None:
+    """The elements of an array that these statements read; ``None`` if there are no readers."""
+    found: isl.Set | None = None
+    for reader in readers:
+        above, statement = placed(reader)
         for place in _reads(statement, source):
-            found = found | points(above, statement.guards).apply(elements(place, above, statement))
+            part = points(above, statement.guards).apply(elements(place, above, statement))
+            found = part if found is None else found | part
     return found
 
 

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import cast
 
 import islpy as isl
@@ -26,7 +26,7 @@ from ...formats.language.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
 from ..sameness import KEPT_WORKLOADS, Same
 from .initial_values import ElementBox
-from .nest import For, Nest, Place, Statement
+from .nest import For, Nest, Place, PlacedStatement, Statement
 from .polyhedra import points, relation
 
 
@@ -39,7 +39,11 @@ class KnownValues:
 
     def where(self, value: float) -> isl.Set:
         """The part on which the value is this constant."""
-        return self.constants.get(value, _none(self.finite))
+        return self.constants.get(value, self._nowhere)
+
+    @cached_property
+    def _nowhere(self) -> isl.Set:
+        return _none(self.finite)
 
     def mapped(self, change: Callable[[isl.Set], isl.Set]) -> KnownValues:
         """The same with every part replaced."""
@@ -103,8 +107,31 @@ def _extremum(reduction: Reduction, one: KnownValues, other: KnownValues) -> Kno
     return _pairs(reduction.ufunc, one, other, finite)
 
 
+KEPT_SETS = 2048
+"""Sets of points that are kept: mappings of a search differ in a few decisions, and cut most Einsums alike."""
+SamePoint = tuple[tuple[Same[For], ...], Same[Statement]]
+"""A statement with the loops around it as a key: what is not cut anew stays one object from mapping to mapping."""
+
+
+def same_point(point: PlacedStatement) -> SamePoint:
+    """The key of a statement and the loops around it."""
+    above, statement = point
+    return tuple(map(Same, above)), Same(statement)
+
+
+def placed(point: SamePoint) -> PlacedStatement:
+    """The inverse of :func:`same_point`."""
+    above, statement = point
+    return tuple([loop.value for loop in above]), statement.value
+
+
 class Masks:
     """What is known of each array of a nest that holds no tiles yet."""
+
+    @staticmethod
+    def of(nest: Nest) -> Masks:
+        """Those of a nest; one is asked for each of its loops that could end early."""
+        return _masks(Same(nest))
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
@@ -126,7 +153,11 @@ class Masks:
 
     def value(self, above: Sequence[For], statement: Statement) -> KnownValues:
         """What is known of a statement's value, over the points of its loops."""
-        return _Evaluation(self, above, statement).of(statement.value)
+        return _value(same_point((tuple(above), statement)), tuple([self._held(place.source) for place in statement.operands]))
+
+    def _held(self, source: str) -> Same[KnownValues | None] | None:
+        """What is known of an array; ``None`` for an input."""
+        return Same(self.array(source)) if source in self.written else None
 
     def neutral(self, above: Sequence[For], statement: Statement) -> isl.Set:
         """The points of a statement that reduces at which it changes nothing; empty for one that does not reduce."""
@@ -134,17 +165,6 @@ class Masks:
         if statement.reduce is None or not REDUCTIONS[statement.reduce].combines:
             return _none(known.finite)
         return known.where(float(REDUCTIONS[statement.reduce].neutral_of(self.nest.sources[statement.target.source].dtype)))
-
-    def read(self, place: Place, above: Sequence[For], statement: Statement) -> KnownValues:
-        """What is known of an operand, over the points of the statement's loops."""
-        domain = points(above, statement.guards)
-        if place.source not in self.written:
-            return KnownValues({}, domain)
-        known = self.array(place.source)
-        if known is None:
-            return KnownValues({}, _none(domain))
-        to_loops = elements(place, above, statement).reverse()
-        return known.mapped(lambda part: part.apply(to_loops))
 
     def _kept(self, source: str, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> KnownValues:
         """What is known of an array is a matter of its elements, however loops reach them: it is looked at once for all mappings."""
@@ -190,6 +210,18 @@ class Masks:
         return KnownValues({}, _none(reached))
 
 
+@lru_cache(4)
+def _masks(nest: Same[Nest]) -> Masks:
+    return Masks(nest.value)
+
+
+@lru_cache(KEPT_SETS)
+def _value(point: SamePoint, operands: tuple[Same[KnownValues | None] | None, ...]) -> KnownValues:
+    """What is known of a statement's value, given what is known of the arrays that it reads; ``None`` for an input."""
+    above, statement = placed(point)
+    return _Evaluation(above, statement, operands).of(statement.value)
+
+
 @lru_cache(KEPT_WORKLOADS)
 def _arrays_of(spaces: Same[Mapping[str, tuple[For, ...]]]) -> dict[tuple[str, ElementBox], KnownValues]:
     """Array and the elements that are computed -> what is known of it; steps leave the loops of a nest before any step as they are."""
@@ -204,11 +236,21 @@ def elements(place: Place, above: Sequence[For], statement: Statement) -> isl.Ma
 class _Evaluation:
     """A statement's value over the points of its loops."""
 
-    def __init__(self, masks: Masks, above: Sequence[For], statement: Statement) -> None:
+    def __init__(self, above: Sequence[For], statement: Statement, operands: Sequence[Same[KnownValues | None] | None]) -> None:
         self.above = above
         self.statement = statement
         self.domain = points(above, statement.guards)
-        self.operands = {operand_name(k): masks.read(place, above, statement) for k, place in enumerate(statement.operands)}
+        places = zip(statement.operands, operands, strict=True)
+        self.operands = {operand_name(k): self._read(place, held) for k, (place, held) in enumerate(places)}
+
+    def _read(self, place: Place, held: Same[KnownValues | None] | None) -> KnownValues:
+        """What is known of an operand, of whose array this is known."""
+        if held is None:
+            return KnownValues({}, self.domain)
+        if held.value is None:
+            return KnownValues({}, _none(self.domain))
+        to_loops = elements(place, self.above, self.statement).reverse()
+        return held.value.mapped(lambda part: part.apply(to_loops))
 
     def of(self, expr: Expression) -> KnownValues:
         """What is known of an expression."""
