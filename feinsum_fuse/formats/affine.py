@@ -23,6 +23,12 @@ class Affine:
         fields["terms"] = terms
         fields["constant"] = constant
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Affine) and self.constant == other.constant and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(self.terms) ^ self.constant
+
     @classmethod
     def of(cls, coefficients: Mapping[str, int], constant: int = 0) -> Affine:
         """The expression with these coefficients; zero coefficients are dropped."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from constantdict import constantdict
 
@@ -141,23 +142,17 @@ class Mapping:
         """All Compute nodes in order of execution."""
         return tuple(placed.node for path in self.paths() for placed in path[-1:] if isinstance(placed.node, Compute))
 
-    def paths(self) -> Iterator[tuple[Placed, ...]]:
+    def paths(self) -> tuple[tuple[Placed, ...], ...]:
         """Root-to-Compute paths in order of execution, the Compute last; branches and boxes are left out."""
+        return self._paths
 
-        def walk(nodes: tuple[Node, ...], at: Position, above: tuple[Placed, ...]) -> Iterator[tuple[Placed, ...]]:
-            for index, node in enumerate(nodes):
-                place = (*at, index)
-                if isinstance(node, Sequential):
-                    for number, child in enumerate(node.nodes):
-                        yield from walk((child,), (*place, number), above)
-                elif isinstance(node, Nested):
-                    yield from walk(node.nodes, place, above)
-                elif not isinstance(node, TextBox):
-                    above = (*above, Placed(place, node))
-                    if isinstance(node, Compute):
-                        yield above
+    @cached_property
+    def _paths(self) -> tuple[tuple[Placed, ...], ...]:
+        return tuple(_paths(self.nodes, (), ()))
 
-        return walk(self.nodes, (), ())
+    def __getstate__(self) -> dict[str, object]:
+        # A search sends mappings to its processes; what is computed from one stays here.
+        return {"nodes": self.nodes, "title": self.title}
 
     def path(self, einsum: str) -> tuple[Placed, ...]:
         """The path to the Compute of this Einsum; ``KeyError`` if there is none."""
@@ -175,3 +170,17 @@ class Mapping:
 
     def _repr_svg_(self) -> str:
         return presentation.svg(self)
+
+
+def _paths(nodes: tuple[Node, ...], at: Position, above: tuple[Placed, ...]) -> Iterator[tuple[Placed, ...]]:
+    for index, node in enumerate(nodes):
+        place = (*at, index)
+        if isinstance(node, Sequential):
+            for number, child in enumerate(node.nodes):
+                yield from _paths((child,), (*place, number), above)
+        elif isinstance(node, Nested):
+            yield from _paths(node.nodes, place, above)
+        elif not isinstance(node, TextBox):
+            above = (*above, Placed(place, node))
+            if isinstance(node, Compute):
+                yield above

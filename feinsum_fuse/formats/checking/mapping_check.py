@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ...errors import Location, MappingError
 from ..arch import Arch, Memory
@@ -68,7 +68,7 @@ class _Check:
 
     def run(self) -> None:
         self._structure(self.mapping.nodes, ())
-        paths = list(self.mapping.paths())
+        paths = self.mapping.paths()
         if not paths:
             raise self.error((), "The mapping has no Compute node.", "End each branch with !Compute {einsum: ..., component: ...}.")
         for placed in {placed.position: placed for path in paths for placed in path}.values():
@@ -159,7 +159,7 @@ class _Check:
                 message = f"{node.component} has no fanout dimension {node.name!r}."
                 raise self.error(placed.position, message, nearest(node.name, dimensions), "name")
 
-    def _one_compute_each(self, paths: list[tuple[Placed, ...]]) -> None:
+    def _one_compute_each(self, paths: Sequence[tuple[Placed, ...]]) -> None:
         found: dict[str, tuple[int, ...]] = {}
         for path in paths:
             node = path[-1].node
@@ -181,7 +181,7 @@ class _Check:
                 hint = f"A mapping names all of {', '.join(parts)} and {einsum.name}, or only {einsum.name}."
                 raise self.error(found[einsum.name], f"The part {missing[0]} of {what} has no Compute node.", hint)
 
-    def _loops_have_a_use(self, paths: list[tuple[Placed, ...]]) -> None:
+    def _loops_have_a_use(self, paths: Sequence[tuple[Placed, ...]]) -> None:
         used: set[tuple[int, ...]] = set()
         loops: dict[tuple[int, ...], Temporal] = {}
         for path in paths:

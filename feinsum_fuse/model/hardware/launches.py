@@ -43,7 +43,7 @@ def groups(spec: Spec) -> float:
     """Work-groups of all kernels: the iterations of the loops over fanouts bound to groups, and of the loops in time above them."""
     if spec.mapping is None or spec.opencl is None:
         return 0.0
-    return sum(_groups(spec, spec.mapping, number) for number in range(len(list(spec.mapping.paths()))))
+    return sum(_groups(spec, spec.mapping, number) for number in range(len(spec.mapping.paths())))
 
 
 def _groups(spec: Spec, mapping: Mapping, number: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 
 from ...formats.affine import Affine
 from ..refusals import NestOrderError, UnknownEinsumError, UnknownLoopError
@@ -93,9 +94,18 @@ def interval(index: Affine, loops: Sequence[For], limits: int = 2) -> tuple[int 
     A limit is >= 0, so that adding a multiple of it bounds the expression from above, and subtracting one from below; the multiples
     that cancel a term are tried.
     """
-    extents = {loop.name: loop.extent for loop in loops}
-    known = tuple(dict.fromkeys(limit for loop in loops for limit in loop.limits)) if limits else ()
-    return _interval(index.coefficients, index.constant, extents, [(limit, limit.coefficients) for limit in known], limits)
+    known = tuple(dict.fromkeys([limit for loop in loops for limit in loop.limits])) if limits else ()
+    if not known:
+        return _box(index.coefficients, index.constant, {loop.name: loop.extent for loop in loops})
+    return _limited(index, tuple([(loop.name, loop.extent) for loop in loops]), known, limits)
+
+
+@lru_cache(4096)
+def _limited(
+    index: Affine, extents: tuple[tuple[str, int | None], ...], known: tuple[Affine, ...], limits: int
+) -> tuple[int | None, int | None]:
+    """The same where loops have limits: what fetches, sets and stores a tile asks for the same bounds, and so do other mappings."""
+    return _interval(index.coefficients, index.constant, dict(extents), [(limit, limit.coefficients) for limit in known], limits)
 
 
 _Extents = Mapping[str, int | None]

@@ -39,6 +39,13 @@ class LoopRef:
     variable: str
     path: str = ""
 
+    def __eq__(self, other: object) -> bool:
+        # Written out, as for loops: a search compares a thousand for each candidate. Most differ in their path.
+        return isinstance(other, LoopRef) and self.path == other.path and self.variable == other.variable and self.einsum == other.einsum
+
+    def __hash__(self) -> int:
+        return hash((self.einsum, self.variable, self.path))
+
     @property
     def outer(self) -> LoopRef:
         """The outer part after a split."""
@@ -191,16 +198,27 @@ class For:
         """Whether its iterations are groups or work-items."""
         return self.is_over_groups or self.is_over_items
 
-    @cached_property
+    @property
     def loops(self) -> tuple[For, ...]:
         """This loop and those below, outer before inner, in the order of the text."""
-        return (self, *(loop for node in self.body if isinstance(node, For) for loop in node.loops))
+        return (self, *self._inner_loops)
+
+    @property
+    def points(self) -> tuple[PlacedStatement, ...]:
+        """The statements below with the loops around them from this one on."""
+        return tuple([((self, *loops), statement) for loops, statement in self.inner_points])
+
+    # What is kept of a loop does not hold the loop itself: a circle of objects waits for the garbage collector, which took a sixth of the
+    # time of a search.
+    @cached_property
+    def _inner_loops(self) -> tuple[For, ...]:
+        return tuple([loop for node in self.body if isinstance(node, For) for loop in node.loops])
 
     @cached_property
-    def points(self) -> tuple[PlacedStatement, ...]:
-        """The statements below with the loops around them from this one on: most steps leave most loops as they are."""
+    def inner_points(self) -> tuple[PlacedStatement, ...]:
+        """The statements below with the loops around them inside this one: most steps leave most loops as they are."""
         found: list[PlacedStatement] = []
-        _collect(self.body, (self,), found)
+        _collect(self.body, (), found)
         return tuple(found)
 
     @cached_property
@@ -376,12 +394,11 @@ def statements(body: tuple[NestItem, ...], above: tuple[For, ...] = ()) -> Itera
 
 def _collect(body: tuple[NestItem, ...], above: tuple[For, ...], found: list[PlacedStatement]) -> None:
     for node in body:
-        if not isinstance(node, For):
-            found.append((above, node))
-        elif above:
-            found += [((*above, *loops), statement) for loops, statement in node.points]
+        if isinstance(node, For):
+            around = (*above, node)
+            found += [((*around, *loops), statement) for loops, statement in node.inner_points]
         else:
-            found += node.points
+            found.append((above, node))
 
 
 def rebuilt(
