@@ -1,10 +1,11 @@
 """What a candidate of a search costs: ``python -m benchmarks.candidates [WORKLOADS] [--count 100] [--of suite|catalogue|fidelity|gpu]``.
 
-Candidates are drawn from the space that a search has, half of them far from the default mapping. Printed are processor milliseconds of one
-process, for each workload: to generate a candidate, to lower it (which decides whether it is legal), and to predict its time from what it
-was lowered to; mean, median and 90th percentile of all three together. ``--keep FILE`` writes each candidate's prediction, and ``--against
-FILE`` compares with what another checkout has written. The processor is one whose calibration is committed, so that any machine can do it;
-candidates for the described GPU are lowered only.
+Candidates are drawn from the space that a search has, half of them far from the default mapping; ``--bred``: as a search that measures
+nothing finds them, most of them descendants of the best. What is kept from one candidate to the next is kept as in a search. Printed are
+processor milliseconds of one process, for each workload: to generate a candidate, to lower it (which decides whether it is legal), and to
+predict its time from what it was lowered to; mean, median and 90th percentile of all three together. ``--keep FILE`` writes each
+candidate's prediction, and ``--against FILE`` compares with what another checkout has written. The processor is one whose calibration is
+committed, so that any machine can do it; candidates for the described GPU are lowered only.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from feinsum_fuse.presentation import table
 from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, Target
 from feinsum_fuse.tuning.candidate import Candidate
 from feinsum_fuse.tuning.helpers import GARBAGE
+from feinsum_fuse.tuning.search import Search
 from feinsum_fuse.tuning.space import Space
 
 from .catalogue import entries
@@ -103,6 +105,32 @@ def measured(cascade: Cascade, kind: str, count: int) -> Cost:
     return cost
 
 
+def bred(cascade: Cascade, kind: str, count: int) -> Cost:
+    """The same of so many candidates that a search finds; what else it does is part of generating them."""
+    space, target = space_of(cascade, kind)
+    cost = Cost()
+
+    def estimates(candidates: Sequence[Candidate]) -> list[float | None]:
+        results = []
+        for candidate in candidates:
+            lowered, told, result = predicted(candidate.spec, target)
+            cost.found[f"{len(cost.lowering)}"] = result
+            cost.lowering.append(lowered)
+            cost.prediction.append(told)
+            results.append(result if isinstance(result, float) else None)
+        return results
+
+    search = Search(space, SEED, (), estimates, space.defaults())
+    search.explore(1)
+    cost.lowering.clear()
+    cost.prediction.clear()
+    start = time.process_time()
+    search.explore(count)
+    generated = time.process_time() - start - sum(cost.lowering) - sum(cost.prediction)
+    cost.generation = [generated / len(cost.lowering)] * len(cost.lowering)
+    return cost
+
+
 def predicted(spec: Spec, target: Target) -> tuple[float, float, float | str]:
     """Seconds of lowering and of predicting, and the prediction or why there is none."""
     start = lowered = time.process_time()
@@ -136,6 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", help="workloads; default: all of the set")
     parser.add_argument("--of", choices=SETS, default="suite")
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--bred", action="store_true", help="candidates as a search finds them")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--against", type=Path)
     given = parser.parse_intermixed_args(arguments)
@@ -147,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, cascade in cascades(given.of):
         if given.names and name not in given.names:
             continue
-        cost = measured(cascade, given.of, given.count)
+        cost = (bred if given.bred else measured)(cascade, given.of, given.count)
         kept[name] = cost.found
         differing += compared(name, cost.found, before.get(name, {}))
         rows.append(row(name, cost))

@@ -24,7 +24,7 @@ Condition: TypeAlias = "Affine | Expression"
 Index: TypeAlias = "Affine | Expression"
 """An affine expression, or pymbolic's sums, multiples, floor divisions and remainders by numbers."""
 
-_Part = TypeVar("_Part", isl.Set, isl.BasicSet, isl.Map)
+_Part = TypeVar("_Part", isl.Set, isl.BasicSet, isl.Map, isl.MultiAff)
 _RELATIONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "=", "!=": "!="}
 
 
@@ -80,6 +80,19 @@ def integer_map(
     return _map(tuple(names), tuple(indices), tuple(conditions), tuple(hidden))
 
 
+def affine_function(names: Sequence[str], indices: Sequence[Affine]) -> isl.MultiAff:
+    """From any values of these names to what the indices are there; other names that occur are parameters."""
+    return _function(tuple(names), tuple(indices))
+
+
+@lru_cache(4096)
+def _function(names: tuple[str, ...], indices: tuple[Affine, ...]) -> isl.MultiAff:
+    text = _SetText(names, (), None, (), indices, {})
+    values = ", ".join([f"({text.value(index)})" for index in indices])
+    found = _read_function(f"{text.parameters} -> {{ [{', '.join(text.own)}] -> [{values}] }}")
+    return _named(found, isl.dim_type.in_, names, text.parameter_names)
+
+
 @lru_cache(4096)
 def _set(
     names: tuple[str, ...],
@@ -104,6 +117,11 @@ def _map(names: tuple[str, ...], indices: tuple[Index, ...], conditions: tuple[C
 @lru_cache(4096)
 def _read_set(text: str) -> isl.Set:
     return isl.Set(text)
+
+
+@lru_cache(4096)
+def _read_function(text: str) -> isl.MultiAff:
+    return isl.MultiAff(text)
 
 
 @lru_cache(4096)
@@ -141,12 +159,13 @@ class _SetText:
         condition = " and ".join(texts) or "true"
         self.condition = f"exists {', '.join(f'e{k}' for k in range(len(hidden)))}: {condition}" if hidden else condition
 
-    def _affine(self, index: Affine) -> str:
+    def value(self, index: Affine) -> str:
+        """An affine expression."""
         return str(Affine(tuple((self.aliases[name], factor) for name, factor in index.terms), index.constant))
 
     def _condition(self, node: Condition) -> str:
         if isinstance(node, Affine):
-            return f"{self._affine(node)} >= 0"
+            return f"{self.value(node)} >= 0"
         if isinstance(node, p.LogicalAnd | p.LogicalOr):
             return f"({(' and ' if isinstance(node, p.LogicalAnd) else ' or ').join(map(self._condition, node.children))})"
         if isinstance(node, p.LogicalNot):
@@ -157,9 +176,9 @@ class _SetText:
 
     def _index(self, node: Index) -> str:
         if isinstance(node, Affine):
-            return self._affine(node)
+            return self.value(node)
         if isinstance(node, p.Variable):
-            return f"({self._affine(self.values[node.name] if self.values else Affine.variable(node.name))})"
+            return f"({self.value(self.values[node.name] if self.values else Affine.variable(node.name))})"
         if isinstance(node, int | np.integer):
             return f"({int(node)})"
         if isinstance(node, p.Sum):

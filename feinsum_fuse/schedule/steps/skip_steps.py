@@ -14,7 +14,7 @@ from ..refusals import BindingConflictError, NestOrderError, NothingMaskedError,
 from ..sameness import Same
 from ..step import Step
 from ..tree.loops import check_alone, find, replace_loop
-from ..tree.masks import KEPT_SETS, Masks, SamePoint, elements, placed, same_point
+from ..tree.masks import KEPT_SETS, Masks, SamePoint, elements, placed, points_at, same_point
 from ..tree.nest import For, LoopRef, Nest, Place, PlacedStatement, Statement, statements
 from ..tree.polyhedra import points
 
@@ -82,7 +82,7 @@ class SkipTiles(Step):
             if loop not in above:
                 continue
             removed = points(above, statement.guards) - points(shorter, statement.guards) - masks.neutral(above, statement)
-            lost = removed.apply(elements(statement.target, above, statement))
+            lost = elements(removed, statement.target, above)
             source = statement.target.source
             missed: isl.Set | None = lost
             if source not in after.outputs and not _is_read_by_rules(after, source):
@@ -117,15 +117,15 @@ def _live(point: SamePoint, neutral: Same[isl.Set], wanted: _Wanted | None) -> i
     above, statement = placed(point)
     domain = points(above, statement.guards)
     if wanted is not None:
-        target, source = elements(statement.target, above, statement), statement.target.source
+        source = statement.target.source
         readers, inside = wanted
         found = _read(source, readers)
         for reader, part in inside:
             around, reading = placed(reader)
             for place in _reads(reading, source):
-                more = part.value.apply(elements(place, around, reading))
+                more = elements(part.value, place, around)
                 found = more if found is None else found | more
-        domain = isl.Set.empty(domain.get_space()) if found is None else domain & found.apply(target.reverse())
+        domain = isl.Set.empty(domain.get_space()) if found is None else points_at(found, statement.target, above, domain)
     return domain - neutral.value
 
 
@@ -145,7 +145,7 @@ def _read(source: str, readers: tuple[SamePoint, ...]) -> isl.Set | None:
     for reader in readers:
         above, statement = placed(reader)
         for place in _reads(statement, source):
-            part = points(above, statement.guards).apply(elements(place, above, statement))
+            part = elements(points(above, statement.guards), place, above)
             found = part if found is None else found | part
     return found
 

@@ -20,14 +20,14 @@ from loopy.symbolic import DependencyMapper, TypeCast
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
-from ...formats.integer_sets import NotAffineError, integer_set
+from ...formats.integer_sets import NotAffineError, affine_function, integer_set
 from ...formats.language.functions import IN_KERNELS
 from ...formats.language.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
 from ..sameness import KEPT_WORKLOADS, Same
 from .initial_values import ElementBox
 from .nest import For, Nest, Place, PlacedStatement, Statement
-from .polyhedra import points, relation
+from .polyhedra import points
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,10 @@ class Masks:
 
     def _computed(self, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> KnownValues:
         known = self.value(above, statement)
-        access = elements(statement.target, above, statement)
         domain = points(above, statement.guards)
 
         def some(part: isl.Set) -> isl.Set:
-            return part.apply(access)
+            return elements(part, statement.target, above)
 
         def every(part: isl.Set) -> isl.Set:
             """Elements into which nothing goes that lies outside the part."""
@@ -228,9 +227,14 @@ def _arrays_of(spaces: Same[Mapping[str, tuple[For, ...]]]) -> dict[tuple[str, E
     return {}
 
 
-def elements(place: Place, above: Sequence[For], statement: Statement) -> isl.Map:
-    """From the points of a statement's loops to the element that a place is there."""
-    return relation(above, [loop.name for loop in above], place.indices, statement.guards)
+def elements(part: isl.Set, place: Place, above: Sequence[For]) -> isl.Set:
+    """The elements that a place is at these points of the loops around it."""
+    return part.apply(isl.Map.from_multi_aff(affine_function([loop.name for loop in above], place.indices)))
+
+
+def points_at(part: isl.Set, place: Place, above: Sequence[For], domain: isl.Set) -> isl.Set:
+    """The points of the domain at which a place is one of these elements."""
+    return domain & part.preimage_multi_aff(affine_function([loop.name for loop in above], place.indices))
 
 
 class _Evaluation:
@@ -249,8 +253,7 @@ class _Evaluation:
             return KnownValues({}, self.domain)
         if held.value is None:
             return KnownValues({}, _none(self.domain))
-        to_loops = elements(place, self.above, self.statement).reverse()
-        return held.value.mapped(lambda part: part.apply(to_loops))
+        return held.value.mapped(lambda part: points_at(part, place, self.above, self.domain))
 
     def of(self, expr: Expression) -> KnownValues:
         """What is known of an expression."""
