@@ -1,4 +1,4 @@
-"""How values show themselves: what they ask for, and what the writers of texts, pictures and files register here; and the one plain table."""
+"""How values show themselves: what they ask for, what the writers of texts, pictures and files register here, and the one plain table."""
 
 from __future__ import annotations
 
