@@ -130,7 +130,10 @@ def _is_sum(statement: CStatement, private: Container[str]) -> bool:
 
 
 def _tests(statement: CStatement) -> Iterator[Expression]:
-    """On what it depends whether the statement does all that it says: its condition, and that vectors of a count are whole."""
+    """On what it depends whether the statement does all that it says.
+
+    Its condition, those of elements that it reads, such as those of a vector that lie apart, and that vectors of a count are whole.
+    """
     match statement:
         case Conditional(condition, otherwise=()):
             yield condition
@@ -138,6 +141,8 @@ def _tests(statement: CStatement) -> Iterator[Expression]:
             for part in within(value):
                 if isinstance(part, VectorCall) and part.operation.is_counted:
                     yield p.Comparison(part.parameters[-1], ">=", part.operation.lanes)
+                elif isinstance(part, p.If) and isinstance(part.then, p.Subscript):
+                    yield part.condition
 
 
 def _all_of(guards: Sequence[Expression], known: Known) -> Expression | None:

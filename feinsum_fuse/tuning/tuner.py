@@ -28,6 +28,7 @@ from ..executors import EXECUTOR, Executor
 from ..formats.spec import Spec
 from ..patterns.transform import Transform
 from ..progress import Hook
+from ..schedule.target import Target
 from .cluster.cluster import Cluster, RemoteProcesses, is_cluster
 from .helpers import Helpers
 from .ledger import Ledger
@@ -106,8 +107,7 @@ def tune(
         count = max(1, min(PROCESSES, os.cpu_count() or 1))
         cluster = Cluster(executor) if is_cluster(executor) else None
         helpers = cluster or executor or stack.enter_context(Helpers(count))
-        for _ in range(count):
-            helpers.submit(predict_all, [], target(chosen))  # they import what they need while this process reads and reckons
+        _warm(helpers, count, target(chosen))
         processes: Processes
         if cluster:
             processes = stack.enter_context(RemoteProcesses(cluster, chosen, cascade, count))
@@ -119,6 +119,15 @@ def tune(
         run.search()
         finals = run.decide(max(top, FINALISTS))
     return _result(task, run, finals, top, begin)
+
+
+def _warm(helpers: Executor, count: int, target: Target) -> None:
+    """Let them import what they need while this process reads and reckons."""
+    try:
+        for _ in range(count):
+            helpers.submit(predict_all, [], target)
+    except Exception as error:  # whatever a caller's executor raises
+        raise SearchError(f"the executor takes no tasks: {error}", hint="Give one that is open, or none.") from error
 
 
 def _asked(what: object) -> tuple[Cascade, Spec | None]:
@@ -134,7 +143,7 @@ def _asked(what: object) -> tuple[Cascade, Spec | None]:
             raise SearchError(f"the kernel computes {', '.join(matched.computed)} on the way in, which a program of arrays cannot take")
         cascade, given = matched.cascade, None
     else:
-        hint = "Give a Spec, a cascade (ff.cascade) or a loopy kernel."
+        hint = "Give a Spec (ff.load, ff.loads), a cascade (ff.cascade) or a loopy kernel."
         raise SearchError(f"a {type(what).__name__} cannot be tuned", hint=hint)
     if cascade.size_parameters:
         symbols = ", ".join(map(str, cascade.size_parameters))

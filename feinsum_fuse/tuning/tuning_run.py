@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,13 +15,14 @@ from ..device.timing.measurement import time_text
 from ..device.timing.measuring_process import Sample
 from ..device.timing.outcome import Outcome
 from ..errors import SearchError
-from ..executors import Executor
+from ..executors import Executor, Pending
 from .candidate import Candidate
 from .measuring import Measured, Measuring, middle
 from .preparation import Prepared, Refused, Sent, predict_sent, prepare_sent
 from .task import TuningTask
 from .tuned import Tried
 
+T = TypeVar("T")
 A_PROCESS = 3
 """Candidates of a batch for each process."""
 CHUNK = 8
@@ -119,11 +122,20 @@ class TuningRun:
             self.task.say.best = f"; best {time_text(fastest.seconds)}{beside}{floor}"
         self.task.say("measured", self.spent)
 
+    def _submitted(self, function: Callable[..., T], /, *arguments: object) -> Pending[T]:
+        """What an executor promises; of one that takes no more tasks, a task that is lost."""
+        try:
+            return self.helpers.submit(function, *arguments)
+        except Exception as error:
+            lost: Future[T] = Future()
+            lost.set_exception(error)
+            return lost
+
     def _predict(self, candidates: Sequence[Candidate]) -> list[float | None]:
         """By the model, in the helpers."""
         sent = [Sent.of(candidate.spec) for candidate in candidates]
         chunks = [sent[k : k + CHUNK] for k in range(0, len(sent), CHUNK)]
-        futures = [self.helpers.submit(predict_sent, chunk, self.task.target) for chunk in chunks]
+        futures = [self._submitted(predict_sent, chunk, self.task.target) for chunk in chunks]
         found: list[float | None] = []
         for chunk, future in zip(chunks, futures, strict=True):
             try:
@@ -146,7 +158,7 @@ class TuningRun:
 
     def _prepared(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Cascade, Prepared]]:
         """Those of which there is a program."""
-        futures = [self.helpers.submit(prepare_sent, Sent.of(c.spec), self.task.target, c.schedule) for c in candidates]
+        futures = [self._submitted(prepare_sent, Sent.of(c.spec), self.task.target, c.schedule) for c in candidates]
         found = []
         for candidate, future in zip(candidates, futures, strict=True):
             try:

@@ -12,6 +12,10 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.arithmetic import Known
 from feinsum_fuse.codegen.statements import Assignment, Barrier, Comment, Conditional, CStatement, Loop, all_statements
 from feinsum_fuse.codegen.whole_tiles import with_whole_tiles_apart
+from feinsum_fuse.mappings.choices import Given
+from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.schedule.target import ANY_DEVICE
 from tests.cascades.randomness import largest_error
 
 from .trees import assignment, expression, kernel, lines
@@ -76,6 +80,14 @@ def test_all_conditions_are_decided_at_once_and_those_implied_are_not_asked() ->
     assert loops_with_conditions(text[: text.index("else")]) == 0
 
 
+def test_elements_that_are_read_under_a_condition_are_decided_before_the_loop() -> None:
+    """A vector whose elements lie apart is made of such where its tile may be cut; whole tiles read them without one."""
+    text = apart(loop("k", 7, added("c[0]", "B[k] * (A[8*k] if t <= 2 else 0)"), added("c[1]", "B[k + 1] * (A[8*k] if t <= 2 else 0)")))
+    whole = text[: text.index("else")]
+    assert whole[0] == "if (t <= 2)" and not any("?" in line for line in whole)
+    assert "c[0] += B[k] * A[8 * k];" in whole and "c[1] += B[k + 1] * A[8 * k];" in whole
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -112,3 +124,15 @@ def test_cut_tiles_are_right(einsums: tuple[str, ...], sizes: dict[str, int]) ->
     found = program(**program.example.inputs)
     for name, expected in program.example.expected.items():
         assert largest_error(np.asarray(found[name]), expected) < 1e-4
+
+
+def test_vectors_of_elements_that_lie_apart_are_loaded_once_in_whole_tiles_and_in_cut_ones() -> None:
+    """43 rows are tiles of two vectors of eight, the last with three lanes that count: their elements were read anew for each sum."""
+    cascade = ff.cascade(["O[b, i, k] = V[b, x] * P[i, x, k]"], sizes={"B": 43, "I": 4, "K": 5, "X": 30})
+    family = Family(default_space(cascade, target=ANY_DEVICE), ANY_DEVICE)
+    decisions = Given({"rows": {"O": "i"}, "lane": "b", "second": "k", "vectors": 2, "copied": ()})
+    program = ff.compile(family.spec.replace(mapping=family.mapping(decisions)))
+    text = program.executable.source
+    assert text.count("a tile that is cut") == 1 and "?" not in text and text.count(" = V[") == 2 * 8 + 8 + 3
+    found = program(**program.example.inputs)
+    assert largest_error(np.asarray(found["O"]), program.example.expected["O"]) < 1e-5

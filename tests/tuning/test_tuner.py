@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -134,6 +135,19 @@ def test_an_archive_that_fails_on_the_way_costs_no_result(tmp_path: Path, monkey
         found = ff.tune(product(), "pocl", seconds=600, measurements=2, url=database, executor=Here(), known=False)
     assert found.measurement.median > 0 and found.fact is None
     assert found.unrecorded >= 2 and "not on record: cannot write facts: the disk is full" in repr(found)
+
+
+def test_an_executor_that_takes_no_tasks_is_refused_and_one_that_stops_ends_the_search_with_what_it_has(database: Path) -> None:
+    executor = ThreadPoolExecutor(1)
+
+    def closing(now: Progress) -> None:
+        if now.done:
+            executor.shutdown()
+
+    found = ff.tune(product(), "pocl", seconds=600, measurements=9, url=str(database), executor=executor, progress=closing, known=False)
+    assert found.measured and found.measurement.median > 0
+    with pytest.raises(SearchError, match="the executor takes no tasks: cannot schedule new futures"):
+        ff.tune(product(), "pocl", url=str(database), executor=executor)
 
 
 def test_an_archive_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
