@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..arguments import COUNT, NOTHING, TEXT, collection, described, expect, mapping
+from ..arguments import COUNT, FLAG, NOTHING, TEXT, collection, described, expect, mapping
 from ..errors import CascadeError
 from ..quantization import GROUP, checked_group
 from .sequence import EinsumSequence
@@ -126,6 +126,7 @@ class Cascade(EinsumSequence):
 
     def canonical(self, maps: bool = True) -> Canonical[Cascade]:
         """The canonical form, with or without the maps: :func:`feinsum_fuse.cascades.canonical.canonical`."""
+        expect(maps, FLAG, "maps", CascadeError)
         return self._canonical if maps else self._structure
 
     @cached_property

@@ -177,6 +177,12 @@ def test_a_map_changes_the_key_alone() -> None:
     assert one.structure_key == other.structure_key
 
 
+def test_maps_are_kept_or_not() -> None:
+    cascade = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes={"M": 2, "N": 3, "K": 4})
+    with pytest.raises(ff.errors.CascadeError, match="maps is to be a truth value, not a value of type ndarray"):
+        cascade.canonical(maps=np.ones(2))  # type: ignore[arg-type]
+
+
 def test_keys_of_this_format_do_not_change() -> None:
     cascade = ff.cascade(["T[m,n] = A[m,k]*B[k,n]", "Z[m,p] = gelu(T[m,n])*C[n,p]"], {"M": 4, "N": 5, "K": 6, "P": 7})
     assert cascade.key == "27b74ab536357533ee16fac4e55e5197fe9fd3274eeb2bd626923787a8446e4d"

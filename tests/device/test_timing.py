@@ -107,6 +107,11 @@ def test_no_repeats_are_refused() -> None:
         time_together([], repeats=0)
 
 
+def test_repeats_are_a_number() -> None:
+    with pytest.raises(DeviceError, match=r"^repeats is to be a whole number or None, not a value of type slice\n?"):
+        time_together([], repeats=slice(3))  # type: ignore[arg-type]
+
+
 def measurement(**changes: object) -> Measurement:
     """A success with known samples."""
     device = DeviceInfo("Platform", "Chip", 0, "Maker", "1.0", "OpenCL 3.0", "cpu", 2, 1, 1, 1)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from ...arguments import COUNT, NOTHING, expect
 from ...errors import DeviceError
 
 CacheState = Literal["cold", "warm"]
@@ -68,6 +69,7 @@ def time_together(
     have filled the caches with their data (warm). ``after_round`` is called when each subject has had one more. Raises
     :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
     """
+    expect(repeats, COUNT | NOTHING, "repeats", DeviceError)
     if repeats is not None and repeats < 1:
         raise DeviceError(f"{repeats} repeats measure nothing", hint="Give at least 1.")
     runs = [1 if evict else _runs_in_a_sample(subject) for subject in subjects]
