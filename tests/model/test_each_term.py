@@ -205,6 +205,12 @@ def three_factors(sums: str) -> Spec:
     )
 
 
+def test_memory_hides_less_than_caches() -> None:
+    """What the slowest level loses counts, and no other level's loss."""
+    spec = product(4, 2, size=2048)
+    assert seconds(spec, overlap_loss_Main=1) > seconds(spec) == seconds(spec, overlap_loss_L1=1)
+
+
 def test_lanes_that_are_added_up_wait_for_one_another() -> None:
     """A row of one vector is eight lanes, each of which is added to the sum of those before it."""
     spec = _mapped(

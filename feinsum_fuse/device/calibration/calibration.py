@@ -40,6 +40,8 @@ takes turns between groups, as those of GPUs do, has several. On PoCL (two cores
 with 1, 2, 4 and 64 of them, within 1 %."""
 TIMES_WITHIN = 2
 """Times what the caches within hold that the groups of all units go through at once, where a memory beyond them is measured."""
+NEAR, NEAR_BYTES = "near", 16 << 10
+"""What a stream from the nearest cache is called, and its bytes, which every first cache holds."""
 PROBE_KINDS = ("read", "write", "copy")
 ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
 """Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
@@ -107,7 +109,11 @@ class _Session:
         if device.type & cl.device_type.CPU:
             self.probes |= {f"{count} cores": self.bench.multiply_adds(count) for count in self.counts if count < self.units}
         self.probes |= dict(self._memories())
-        self.probes |= {f"core {name}": probe for name, probe in CoreBench(self.bench, self._outside()).probes()}
+        core = CoreBench(self.bench, self._outside())
+        self.probes |= {f"core {name}": probe for name, probe in core.probes()}
+        beyond = {cache.name: self._working_set(cache) for cache in self.levels[:-1]}
+        sizes = {NEAR: NEAR_BYTES, **beyond, "MainMemory": self._outside()}
+        self.probes |= {f"stream {name}": core.stream(size) for name, size in sizes.items()}
         self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
         if device.double_fp_config:
             wide = Bench(device, "float64", max(1, self.bench.lanes // 2), self.bench.group)
@@ -152,13 +158,13 @@ class _Session:
         apart = self._apart(outside, beyond=max([0, *(self._all(cache) for cache in self.levels)]))
         for kind in PROBE_KINDS:
             yield f"{kind} MainMemory together", self.bench.bandwidth(kind, outside // apart, apart)
-            if not self.quick:
+            if not self.quick or kind == "read":
                 yield f"{kind} MainMemory alone", self.bench.bandwidth(kind, outside, 1)
             for cache in self.levels:
                 size = self._working_set(cache)
                 groups = self._apart(size, beyond=self._within(cache)) if cache.shared else self.groups
                 yield f"{kind} {cache.name} together", self.bench.bandwidth(kind, size // groups if cache.shared else size, groups)
-                if not cache.shared or not self.quick:
+                if not cache.shared or not self.quick or kind == "read":
                     yield f"{kind} {cache.name} alone", self.bench.bandwidth(kind, size, 1)
 
     def _outside(self) -> int:
@@ -228,11 +234,17 @@ class _Session:
         opencl = OpenCL(memories=constantdict(memories), fanouts=constantdict(fanouts))
         return Spec(Workload(()), arch=Arch(tuple(nodes), constantdict(variables)), opencl=opencl)
 
-    def overlap_loss(self) -> float:
-        """Of loads from beyond the nearest cache and two operations on each: the part of the shorter that comes on top of the longer."""
-        fetching, both = (1 / self.rate(f"core {name} beyond").value for name in ("loads", "overlap"))
-        computing = 2 * self.bench.lanes * self.bench.group / self.rate("multiply_adds_float32 alone").value
-        return min(1.0, max(0.0, (both - max(fetching, computing)) / min(fetching, computing)))
+    def overlap_losses(self) -> Iterator[tuple[str, float]]:
+        """Of a stream from beyond the nearest cache with multiply-adds on it, by level: the part of the shorter of fetching and computing
+        that comes on top of the longer.
+        """
+        computing = 1 / self.rate(f"stream {NEAR}").value
+        vector = self.bench.lanes * self.bench.group * 4
+        for name in [probe.removeprefix("stream ") for probe in self.probes if probe.startswith("stream ")]:
+            if name != NEAR:
+                fetching, both = vector / self.rate(f"read {name} alone").value, 1 / self.rate(f"stream {name}").value
+                loss = (both - max(fetching, computing)) / min(fetching, computing)
+                yield f"overlap_loss_{name}", min(1.0, max(0.0, loss))
 
     def wake_seconds(self) -> float:
         """How much later than the first the other units begin: what a group for each unit takes longer than one, all working as they do
@@ -272,9 +284,9 @@ class _Session:
             # Of the instruction set that the compiler writes for. A processor that renames its stack hides from a clock what is spilled.
             result["vector_registers"] = found.vector_registers
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
-        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith(("beyond", "lookahead"))]
+        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith("lookahead")]
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
-        result["overlap_loss"] = self.overlap_loss()
+        result |= dict(self.overlap_losses())
         result["lookahead_operations"] = self.lookahead_operations()
         if self.counts:
             result["wake_seconds"] = self.wake_seconds()

@@ -74,7 +74,7 @@ _LONE = "for (int i = 0; i + CHAINS <= n; i += CHAINS) {{ {} }}"
 _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
     "lookahead": "VEC s = x[r & 63]; CHAIN a0 += s;",
-    "overlap": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { BOTH }",
+    "stream": "for (int i = 0; i < n; ++i) { VEC v = x[i]; COLUMN }",
     "pairs": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAIRS }",
     "sums": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { SUMS }",
     "split_loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { SPLIT_LOADS }",
@@ -134,8 +134,6 @@ class CoreBench:
         yield "crowded_line", self.bench.probe(core, "probe_crowded", 1, CROWDED_LINES, CROWDED_LINES, CROWDED_LINES * self._crowded)
         if self.halves is not None:
             yield "narrow_store", self.halves.probe(self._core_of(self.halves), "probe_stores", 1, count, count, BYTES)
-        for kernel in ("loads", "overlap"):
-            yield f"{kernel} beyond", self.bench.probe(core, f"probe_{kernel}", 1, *self._beyond)
         yield from ((f"{name}_vector", probe) for name, probe in self.functions(self.bench))
         if self.halves is not None:
             yield from ((f"{name}_half_vector", probe) for name, probe in self.functions(self.halves))
@@ -151,6 +149,11 @@ class CoreBench:
         lines = size // self.bench.line
         yield "unforeseen_memory", self.bench.probe(core, "probe_memory_columns", 1, lines, lines * each, size)
         yield "lone_memory_line", self.bench.probe(core, "probe_memory_lone", 1, lines, lines, size)
+
+    def stream(self, size: int) -> Probe:
+        """Vectors of so many bytes, one after another, each with ten multiply-adds: about as long as a line comes from memory."""
+        count = size // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize * self.bench.group)
+        return self.bench.probe(self._core, "probe_stream", 1, count, count, size + BYTES)
 
     def functions(self, bench: Bench) -> Iterator[tuple[str, Probe]]:
         """The probes of what cascades compute besides sums and products, on a bench's vectors."""
@@ -177,19 +180,6 @@ class CoreBench:
         """Lines of a matrix as large as the caches that a unit has for itself, whose columns are walked down; and its bytes."""
         own = max((cache.size for cache in caches(self.bench.device) if not cache.shared), default=SECOND_CACHE)
         return own // self.bench.line, own
-
-    @property
-    def _beyond(self) -> tuple[int, float, int]:
-        """Vectors that the second cache holds and the first does not, twice: length and work; and their bytes."""
-        size = self._second_cache
-        count = size // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize * self.bench.group) // ACCUMULATORS * ACCUMULATORS
-        return count, count, size
-
-    @cached_property
-    def _second_cache(self) -> int:
-        """Bytes that the second cache holds and the first does not: as many times what the first holds as the second holds times them."""
-        nearest = caches(self.bench.device)[-2:]
-        return math.isqrt(math.prod(cache.size for cache in nearest)) if len(nearest) > 1 else SECOND_CACHE
 
     @property
     def _crowded(self) -> int:
@@ -223,7 +213,6 @@ class CoreBench:
             "MEMORY_LONE": lone.format("MEMORY_ROWS"),
             "MEMORY_ROWS": str(self._memory_rows),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
-            "BOTH": " ".join(f"a{k} = (a{k} * u + x[i + {k}]) * w;" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
         }

@@ -205,7 +205,8 @@ class _Timing:
             memory |= self._of_items(block, of.items, memory, sum(part * straight.loads for part, straight in cases), of.share)
         first = block.lines[0].statement
         waiting = max((stalled(self.machine.seconds(name), ahead, core, operations, n) for name, n in misses.items()), default=0.0)
-        loss = self.machine.figure("overlap_loss")
+        slowest = max(memory, key=lambda name: memory[name], default="")
+        loss = self.machine.variable(f"overlap_loss_{slowest}", self.machine.figure("overlap_loss"))
         stretch = of.share * self.machine.cores
         return BlockTime(first.einsum, first.role, (core + waiting) * of.own, memory, loss, _code_figures(cases, block), moved, stretch)
 

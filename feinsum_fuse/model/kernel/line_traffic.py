@@ -303,19 +303,25 @@ def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For],
 
     What is written out of a loop are streams of their own. Of the loops that turn, the innermost one that moves the place decides: caches
     follow small steps; after a large one the first line of a row comes as a surprise, unless few rows take turns and are followed along
-    by a loop around.
+    by a loop around. Rows that are read side by side and lie behind one another are one run, which the next ones continue.
     """
     width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
     line, followed = machine.figure("line_bytes"), machine.figure("followed_rows")
     run, streams, is_walked = width, 1, False
+    beside: list[tuple[int, int]] = []
     steps = moves(nest, place) or {}
     for loop in reversed(loops):
         step = abs(steps.get(loop.name, 0)) * width
         if not step or loop.extent == 1:
             continue
         if is_written_out(nest, loop):
-            run += step * ((loop.extent or 1) - 1) if step <= run else 0
-        elif step <= run or (step < machine.figure("far_bytes") and not is_walked):
+            beside.append((step, loop.extent or 1))
+        while near := [one for one in beside if one[0] <= run]:
+            run += sum(apart * (count - 1) for apart, count in near)
+            beside = [one for one in beside if one not in near]
+        if is_written_out(nest, loop):
+            continue
+        if step <= run or (step < machine.figure("far_bytes") and not is_walked):
             if streams > followed:
                 return line / max(run, line)
             run, is_walked = max(run, step) + step * ((loop.extent or 1) - 1), True
