@@ -18,11 +18,11 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.76, 1.44, 119),
-    "narrow vectors": Residuals(0.78, 1.42, 198),
-    "scalars": Residuals(0.77, 1.23, 90),
-    "own caches": Residuals(0.73, 2.13, 48),
-    "shared memory": Residuals(0.82, 1.95, 29),
+    "full vectors": Residuals(0.76, 1.42, 119),
+    "narrow vectors": Residuals(0.78, 1.37, 198),
+    "scalars": Residuals(0.77, 1.21, 90),
+    "own caches": Residuals(0.73, 2.12, 48),
+    "shared memory": Residuals(0.77, 1.86, 29),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
